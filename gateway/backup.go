@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
@@ -95,7 +95,7 @@ func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	if len(args) == 0 {
 		err = b.write(c.Context(), c.OutOrStdout())
 	} else {
-		err = client.WriteWhole(args[0], func(w io.Writer) error { return b.write(c.Context(), w) })
+		err = command.WriteWhole(args[0], func(w io.Writer) error { return b.write(c.Context(), w) })
 	}
 	if err == nil {
 		_, _ = fmt.Fprintf(c.ErrOrStderr(), "backed up %d entities with %d messages\n", b.entities, b.out.Messages())

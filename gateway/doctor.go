@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/doctor"
 )
@@ -14,7 +14,7 @@ import (
 var errSick = errors.New("some checks have failed: see the remedies above")
 
 func doctorCommand(environ []string) *cobra.Command {
-	var named client.Connection
+	var named command.Flags
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -56,7 +56,7 @@ Each check ends with ok, warn or fail. The exit code is 1 if one has failed.`,
 		},
 	}
 	config.Bind(c.Flags())
-	named.Bind(c, environ)
+	named.BindWhere(c, environ)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -18,7 +18,7 @@ import (
 const healthTimeout = 5 * time.Second
 
 func healthCommand(environ []string) *cobra.Command {
-	var named client.Connection
+	var named command.Flags
 	c := &cobra.Command{
 		Use:   "health [HOST:PORT]",
 		Short: "Ask a gateway whether it is healthy",
@@ -36,7 +36,7 @@ name another gateway than that of this container.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if named.Given() {
 				if len(args) > 0 {
-					return client.UsageErrorf("name the gateway by HOST:PORT, or by --context or --connection-string")
+					return command.Usagef("name the gateway by HOST:PORT, or by --context or --connection-string")
 				}
 				reached, err := named.Reach(config.Data(environ))
 				if err != nil {
@@ -55,7 +55,7 @@ name another gateway than that of this container.`,
 		},
 	}
 	config.Bind(c.Flags())
-	named.Bind(c, environ)
+	named.BindWhere(c, environ)
 	c.Flags().Lookup("connection-string").Usage = "gateway to ask, by the connection `string` of a namespace"
 	return c
 }

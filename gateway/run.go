@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	case errors.Is(err, client.ErrDifferent):
 		return exitDifferent
-	case isAn[client.Nothing](err):
+	case isAn[command.Nothing](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
 		return exitNothing
 	case !understood:
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case isAn[config.Problems](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: the settings are wrong:\n  %s\n", indent(err.Error()))
 		return exitUsage
-	case isAn[client.UsageError](err):
+	case isAn[command.UsageError](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
 		return exitUsage
 	default:

@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func clockCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "clock", Short: "Show, freeze and move the time of a namespace with virtual time",
 		Long: `Show, freeze and move the time of a namespace with virtual time.
 
@@ -47,7 +48,7 @@ with the store memory). A policy with Manage on the namespace allows these comma
 	move("set TIME", "Set the time, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
 		t, err := time.Parse(time.RFC3339Nano, args[0])
 		if err != nil {
-			return nil, usagef("%.40q is no time: write it as RFC 3339 does, such as 2030-02-28T23:59:00Z", args[0])
+			return nil, command.Usagef("%.40q is no time: write it as RFC 3339 does, such as 2030-02-28T23:59:00Z", args[0])
 		}
 		return &api.ClockRequest{Set: &t}, nil
 	})
@@ -56,28 +57,28 @@ with the store memory). A policy with Manage on the namespace allows these comma
 
 // clockMoveCommand makes a command that moves a clock as request says, nil: that only shows it.
 func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
-	var o common
+	var o command.Flags
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Args: args}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	bindNamespace(c, &namespace)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		q := inquiry{method: http.MethodGet, path: api.ClockPath}
+		q := command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
 		if namespace != "" {
-			q.path, q.names = api.NamespacesPath, []string{namespace, api.ClockOf}
+			q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
 		}
 		if request != nil {
 			body, err := request(args)
 			if err != nil {
 				return err
 			}
-			q.method, q.body = http.MethodPut, body
+			q.Method, q.Body = http.MethodPut, body
 		}
 		var clock api.Clock
-		if err := o.ask(c.Context(), q, &clock); err != nil {
+		if err := o.Ask(c.Context(), q, &clock); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(clock)
 		}
 		return printClock(c.OutOrStdout(), &clock)

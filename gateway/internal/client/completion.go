@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // completionTimeout bounds how long a shell waits for the names of a gateway.
@@ -23,10 +24,10 @@ var flagValues = map[string][]string{
 	"receive --mode":    {"peeklock", "delete"},
 	"purge --state":     append(slices.Clone(purgeStates), "all"),
 	"--console":         {"auto", "on", "off"},
-	"--effect":          wordsOf(faults.Effects()),
+	"--effect":          command.Words(faults.Effects()),
 	"--log-format":      {"text", "json"},
 	"--log-level":       {"debug", "info", "warn", "error"},
-	"--operation":       wordsOf(faults.Operations()),
+	"--operation":       command.Words(faults.Operations()),
 	"--rights":          {"Send", "Listen", "Send,Listen", "Manage"},
 	"--require-tls":     {"auto", "on", "off"},
 	"--status":          {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
@@ -141,7 +142,7 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
-	return beginning(list(ctx, flagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
+	return beginning(list(ctx, command.FlagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
 }
 
 // beginning are the texts that begin with prefix.

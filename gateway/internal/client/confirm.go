@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // confirmation is the flag --yes of commands that remove messages.
@@ -27,12 +29,12 @@ func (o *confirmation) confirm(c *cobra.Command, what string) error {
 		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
 	if !ok {
-		return usagef("this would %s, for ever: confirm with --yes", what)
+		return command.Usagef("this would %s, for ever: confirm with --yes", what)
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil {
-		return usagef("there is no answer on standard input: confirm with --yes")
+		return command.Usagef("there is no answer on standard input: confirm with --yes")
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return fmt.Errorf("nothing was removed")

@@ -13,10 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func connectionCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "connection", Short: "List and close the connections of clients to a gateway",
 		Long: `List and close the connections of clients to a gateway.
 
@@ -29,19 +30,19 @@ that the connection string leads to.`,
 }
 
 func connectionListCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{
 		Use: "list", Short: "List connections: clients, policies, and what they send to and receive from", Args: cobra.NoArgs,
 		Example: `  crosstown connection list
   crosstown connection list --json | jq '.connections[] | select(.product | contains("azsdk-go"))'`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var list api.ConnectionList
-		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.ConnectionsPath}, &list); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &list); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(list)
 		}
 		return printConnections(c.OutOrStdout(), list.Connections, time.Now())
@@ -84,7 +85,7 @@ func linkText(l *api.Link) string {
 }
 
 func connectionCloseCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{
 		Use: "close ID...", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
 		Long: `Close connections by their ids, which 'connection list' and the gateway's log show.
@@ -97,14 +98,14 @@ until their locks end; sessions that it holds are given back.
 To keep a client away, change or disable its policy, or disable the entity.`,
 		Example: `  crosstown connection close 4f2a9c01be77d301`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, ids []string) error {
 		for _, id := range ids {
 			var closed api.Connection
-			if err := o.ask(c.Context(), inquiry{method: http.MethodDelete, path: api.ConnectionsPath, names: []string{id}}, &closed); err != nil {
+			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodDelete, Path: api.ConnectionsPath, Names: []string{id}}, &closed); err != nil {
 				return err
 			}
-			if o.json {
+			if o.JSON {
 				if err := json.NewEncoder(c.OutOrStdout()).Encode(closed); err != nil {
 					return err
 				}

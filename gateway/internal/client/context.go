@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 )
@@ -20,7 +21,7 @@ import (
 const maxConnectionString = 1 << 16
 
 func contextCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "context", Short: "Save and choose the namespaces that commands connect to",
 		Long: `Save and choose the namespaces that commands connect to.
 
@@ -58,9 +59,9 @@ processes and of the shell's history. Nothing is connected to.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := contexts.Check(args[0]); err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
-			made, err := readContext(c.InOrStdin(), stdin, cmp.Or(connection, config.Variable(environ, connectionVariable)), ca)
+			made, err := readContext(c.InOrStdin(), stdin, cmp.Or(connection, config.Variable(environ, command.ConnectionVariable)), ca)
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ processes and of the shell's history. Nothing is connected to.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&connection, "connection-string", "", "namespace, as a Service Bus connection `string` (default $"+connectionVariable+")")
+	f.StringVar(&connection, "connection-string", "", "namespace, as a Service Bus connection `string` (default $"+command.ConnectionVariable+")")
 	f.BoolVar(&stdin, "from-stdin", false, "read the connection string from standard input")
 	f.StringVar(&ca, "ca", "", "PEM `file` of an authority to trust for TLS")
 	f.BoolVar(&use, "use", false, "make it the current context")
@@ -93,14 +94,14 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 		made.ConnectionString = strings.TrimSpace(string(text))
 	}
 	if made.ConnectionString == "" {
-		return made, usagef("there is no connection string: give --connection-string, or --from-stdin, or set %s", connectionVariable)
+		return made, command.Usagef("there is no connection string: give --connection-string, or --from-stdin, or set %s", command.ConnectionVariable)
 	}
 	if ca != "" {
 		if made.CA, err = filepath.Abs(ca); err != nil {
 			return made, err
 		}
 	}
-	return made, checkConnection(made.ConnectionString, made.CA)
+	return made, command.CheckConnection(made.ConnectionString, made.CA)
 }
 
 // changeContexts reads the contexts, has them changed, saves them and prints what change says it did.
@@ -152,7 +153,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 
 // tellOverruled tells which variables come before the current context.
 func tellOverruled(c *cobra.Command, environ []string) {
-	for _, before := range []string{connectionVariable, contexts.Variable} {
+	for _, before := range []string{command.ConnectionVariable, contexts.Variable} {
 		if config.Variable(environ, before) != "" {
 			_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set and comes before the current context\n", before)
 		}

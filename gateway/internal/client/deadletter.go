@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds
@@ -20,7 +21,7 @@ user properties by their names, DeadLetterReason among them, and broker properti
 sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
 
 func deadLetterCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use:     "deadletter",
 		Aliases: []string{"dlq"},
 		Short:   "List, resubmit, move and purge dead letters",
@@ -36,13 +37,13 @@ func deadLetterCommand(environ []string) *cobra.Command {
 
 // deadLetters are the flags that name dead letters.
 type deadLetters struct {
-	common
+	command.Flags
 	selection
 	transfer bool
 }
 
 func (o *deadLetters) bind(c *cobra.Command, environ []string) {
-	o.common.bind(c, environ)
+	o.Flags.Bind(c, environ)
 	o.selection.bind(c.Flags())
 	o.bindReason(c.Flags())
 	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
@@ -51,32 +52,32 @@ func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 
 // open connects to the dead letters of a command's entity: origin is the queue or subscription, dead
 // their address.
-func (o *deadLetters) open(c *cobra.Command, args []string) (b *browser, t *target, origin, dead string, err error) {
+func (o *deadLetters) open(c *cobra.Command, args []string) (b *browser, t *command.Target, origin, dead string, err error) {
 	if _, err := o.fits(); err != nil {
 		return nil, nil, "", "", err
 	}
-	if t, err = o.target(); err != nil {
+	if t, err = o.Target(); err != nil {
 		return nil, nil, "", "", err
 	}
-	name, err := t.entity(args)
+	name, err := t.Entity(args)
 	if err != nil {
 		return nil, nil, "", "", err
 	}
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return nil, nil, "", "", usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
+		return nil, nil, "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
 	}
 	sub := core.DeadLetter
 	if o.transfer || address.Sub == core.TransferDeadLetter || address.Sub == core.Transfer {
 		sub = core.TransferDeadLetter
 	}
 	dead = address.Entity + sub.Suffix()
-	link, err := t.link(c.Context(), address.Entity)
+	link, err := t.Link(c.Context(), address.Entity)
 	if err != nil {
-		return nil, nil, "", "", t.explain(err)
+		return nil, nil, "", "", t.Explain(err)
 	}
-	progress := newProgress(c.ErrOrStderr(), "looked at")
-	return &browser{target: t, link: link, entity: dead, most: o.count, seen: progress.at}, t, address.Entity, dead, nil
+	progress := command.NewProgress(c.ErrOrStderr(), "looked at")
+	return &browser{target: t, link: link, entity: dead, most: o.count, seen: progress.At}, t, address.Entity, dead, nil
 }
 
 // listedAtMost is how many messages are listed without --count.
@@ -100,7 +101,7 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 			return err
 		}
 		defer b.link.Close()
-		return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+		return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
 	}
 	return c
 }
@@ -116,7 +117,7 @@ func (b *browser) list(c *cobra.Command, s *selection, into *table) error {
 		return err
 	}
 	if more {
-		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", messages(listed))
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(listed))
 	}
 	if listed == 0 {
 		return b.none(c.Context(), s)
@@ -128,15 +129,15 @@ func (b *browser) list(c *cobra.Command, s *selection, into *table) error {
 func (b *browser) none(ctx context.Context, s *selection) error {
 	switch name, _, _ := strings.Cut(b.entity, "/$"); {
 	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
-		return usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
+		return command.Usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
 	case s.isEmpty():
 		hint := ""
-		if e, _, err := b.target.management(nil).Entity(ctx, anyIdentity, name); err == nil && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
+		if e, _, err := b.target.Management(nil).Entity(ctx, command.AnyIdentity, name); err == nil && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
 			hint = fmt.Sprintf(": %s forwards its dead letters: see crosstown peek %s", name, core.ResourcePath(e.Settings.ForwardDeadLetteredMessagesTo))
 		}
-		return nothingf("%s: there is no message%s", b.entity, hint)
+		return command.Nothingf("%s: there is no message%s", b.entity, hint)
 	default:
-		return nothingf("%s: no message fits", b.entity)
+		return command.Nothingf("%s: no message fits", b.entity)
 	}
 }
 
@@ -208,33 +209,33 @@ func (o *deadMove) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if strings.EqualFold(o.to, dead) {
-		return usagef("--to: %s is where the messages are: name another target", o.to)
+		return command.Usagef("--to: %s is where the messages are: name another target", o.to)
 	}
 	if o.dryRun {
-		into := newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
+		into := newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
 		if err := b.list(c, &o.selection, into); err != nil {
-			return t.explain(err)
+			return t.Explain(err)
 		}
 		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", dead, o.to)
 		return err
 	}
 	numbers, err := b.numbers(c.Context(), &o.selection)
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	done := "moved"
 	if o.resubmit {
 		done = "resubmitted"
 	}
 	m := &relocation{
-		common: &o.common, target: t, link: b.link, from: dead, to: o.to, dropReasons: o.resubmit, newIDs: o.newIDs,
-		progress: newProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr(),
+		flags: &o.Flags, target: t, link: b.link, from: dead, to: o.to, dropReasons: o.resubmit, newIDs: o.newIDs,
+		progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr(),
 	}
 	err = m.run(c.Context(), numbers)
 	if err != nil && m.moved == 0 {
-		return t.explain(err)
+		return t.Explain(err)
 	}
-	return errors.Join(report(c, o.json, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, messages(m.moved), dead, o.to), t.explain(err))
+	return errors.Join(report(c, o.JSON, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), dead, o.to), t.Explain(err))
 }
 
 // report prints what was done.
@@ -279,31 +280,31 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
 		}
 		defer b.link.Close()
 		if dryRun {
-			return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
+			return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
 		}
 		if o.isEmpty() && o.count == 0 {
 			if err := sure.confirm(c, "remove all dead letters of "+dead); err != nil {
 				return err
 			}
-			n, err := purgeActive(c, &o.common, t, dead)
+			n, err := purgeActive(c, &o.Flags, t, dead)
 			if err != nil {
 				return err
 			}
-			return report(c, o.json, map[string]any{"purged": n, "from": dead}, "purged %s from %s", messages(n), dead)
+			return report(c, o.JSON, map[string]any{"purged": n, "from": dead}, "purged %s from %s", command.Messages(n), dead)
 		}
 		numbers, err := b.numbers(c.Context(), &o.selection)
 		if err != nil {
-			return t.explain(err)
+			return t.Explain(err)
 		}
-		if err := sure.confirm(c, fmt.Sprintf("remove %s of %s", messages(len(numbers)), dead)); err != nil {
+		if err := sure.confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), dead)); err != nil {
 			return err
 		}
-		m := &relocation{common: &o.common, target: t, link: b.link, from: dead, progress: newProgress(c.ErrOrStderr(), "purged"), notes: c.ErrOrStderr()}
+		m := &relocation{flags: &o.Flags, target: t, link: b.link, from: dead, progress: command.NewProgress(c.ErrOrStderr(), "purged"), notes: c.ErrOrStderr()}
 		err = m.run(c.Context(), numbers)
 		if err != nil && m.moved == 0 {
-			return t.explain(err)
+			return t.Explain(err)
 		}
-		return errors.Join(report(c, o.json, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", messages(m.moved), dead), t.explain(err))
+		return errors.Join(report(c, o.JSON, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", command.Messages(m.moved), dead), t.Explain(err))
 	}
 	return c
 }

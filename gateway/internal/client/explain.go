@@ -16,11 +16,12 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // explainOptions are the flags of crosstown explain.
 type explainOptions struct {
-	common
+	command.Flags
 	entity string
 	number int64
 	here   bool
@@ -44,7 +45,7 @@ explain. The command needs a policy with Manage.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.entity, "entity", "", "queue, topic or TOPIC/Subscriptions/NAME to start from")
 	f.Int64Var(&o.number, "number", 0, "find the message by this current or former sequence `number` instead of its id")
@@ -61,13 +62,13 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		id = args[0]
 	}
 	if (id == "") == (o.number == 0) || o.number < 0 {
-		return usagef("give the message's id, or its sequence number with --number")
+		return command.Usagef("give the message's id, or its sequence number with --number")
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
-	first, err := t.entity([]string{o.entity})
+	first, err := t.Entity([]string{o.entity})
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.JSON {
 		return json.NewEncoder(c.OutOrStdout()).Encode(accounts)
 	}
 	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
@@ -89,20 +90,20 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Ac
 	var accounts []api.Account
 	names := []string{first}
 	for i := 0; i < len(names) && i < maxFollowed; i++ {
-		q := inquiry{
-			method: http.MethodGet, path: api.ExplainPath, names: strings.Split(names[i], "/"),
-			query: url.Values{"message-id": {id}}, scope: names[i],
+		q := command.Inquiry{
+			Method: http.MethodGet, Path: api.ExplainPath, Names: strings.Split(names[i], "/"),
+			Query: url.Values{"message-id": {id}}, Scope: names[i],
 		}
-		if topic, _, ok := core.SplitSubscription(q.scope); ok {
-			q.scope = topic // which has the policies
+		if topic, _, ok := core.SplitSubscription(q.Scope); ok {
+			q.Scope = topic // which has the policies
 		}
 		if id == "" {
-			q.query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
+			q.Query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
 		}
 		var a api.Account
-		err := o.ask(ctx, q, &a)
+		err := o.Ask(ctx, q, &a)
 		switch {
-		case err != nil && i > 0 && isMissing(err):
+		case err != nil && i > 0 && command.IsMissing(err):
 			a = api.Account{Entity: names[i], Missing: err.Error()}
 		case err != nil:
 			return nil, err

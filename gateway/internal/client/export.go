@@ -10,12 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
 func exportCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	var output string
 	var short bool
 	c := &cobra.Command{
@@ -31,19 +32,19 @@ not in it: crosstown backup and crosstown record have those.`,
   crosstown export --connection-string "$AZURE_CONNECTION_STRING" --short --output crosstown.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			t, err := o.target()
+			t, err := o.Target()
 			if err != nil {
 				return err
 			}
 			contents, err := liveContents(c.Context(), t, !short, &notes{out: c.ErrOrStderr()})
 			if err != nil {
-				return t.explain(err)
+				return t.Explain(err)
 			}
 			_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
 			return writeContents(contents, output, t.Host, c)
 		},
 	}
-	o.bindConnection(c, environ)
+	o.BindConnection(c, environ)
 	c.Flags().StringVar(&output, "output", "-", "`file` to write; - is standard output")
 	c.Flags().BoolVar(&short, "short", false, "leave out the settings that have their default value")
 	return c
@@ -53,7 +54,7 @@ not in it: crosstown backup and crosstown record have those.`,
 var ErrDifferent = errors.New("the source and the gateway differ")
 
 type diffOptions struct {
-	common
+	command.Flags
 	namespaceSource
 	named bool
 }
@@ -77,9 +78,9 @@ failed, and 2 if the command line or FILE is wrong.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	bindTarget(&o.common, c, environ)
+	bindTarget(&o.Flags, c, environ)
 	o.namespaceSource.bind(c, environ)
-	c.Flags().BoolVar(&o.json, "json", false, "print JSON, one object a line")
+	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON, one object a line")
 	c.Flags().BoolVar(&o.named, "only-named", false, "pass over entities of the gateway that the source does not name")
 	return c
 }
@@ -93,15 +94,15 @@ type shownDifference struct {
 }
 
 func (o *diffOptions) run(c *cobra.Command, args []string) error {
-	contents, name, err := o.read(c.Context(), &o.common, args, true, &notes{out: c.ErrOrStderr()})
+	contents, name, err := o.read(c.Context(), &o.Flags, args, true, &notes{out: c.ErrOrStderr()})
 	if err != nil {
 		return err
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
-	admin := t.management(nil)
+	admin := t.Management(nil)
 	var all []shownDifference
 	named := map[string]bool{}
 	err = declaration.Declare(c.Context(), admin, contents, declaration.Options{DryRun: true, Report: func(r declaration.Report) {
@@ -115,7 +116,7 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	}})
 	if err == nil && !o.named {
 		var there []config.Described
-		there, err = declaration.Described(c.Context(), admin, anyIdentity)
+		there, err = declaration.Described(c.Context(), admin, command.AnyIdentity)
 		for i := range there {
 			if e := &there[i]; !named[core.FoldName(e.Name)] {
 				all = append(all, shownDifference{e.Name, kindWord(e.Kind), "none", "exists"})
@@ -123,15 +124,15 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	lines := json.NewEncoder(c.OutOrStdout())
-	if len(all) > 0 && !o.json {
+	if len(all) > 0 && !o.JSON {
 		_, _ = fmt.Fprintf(table, "ENTITY\tPROPERTY\tIN %s\tAT %s\n", name, t.Host)
 	}
 	for _, d := range all {
-		if o.json {
+		if o.JSON {
 			err = errors.Join(err, lines.Encode(d))
 		} else {
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway))

@@ -14,18 +14,19 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // inFaults is where the fault rules of a namespace are, "" for that of the connection string.
-func inFaults(method, namespace string, names ...string) inquiry {
+func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
-		return inquiry{method: method, path: api.FaultsPath, names: names}
+		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}
 	}
-	return inquiry{method: method, path: api.NamespacesPath, names: append([]string{namespace, api.FaultsOf}, names...)}
+	return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: append([]string{namespace, api.FaultsOf}, names...)}
 }
 
 func faultCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "fault", Short: "Make operations of clients go wrong on demand, for tests",
 		Long: `Make operations of clients go wrong on demand, for tests of what an application does
 then.
@@ -44,17 +45,17 @@ on the namespace allows these commands.`,
 		{"remove NAME", "Remove a fault rule", http.MethodDelete},
 		{"clear", "Remove all fault rules", http.MethodDelete},
 	} {
-		var o common
+		var o command.Flags
 		var namespace string
 		sub := &cobra.Command{Use: each.use, Short: each.short, Args: cobra.ExactArgs(len(strings.Fields(each.use)) - 1)}
-		o.bind(sub, environ)
+		o.Bind(sub, environ)
 		bindNamespace(sub, &namespace)
 		sub.RunE = func(c *cobra.Command, args []string) error {
 			var list api.FaultList
-			if err := o.ask(c.Context(), inFaults(each.method, namespace, args...), &list); err != nil {
+			if err := o.Ask(c.Context(), inFaults(each.method, namespace, args...), &list); err != nil {
 				return err
 			}
-			if o.json {
+			if o.JSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(list)
 			}
 			return printFaults(c.OutOrStdout(), list.Faults)
@@ -70,7 +71,7 @@ func bindNamespace(c *cobra.Command, namespace *string) {
 
 func faultAddCommand(environ []string) *cobra.Command {
 	var (
-		o         common
+		o         command.Flags
 		namespace string
 		f         api.Fault
 		delay     time.Duration
@@ -93,7 +94,7 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
   crosstown fault add --effect throttle --rate 10 --life 5m
   crosstown fault add --operation send --probability 0.1 --seed 7 --times 1000`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
@@ -120,12 +121,12 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
 			f.Life = life.String()
 		}
 		q := inFaults(http.MethodPost, namespace)
-		q.body = &f
+		q.Body = &f
 		var added api.Fault
-		if err := o.ask(c.Context(), q, &added); err != nil {
+		if err := o.Ask(c.Context(), q, &added); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(added)
 		}
 		return printFaults(c.OutOrStdout(), []api.Fault{added})
@@ -154,4 +155,4 @@ func printFaults(out io.Writer, all []api.Fault) error {
 }
 
 // words are the names of a set, for the help.
-func words[T ~string](all []T) string { return strings.Join(wordsOf(all), ", ") }
+func words[T ~string](all []T) string { return strings.Join(command.Words(all), ", ") }

@@ -11,38 +11,39 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // held are the flags of commands about messages in one state: deferred, or scheduled.
 type held struct {
-	common
+	command.Flags
 	selection
 	state core.State
 }
 
 func (o *held) bind(c *cobra.Command, environ []string) {
-	o.common.bind(c, environ)
+	o.Flags.Bind(c, environ)
 	o.selection.bind(c.Flags())
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-func (o *held) open(c *cobra.Command, args []string) (*browser, *target, error) {
+func (o *held) open(c *cobra.Command, args []string) (*browser, *command.Target, error) {
 	if _, err := o.fits(); err != nil {
 		return nil, nil, err
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return nil, nil, err
 	}
-	entity, err := t.entity(args)
+	entity, err := t.Entity(args)
 	if err != nil {
 		return nil, nil, err
 	}
-	link, err := t.link(c.Context(), entity)
+	link, err := t.Link(c.Context(), entity)
 	if err != nil {
-		return nil, nil, t.explain(err)
+		return nil, nil, t.Explain(err)
 	}
-	return &browser{target: t, link: link, entity: entity, state: &o.state, most: o.count, seen: newProgress(c.ErrOrStderr(), "looked at").at}, t, nil
+	return &browser{target: t, link: link, entity: entity, state: &o.state, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}, t, nil
 }
 
 func heldListCommand(environ []string, state core.State, word string, columns ...column) *cobra.Command {
@@ -65,13 +66,13 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 			return err
 		}
 		defer b.link.Close()
-		return t.explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.json, b.entity, columns...)))
+		return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)))
 	}
 	return c
 }
 
 func scheduledCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use:   "scheduled",
 		Short: "List and cancel scheduled messages",
 		Example: `  crosstown scheduled list orders
@@ -102,7 +103,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.isEmpty() != all {
-			return usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
+			return command.Usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
 		}
 		b, t, err := o.open(c, args)
 		if err != nil {
@@ -111,18 +112,18 @@ message must fit all that are given. The command needs Send, and Listen to find 
 		defer b.link.Close()
 		numbers, err := b.numbers(c.Context(), &o.selection)
 		if err != nil {
-			return t.explain(err)
+			return t.Explain(err)
 		}
 		if len(o.numbers) == 0 { // those that are named are known to the caller
-			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", messages(len(numbers)), b.entity)); err != nil {
+			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}
 		}
-		n, err := b.cancel(c.Context(), numbers, newProgress(c.ErrOrStderr(), "cancelled"))
+		n, err := b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
 		if err != nil && n == 0 {
-			return t.explain(err)
+			return t.Explain(err)
 		}
-		return errors.Join(report(c, o.json, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", messages(n), b.entity), t.explain(err))
+		return errors.Join(report(c, o.JSON, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity), t.Explain(err))
 	}
 	return c
 }
@@ -131,12 +132,12 @@ message must fit all that are given. The command needs Send, and Listen to find 
 const cancelledAtOnce = 250
 
 // cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
-func (b *browser) cancel(ctx context.Context, numbers []int64, p *progress) (n int, err error) {
+func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	for some := range slices.Chunk(numbers, cancelledAtOnce) {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
 		if err == nil {
 			n += len(some)
-			p.at(n)
+			p.At(n)
 			continue
 		}
 		if len(some) > 1 { // all or none of each partition: find which
@@ -154,13 +155,13 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *progress) (n i
 		}
 	}
 	if gone := len(numbers) - n; gone > 0 {
-		return n, fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", messages(gone), b.entity)
+		return n, fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", command.Messages(gone), b.entity)
 	}
 	return n, nil
 }
 
 func deferredCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use:   "deferred",
 		Short: "List and receive deferred messages",
 		Example: `  crosstown deferred list orders
@@ -190,7 +191,7 @@ The exit code is 4 if no message fits.`,
 	how.bind(c)
 	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := usage(how.validate()); err != nil {
+		if err := command.Usage(how.validate()); err != nil {
 			return err
 		}
 		b, t, err := o.open(c, args)
@@ -200,15 +201,15 @@ The exit code is 4 if no message fits.`,
 		defer b.link.Close()
 		found, err := b.heldIn(c.Context(), &o.selection)
 		if err != nil {
-			return t.explain(err)
+			return t.Explain(err)
 		}
 		_, err = receiveDeferred(c.Context(), t, b.entity, found, azservicebus.ReceiveModePeekLock, func(r source, ms []*azservicebus.ReceivedMessage) error {
-			if err := printMessages(c.OutOrStdout(), o.json, ms); err != nil {
+			if err := printMessages(c.OutOrStdout(), o.JSON, ms); err != nil {
 				return err
 			}
 			return how.settle(context.WithoutCancel(c.Context()), r, ms)
 		})
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	return c
 }
@@ -233,7 +234,7 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 const deferredAtOnce = 100
 
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
-func receiveDeferred(ctx context.Context, t *target, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
+func receiveDeferred(ctx context.Context, t *command.Target, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
 	sessions := hasSessions(ctx, t, entity)
 	if !sessions { // a message may have a session id all the same
 		var all []int64
@@ -258,7 +259,7 @@ func receiveDeferred(ctx context.Context, t *target, entity string, numbers held
 		}
 	}
 	if gone > 0 {
-		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", messages(gone), entity)
+		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), entity)
 	}
 	return n, nil
 }

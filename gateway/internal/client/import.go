@@ -7,24 +7,25 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
 // bindTarget adds the flags that say where to connect; --to is another name of --connection-string, for
 // commands that have a source too.
-func bindTarget(o *common, c *cobra.Command, environ []string) {
+func bindTarget(o *command.Flags, c *cobra.Command, environ []string) {
 	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "to" {
 			name = "connection-string"
 		}
 		return pflag.NormalizedName(name)
 	})
-	o.bindConnection(c, environ)
+	o.BindConnection(c, environ)
 }
 
 type importOptions struct {
-	common
+	command.Flags
 	namespaceSource
 	output string
 	short  bool
@@ -55,7 +56,7 @@ migrate does that.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	bindTarget(&o.common, c, environ)
+	bindTarget(&o.Flags, c, environ)
 	o.namespaceSource.bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")
@@ -70,7 +71,7 @@ migrate does that.`,
 
 func (o *importOptions) run(c *cobra.Command, args []string) error {
 	notes := &notes{out: c.ErrOrStderr()}
-	contents, name, err := o.read(c.Context(), &o.common, args, !o.short, notes)
+	contents, name, err := o.read(c.Context(), &o.Flags, args, !o.short, notes)
 	if err != nil {
 		return err
 	}
@@ -81,12 +82,12 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		return writeContents(contents, o.output, name, c)
 	}
 	namespacePolicies(contents.Policies, notes)
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
 	done := map[declaration.Did]int{}
-	err = declaration.Declare(c.Context(), t.management(nil), contents, declaration.Options{Update: o.update, DryRun: o.dryRun, Report: func(r declaration.Report) {
+	err = declaration.Declare(c.Context(), t.Management(nil), contents, declaration.Options{Update: o.update, DryRun: o.dryRun, Report: func(r declaration.Report) {
 		done[r.Did]++
 		o.tell(c.OutOrStdout(), &r)
 	}})
@@ -99,7 +100,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 	if done[declaration.Differs] > 0 && !o.update {
 		_, _ = fmt.Fprintln(c.ErrOrStderr(), "change what is different with --update")
 	}
-	return t.explain(err)
+	return t.Explain(err)
 }
 
 // tell prints what was done with an entity.
@@ -131,7 +132,7 @@ func writeContents(contents *config.Contents, output, name string, c *cobra.Comm
 	if output == "-" {
 		_, err = c.OutOrStdout().Write(text)
 	} else {
-		err = WriteWhole(output, func(w io.Writer) error {
+		err = command.WriteWhole(output, func(w io.Writer) error {
 			_, err := w.Write(text)
 			return err
 		})

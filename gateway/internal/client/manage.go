@@ -11,40 +11,33 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 // manager is a management command that is connected.
 type manager struct {
-	*common
+	*command.Flags
 	*admin.Client
 	command *cobra.Command
 	args    []string // as many as the command's use names
 }
 
-// group completes a command that only has commands below it: one that runs is
-// told of a word that names none of them.
-func group(c *cobra.Command) *cobra.Command {
-	c.Args = cobra.NoArgs
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	return c
-}
-
 // managing makes a command that uses the management API.
 func managing(environ []string, use, short string, run func(m *manager) error) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		t, err := o.target()
+		t, err := o.Target()
 		if err != nil {
 			return err
 		}
-		client, err := t.admin()
+		client, err := t.Admin()
 		if err != nil {
 			return err
 		}
-		return t.explain(run(&manager{&o, client, c, args}))
+		return t.Explain(run(&manager{&o, client, c, args}))
 	}
 	return c
 }
@@ -66,7 +59,7 @@ func (m *manager) name() string {
 
 // say tells what was done to a thing of some kind.
 func (m *manager) say(did, kind, name string) error {
-	if m.json {
+	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(map[string]string{did: name})
 	}
 	_, err := fmt.Fprintf(m.out(), "%s %s %s\n", did, kind, name)
@@ -77,10 +70,10 @@ func (m *manager) say(did, kind, name string) error {
 // are entities of one path, so a command would change or delete it all the same.
 func (m *manager) mustBe(kind string) error {
 	if topic, subscription, ok := core.SplitSubscription(m.name()); ok {
-		return usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
+		return command.Usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
 	}
 	if strings.Contains(m.name(), "/$") {
-		return usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
+		return command.Usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
 	}
 	other, is := "topic", false
 	if kind == "topic" {
@@ -98,7 +91,7 @@ func (m *manager) mustBe(kind string) error {
 }
 
 func missing(kind, name string) error {
-	return fmt.Errorf("there is no %s %q: %s", kind, name, listHint)
+	return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
 }
 
 // counts is what an entity holds, as --json prints it. What its kind does not
@@ -151,7 +144,7 @@ type listing struct {
 // list begins a listing; model says which counts there are.
 func (m *manager) list(kind string, model counts) *listing {
 	l := &listing{m, tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0), json.NewEncoder(m.out())}
-	if !m.json {
+	if !m.JSON {
 		titles, _ := model.columns()
 		_, _ = fmt.Fprintln(l.table, strings.ToUpper(strings.Join(append([]string{kind}, titles...), "\t")))
 	}
@@ -159,7 +152,7 @@ func (m *manager) list(kind string, model counts) *listing {
 }
 
 func (l *listing) add(c counts) error {
-	if l.m.json {
+	if l.m.JSON {
 		return l.lines.Encode(c)
 	}
 	_, values := c.columns()
@@ -169,7 +162,7 @@ func (l *listing) add(c counts) error {
 
 // show prints an entity: what it holds, and its settings, a pointer to the SDK's.
 func (m *manager) show(c counts, settings any) error {
-	if m.json {
+	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(struct {
 			counts
 			Settings map[string]any `json:"settings"`

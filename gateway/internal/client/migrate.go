@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
@@ -35,7 +36,7 @@ const (
 )
 
 type migrateOptions struct {
-	common
+	command.Flags
 	from     string
 	into     []string
 	deadInto string
@@ -72,7 +73,7 @@ sent twice after an interruption, unless the queue detects duplicates, and --int
   crosstown migrate --from "$GATEWAY" --to "$AZURE_CONNECTION_STRING" orders --dead-letters-into orders-dead`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	bindTarget(&o.common, c, environ)
+	bindTarget(&o.Flags, c, environ)
 	f := c.Flags()
 	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage, or the name of a context")
 	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
@@ -85,13 +86,13 @@ sent twice after an interruption, unless the queue detects duplicates, and --int
 func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	patience, err := config.ParseDuration(o.patience)
 	if err != nil || patience < 0 {
-		return usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
+		return command.Usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
 	}
-	source, err := o.other(o.from)
+	source, err := o.Other(o.from)
 	if err != nil {
 		return err
 	}
-	to, err := o.target()
+	to, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -100,59 +101,59 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if same {
-		return usagef("--from and --to are the same namespace: name another target")
+		return command.Usagef("--from and --to are the same namespace: name another target")
 	}
 	m := &mover{
-		from: source, patience: patience, deadInto: o.deadInto, into: map[string]string{}, progress: newProgress(c.ErrOrStderr(), "moved"), notes: c.ErrOrStderr(),
+		from: source, patience: patience, deadInto: o.deadInto, into: map[string]string{}, progress: command.NewProgress(c.ErrOrStderr(), "moved"), notes: c.ErrOrStderr(),
 	}
 	for _, text := range o.into {
 		from, into, ok := strings.Cut(text, "=")
 		if !ok || from == "" || into == "" {
-			return usagef("--into: %q: write FROM=TO", text)
+			return command.Usagef("--into: %q: write FROM=TO", text)
 		}
 		m.into[core.FoldName(from)] = into
 	}
-	all, err := entitiesOf(c.Context(), source.management(nil), args)
+	all, err := entitiesOf(c.Context(), source.Management(nil), args)
 	if err != nil {
-		return source.explain(err)
+		return source.Explain(err)
 	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(c.OutOrStdout(), "the source has no queues and no subscriptions")
 		return err
 	}
-	if m.source, err = source.link(c.Context(), source.EntityPath); err != nil {
-		return source.explain(err)
+	if m.source, err = source.Link(c.Context(), source.EntityPath); err != nil {
+		return source.Explain(err)
 	}
 	defer m.source.Close()
-	m.to = &storer{common: o.common, to: to}
+	m.to = &storer{Flags: o.Flags, to: to}
 	defer m.to.close()
 	for i := range all {
 		moved, err := m.entity(c.Context(), &all[i])
 		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
 		if err = errors.Join(err, told); err != nil {
-			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.explain(err))
+			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.Explain(err))
 		}
 	}
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", messages(m.total), source.Host, to.Host)
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
 	if m.refused > 0 {
-		return fmt.Errorf("%s stay at the source, because the target does not take them", messages(m.refused))
+		return fmt.Errorf("%s stay at the source, because the target does not take them", command.Messages(m.refused))
 	}
 	return nil
 }
 
 // sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
 // at one address, and tells which.
-func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool, error) {
-	if a.text == b.text || endpointOf(a) != endpointOf(b) {
-		return a.text == b.text, nil
+func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
+	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
+		return a.Text == b.Text, nil
 	}
 	names := [2]string{}
-	for i, t := range []*target{a, b} {
+	for i, t := range []*command.Target{a, b} {
 		var status api.Status
-		c := o.common
-		c.connectionString = t.text
-		err := c.ask(ctx, inquiry{path: api.StatusPath}, &status)
-		if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
+		c := o.Flags
+		c.ConnectionString = t.Text
+		err := c.Ask(ctx, command.Inquiry{Path: api.StatusPath}, &status)
+		if _, refused := errors.AsType[*command.Refusal](err); err != nil && !refused {
 			return false, err
 		}
 		names[i] = status.Namespace
@@ -161,7 +162,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *target) (bool,
 }
 
 // endpointOf is the host and port of a namespace; this machine has one name.
-func endpointOf(t *target) string {
+func endpointOf(t *command.Target) string {
 	host, port, err := net.SplitHostPort(t.Host)
 	if err != nil {
 		host = t.Host
@@ -175,7 +176,7 @@ func endpointOf(t *target) string {
 // entitiesOf are the queues and subscriptions to move, and the topics they are of.
 func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
 	list := func(l core.Listing) ([]core.Entity, error) {
-		found, _, err := admin.Entities(ctx, anyIdentity, l, 0, 1<<30)
+		found, _, err := admin.Entities(ctx, command.AnyIdentity, l, 0, 1<<30)
 		return found, err
 	}
 	if len(names) == 0 {
@@ -193,7 +194,7 @@ func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (
 		}
 	}
 	for _, name := range names {
-		e, _, err := admin.Entity(ctx, anyIdentity, name)
+		e, _, err := admin.Entity(ctx, command.AnyIdentity, name)
 		if err != nil {
 			return nil, err
 		}
@@ -211,13 +212,13 @@ func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (
 
 // mover moves messages.
 type mover struct {
-	from     *target
+	from     *command.Target
 	source   *remote.Client
 	to       *storer
 	into     map[string]string // by the folded name of an entity
 	deadInto string
 	patience time.Duration
-	progress *progress
+	progress *command.Progress
 	notes    io.Writer
 	total    int
 	refused  int
@@ -228,9 +229,9 @@ type mover struct {
 type moved struct{ messages, dead, scheduled int }
 
 func (n moved) String() string {
-	text := "moved " + messages(n.messages)
+	text := "moved " + command.Messages(n.messages)
 	if n.dead > 0 {
-		text += fmt.Sprintf(", %s", plural(n.dead, "dead letter"))
+		text += fmt.Sprintf(", %s", command.Plural(n.dead, "dead letter"))
 	}
 	if n.scheduled > 0 {
 		text += fmt.Sprintf(", %d scheduled", n.scheduled)
@@ -281,7 +282,7 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 
 // topic tells of messages that are scheduled in a topic: no client can read them.
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
-	admin, err := m.from.admin()
+	admin, err := m.from.Admin()
 	if err != nil {
 		return err
 	}
@@ -437,7 +438,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 				return err
 			}
 			m.total++
-			m.progress.at(m.total)
+			m.progress.At(m.total)
 		case hopeless:
 			refused[all[i].SequenceNumber] = true
 			m.refused++

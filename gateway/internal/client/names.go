@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -19,10 +20,10 @@ const maxNames = 1000
 
 // lister lists names that begin with prefix, or more. args are the arguments before. A list that cannot
 // be had is empty: an error would be written into the command line that is being completed.
-type lister func(ctx context.Context, o *common, args []string, prefix string) []string
+type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
-func contextNames(_ context.Context, o *common, _ []string, _ string) (all []string) {
-	f, err := contexts.Load(contexts.Path(o.environ))
+func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
+	f, err := contexts.Load(contexts.Path(o.Environ))
 	if err != nil {
 		return nil
 	}
@@ -33,34 +34,34 @@ func contextNames(_ context.Context, o *common, _ []string, _ string) (all []str
 }
 
 // entityNames are the names of the entities of a kind; for subscriptions, with their topic's.
-func entityNames(ctx context.Context, o *common, l core.Listing) (all []string) {
-	t, err := o.target()
+func entityNames(ctx context.Context, o *command.Flags, l core.Listing) (all []string) {
+	t, err := o.Target()
 	if err != nil {
 		return nil
 	}
-	found, _, _ := t.management(nil).Entities(ctx, nil, l, 0, maxNames)
+	found, _, _ := t.Management(nil).Entities(ctx, nil, l, 0, maxNames)
 	for _, e := range found {
 		all = append(all, e.Name)
 	}
 	return all
 }
 
-func queueNames(ctx context.Context, o *common, _ []string, _ string) []string {
+func queueNames(ctx context.Context, o *command.Flags, _ []string, _ string) []string {
 	return entityNames(ctx, o, core.Listing{Kind: core.Queue})
 }
 
-func topicNames(ctx context.Context, o *common, _ []string, _ string) []string {
+func topicNames(ctx context.Context, o *command.Flags, _ []string, _ string) []string {
 	return entityNames(ctx, o, core.Listing{Kind: core.Topic})
 }
 
 // destinationNames are what messages can be sent to.
-func destinationNames(ctx context.Context, o *common, args []string, prefix string) []string {
+func destinationNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
 // sourceNames are what messages can be received from. The subscriptions are those of topics that may
 // still be meant.
-func sourceNames(ctx context.Context, o *common, args []string, prefix string) []string {
+func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")
 	for _, topic := range topicNames(ctx, o, args, prefix) {
@@ -72,7 +73,7 @@ func sourceNames(ctx context.Context, o *common, args []string, prefix string) [
 }
 
 // subscriptionNames are the names of the subscriptions of the first argument.
-func subscriptionNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+func subscriptionNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	if len(args) == 0 {
 		return nil
 	}
@@ -84,21 +85,21 @@ func subscriptionNames(ctx context.Context, o *common, args []string, _ string) 
 }
 
 // ruleNames are the rules of the subscription that the first two arguments name.
-func ruleNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
-	t, err := o.target()
+func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
+	t, err := o.Target()
 	if err != nil || len(args) < 2 {
 		return nil
 	}
-	rules, _ := t.management(nil).Rules(ctx, nil, core.SubscriptionPath(args[0], args[1]), 0, maxNames)
+	rules, _ := t.Management(nil).Rules(ctx, nil, core.SubscriptionPath(args[0], args[1]), 0, maxNames)
 	for i := range rules {
 		all = append(all, rules[i].Name)
 	}
 	return all
 }
 
-func namespaceNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+func namespaceNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
 	var page api.NamespaceList
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page)
 	for i := range page.Namespaces {
 		all = append(all, page.Namespaces[i].Name)
 	}
@@ -106,30 +107,30 @@ func namespaceNames(ctx context.Context, o *common, _ []string, _ string) (all [
 }
 
 // policyNames are the policies of the namespace that the first argument names.
-func policyNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+func policyNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	if len(args) == 0 {
 		return nil
 	}
 	var n api.Namespace
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: args[:1]}, &n)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}, &n)
 	for _, p := range n.Policies {
 		all = append(all, p.Name)
 	}
 	return all
 }
 
-func pluginNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+func pluginNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
 	var states []host.State
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.PluginsPath}, &states)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.PluginsPath}, &states)
 	for i := range states {
 		all = append(all, states[i].Name)
 	}
 	return all
 }
 
-func faultNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+func faultNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
 	var list api.FaultList
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.FaultsPath}, &list)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.FaultsPath}, &list)
 	for i := range list.Faults {
 		all = append(all, list.Faults[i].Name)
 	}
@@ -137,9 +138,9 @@ func faultNames(ctx context.Context, o *common, _ []string, _ string) (all []str
 }
 
 // connectionNames are the ids of connections, each with its client.
-func connectionNames(ctx context.Context, o *common, _ []string, _ string) (all []string) {
+func connectionNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
 	var list api.ConnectionList
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.ConnectionsPath}, &list)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &list)
 	for i := range list.Connections {
 		c := &list.Connections[i]
 		all = append(all, cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product)))
@@ -148,13 +149,13 @@ func connectionNames(ctx context.Context, o *common, _ []string, _ string) (all 
 }
 
 // sessionNames are the sessions of the first argument.
-func sessionNames(ctx context.Context, o *common, args []string, _ string) (all []string) {
+func sessionNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 	if len(args) == 0 {
 		return nil
 	}
 	var list api.SessionList
-	q := inquiry{method: http.MethodGet, path: api.SessionsPath, names: strings.Split(args[0], "/"), scope: args[0], query: url.Values{"top": {"1000"}}}
-	_ = o.ask(ctx, q, &list)
+	q := command.Inquiry{Method: http.MethodGet, Path: api.SessionsPath, Names: strings.Split(args[0], "/"), Scope: args[0], Query: url.Values{"top": {"1000"}}}
+	_ = o.Ask(ctx, q, &list)
 	for i := range list.Sessions {
 		all = append(all, list.Sessions[i].ID)
 	}

@@ -14,10 +14,11 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func namespaceCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "namespace", Short: "Create, list, show, update, reset and delete namespaces",
 		Long: `Create, list, show, update, reset and delete namespaces.
 
@@ -44,7 +45,7 @@ time can be deleted.`, http.MethodDelete, "deleted"),
 
 func namespaceCreateCommand(environ []string) *cobra.Command {
 	var (
-		o        common
+		o        command.Flags
 		hosts    []string
 		policies []string
 		quotas   api.Quotas
@@ -64,7 +65,7 @@ those of --host.`,
   crosstown namespace create billing --host billing.example.com --policy app:Send,Listen --policy ops=KEY:Manage`,
 		Args: cobra.ExactArgs(1),
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
@@ -91,10 +92,10 @@ those of --host.`,
 		}
 		var n api.Namespace
 		only := http.Header{"If-None-Match": {"*"}}
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: api.NamespacesPath, names: args[:1], header: only, body: request}, &n); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args[:1], Header: only, Body: request}, &n); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(n)
 		}
 		if _, err := fmt.Fprintf(c.OutOrStdout(), "created namespace %s\n", n.Name); err != nil {
@@ -114,7 +115,7 @@ func bindQuotas(c *cobra.Command, q *api.Quotas) {
 
 func namespaceUpdateCommand(environ []string) *cobra.Command {
 	var (
-		o      common
+		o      command.Flags
 		hosts  []string
 		quotas api.Quotas
 	)
@@ -128,20 +129,20 @@ its hosts; --host "" leaves only the hosts derived from its name.`,
 		Example: `  crosstown namespace update billing --host billing.example.com --max-entities 100`,
 		Args:    cobra.ExactArgs(1),
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.Flags().StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	bindQuotas(c, &quotas)
 	c.MarkFlagsOneRequired("host", "max-entities", "max-connections", "max-size-megabytes")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var n api.Namespace
-		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.NamespacesPath, names: args[:1]}, &n); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}, &n); err != nil {
 			return err
 		}
 		request := requestOf(c, hosts, quotas, n.Quotas)
-		if err := o.ask(c.Context(), inquiry{method: http.MethodPut, path: api.NamespacesPath, names: args[:1], body: request}, &n); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args[:1], Body: request}, &n); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(n)
 		}
 		return printNamespace(c.OutOrStdout(), &n)
@@ -178,10 +179,10 @@ func readPolicies(texts []string) ([]api.Policy, error) {
 	for _, text := range texts {
 		colon := strings.LastIndexByte(text, ':')
 		if colon < 0 {
-			return nil, usagef("--policy %.40q has no rights: write NAME:RIGHTS or NAME=KEY:RIGHTS, such as app:Send,Listen", text)
+			return nil, command.Usagef("--policy %.40q has no rights: write NAME:RIGHTS or NAME=KEY:RIGHTS, such as app:Send,Listen", text)
 		}
 		if _, err := core.ParseRights(text[colon+1:]); err != nil {
-			return nil, usagef("--policy: %w", err)
+			return nil, command.Usagef("--policy: %w", err)
 		}
 		name, key, _ := strings.Cut(text[:colon], "=")
 		all = append(all, api.Policy{Name: name, PrimaryKey: key, Rights: text[colon+1:]})
@@ -190,14 +191,14 @@ func readPolicies(texts []string) ([]api.Policy, error) {
 }
 
 func namespaceListCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{Use: "list", Short: "List the namespaces of a gateway", Args: cobra.NoArgs}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		all := []api.Namespace{}
 		for after := ""; ; {
 			var page api.NamespaceList
-			if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
+			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"after": {after}, "top": {"1000"}}}, &page); err != nil {
 				return err
 			}
 			all = append(all, page.Namespaces...)
@@ -205,7 +206,7 @@ func namespaceListCommand(environ []string) *cobra.Command {
 				break
 			}
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(all)
 		}
 		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -221,19 +222,19 @@ func namespaceListCommand(environ []string) *cobra.Command {
 // aboutNamespace makes a command that ends with showing a namespace. below is where
 // its second argument is put, nil if it has none.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names := args[:1:1]
 		if below != nil {
 			names = append(names, below(args[1])...)
 		}
 		var n api.Namespace
-		if err := o.ask(c.Context(), inquiry{method: method, path: api.NamespacesPath, names: names}, &n); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &n); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(n)
 		}
 		return printNamespace(c.OutOrStdout(), &n)
@@ -243,19 +244,19 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 
 // doneToNamespace makes a command that does something to a namespace: did says what.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		names := args[:1:1]
 		if method == http.MethodPost {
 			names = append(names, api.Reset)
 		}
 		answer := map[string]string{}
-		if err := o.ask(c.Context(), inquiry{method: method, path: api.NamespacesPath, names: names}, &answer); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &answer); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(answer)
 		}
 		_, err := fmt.Fprintf(c.OutOrStdout(), "%s namespace %s\n", did, args[0])

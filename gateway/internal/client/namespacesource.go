@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
@@ -36,31 +37,31 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 }
 
 // at is the source of --from.
-func (s *namespaceSource) at(o *common) (*target, error) {
-	return o.other(s.from)
+func (s *namespaceSource) at(o *command.Flags) (*command.Target, error) {
+	return o.Other(s.from)
 }
 
 // read reads the entities. What is not taken over is told to notes.
-func (s *namespaceSource) read(ctx context.Context, o *common, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
+func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
-		return nil, "", usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
+		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
 	}
 	if s.from != "" {
 		if s.namespace != "" || len(s.parameters) > 0 {
-			return nil, "", usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
+			return nil, "", command.Usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
 		}
 		t, err := s.at(o)
 		if err != nil {
 			return nil, "", err
 		}
 		contents, err := liveContents(ctx, t, defaults, notes)
-		return contents, t.Host, t.explain(err)
+		return contents, t.Host, t.Explain(err)
 	}
 	given := map[string]string{}
 	for _, text := range s.parameters {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, "", usagef("--parameter: %q: write NAME=VALUE", text)
+			return nil, "", command.Usagef("--parameter: %q: write NAME=VALUE", text)
 		}
 		given[name] = value
 	}
@@ -86,8 +87,8 @@ func (n *notes) add(format string, args ...any) {
 }
 
 // liveContents are the entities of a live namespace.
-func liveContents(ctx context.Context, t *target, defaults bool, notes *notes) (*config.Contents, error) {
-	all, err := declaration.Described(ctx, t.management(func(entity, property, value string) {
+func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *notes) (*config.Contents, error) {
+	all, err := declaration.Described(ctx, t.Management(func(entity, property, value string) {
 		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)
 	}), nil)
 	if err != nil {
@@ -105,7 +106,7 @@ func count(c *config.Contents) string {
 			rules += len(s.Rules)
 		}
 	}
-	return fmt.Sprintf("%s, %s, %s, %s", plural(len(c.Queues), "queue"), plural(len(c.Topics), "topic"), plural(subscriptions, "subscription"), plural(rules, "rule"))
+	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
 // namespacePolicies tells of the policies of the namespace itself, which a management API does not show

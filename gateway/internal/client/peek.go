@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -21,7 +22,7 @@ const sessionPatience = 5 * time.Second
 var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
 type peekOptions struct {
-	common
+	command.Flags
 	selection
 	from    int64
 	state   string
@@ -48,7 +49,7 @@ The exit code is 4 if there is no message, or none that fits.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.common.bind(c, environ)
+	o.Flags.Bind(c, environ)
 	o.selection.bind(c.Flags())
 	o.bindReason(c.Flags())
 	f := c.Flags()
@@ -64,31 +65,31 @@ The exit code is 4 if there is no message, or none that fits.`,
 
 func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if o.count < 0 || o.from < 0 {
-		return usagef("--count and --from cannot be negative")
+		return command.Usagef("--count and --from cannot be negative")
 	}
-	if err := usage(o.session.validate(o.dlq)); err != nil {
+	if err := command.Usage(o.session.validate(o.dlq)); err != nil {
 		return err
 	}
 	if _, err := o.fits(); err != nil {
 		return err
 	}
-	b := &browser{most: o.count, from: o.from, seen: newProgress(c.ErrOrStderr(), "looked at").at}
+	b := &browser{most: o.count, from: o.from, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
 	if o.state != "" {
 		i := slices.Index(stateWords, o.state)
 		if i < 0 {
-			return usagef("--state: %q is unknown: write %s", o.state, strings.Join(stateWords, ", "))
+			return command.Usagef("--state: %q is unknown: write %s", o.state, strings.Join(stateWords, ", "))
 		}
 		b.state = new(core.State(i))
 	}
 	var err error
-	if b.target, err = o.target(); err != nil {
+	if b.target, err = o.Target(); err != nil {
 		return err
 	}
-	if b.entity, err = b.target.entity(args); err != nil {
+	if b.entity, err = b.target.Entity(args); err != nil {
 		return err
 	}
-	if b.link, err = b.target.link(c.Context(), b.entity); err != nil {
-		return b.target.explain(err)
+	if b.link, err = b.target.Link(c.Context(), b.entity); err != nil {
+		return b.target.Explain(err)
 	}
 	defer b.link.Close()
 	if o.dlq {
@@ -100,12 +101,12 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	found := 0
 	_, err = b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
 		found++
-		return printPeeked(c.OutOrStdout(), o.json, b.entity, a)
+		return printPeeked(c.OutOrStdout(), o.JSON, b.entity, a)
 	})
 	if err == nil && found == 0 {
 		err = b.none(c.Context(), &o.selection)
 	}
-	return b.target.explain(err)
+	return b.target.Explain(err)
 }
 
 // inSession fits the messages of the session that is named, or else of the first message's.

@@ -13,25 +13,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 func pluginCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
+	c := command.Group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
 	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())
 	return c
 }
 
 func pluginListCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{Use: "list", Short: "List the plugins of a gateway with their state", Args: cobra.NoArgs}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var states []host.State
 		if err := askPlugins(c.Context(), &o, http.MethodGet, "", nil, &states); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(states)
 		}
 		return printStates(c.OutOrStdout(), states)
@@ -41,7 +42,7 @@ func pluginListCommand(environ []string) *cobra.Command {
 
 func pluginReloadCommand(environ []string) *cobra.Command {
 	var (
-		o   common
+		o   command.Flags
 		sum string
 	)
 	c := &cobra.Command{
@@ -52,14 +53,14 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 The gateway starts and checks the new process first. If that fails, the old process goes on.`,
 		Args: cobra.ExactArgs(1),
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s host.State
 		if err := askPlugins(c.Context(), &o, http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(s)
 		}
 		_, err := fmt.Fprintf(c.OutOrStdout(), "reloaded plugin %s\n", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
@@ -69,8 +70,8 @@ The gateway starts and checks the new process first. If that fails, the old proc
 }
 
 // askPlugins asks the gateway about its plugins, or one of them.
-func askPlugins(ctx context.Context, o *common, method, name string, body, answer any) error {
-	return o.ask(ctx, inquiry{method: method, path: api.PluginsPath, names: []string{name}, body: body}, answer)
+func askPlugins(ctx context.Context, o *command.Flags, method, name string, body, answer any) error {
+	return o.Ask(ctx, command.Inquiry{Method: method, Path: api.PluginsPath, Names: []string{name}, Body: body}, answer)
 }
 
 func printStates(out io.Writer, states []host.State) error {

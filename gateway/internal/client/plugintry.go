@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/project"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 	pluginv1 "github.com/crosstown-mq/crosstown/plugins/proto/v1"
@@ -79,7 +80,7 @@ checkout that the command runs in, or that the program is in.`,
 			}
 			written, err := p.Write()
 			if err != nil {
-				return usage(err)
+				return command.Usage(err)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: %s\n%s", p.Dir, strings.Join(written, ", "), nextSteps(&p))
 			return err

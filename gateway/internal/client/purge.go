@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 var purgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
 
 type purgeOptions struct {
-	common
+	command.Flags
 	confirmation
 	states []string
 	dlq    bool
@@ -58,7 +59,7 @@ deletes them until none has arrived for a second.`,
 		Args: cobra.ExactArgs(len(strings.Fields(names))),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.common.bind(c, environ)
+	o.Flags.Bind(c, environ)
 	o.confirmation.bind(c)
 	f := c.Flags()
 	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(purgeStates, ", ")+", or all")
@@ -77,10 +78,10 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		case state == "all":
 			o.states = purgeStates
 		case !slices.Contains(purgeStates, state):
-			return usagef("--state: %q is unknown: write one or more of %s, or all", state, strings.Join(purgeStates, ", "))
+			return command.Usagef("--state: %q is unknown: write one or more of %s, or all", state, strings.Join(purgeStates, ", "))
 		}
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -100,9 +101,9 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		n, err := o.state(c, t, name, state)
 		total, removed[state] = total+n, n
 		if err != nil {
-			err = fmt.Errorf("purge of %s messages: %w", state, t.explain(err))
+			err = fmt.Errorf("purge of %s messages: %w", state, t.Explain(err))
 			if total > 0 {
-				err = fmt.Errorf("%w; removed before: %s", err, messages(total))
+				err = fmt.Errorf("%w; removed before: %s", err, command.Messages(total))
 			}
 			return err
 		}
@@ -119,7 +120,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 			detail = ": " + strings.Join(parts, ", ")
 		}
 	}
-	return report(c, o.json, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", messages(total), name, detail)
+	return report(c, o.JSON, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", command.Messages(total), name, detail)
 }
 
 func inWords(states []string) string {
@@ -130,35 +131,35 @@ func inWords(states []string) string {
 }
 
 // state removes the messages in one state.
-func (o *purgeOptions) state(c *cobra.Command, t *target, name, state string) (int, error) {
+func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state string) (int, error) {
 	switch state {
 	case "active":
-		return purgeActive(c, &o.common, t, name)
+		return purgeActive(c, &o.Flags, t, name)
 	case "dead-letter":
-		return purgeActive(c, &o.common, t, name+core.DeadLetter.Suffix())
+		return purgeActive(c, &o.Flags, t, name+core.DeadLetter.Suffix())
 	case "transfer-dead-letter":
-		return purgeActive(c, &o.common, t, name+core.TransferDeadLetter.Suffix())
+		return purgeActive(c, &o.Flags, t, name+core.TransferDeadLetter.Suffix())
 	}
-	link, err := t.link(c.Context(), name)
+	link, err := t.Link(c.Context(), name)
 	if err != nil {
 		return 0, err
 	}
 	defer link.Close()
-	b := &browser{target: t, link: link, entity: name, seen: newProgress(c.ErrOrStderr(), "looked at").at}
+	b := &browser{target: t, link: link, entity: name, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
 	if state == "scheduled" {
 		b.state = new(core.Scheduled)
 		numbers, err := b.numbers(c.Context(), &selection{})
-		if isNothing(err) {
+		if command.IsNothing(err) {
 			return 0, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		return b.cancel(c.Context(), numbers, newProgress(c.ErrOrStderr(), "cancelled"))
+		return b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
 	}
 	b.state = new(core.Deferred)
 	found, err := b.heldIn(c.Context(), &selection{})
-	if isNothing(err) {
+	if command.IsNothing(err) {
 		return 0, nil
 	}
 	if err != nil {
@@ -168,15 +169,15 @@ func (o *purgeOptions) state(c *cobra.Command, t *target, name, state string) (i
 }
 
 // purgeActive removes what can be received of an entity or sub-queue.
-func purgeActive(c *cobra.Command, o *common, t *target, name string) (int, error) {
+func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return 0, usagef("%q is no queue or subscription", name)
+		return 0, command.Usagef("%q is no queue or subscription", name)
 	}
-	q := inquiry{method: http.MethodPost, path: api.PurgePath, names: strings.Split(name, "/"), scope: policyHolder(name)}
+	q := command.Inquiry{Method: http.MethodPost, Path: api.PurgePath, Names: strings.Split(name, "/"), Scope: command.PolicyHolder(name)}
 	var answer api.Purged
-	err = o.ask(c.Context(), q, &answer)
-	if _, refused := errors.AsType[*refusal](err); !refused {
+	err = o.Ask(c.Context(), q, &answer)
+	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}
 	// Another broker, an entity with sessions, or one whose refusal a receiver explains.
@@ -187,7 +188,7 @@ func purgeActive(c *cobra.Command, o *common, t *target, name string) (int, erro
 	case core.TransferDeadLetter:
 		options.SubQueue = azservicebus.SubQueueTransfer
 	}
-	progress := newProgress(c.ErrOrStderr(), "purged")
+	progress := command.NewProgress(c.ErrOrStderr(), "purged")
 	if address.Sub != core.Main || !hasSessions(c.Context(), t, address.Entity) {
 		return empty(c.Context(), t, address.Entity, options, sessionChoice{}, progress)
 	}
@@ -204,7 +205,7 @@ func purgeActive(c *cobra.Command, o *common, t *target, name string) (int, erro
 }
 
 // empty receives and deletes messages until none comes.
-func empty(ctx context.Context, t *target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *progress) (int, error) {
+func empty(ctx context.Context, t *command.Target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *command.Progress) (int, error) {
 	receiver, done, err := openSource(ctx, t, []string{entity}, options, session, sessionsWait)
 	if err != nil {
 		return 0, err

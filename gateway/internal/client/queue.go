@@ -4,11 +4,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 func queueCommand(environ []string) *cobra.Command {
-	queue := group(&cobra.Command{
+	queue := command.Group(&cobra.Command{
 		Use:   "queue",
 		Short: "Create, list, show, update, delete and purge queues",
 		Example: `  crosstown queue create orders --lock-duration 30s --max-delivery-count 5

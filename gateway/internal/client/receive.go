@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -20,7 +21,7 @@ import (
 const maxReceived = 500
 
 type receiveOptions struct {
-	common
+	command.Flags
 	outcome
 	count   int
 	wait    string
@@ -77,7 +78,7 @@ The exit code is 4 if no message arrived.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.common.bind(c, environ)
+	o.Flags.Bind(c, environ)
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 1, "messages to receive; 0: all")
 	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message, a `duration`")
@@ -113,7 +114,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	case o.mode == "delete" && (o.complete || o.abandon || o.deadLetter):
 		errs = append(errs, errors.New("--mode: delete leaves nothing to settle: drop --complete, --abandon and --dead-letter"))
 	}
-	return wait, usage(errors.Join(errs...))
+	return wait, command.Usage(errors.Join(errs...))
 }
 
 // always is a wait that no receiver outlives.
@@ -127,7 +128,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -147,27 +148,27 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 		case o.follow && errors.Is(err, errNoSession): // the gateway has waited for a while
 			continue
 		case errors.Is(err, errNoSession):
-			return nothingf("%v", err)
+			return command.Nothingf("%v", err)
 		case err != nil && received == 0 && !o.dlq:
 			return sessionHint(c.Context(), t, args, o.session, err)
 		case err != nil:
-			return t.explain(err)
+			return t.Explain(err)
 		case o.follow && o.session.next && (o.count == 0 || received < o.count):
 			continue
 		case received == 0:
-			return nothingf("no message arrived within %v%s", wait, o.others(c.Context(), t, args))
+			return command.Nothingf("no message arrived within %v%s", wait, o.others(c.Context(), t, args))
 		}
 		return nil
 	}
 }
 
 // others tells of messages that are there and do not come.
-func (o *receiveOptions) others(ctx context.Context, t *target, args []string) string {
-	entity, err := t.entity(args)
+func (o *receiveOptions) others(ctx context.Context, t *command.Target, args []string) string {
+	entity, err := t.Entity(args)
 	if err != nil || o.session.named() || o.session.next {
 		return ""
 	}
-	link, err := t.link(ctx, entity)
+	link, err := t.Link(ctx, entity)
 	if err != nil {
 		return ""
 	}
@@ -184,7 +185,7 @@ func (o *receiveOptions) others(ctx context.Context, t *target, args []string) s
 }
 
 // receive receives from an entity, or from one of its sessions. There were messages before.
-func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, before int, wait time.Duration) (int, error) {
+func (o *receiveOptions) receive(c *cobra.Command, t *command.Target, args []string, before int, wait time.Duration) (int, error) {
 	options := &azservicebus.ReceiverOptions{}
 	if o.mode == "delete" {
 		options.ReceiveMode = azservicebus.ReceiveModeReceiveAndDelete
@@ -209,14 +210,14 @@ func (o *receiveOptions) receive(c *cobra.Command, t *target, args []string, bef
 		told = io.Discard // what arrives is printed
 	}
 	return drain(c.Context(), receiver, count, wait, func(ms []*azservicebus.ReceivedMessage) error {
-		if err := printMessages(c.OutOrStdout(), o.json, ms); err != nil {
+		if err := printMessages(c.OutOrStdout(), o.JSON, ms); err != nil {
 			return err
 		}
 		if o.mode == "delete" {
 			return nil
 		}
 		return o.settle(context.WithoutCancel(c.Context()), receiver, ms) // they are printed
-	}, newProgress(told, "received"))
+	}, command.NewProgress(told, "received"))
 }
 
 // settle ends the locks, to the last one even if some are lost.
@@ -243,7 +244,7 @@ func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.Recei
 
 // drain receives up to count messages (0: all), until none comes within wait,
 // hands them to use, and returns how many there were.
-func drain(ctx context.Context, r source, count int, wait time.Duration, use func([]*azservicebus.ReceivedMessage) error, p *progress) (int, error) {
+func drain(ctx context.Context, r source, count int, wait time.Duration, use func([]*azservicebus.ReceivedMessage) error, p *command.Progress) (int, error) {
 	received := 0
 	for count == 0 || received < count {
 		most := maxReceived
@@ -263,7 +264,7 @@ func drain(ctx context.Context, r source, count int, wait time.Duration, use fun
 		if err := use(ms); err != nil {
 			return received, err
 		}
-		p.at(received)
+		p.At(received)
 	}
 	return received, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -26,7 +27,7 @@ const (
 )
 
 type recordOptions struct {
-	common
+	command.Flags
 	count  int
 	length string
 	once   bool
@@ -57,7 +58,7 @@ shown. Another way is a subscription for the recording, from which no client rec
   crosstown record 'orders/$DeadLetterQueue' --once | crosstown replay --to orders --speed max`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindConnection(c, environ)
+	o.BindConnection(c, environ)
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
 	f.StringVar(&o.length, "for", "", "end after this `duration`, such as 10m")
@@ -70,19 +71,19 @@ shown. Another way is a subscription for the recording, from which no client rec
 
 func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if o.count < 0 {
-		return usagef("--count: %d: record some messages, or 0 for no limit", o.count)
+		return command.Usagef("--count: %d: record some messages, or 0 for no limit", o.count)
 	}
 	ctx := c.Context()
 	if o.length != "" {
 		length, err := config.ParseDuration(o.length)
 		if err != nil || length <= 0 {
-			return usagef("--for: %q: write a duration such as 10m", o.length)
+			return command.Usagef("--for: %q: write a duration such as 10m", o.length)
 		}
 		limited, cancel := context.WithTimeout(ctx, length)
 		defer cancel()
 		ctx = limited
 	}
-	t, entities, err := watched(&o.common, args)
+	t, entities, err := watched(&o.Flags, args)
 	if err != nil {
 		return err
 	}
@@ -91,17 +92,17 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	}
 	for _, entity := range entities {
 		if isTopic(ctx, t, entity) {
-			return usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
+			return command.Usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
 		}
 	}
-	link, err := t.link(c.Context(), entities[0])
+	link, err := t.Link(c.Context(), entities[0])
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	defer link.Close()
 	r := &recorder{
 		peek: link.Peek, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, once: o.once, silent: o.fresh,
-		progress: newProgress(c.ErrOrStderr(), "recorded"),
+		progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
 		began: func() error {
 			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
 			return err
@@ -114,14 +115,14 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if flushed := r.out.Flush(); err == nil {
 		err = flushed
 	}
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", messages(r.recorded))
-	return t.explain(err)
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
+	return t.Explain(err)
 }
 
 // runTap records what clients send.
-func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *target, entities []string) error {
+func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command.Target, entities []string) error {
 	r := &tapping{
-		common: o.common, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: newProgress(c.ErrOrStderr(), "recorded"),
+		Flags: o.Flags, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
 		began: func() {
 			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what is sent; interrupt to end")
 		},
@@ -131,21 +132,21 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *target,
 		err = nil // the end was asked for
 	}
 	err = errors.Join(err, r.out.Flush())
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", messages(r.recorded))
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
 	if r.missed > 0 {
-		err = errors.Join(err, fmt.Errorf("%s were missed, because they were read more slowly than they were sent: record fewer entities at a time", messages(r.missed)))
+		err = errors.Join(err, fmt.Errorf("%s were missed, because they were read more slowly than they were sent: record fewer entities at a time", command.Messages(r.missed)))
 	}
-	return t.explain(err)
+	return t.Explain(err)
 }
 
 // watched finds the namespace and the entities of a command that peeks at several: its arguments, else
 // the connection string's EntityPath.
-func watched(o *common, args []string) (*target, []string, error) {
-	t, err := o.target()
+func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
+	t, err := o.Target()
 	if err != nil {
 		return nil, nil, err
 	}
-	first, err := t.entity(args)
+	first, err := t.Entity(args)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,11 +154,11 @@ func watched(o *common, args []string) (*target, []string, error) {
 }
 
 // isTopic reports whether an entity is known to be a topic. A client without Manage is not told.
-func isTopic(ctx context.Context, t *target, entity string) bool {
+func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	if strings.Contains(entity, "/") {
 		return false
 	}
-	client, err := t.admin()
+	client, err := t.Admin()
 	if err != nil {
 		return false
 	}
@@ -187,7 +188,7 @@ type recorder struct {
 	silent   bool         // the messages of the first pass are left out
 	began    func() error // is called after the first pass, if others follow
 	recorded int
-	progress *progress
+	progress *command.Progress
 	use      func(entity string, a amqp.Arrival) error // in the place of a line in out; may be nil
 }
 
@@ -265,7 +266,7 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 		if r.recorded++; r.recorded == r.count {
 			return true, nil
 		}
-		r.progress.at(r.recorded)
+		r.progress.At(r.recorded)
 	}
 }
 

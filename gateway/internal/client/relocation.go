@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // askedToMove is how many messages one request asks a gateway to move.
@@ -22,13 +23,13 @@ const askedToMove = 200
 // relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
 // another broker the command receives, sends and completes.
 type relocation struct {
-	common      *common
-	target      *target
+	flags       *command.Flags
+	target      *command.Target
 	link        *remote.Client
 	from, to    string // "": they are removed
 	dropReasons bool
 	newIDs      bool
-	progress    *progress
+	progress    *command.Progress
 	notes       io.Writer
 
 	moved   int
@@ -39,11 +40,11 @@ type relocation struct {
 func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	for some := range slices.Chunk(numbers, askedToMove) {
 		var answer api.Moved
-		err := m.common.ask(ctx, inquiry{
-			method: http.MethodPost, path: api.MessagesPath, names: []string{m.from}, scope: m.scope(),
-			body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
+		err := m.flags.Ask(ctx, command.Inquiry{
+			Method: http.MethodPost, Path: api.MessagesPath, Names: []string{m.from}, Scope: m.scope(),
+			Body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
 		}, &answer)
-		if refused, ok := errors.AsType[*refusal](err); ok && !refused.told && m.moved == 0 {
+		if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told && m.moved == 0 {
 			return errors.Join(m.receive(ctx, numbers), m.outcome())
 		}
 		if err != nil {
@@ -54,14 +55,14 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 		for _, r := range answer.Refused {
 			m.refuse(r.Number, r.Error)
 		}
-		m.progress.at(m.moved)
+		m.progress.At(m.moved)
 	}
 	return m.outcome()
 }
 
 // scope is the queue or topic that the request is about, where it is one: its policy is enough then.
 func (m *relocation) scope() string {
-	from, to := policyHolder(m.from), policyHolder(m.to)
+	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
 		return from
 	}
@@ -70,17 +71,17 @@ func (m *relocation) scope() string {
 
 func (m *relocation) refuse(number int64, why string) {
 	m.refused++
-	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, trim(why))
+	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
 }
 
 // outcome is nil if all messages were moved.
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", command.Messages(m.absent), m.from))
 	}
 	if m.refused > 0 {
-		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", messages(m.refused)+" not moved", m.from, m.to))
+		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", command.Messages(m.refused)+" not moved", m.from, m.to))
 	}
 	return errors.Join(errs...)
 }
@@ -95,7 +96,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	if err := m.checkDuplicates(ctx); err != nil {
 		return err
 	}
-	to := &storer{common: *m.common, to: m.target, foreign: true, link: m.link}
+	to := &storer{Flags: *m.flags, to: m.target, foreign: true, link: m.link}
 	if m.to != "" {
 		if err := to.check(ctx, m.to); err != nil {
 			return err
@@ -162,7 +163,7 @@ func (m *relocation) store(ctx context.Context, to *storer, r *remote.Receiver, 
 		}
 		all = errors.Join(all, r.Release(end, &mine[i]))
 	}
-	m.progress.at(m.moved)
+	m.progress.At(m.moved)
 	return all
 }
 
@@ -187,7 +188,7 @@ func (m *relocation) checkDuplicates(ctx context.Context) error {
 	if m.newIDs || m.to == "" {
 		return nil
 	}
-	e, _, err := m.target.management(nil).Entity(ctx, anyIdentity, m.to)
+	e, _, err := m.target.Management(nil).Entity(ctx, command.AnyIdentity, m.to)
 	if err != nil {
 		return fmt.Errorf("it is not known whether %s detects duplicates, and would drop messages whose ids it knows: give --new-message-id, or a connection string with Manage", m.to)
 	}

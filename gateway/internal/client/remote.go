@@ -12,16 +12,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func remoteCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{Use: "remote", Short: "Show the remote brokers that a gateway forwards to or pulls from"})
+	c := command.Group(&cobra.Command{Use: "remote", Short: "Show the remote brokers that a gateway forwards to or pulls from"})
 	c.AddCommand(remoteListCommand(environ))
 	return c
 }
 
 func remoteListCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	c := &cobra.Command{
 		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
 		Long: `List the remotes of a namespace with their state and the messages that wait for them.
@@ -29,13 +30,13 @@ func remoteListCommand(environ []string) *cobra.Command {
 It needs Manage on the namespace. A policy of the gateway's own namespace lists the
 remotes of all namespaces.`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var states []api.Remote
-		if err := o.ask(c.Context(), inquiry{method: http.MethodGet, path: api.RemotesPath}, &states); err != nil {
+		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.RemotesPath}, &states); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(states)
 		}
 		return printRemotes(c.OutOrStdout(), states, time.Now())

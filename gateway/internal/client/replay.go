@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -31,7 +32,7 @@ const (
 )
 
 type replayOptions struct {
-	common
+	command.Flags
 	speed string
 	to    []string
 }
@@ -57,7 +58,7 @@ another. A message of a subscription or of a dead-letter queue needs --to.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindConnection(c, environ)
+	o.BindConnection(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.speed, "speed", "1x", "how many times as fast as recorded, such as 10x or 0.5x; max: without pauses")
 	f.StringArrayVar(&o.to, "to", nil, "send to this `entity` instead, or FROM=TO for the messages of one; repeatable")
@@ -71,7 +72,7 @@ func parseSpeed(text string) (float64, error) {
 	}
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= 1e-6 && speed <= 1e6) {
-		return 0, usagef("--speed: %q: write a factor such as 10x, or max", text)
+		return 0, command.Usagef("--speed: %q: write a factor such as 10x, or max", text)
 	}
 	return speed, nil
 }
@@ -81,7 +82,7 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 		}
 		from = core.FoldName(from)
 		if _, twice := r.moved[from]; twice || name == "" || ok && from == "" {
-			return usagef("--to: %q: write ENTITY once, for all messages, or FROM=TO once for the messages of each entity", to)
+			return command.Usagef("--to: %q: write ENTITY once, for all messages, or FROM=TO once for the messages of each entity", to)
 		}
 		r.moved[from] = name
 	}
@@ -111,7 +112,7 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	if r.sent == 0 && err != nil {
 		return err
 	}
-	_, failed := fmt.Fprintf(c.OutOrStdout(), "replayed %s of %s\n", messages(r.sent), r.name)
+	_, failed := fmt.Fprintf(c.OutOrStdout(), "replayed %s of %s\n", command.Messages(r.sent), r.name)
 	return errors.Join(err, failed)
 }
 
@@ -129,8 +130,8 @@ type replayer struct {
 	speed     float64           // 0: without pauses
 	moved     map[string]string // where messages go instead, by the folded name of the entity; "" for all others
 	otherwise string            // the entity of lines that name none
-	target    *target
-	progress  *progress
+	target    *command.Target
+	progress  *command.Progress
 
 	connect func(ctx context.Context, entity string) (link, error)
 	link    link      // nil: there was no message yet
@@ -144,10 +145,10 @@ type replayer struct {
 	sent   int
 }
 
-func newReplayer(c *cobra.Command, t *target, name, verb string) *replayer {
+func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replayer {
 	return &replayer{
-		name: name, moved: map[string]string{}, otherwise: t.EntityPath, target: t, progress: newProgress(c.ErrOrStderr(), verb),
-		connect: func(ctx context.Context, entity string) (link, error) { return t.link(ctx, entity) },
+		name: name, moved: map[string]string{}, otherwise: t.EntityPath, target: t, progress: command.NewProgress(c.ErrOrStderr(), verb),
+		connect: func(ctx context.Context, entity string) (link, error) { return t.Link(ctx, entity) },
 	}
 }
 
@@ -227,7 +228,7 @@ func (r *replayer) add(ctx context.Context, line int, entity string, stored *cor
 		var err error
 		if r.link, err = r.connect(ctx, entity); err != nil {
 			r.link = nil
-			return r.target.explain(err)
+			return r.target.Explain(err)
 		}
 	}
 	if r.speed > 0 && !stored.EnqueuedTime.IsZero() {
@@ -274,14 +275,14 @@ func (r *replayer) flush(ctx context.Context) error {
 			if away, ok := errors.AsType[*core.Away](err); ok {
 				err = away.Err
 			}
-			errs = append(errs, fmt.Errorf("%s: line %d was not sent: %w", r.name, r.lines[i], r.target.explain(err)))
+			errs = append(errs, fmt.Errorf("%s: line %d was not sent: %w", r.name, r.lines[i], r.target.Explain(err)))
 		}
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d, and none behind line %[3]d was tried: repair those lines, and replay them and the rest", messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d, and none behind line %[3]d was tried: repair those lines, and replay them and the rest", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
-	r.progress.at(r.sent)
+	r.progress.At(r.sent)
 	return errors.Join(errs...)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -45,7 +46,7 @@ func (s *sink) Send(_ context.Context, entity string, ms []*core.Message) []erro
 func replayerInto(s *sink, speed float64, moved map[string]string) *replayer {
 	s.began = time.Now()
 	return &replayer{
-		name: "f", speed: speed, moved: moved, target: &target{}, progress: newProgress(io.Discard, "replayed"),
+		name: "f", speed: speed, moved: moved, target: &command.Target{}, progress: command.NewProgress(io.Discard, "replayed"),
 		connect: func(context.Context, string) (link, error) { return s, nil },
 	}
 }
@@ -206,7 +207,7 @@ func TestARecordingHasEveryMessageOnce(t *testing.T) {
 			var out bytes.Buffer
 			atFirst := 0
 			ctx, cancel := context.WithCancel(t.Context())
-			r := &recorder{peek: s.peek, out: bufio.NewWriter(&out), progress: newProgress(io.Discard, "recorded")}
+			r := &recorder{peek: s.peek, out: bufio.NewWriter(&out), progress: command.NewProgress(io.Discard, "recorded")}
 			r.began = func() error { atFirst = r.recorded; return nil }
 			done := make(chan error)
 			go func() { done <- r.run(ctx, []string{"a", "b"}) }()

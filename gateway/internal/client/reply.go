@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 type replyOptions struct {
-	common
+	command.Flags
 	exec        string
 	file        string
 	properties  []string
@@ -49,7 +50,7 @@ or whose reply-to is not there, is dead-lettered.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bindConnection(c, environ)
+	o.BindConnection(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.exec, "exec", "", "reply with what this shell `command` prints")
 	f.StringVar(&o.file, "file", "", "reply with the whole `file`")
@@ -63,16 +64,16 @@ or whose reply-to is not there, is dead-lettered.`,
 }
 
 func (o *replyOptions) run(c *cobra.Command, args []string) error {
-	properties, err := pairs("--property", o.properties, "")
+	properties, err := command.Pairs("--property", o.properties, "")
 	switch {
 	case err != nil:
-		return usage(err)
+		return command.Usage(err)
 	case o.count < 0:
-		return usagef("--count: %d: answer some requests, or 0 for no limit", o.count)
+		return command.Usagef("--count: %d: answer some requests, or 0 for no limit", o.count)
 	case o.exec != "" && len(args) > 1:
-		return usagef("--exec: there is a BODY already: drop one of the two")
+		return command.Usagef("--exec: there is a BODY already: drop one of the two")
 	}
-	if err := usage(o.session.validate(false)); err != nil {
+	if err := command.Usage(o.session.validate(false)); err != nil {
 		return err
 	}
 	r := &replier{options: o, properties: properties, notes: c.ErrOrStderr()}
@@ -81,11 +82,11 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
-	if r.client, err = t.client(); err != nil {
+	if r.client, err = t.Client(); err != nil {
 		return err
 	}
 	defer func() { _ = r.client.Close(context.WithoutCancel(c.Context())) }()
@@ -96,8 +97,8 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 	if err != nil && r.taken == 0 {
 		return sessionHint(c.Context(), t, args, o.session, err)
 	}
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "answered %s\n", plural(r.answered, "request"))
-	return t.explain(err)
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "answered %s\n", command.Plural(r.answered, "request"))
+	return t.Explain(err)
 }
 
 var (
@@ -116,7 +117,7 @@ type replier struct {
 	taken      int
 }
 
-func (r *replier) run(ctx context.Context, t *target, entity string) error {
+func (r *replier) run(ctx context.Context, t *command.Target, entity string) error {
 	for ctx.Err() == nil && (r.options.count == 0 || r.taken < r.options.count) {
 		requests, done, err := openSource(ctx, t, []string{entity}, &azservicebus.ReceiverOptions{}, r.options.session, always)
 		if errors.Is(err, errNoSession) {
@@ -208,7 +209,7 @@ func (r *replier) send(ctx context.Context, to string, answer *azservicebus.Mess
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("send to %s: %s", to, cmp.Or(said(err), err.Error()))
+		return fmt.Errorf("send to %s: %s", to, cmp.Or(command.Said(err), err.Error()))
 	}
 	return nil
 }

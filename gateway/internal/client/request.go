@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -25,7 +26,7 @@ const (
 )
 
 type requestOptions struct {
-	common
+	command.Flags
 	file        string
 	properties  []string
 	contentType string
@@ -56,7 +57,7 @@ The exit code is 4 if no reply came in time.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as the request")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
@@ -74,17 +75,17 @@ The exit code is 4 if no reply came in time.`,
 func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	timeout, err := config.ParseDuration(o.timeout)
 	if err != nil || timeout <= 0 {
-		return usagef("--timeout: %q: write a duration such as 30s", o.timeout)
+		return command.Usagef("--timeout: %q: write a duration such as 30s", o.timeout)
 	}
-	properties, err := pairs("--property", o.properties, "")
+	properties, err := command.Pairs("--property", o.properties, "")
 	if err != nil {
-		return usage(err)
+		return command.Usage(err)
 	}
 	body, err := wholeBody(c, args[1:], o.file)
 	if err != nil {
 		return err
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -99,31 +100,31 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	}
 	replies, done, err := o.replies(ctx, t, m)
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	defer done()
 	if err := sendOne(ctx, t, args[0], m); err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	reply, err := awaitReply(ctx, replies, *m.MessageID, c.ErrOrStderr())
 	if err != nil {
 		if c.Context().Err() == nil && ctx.Err() != nil {
-			return nothingf("no reply came within %v", timeout)
+			return command.Nothingf("no reply came within %v", timeout)
 		}
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	if o.raw {
 		_, err = c.OutOrStdout().Write(reply.Body)
 		return err
 	}
-	return printMessages(c.OutOrStdout(), o.json, []*azservicebus.ReceivedMessage{reply})
+	return printMessages(c.OutOrStdout(), o.JSON, []*azservicebus.ReceivedMessage{reply})
 }
 
 // wholeBody is the body of a command's argument, file or standard input.
 func wholeBody(c *cobra.Command, args []string, file string) ([]byte, error) {
 	switch {
 	case len(args) > 0 && file != "":
-		return nil, usagef("--file: there is a BODY already: drop one of the two")
+		return nil, command.Usagef("--file: there is a BODY already: drop one of the two")
 	case len(args) > 0:
 		return []byte(args[0]), nil
 	case file != "":
@@ -133,17 +134,17 @@ func wholeBody(c *cobra.Command, args []string, file string) ([]byte, error) {
 }
 
 // replies opens what the reply comes to, and names it in the request. done closes it.
-func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus.Message) (r source, done func(), err error) {
+func (o *requestOptions) replies(ctx context.Context, t *command.Target, m *azservicebus.Message) (r source, done func(), err error) {
 	if o.replyTo != "" {
 		session := rand.Text()
 		m.ReplyTo, m.ReplyToSessionID = &o.replyTo, &session
 		r, done, err = openSource(ctx, t, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
 		if err != nil {
-			err = fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.explain(err))
+			err = fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.Explain(err))
 		}
 		return r, done, err
 	}
-	client, err := t.admin()
+	client, err := t.Admin()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,8 +170,8 @@ func (o *requestOptions) replies(ctx context.Context, t *target, m *azservicebus
 }
 
 // sendOne sends a message.
-func sendOne(ctx context.Context, t *target, entity string, m *azservicebus.Message) error {
-	client, err := t.client()
+func sendOne(ctx context.Context, t *command.Target, entity string, m *azservicebus.Message) error {
+	client, err := t.Client()
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func ruleCommand(environ []string) *cobra.Command {
-	rule := group(&cobra.Command{
+	rule := command.Group(&cobra.Command{
 		Use:   "rule",
 		Short: "Create, list, show, update, delete and test the rules of subscriptions",
 		Long: `Create, list, show, update and delete the rules of subscriptions.
@@ -87,7 +88,7 @@ func (o *ruleOptions) rule() (*admin.RuleProperties, error) {
 	case o.sql != "" && correlated, o.none && (o.sql != "" || correlated):
 		note(errors.New("--sql, --match-none, and --correlation with --property exclude each other: make several rules"))
 	case o.sql != "":
-		parameters, err := pairs("--parameter", o.parameters, "@")
+		parameters, err := command.Pairs("--parameter", o.parameters, "@")
 		note(err)
 		r.Filter = &admin.SQLFilter{Expression: o.sql, Parameters: parameters}
 	case correlated:
@@ -104,14 +105,14 @@ func (o *ruleOptions) rule() (*admin.RuleProperties, error) {
 		note(errors.New("--action-parameter: there is no --action that could use it"))
 	}
 	if o.action != "" {
-		parameters, err := pairs("--action-parameter", o.actionParameters, "@")
+		parameters, err := command.Pairs("--action-parameter", o.actionParameters, "@")
 		note(err)
 		r.Action = &admin.SQLAction{Expression: o.action, Parameters: parameters}
 	}
 	if r.Filter == nil && r.Action == nil && (o.name == "" || o.name == core.DefaultRuleName) && len(errs) == 0 {
 		return nil, nil
 	}
-	return r, usage(errors.Join(errs...))
+	return r, command.Usage(errors.Join(errs...))
 }
 
 // correlationNames are the properties that --correlation knows.
@@ -131,7 +132,7 @@ func (o *ruleOptions) correlationFilter() (*admin.CorrelationFilter, error) {
 		*fields[i] = &value
 	}
 	var err error
-	f.ApplicationProperties, err = pairs("--property", o.properties, "")
+	f.ApplicationProperties, err = command.Pairs("--property", o.properties, "")
 	return f, errors.Join(append(errs, err)...)
 }
 
@@ -184,7 +185,7 @@ func showRule(m *manager) error {
 		return missing("rule", m.ruleName())
 	}
 	s := showRuleOf(r.RuleProperties)
-	if m.json {
+	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(s)
 	}
 	table := tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0)
@@ -194,7 +195,7 @@ func showRule(m *manager) error {
 
 func listRules(m *manager) error {
 	table := tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0)
-	if !m.json {
+	if !m.JSON {
 		_, _ = fmt.Fprintln(table, "RULE\tFILTER\tACTION")
 	}
 	lines := json.NewEncoder(m.out())
@@ -205,7 +206,7 @@ func listRules(m *manager) error {
 		}
 		for _, r := range page.Rules {
 			s := showRuleOf(r)
-			if !m.json {
+			if !m.JSON {
 				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.filter(), s.action())
 			} else if err := lines.Encode(s); err != nil {
 				return err

@@ -16,11 +16,12 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/typedjson"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
 type ruleTestOptions struct {
-	common
+	command.Flags
 	record      string
 	body        string
 	properties  []string
@@ -45,7 +46,7 @@ matches.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringArrayVar(&o.correlation, "broker", nil, "broker property, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
@@ -71,11 +72,11 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	if !ok {
 		scope = entity
 	}
-	err = o.ask(c.Context(), inquiry{method: http.MethodPost, path: api.RulesPath, names: strings.Split(entity, "/"), scope: scope, lines: line}, &answer)
-	if refused, ok := errors.AsType[*refusal](err); ok && !refused.told {
+	err = o.Ask(c.Context(), command.Inquiry{Method: http.MethodPost, Path: api.RulesPath, Names: strings.Split(entity, "/"), Scope: scope, Lines: line}, &answer)
+	if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told {
 		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
 	}
-	if isMissing(err) {
+	if command.IsMissing(err) {
 		return fmt.Errorf("%w: see what there is with: crosstown topic list, or subscription list TOPIC", err)
 	}
 	if err != nil {
@@ -99,7 +100,7 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 		switch {
 		case len(line) > 0: // the first line ends there, or the file does
 		case errors.Is(err, io.EOF):
-			return nil, usagef("--record: there is no line")
+			return nil, command.Usagef("--record: there is no line")
 		default:
 			return nil, err
 		}
@@ -109,7 +110,7 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 			err = errors.New("it has no message")
 		}
 		if err != nil {
-			return nil, usagef("--record: the first line: %w", err)
+			return nil, command.Usagef("--record: the first line: %w", err)
 		}
 		return line, nil
 	}
@@ -130,9 +131,9 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 			errs = append(errs, fmt.Errorf("--broker: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
 		}
 	}
-	values, err := pairs("--property", o.properties, "")
+	values, err := command.Pairs("--property", o.properties, "")
 	if err = errors.Join(append(errs, err)...); err != nil {
-		return nil, usage(err)
+		return nil, command.Usage(err)
 	}
 	if len(values) > 0 {
 		if m.Properties, err = json.Marshal(typedValues(values)); err != nil {
@@ -152,7 +153,7 @@ func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgem
 		if j.Matched && j.Error == "" {
 			matched++
 		}
-		if o.json {
+		if o.JSON {
 			if err := lines.Encode(j); err != nil {
 				return err
 			}
@@ -174,7 +175,7 @@ func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgem
 		return err
 	}
 	if matched == 0 {
-		return nothingf("%s: no rule matches, of %d", entity, len(all))
+		return command.Nothingf("%s: no rule matches, of %d", entity, len(all))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/rules"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
 )
@@ -114,7 +115,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 			}
 		}
 		return true, nil
-	}, usage(errors.Join(errs...))
+	}, command.Usage(errors.Join(errs...))
 }
 
 // whereOf compiles --where.
@@ -171,7 +172,7 @@ func propertyOf(a *amqp.Arrival, name string) string {
 
 // browser looks for messages of an entity, without locking or removing one.
 type browser struct {
-	target *target
+	target *command.Target
 	link   *remote.Client
 	entity string
 	state  *core.State              // only messages in this state; nil: in any

@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -29,7 +30,7 @@ var messageFlags = []string{
 const maxUnsent = 1000
 
 type sendOptions struct {
-	common
+	command.Flags
 	file          string
 	records       bool
 	count         int
@@ -60,7 +61,7 @@ func sendCommand(environ []string) *cobra.Command {
   crosstown receive orders --dlq --count 0 --json | crosstown send orders --records`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
 	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
@@ -88,46 +89,46 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if o.records {
 		for _, name := range messageFlags {
 			if c.Flags().Changed(name) {
-				return usagef("--records: each line has all of its message: drop --%s", name)
+				return command.Usagef("--records: each line has all of its message: drop --%s", name)
 			}
 		}
 		if len(args) > 1 {
-			return usagef("--records: messages come from standard input or --file: drop the BODY")
+			return command.Usagef("--records: messages come from standard input or --file: drop the BODY")
 		}
 	}
 	if c.Flags().Changed("session") { // its id may be empty
 		template.SessionID = &o.session
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
-	entity, err := t.entity(args)
+	entity, err := t.Entity(args)
 	if err != nil {
 		return err
 	}
 	if o.records {
 		return o.sendRecords(c, t, entity)
 	}
-	client, err := t.client()
+	client, err := t.Client()
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	defer func() { _ = client.Close(context.WithoutCancel(c.Context())) }()
 	sender, err := client.NewSender(entity, nil)
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
-	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: newProgress(c.ErrOrStderr(), "sent")}
+	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: command.NewProgress(c.ErrOrStderr(), "sent")}
 	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
 	if err != nil && s.sent == 0 {
-		return t.explain(err)
+		return t.Explain(err)
 	}
-	return errors.Join(t.explain(err), s.report(c.OutOrStdout(), entity, o.json))
+	return errors.Join(t.Explain(err), s.report(c.OutOrStdout(), entity, o.JSON))
 }
 
 // sendRecords sends the messages of standard input or of a file, as crosstown replay does.
-func (o *sendOptions) sendRecords(c *cobra.Command, t *target, entity string) error {
+func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity string) error {
 	in := c.InOrStdin()
 	if o.file != "" {
 		f, err := os.Open(o.file)
@@ -143,7 +144,7 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *target, entity string) er
 	if err != nil && r.sent == 0 {
 		return err
 	}
-	return errors.Join(err, (&sending{sent: r.sent}).report(c.OutOrStdout(), entity, o.json))
+	return errors.Join(err, (&sending{sent: r.sent}).report(c.OutOrStdout(), entity, o.JSON))
 }
 
 // template makes the message that all are copies of, but for the body.
@@ -156,7 +157,7 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 	}
 	if len(o.properties) > 0 {
 		var err error
-		m.ApplicationProperties, err = pairs("--property", o.properties, "")
+		m.ApplicationProperties, err = command.Pairs("--property", o.properties, "")
 		errs = append(errs, err)
 	}
 	if o.ttl != "" {
@@ -182,7 +183,7 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 	if o.count < 1 {
 		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
 	}
-	return m, usage(errors.Join(errs...))
+	return m, command.Usage(errors.Join(errs...))
 }
 
 // body is one thing to send.
@@ -236,7 +237,7 @@ type sending struct {
 	ctx      context.Context
 	sender   *azservicebus.Sender
 	template *azservicebus.Message
-	progress *progress
+	progress *command.Progress
 
 	scheduled []*azservicebus.Message // not sent yet
 	batch     *azservicebus.MessageBatch
@@ -311,7 +312,7 @@ func (s *sending) alone(m *azservicebus.Message) error {
 	}
 	if err == nil {
 		s.sent++
-		s.progress.at(s.sent)
+		s.progress.At(s.sent)
 	}
 	return err
 }
@@ -334,7 +335,7 @@ func (s *sending) flush() error {
 		s.sent += int(s.batch.NumMessages())
 		s.batch = nil
 	}
-	s.progress.at(s.sent)
+	s.progress.At(s.sent)
 	return nil
 }
 
@@ -345,7 +346,7 @@ func (s *sending) report(w io.Writer, entity string, asJSON bool) error {
 			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
 		}{s.sent, s.numbers})
 	}
-	_, err := fmt.Fprintf(w, "sent %s to %s\n", messages(s.sent), entity)
+	_, err := fmt.Fprintf(w, "sent %s to %s\n", command.Messages(s.sent), entity)
 	if len(s.numbers) > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", s.numbers)
 	}

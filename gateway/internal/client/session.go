@@ -17,10 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 func sessionCommand(environ []string) *cobra.Command {
-	c := group(&cobra.Command{
+	c := command.Group(&cobra.Command{
 		Use: "session", Short: "List, show and change the sessions of a queue or subscription",
 		Long: `List, show and change the sessions of a queue or subscription.
 
@@ -32,7 +33,7 @@ policies with Manage there, if it is connected to this gateway.`,
 }
 
 func sessionListCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	var skip, top int
 	c := &cobra.Command{
 		Use: "list ENTITY", Short: "List sessions with their messages, lock and holder", Args: cobra.ExactArgs(1),
@@ -43,22 +44,22 @@ those under lock, DEFERRED other deferred ones. Scheduled messages do not count 
 		Example: `  crosstown session list orders
   crosstown session list orders --top 1000 --json | jq -r '.sessions[] | select(.lockedUntil) | .session'`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.Flags().IntVar(&skip, "skip", 0, "leave out the first `N` sessions")
 	c.Flags().IntVar(&top, "top", 100, "list `N` sessions at most, up to 1000")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if skip < 0 {
-			return usagef("--skip is %d: it must not be negative", skip)
+			return command.Usagef("--skip is %d: it must not be negative", skip)
 		}
 		if top < 1 || top > 1000 {
-			return usagef("--top is %d: it must be between 1 and 1000", top)
+			return command.Usagef("--top is %d: it must be between 1 and 1000", top)
 		}
 		var list api.SessionList
-		q := inquiry{method: http.MethodGet, path: api.SessionsPath, names: strings.Split(args[0], "/"), scope: args[0], query: url.Values{"skip": {strconv.Itoa(skip)}, "top": {strconv.Itoa(top)}}}
-		if err := o.ask(c.Context(), q, &list); err != nil {
+		q := command.Inquiry{Method: http.MethodGet, Path: api.SessionsPath, Names: strings.Split(args[0], "/"), Scope: args[0], Query: url.Values{"skip": {strconv.Itoa(skip)}, "top": {strconv.Itoa(top)}}}
+		if err := o.Ask(c.Context(), q, &list); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(list)
 		}
 		if err := printSessions(c.OutOrStdout(), list.Sessions); err != nil || len(list.Sessions) < top {
@@ -120,28 +121,28 @@ func holderText(s *api.Session) string {
 }
 
 // aboutSession is a request about one session.
-func aboutSession(method, entity, session string, body any) inquiry {
-	return inquiry{method: method, path: api.SessionsPath, names: strings.Split(entity, "/"), scope: entity, query: url.Values{"session": {session}}, body: body}
+func aboutSession(method, entity, session string, body any) command.Inquiry {
+	return command.Inquiry{Method: method, Path: api.SessionsPath, Names: strings.Split(entity, "/"), Scope: entity, Query: url.Values{"session": {session}}, Body: body}
 }
 
 func sessionShowCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	var raw bool
 	c := &cobra.Command{
 		Use: "show ENTITY ID", Short: "Show a session with its state, without taking its lock", Args: cobra.ExactArgs(2),
 		Example: `  crosstown session show orders customer-17
   crosstown session show orders customer-17 --raw > state.bin`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.Flags().BoolVar(&raw, "raw", false, "print the state alone, as it is")
 	c.MarkFlagsMutuallyExclusive("raw", "json")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var s api.Session
-		if err := o.ask(c.Context(), aboutSession(http.MethodGet, args[0], args[1], nil), &s); err != nil {
+		if err := o.Ask(c.Context(), aboutSession(http.MethodGet, args[0], args[1], nil), &s); err != nil {
 			return err
 		}
 		switch out := c.OutOrStdout(); {
-		case o.json:
+		case o.JSON:
 			return json.NewEncoder(out).Encode(s)
 		case raw:
 			_, err := out.Write(s.State)
@@ -178,7 +179,7 @@ func printSession(out io.Writer, s *api.Session, now time.Time) error {
 }
 
 func sessionSetStateCommand(environ []string) *cobra.Command {
-	var o common
+	var o command.Flags
 	var file string
 	var remove bool
 	c := &cobra.Command{
@@ -192,7 +193,7 @@ it release the session ('session show' names it).`,
   crosstown session set-state orders customer-17 --file state.bin
   crosstown session set-state orders customer-17 --clear`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	c.Flags().StringVar(&file, "file", "", "take the state from a `file`; - is the standard input")
 	c.Flags().BoolVar(&remove, "clear", false, "remove the state")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -203,7 +204,7 @@ it release the session ('session show' names it).`,
 			}
 		}
 		if given != 1 {
-			return usagef("give the state as TEXT, --file or --clear, one of them")
+			return command.Usagef("give the state as TEXT, --file or --clear, one of them")
 		}
 		request := api.SessionState{Clear: remove}
 		switch {
@@ -212,15 +213,15 @@ it release the session ('session show' names it).`,
 		case file != "":
 			state, err := readState(c.InOrStdin(), file)
 			if err != nil {
-				return usagef("--file: %w", err)
+				return command.Usagef("--file: %w", err)
 			}
 			request.State = &state
 		}
 		var s api.Session
-		if err := o.ask(c.Context(), aboutSession(http.MethodPut, args[0], args[1], request), &s); err != nil {
+		if err := o.Ask(c.Context(), aboutSession(http.MethodPut, args[0], args[1], request), &s); err != nil {
 			return err
 		}
-		if o.json {
+		if o.JSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(s)
 		}
 		did := "cleared the state"

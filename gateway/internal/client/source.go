@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // source is what messages are received from: a queue or subscription, or one of its sessions.
@@ -54,12 +55,12 @@ var errNoSession = errors.New("no free session has messages")
 
 // openSource connects to a command's queue or subscription, or to a session of it.
 // wait bounds how long a next session is waited for. done closes everything.
-func openSource(ctx context.Context, t *target, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
-	entity, err := t.entity(args)
+func openSource(ctx context.Context, t *command.Target, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
+	entity, err := t.Entity(args)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := t.client()
+	client, err := t.Client()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,16 +96,16 @@ func openSource(ctx context.Context, t *target, args []string, o *azservicebus.R
 
 // hasSessions reports whether messages of an entity are received through sessions. A client without
 // Manage is not told: then it seems to have none.
-func hasSessions(ctx context.Context, t *target, entity string) bool {
-	e, _, err := t.management(nil).Entity(ctx, anyIdentity, entity)
+func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
+	e, _, err := t.Management(nil).Entity(ctx, command.AnyIdentity, entity)
 	return err == nil && e.Settings.RequiresSession
 }
 
 // sessionHint adds to an error that an entity requires sessions, where the command named none.
-func sessionHint(ctx context.Context, t *target, args []string, session sessionChoice, err error) error {
-	entity, named := t.entity(args)
-	if err == nil || isNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
-		return t.explain(err)
+func sessionHint(ctx context.Context, t *command.Target, args []string, session sessionChoice, err error) error {
+	entity, named := t.Entity(args)
+	if err == nil || command.IsNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
+		return t.Explain(err)
 	}
 	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)
 }

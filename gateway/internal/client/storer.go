@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -20,8 +21,8 @@ const depositSize = 4 << 20
 
 // storer stores messages in a namespace: in a gateway by deposits, elsewhere as any client does.
 type storer struct {
-	common
-	to      *target
+	command.Flags
+	to      *command.Target
 	foreign bool // it is no gateway
 	link    *remote.Client
 	checked map[string]bool
@@ -45,11 +46,11 @@ func (s *storer) check(ctx context.Context, to string) error {
 	}
 	if !s.foreign {
 		_, err := s.deposit(ctx, to, nil)
-		refused, isRefused := errors.AsType[*refusal](err)
+		refused, isRefused := errors.AsType[*command.Refusal](err)
 		switch {
-		case isRefused && !refused.told && refused.status < http.StatusInternalServerError: // else a proxy may have answered
+		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // else a proxy may have answered
 			s.foreign = true
-		case isRefused && refused.status == http.StatusNotFound:
+		case isRefused && refused.Status == http.StatusNotFound:
 			return fmt.Errorf("the target: %w: create it with: crosstown import --from", err)
 		case err != nil:
 			return err
@@ -67,7 +68,7 @@ func (s *storer) check(ctx context.Context, to string) error {
 
 // store stores messages in order and returns an element for each.
 func (s *storer) store(ctx context.Context, to string, ms []*core.Message) []error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inquiryTimeout) // what is begun is finished
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout) // what is begun is finished
 	defer cancel()
 	if s.foreign {
 		return s.send(ctx, to, ms)
@@ -98,7 +99,7 @@ func (s *storer) deposits(ctx context.Context, to string, ms []*core.Message) []
 	}
 	answer, err := s.deposit(ctx, to, lines.Bytes())
 	if err == nil && len(answer.Messages) != len(ms) {
-		err = fmt.Errorf("%s answers for %d of %s", s.to.Host, len(answer.Messages), messages(len(ms)))
+		err = fmt.Errorf("%s answers for %d of %s", s.to.Host, len(answer.Messages), command.Messages(len(ms)))
 	}
 	if err != nil {
 		return fillErrors(errs, err)
@@ -122,7 +123,7 @@ func fillErrors(errs []error, err error) []error {
 }
 
 func (s *storer) deposit(ctx context.Context, to string, lines []byte) (answer api.Deposited, err error) {
-	err = s.ask(ctx, inquiry{method: http.MethodPost, path: api.DepositPath, names: []string{to}, lines: lines}, &answer)
+	err = s.Ask(ctx, command.Inquiry{Method: http.MethodPost, Path: api.DepositPath, Names: []string{to}, Lines: lines}, &answer)
 	return answer, err
 }
 
@@ -130,8 +131,8 @@ func (s *storer) deposit(ctx context.Context, to string, lines []byte) (answer a
 func (s *storer) send(ctx context.Context, to string, ms []*core.Message) []error {
 	if s.link == nil {
 		var err error
-		if s.link, err = s.to.link(ctx, to); err != nil {
-			return fillErrors(make([]error, len(ms)), s.to.explain(err))
+		if s.link, err = s.to.Link(ctx, to); err != nil {
+			return fillErrors(make([]error, len(ms)), s.to.Explain(err))
 		}
 	}
 	errs := s.link.Send(ctx, to, ms)

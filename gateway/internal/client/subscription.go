@@ -5,11 +5,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 func subscriptionCommand(environ []string) *cobra.Command {
-	subscription := group(&cobra.Command{
+	subscription := command.Group(&cobra.Command{
 		Use:   "subscription",
 		Short: "Create, list, show, update, delete and purge the subscriptions of topics",
 		Example: `  crosstown subscription create events all

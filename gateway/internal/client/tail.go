@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 type tailOptions struct {
-	common
+	command.Flags
 	last  int
 	count int
 	dlq   bool
@@ -34,7 +35,7 @@ receives messages, crosstown record writes lines for crosstown replay.`,
   crosstown tail orders --dlq --last 50`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.IntVar(&o.last, "last", 10, "messages to print of those that are there already")
 	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
@@ -44,36 +45,36 @@ receives messages, crosstown record writes lines for crosstown replay.`,
 
 func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	if o.last < 0 || o.count < 0 {
-		return usagef("--last and --count cannot be negative")
+		return command.Usagef("--last and --count cannot be negative")
 	}
-	t, entities, err := watched(&o.common, args)
+	t, entities, err := watched(&o.Flags, args)
 	if err != nil {
 		return err
 	}
 	first := entities[0]
 	for i, entity := range entities {
 		if isTopic(c.Context(), t, entity) {
-			return usagef("%s is a topic, whose messages are in its subscriptions: tail %[1]s/Subscriptions/NAME", entity)
+			return command.Usagef("%s is a topic, whose messages are in its subscriptions: tail %[1]s/Subscriptions/NAME", entity)
 		}
 		if o.dlq {
 			entities[i] = entity + "/$DeadLetterQueue"
 		}
 	}
-	link, err := t.link(c.Context(), first)
+	link, err := t.Link(c.Context(), first)
 	if err != nil {
-		return t.explain(err)
+		return t.Explain(err)
 	}
 	defer link.Close()
-	f := &follower{out: c.OutOrStdout(), common: &o.common, last: o.last, count: o.count, named: len(entities) > 1}
+	f := &follower{out: c.OutOrStdout(), json: o.JSON, last: o.last, count: o.count, named: len(entities) > 1}
 	r := &recorder{
-		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: newProgress(io.Discard, ""), use: f.use,
+		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: command.NewProgress(io.Discard, ""), use: f.use,
 		began: f.begin,
 	}
 	err = r.run(c.Context(), entities)
 	if c.Context().Err() != nil || errors.Is(err, errFollowed) {
 		err = nil // the end was asked for
 	}
-	return t.explain(err)
+	return t.Explain(err)
 }
 
 // errFollowed says that as many messages are printed as were asked for.
@@ -81,11 +82,11 @@ var errFollowed = errors.New("enough messages are printed")
 
 // follower prints the last of the messages that were there, and then those that arrive.
 type follower struct {
-	common *common
-	out    io.Writer
-	last   int
-	count  int
-	named  bool // messages of several entities
+	json  bool
+	out   io.Writer
+	last  int
+	count int
+	named bool // messages of several entities
 
 	begun   bool
 	held    []heldBack
@@ -122,11 +123,11 @@ func (f *follower) begin() error {
 
 func (f *follower) print(entity string, a amqp.Arrival) error {
 	var err error
-	if f.named && !f.common.json {
+	if f.named && !f.json {
 		_, err = io.WriteString(f.out, entity+" ")
 	}
 	if err == nil {
-		err = printPeeked(f.out, f.common.json, entity, &a)
+		err = printPeeked(f.out, f.json, entity, &a)
 	}
 	if f.printed++; err == nil && f.printed == f.count {
 		err = errFollowed

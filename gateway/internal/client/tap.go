@@ -14,14 +14,15 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // tapping records what clients send to several entities.
 type tapping struct {
-	common
+	command.Flags
 	out      *bufio.Writer
 	count    int
-	progress *progress
+	progress *command.Progress
 	began    func() // is called when all taps are open
 
 	mu       sync.Mutex
@@ -37,7 +38,7 @@ var errEnough = errors.New("enough")
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {
-			return usagef("--tap: %s gets its messages from elsewhere: name the queue or topic that clients send to", entity)
+			return command.Usagef("--tap: %s gets its messages from elsewhere: name the queue or topic that clients send to", entity)
 		}
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -55,7 +56,7 @@ func (t *tapping) run(ctx context.Context, entities []string) error {
 
 // entity records from one entity.
 func (t *tapping) entity(ctx context.Context, entity string, all int) error {
-	response, err := t.request(ctx, inquiry{method: http.MethodGet, path: api.TapPath, names: []string{entity}})
+	response, err := t.Request(ctx, command.Inquiry{Method: http.MethodGet, Path: api.TapPath, Names: []string{entity}})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (t *tapping) take(line []byte, last bool) error {
 	if t.recorded++; t.recorded == t.count {
 		return errEnough
 	}
-	t.progress.at(t.recorded)
+	t.progress.At(t.recorded)
 	if last {
 		return t.out.Flush()
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
@@ -27,7 +28,7 @@ import (
 )
 
 type tokenOptions struct {
-	common
+	command.Flags
 	rights string
 	policy string
 	create string
@@ -58,7 +59,7 @@ gateway is asked, and none can take it back before it ends but by a new key of t
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token shall have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
 	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
@@ -80,15 +81,15 @@ type signer struct {
 func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	ttl, err := config.ParseDuration(o.ttl)
 	if err != nil || ttl <= 0 {
-		return usagef("--ttl: %q: write a duration such as 1h", o.ttl)
+		return command.Usagef("--ttl: %q: write a duration such as 1h", o.ttl)
 	}
 	var rights core.Right
 	if o.rights != "" {
 		if rights, err = core.ParseRights(o.rights); err != nil {
-			return usagef("--rights: %w", err)
+			return command.Usagef("--rights: %w", err)
 		}
 	}
-	t, err := o.target()
+	t, err := o.Target()
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 		entity = strings.Trim(args[0], "/")
 	}
 	if o.create != "" && (rights == 0 || entity == "") {
-		return usagef("--create-policy: name the ENTITY, and the rights with --rights")
+		return command.Usagef("--create-policy: name the ENTITY, and the rights with --rights")
 	}
 	by, err := o.signer(c, t, entity, rights)
 	if err != nil {
@@ -117,12 +118,12 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	}
 	made.Curl = o.curlCommands(t, entity, &made, by.rights)
 	switch {
-	case o.json:
+	case o.JSON:
 		return json.NewEncoder(c.OutOrStdout()).Encode(made)
 	case !o.curl:
 		_, err = fmt.Fprintln(c.OutOrStdout(), made.Token)
 	case len(made.Curl) == 0:
-		return usagef("--curl: name the ENTITY to send to or to receive from, and a policy with Send or Listen")
+		return command.Usagef("--curl: name the ENTITY to send to or to receive from, and a policy with Send or Listen")
 	default:
 		_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(made.Curl, "\n"))
 	}
@@ -141,10 +142,10 @@ type madeToken struct {
 }
 
 // signer chooses the policy that signs a token for an entity.
-func (o *tokenOptions) signer(c *cobra.Command, t *target, entity string, rights core.Right) (*signer, error) {
+func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string, rights core.Right) (*signer, error) {
 	if rights == 0 && (o.policy == "" || o.policy == t.KeyName) {
 		if t.Key == "" {
-			return nil, usagef("the connection string%s has no key to sign with, but a whole SharedAccessSignature", t.from())
+			return nil, command.Usagef("the connection string%s has no key to sign with, but a whole SharedAccessSignature", t.From())
 		}
 		return &signer{policy: t.KeyName, key: t.Key}, nil
 	}
@@ -174,14 +175,14 @@ func (o *tokenOptions) signer(c *cobra.Command, t *target, entity string, rights
 }
 
 // entitySigner looks for a policy of an entity, and makes it if it is asked for; nil: there is none.
-func (o *tokenOptions) entitySigner(c *cobra.Command, t *target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
+func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
 	}
-	manager := t.management(nil)
-	e, _, err := manager.Entity(c.Context(), anyIdentity, entity)
+	manager := t.Management(nil)
+	e, _, err := manager.Entity(c.Context(), command.AnyIdentity, entity)
 	if err != nil {
-		return nil, fmt.Errorf("look for a policy of %s: %w", entity, t.explain(err))
+		return nil, fmt.Errorf("look for a policy of %s: %w", entity, t.Explain(err))
 	}
 	for _, p := range e.Settings.AuthorizationRules {
 		if fits(p.Name, p.Rights) {
@@ -196,8 +197,8 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *target, entity string, 
 	}
 	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: declaration.NewKey(), SecondaryKey: declaration.NewKey()}
 	e.Settings.AuthorizationRules = append(e.Settings.AuthorizationRules, made)
-	if _, err := manager.UpdateEntity(c.Context(), anyIdentity, entity, e.Settings); err != nil {
-		return nil, fmt.Errorf("make policy %s of %s: %w", o.create, entity, t.explain(err))
+	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
+		return nil, fmt.Errorf("make policy %s of %s: %w", o.create, entity, t.Explain(err))
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "made policy %s of %s (%v)\n", made.Name, entity, rights)
 	return &signer{made.Name, made.PrimaryKey, rights}, err
@@ -205,7 +206,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *target, entity string, 
 
 // namespaceSigner looks for a policy of the namespace whose key is at hand: that of the connection string,
 // or any of a namespace that was created at run time. Brokers other than Crosstown show none.
-func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *target, fits func(string, core.Right) bool) *signer {
+func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
 		if err != nil || !fits(p.Name, rights) {
@@ -225,7 +226,7 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *target, fits func(st
 // ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
-	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, query: url.Values{"top": {"1000"}}}, &page); err != nil {
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
 		return nil
 	}
 	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
@@ -233,13 +234,13 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 		return nil
 	}
 	var n api.Namespace
-	_ = o.ask(ctx, inquiry{method: http.MethodGet, path: api.NamespacesPath, names: []string{page.Namespaces[own].Name}}, &n)
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: []string{page.Namespaces[own].Name}}, &n)
 	return n.Policies
 }
 
 // curlCommands are commands for a shell that use a token, as far as its rights allow. Where they are not
 // known, the gateway judges.
-func (o *tokenOptions) curlCommands(t *target, entity string, made *madeToken, rights core.Right) (all []string) {
+func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil
 	}
@@ -263,9 +264,9 @@ func (o *tokenOptions) curlCommands(t *target, entity string, made *madeToken, r
 }
 
 // authority is the file of the authority that a client must be told to trust, "" if there is none.
-func (o *tokenOptions) authority(t *target) string {
-	if t.ca != "" || o.data == "" {
-		return t.ca
+func (o *tokenOptions) authority(t *command.Target) string {
+	if t.CA != "" || o.Data == "" {
+		return t.CA
 	}
 	name := t.Host
 	if host, _, err := net.SplitHostPort(t.Host); err == nil {
@@ -274,10 +275,10 @@ func (o *tokenOptions) authority(t *target) string {
 	if !listen.IsLoopback(net.JoinHostPort(name, "0")) {
 		return ""
 	}
-	if _, err := os.Stat(devca.Path(o.data)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(devca.Path(o.Data)); errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
-	return devca.Path(o.data)
+	return devca.Path(o.Data)
 }
 
 // quoted is a word for a shell.

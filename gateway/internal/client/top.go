@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // topRow is an entity with its rates since the last look.
@@ -52,7 +53,7 @@ const leastInterval = 100 * time.Millisecond
 
 // topOptions are the flags of the command.
 type topOptions struct {
-	common
+	command.Flags
 	once     bool
 	interval time.Duration
 	sort     string
@@ -77,7 +78,7 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
   crosstown top --sort dead --interval 5s
   crosstown top --once --json | jq '.entities[] | select(.active > 1000) | .name'`,
 	}
-	o.bind(c, environ)
+	o.Bind(c, environ)
 	f := c.Flags()
 	f.BoolVar(&o.once, "once", false, "print one table and end")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "`time` between two refreshes")
@@ -86,11 +87,11 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case topOrders[o.sort] == nil:
-			return usagef("--sort is %.40q: it must be one of %s", o.sort, orders)
+			return command.Usagef("--sort is %.40q: it must be one of %s", o.sort, orders)
 		case o.interval < leastInterval:
-			return usagef("--interval is %v: it must be at least %v", o.interval, leastInterval)
+			return command.Usagef("--interval is %v: it must be at least %v", o.interval, leastInterval)
 		case o.rows < 0:
-			return usagef("--rows is %d: it must not be negative", o.rows)
+			return command.Usagef("--rows is %d: it must not be negative", o.rows)
 		}
 		return o.watch(c.Context(), c.OutOrStdout())
 	}
@@ -100,7 +101,7 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
 // watch shows one view after the other until ctx ends.
 func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	file, _ := out.(*os.File)
-	live := file != nil && !o.once && !o.json && isTerminal(file)
+	live := file != nil && !o.once && !o.JSON && isTerminal(file)
 	before, took, err := o.look(ctx)
 	if err != nil {
 		return err
@@ -141,10 +142,10 @@ type topLook struct {
 func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) {
 	var l topLook
 	began := time.Now()
-	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.StatusPath}, &l.status); err != nil {
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &l.status); err != nil {
 		return nil, 0, err
 	}
-	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.EntitiesPath}, &l.list); err != nil {
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath}, &l.list); err != nil {
 		return nil, 0, err
 	}
 	if l.status.Gateway != nil {
@@ -152,7 +153,7 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 		return &l, time.Since(began), nil
 	}
 	var all api.ConnectionList
-	if err := o.ask(ctx, inquiry{method: http.MethodGet, path: api.ConnectionsPath}, &all); err != nil {
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &all); err != nil {
 		return nil, 0, err
 	}
 	l.connections = map[string]int{}
@@ -187,7 +188,7 @@ func (o *topOptions) view(before, now *topLook) *topView {
 
 // show prints a view, on a terminal in the place of the one before.
 func (o *topOptions) show(out io.Writer, terminal *os.File, v *topView, live bool) error {
-	if o.json {
+	if o.JSON {
 		return json.NewEncoder(out).Encode(v)
 	}
 	width, rows := 0, o.rows

@@ -4,11 +4,12 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 func topicCommand(environ []string) *cobra.Command {
-	topic := group(&cobra.Command{
+	topic := command.Group(&cobra.Command{
 		Use:   "topic",
 		Short: "Create, list, show, update and delete topics",
 		Example: `  crosstown topic create events --default-message-time-to-live 1h

@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -20,8 +20,8 @@ const fewDescriptors = 4096
 type Options struct {
 	Version  string // of this program
 	Config   *config.Config
-	Problems error           // why Config is not that of the command line, but the default; nil: it is
-	Gateway  *client.Reached // that commands connect to; nil: Unknown says why it is not known
+	Problems error            // why Config is not that of the command line, but the default; nil: it is
+	Gateway  *command.Reached // that commands connect to; nil: Unknown says why it is not known
 	Unknown  error
 	Environ  []string
 }

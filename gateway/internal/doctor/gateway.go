@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // health is the part of a gateway's answer about its health that is looked at.
@@ -30,7 +30,7 @@ type health struct {
 const skewAllowed = 5 * time.Second
 
 // gateway asks the gateway that commands connect to.
-func (r *Report) gateway(ctx context.Context, g *client.Reached) {
+func (r *Report) gateway(ctx context.Context, g *command.Reached) {
 	const check = "gateway"
 	where := g.URL
 	if g.Origin != "" {
@@ -93,7 +93,7 @@ func (r *Report) skew(check, of string, ahead time.Duration) {
 }
 
 // version is the gateway's, if it tells.
-func version(ctx context.Context, g *client.Reached) string {
+func version(ctx context.Context, g *command.Reached) string {
 	response, body, err := get(ctx, g, "/$crosstown/metrics", g.Authorize())
 	if err != nil || response.StatusCode != http.StatusOK {
 		return "; its version is told to policies with Manage only"
@@ -107,7 +107,7 @@ func version(ctx context.Context, g *client.Reached) string {
 }
 
 // get asks the gateway.
-func get(ctx context.Context, g *client.Reached, path, authorization string) (*http.Response, []byte, error) {
+func get(ctx context.Context, g *command.Reached, path, authorization string) (*http.Response, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, g.URL+path, nil)

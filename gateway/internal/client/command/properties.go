@@ -1,4 +1,4 @@
-package client
+package command
 
 import (
 	"errors"
@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// pairs reads NAME=VALUE texts. A value that reads as a whole number, a number or
-// a boolean is one; in double quotes it is a text in any case.
-func pairs(flag string, texts []string, prefix string) (map[string]any, error) {
+// Pairs reads NAME=VALUE texts of a flag, and begins each name with prefix. A value that reads as a whole
+// number, a number or a boolean is an int64, float64 or bool; in double quotes it is a text in any case.
+// The error names all that cannot be read.
+func Pairs(flag string, texts []string, prefix string) (map[string]any, error) {
 	var errs []error
 	values := map[string]any{}
 	for _, text := range texts {

@@ -1,0 +1,259 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
+	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+)
+
+// ConnectionVariable is the variable of the environment with the connection string to use.
+const ConnectionVariable = "CROSSTOWN_CONNECTION_STRING"
+
+// localConnection is how a gateway on this machine is reached by default.
+const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
+
+// Target is a namespace that a connection string names.
+type Target struct {
+	auth.ConnectionString
+	Text   string // the connection string as it was given
+	origin string // where Text is from, unless it is from the command line or the default
+	CA     string // PEM file of an authority to trust, "": none
+	TLS    *tls.Config
+}
+
+// Target returns the namespace that the flags, the environment and the contexts choose. A connection string,
+// a name of a context or a file of an authority that is wrong is a UsageError.
+func (o *Flags) Target() (*Target, error) {
+	t, err := o.chosen()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.resolve(t); err != nil {
+		if t.origin != "" {
+			err = Usagef("%s: %w", t.origin, err)
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// chosen is the target that flags, environment and contexts choose, in this order.
+func (o *Flags) chosen() (*Target, error) {
+	named, by := o.Context, "--context"
+	switch {
+	case o.ConnectionString != "":
+		return &Target{Text: o.ConnectionString, CA: o.CA}, nil
+	case named != "":
+	default:
+		if text := config.Variable(o.Environ, ConnectionVariable); text != "" {
+			return &Target{Text: text, origin: ConnectionVariable, CA: o.CA}, nil
+		}
+		named, by = config.Variable(o.Environ, contexts.Variable), contexts.Variable
+	}
+	file, err := contexts.Load(contexts.Path(o.Environ))
+	if err != nil {
+		return nil, err
+	}
+	if named == "" {
+		if named, by = file.Current, "the current context"; named == "" {
+			return &Target{Text: localConnection, CA: o.CA}, nil
+		}
+	}
+	held, err := file.Get(named)
+	if err != nil {
+		return nil, Usagef("%s: %w", by, err)
+	}
+	return &Target{Text: held.ConnectionString, origin: fmt.Sprintf("context %s of %s", named, file.Path), CA: cmp.Or(o.CA, held.CA)}, nil
+}
+
+// Other returns the target of a flag that names a second namespace: a connection string, or the name of a context.
+func (o *Flags) Other(named string) (*Target, error) {
+	second := &Flags{Environ: o.Environ, CA: o.CA, Data: o.Data}
+	if strings.Contains(named, "=") { // every connection string has one, and no context
+		second.ConnectionString = named
+	} else {
+		second.Context = named
+	}
+	return second.Target()
+}
+
+// resolve reads the connection string and the authorities of a target.
+func (o *Flags) resolve(t *Target) (err error) {
+	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
+		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
+	}
+	name := t.Host
+	if host, _, err := net.SplitHostPort(t.Host); err == nil {
+		name = host
+	}
+	roots, err := o.Roots(t.CA, listen.IsLoopback(net.JoinHostPort(name, "0")))
+	if err != nil {
+		return err
+	}
+	// Without a name go-amqp would verify the certificate against HOST:PORT.
+	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: name}
+	return nil
+}
+
+// CheckConnection reports what is wrong with a connection string, or with the file of an authority, "": none.
+func CheckConnection(connectionString, ca string) error {
+	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
+}
+
+// Roots are the system's authorities, that of a file and, for this machine, the
+// development CA. A file that cannot be used is a UsageError.
+func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, Usagef("--ca: %w", err)
+		}
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, Usagef("--ca: %s holds no certificate in PEM", ca)
+		}
+	}
+	if local && o.Data != "" {
+		pem, err := os.ReadFile(devca.Path(o.Data))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("development CA: %w", err)
+		}
+		pool.AppendCertsFromPEM(pem)
+	}
+	return pool, nil
+}
+
+// Client connects for messages with the SDK. It makes one attempt: at a terminal an error is better than a wait.
+func (t *Target) Client() (*azservicebus.Client, error) {
+	return azservicebus.NewClientFromConnectionString(t.Text, &azservicebus.ClientOptions{
+		ApplicationID: "crosstown",
+		TLSConfig:     t.TLS,
+		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
+	})
+}
+
+// Link connects for messages as they are encoded: the SDK does not know all types. The token is for entity, "" for
+// the namespace. Close ends the connection.
+func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
+	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
+	if err != nil {
+		return nil, err
+	}
+	o := remote.Options{
+		Name: e.Host, Address: e.Address, Host: e.Host, Batches: true,
+		Policy: e.Policy, Key: e.Key, Signature: e.Sign, Entity: entity,
+		Dial: func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "tcp", e.Address) },
+	}
+	if !e.Plain {
+		o.TLS = t.TLS
+	}
+	return remote.Connect(ctx, o)
+}
+
+// Admin connects for management with the SDK.
+func (t *Target) Admin() (*admin.Client, error) {
+	return admin.NewClientFromConnectionString(t.Text, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Transport: &transport{
+			client: &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}},
+			plain:  t.Emulator,
+		},
+		Retry: policy.RetryOptions{MaxRetries: -1},
+	}})
+}
+
+// Management is a client of the target's management API, for what the SDK does not know. foreign is told of
+// properties that Crosstown does not have; it may be nil.
+func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
+	origin := "https://" + t.Host
+	if t.Emulator {
+		origin = "http://" + t.Host
+	}
+	return &https.AdminClient{
+		Origin:    origin,
+		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}, Timeout: InquiryTimeout},
+		Authorize: func() string { return t.signature(origin + "/") },
+		Foreign:   foreign,
+	}
+}
+
+// AnyIdentity is the identity that a client of a management API gives: the API knows its client by the token.
+var AnyIdentity = core.Identity(nil)
+
+// transport sends management requests as plain HTTP where the connection string
+// means plain text; the SDK would use TLS.
+type transport struct {
+	client *http.Client
+	plain  bool
+}
+
+// Do implements policy.Transporter.
+func (t *transport) Do(req *http.Request) (*http.Response, error) {
+	if t.plain {
+		req.URL.Scheme = "http"
+	}
+	return t.client.Do(req)
+}
+
+// Entity picks the entity of a command: its first argument, else the connection string's EntityPath. To name none
+// is a UsageError.
+func (t *Target) Entity(args []string) (string, error) {
+	switch {
+	case len(args) > 0 && args[0] != "":
+		return args[0], nil
+	case t.EntityPath != "":
+		return t.EntityPath, nil
+	default:
+		return "", Usagef("no entity is named: give its name, or a connection string with EntityPath")
+	}
+}
+
+// Reached is a gateway over HTTP.
+type Reached struct {
+	URL       string // http://host:port or https://host:port
+	Origin    string // where the connection string is from, unless the command line or the default has it
+	HTTP      *http.Client
+	Authorize func() string // makes a header for requests about the whole namespace
+}
+
+// Reach finds the gateway that the flags, the environment and the contexts name; data is the directory
+// of the local one.
+func (o *Flags) Reach(data string) (*Reached, error) {
+	o.Data = data
+	t, err := o.Target()
+	if err != nil {
+		return nil, err
+	}
+	url := "https://" + t.Host
+	if t.Emulator {
+		url = "http://" + t.Host
+	}
+	return &Reached{
+		URL: url, Origin: t.origin, Authorize: func() string { return t.signature(url + "/") },
+		HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
+	}, nil
+}

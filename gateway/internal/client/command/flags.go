@@ -1,0 +1,53 @@
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// Flags are the flags of every client command.
+type Flags struct {
+	Environ          []string // NAME=VALUE entries
+	ConnectionString string   // "": not given
+	Context          string   // its name, "": not given
+	CA               string   // PEM file of an authority to trust, "": none
+	Data             string   // directory of the local gateway
+	JSON             bool
+}
+
+// Bind adds the flags that say where to connect, and --json.
+func (o *Flags) Bind(c *cobra.Command, environ []string) {
+	o.BindConnection(c, environ)
+	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
+}
+
+// FlagsOf are the flags as a command line has given them so far, for its completion. The command may lack any.
+func FlagsOf(c *cobra.Command, environ []string) *Flags {
+	text := func(name string) string {
+		if f := c.Flags().Lookup(name); f != nil {
+			return f.Value.String()
+		}
+		return ""
+	}
+	return &Flags{Environ: environ, ConnectionString: text("connection-string"), Context: text("context"), CA: text("ca"), Data: text("data")}
+}
+
+// BindConnection adds the flags that say where to connect.
+func (o *Flags) BindConnection(c *cobra.Command, environ []string) {
+	o.BindWhere(c, environ)
+	c.Flags().StringVar(&o.Data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
+}
+
+// BindWhere adds the flags that choose a namespace.
+func (o *Flags) BindWhere(c *cobra.Command, environ []string) {
+	o.Environ = environ
+	f := c.Flags()
+	f.StringVar(&o.ConnectionString, "connection-string", "", "namespace to use, as a Service Bus connection `string` (default $"+ConnectionVariable+", else the current context, else a local gateway)")
+	f.StringVar(&o.Context, "context", "", "`name` of the context to use (crosstown context list)")
+	f.StringVar(&o.CA, "ca", "", "PEM `file` of an authority to trust for TLS")
+	c.MarkFlagsMutuallyExclusive("connection-string", "context")
+}
+
+// Given reports whether a flag names the namespace.
+func (o *Flags) Given() bool { return o.ConnectionString != "" || o.Context != "" }

@@ -1,0 +1,136 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+// InquiryTimeout bounds a request about the gateway itself; some wait for a program
+// to start.
+const InquiryTimeout = 3 * time.Minute
+
+// signatureLife is how long a signed request may go on: a tap ends then.
+const signatureLife = 24 * time.Hour
+
+// Inquiry is a request about the gateway itself.
+type Inquiry struct {
+	Method string
+	Path   string   // of the API
+	Names  []string // further segments of the path
+	Query  url.Values
+	Header http.Header
+	Body   any    // as JSON; nil: none
+	Lines  []byte // a body as it is
+	Scope  string // the queue or topic that it is about, "" for the whole namespace
+}
+
+// Refusal is what the gateway answers to an inquiry that it refuses.
+type Refusal struct {
+	Status int // of HTTP
+	text   string
+	Told   bool // it is the gateway's own text
+}
+
+func (e *Refusal) Error() string { return e.text }
+
+// Ask sends an inquiry and reads the answer, JSON, into answer. What the gateway refuses is a *Refusal.
+func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
+	defer cancel()
+	response, err := o.Request(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// Request sends an inquiry and returns the answer, whose body must be closed. What the gateway refuses is a *Refusal.
+func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
+	t, err := o.Target()
+	if err != nil {
+		return nil, err
+	}
+	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/"}
+	if t.Emulator {
+		u.Scheme = "http"
+	}
+	u = u.JoinPath(q.Path)
+	for _, name := range q.Names {
+		u = u.JoinPath(url.PathEscape(name))
+	}
+	u.RawQuery = q.Query.Encode()
+	payload := bytes.NewBuffer(q.Lines)
+	if q.Body != nil {
+		if err := json.NewEncoder(payload).Encode(q.Body); err != nil {
+			return nil, err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, q.Method, u.String(), payload)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(request.Header, q.Header)
+	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host+"/"+q.Scope))
+	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return nil, t.Explain(err)
+	}
+	if response.StatusCode/100 == 2 {
+		return response, nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	var refused struct{ Error string }
+	_ = json.Unmarshal(text, &refused) // it may be another's answer
+	why := &Refusal{response.StatusCode, cmp.Or(Trim(refused.Error), fmt.Sprintf("%s answers %s", t.Host, response.Status)), refused.Error != ""}
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, fmt.Errorf("%w: %s", why, t.policyHint())
+	}
+	return nil, why
+}
+
+// signature proves what the connection string holds, for the resource if it is a key.
+func (t *Target) signature(resource string) string {
+	if t.Signature != "" {
+		return t.Signature
+	}
+	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
+}
+
+// IsMissing reports whether the gateway has answered that there is no such thing.
+func IsMissing(err error) bool {
+	refused, ok := errors.AsType[*Refusal](err)
+	return ok && refused.Status == http.StatusNotFound
+}
+
+// PolicyHolder is the queue or topic that an address belongs to: it has the policies. It is "" for what is no address.
+func PolicyHolder(name string) string {
+	address, err := core.ParseAddress(name)
+	if err != nil {
+		return ""
+	}
+	if topic, _, ok := core.SplitSubscription(address.Entity); ok {
+		return topic
+	}
+	return address.Entity
+}

@@ -1,0 +1,27 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// Progress tells once a second how far long work has come. Short work is silent.
+type Progress struct {
+	w    io.Writer
+	verb string
+	next time.Time
+}
+
+// NewProgress makes a progress that tells w what is done, such as "sent".
+func NewProgress(w io.Writer, verb string) *Progress {
+	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
+}
+
+// At reports that n are done. A terminal that cannot be written to is no reason to stop.
+func (p *Progress) At(n int) {
+	if now := time.Now(); now.After(p.next) {
+		p.next = now.Add(time.Second)
+		_, _ = fmt.Fprintf(p.w, "%s %s…\n", p.verb, Messages(n))
+	}
+}

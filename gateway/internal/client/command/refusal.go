@@ -1,0 +1,179 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+)
+
+// ListHint is the remedy for a name that is not there.
+const ListHint = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
+
+// explained is an error in words for a person.
+type explained struct {
+	text string
+	err  error
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
+// codes is how the SDK begins its texts.
+var codes = strings.NewReplacer("(connlost): ", "", "(timeout): ", "", "(locklost): ", "", "(closed): ", "", "(notfound): ", "", "(unauthorized): ", "")
+
+// Explain says what a gateway refused in its own words, without what the SDKs wrap around them, and adds
+// the remedy to the errors that a newcomer meets first. What is explained already stays as it is.
+func (t *Target) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	_, done := errors.AsType[*explained](err)
+	_, own := errors.AsType[UsageError](err)
+	if done || own || IsNothing(err) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) {
+		return &explained{"interrupted", err}
+	}
+	if e, ok := errors.AsType[*net.OpError](err); ok {
+		err = e // without the request that it came to
+	}
+	coded, ok := errors.AsType[*azservicebus.Error](err)
+	if text := Said(err); ok && text != "" && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout) {
+		return &explained{text, err} // the SDK takes a refusal that it does not know for a lost connection
+	}
+	err = t.reason(err)
+	if e, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return &explained{fmt.Sprintf("%s answers %s: it is neither a gateway nor Service Bus: check the host and port of the connection string", t.Host, e.RawResponse.Status), err}
+	}
+	return &explained{codes.Replace(err.Error()), err}
+}
+
+// policyHint is the remedy for a refused token.
+func (t *Target) policyHint() string {
+	return "check the policy of the connection string: its name, its key and its rights" + t.From()
+}
+
+// From says where the connection string is from, if the command line does not show it.
+func (t *Target) From() string {
+	if t.origin == "" {
+		return ""
+	}
+	return " (" + t.origin + ")"
+}
+
+// reason is Explain of an error that is not explained yet.
+func (t *Target) reason(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%s%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, t.From(), err)
+	}
+	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
+		return t.explainResponse(refused)
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range several.Unwrap() {
+			all = append(all, t.Explain(e))
+		}
+		return errors.Join(all...)
+	}
+	if refused, ok := errors.AsType[*https.StatusError](err); ok {
+		return t.explainStatus(refused.Status, strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1))
+	}
+	if status, why, ok := remote.Refusal(err); ok {
+		if status == http.StatusNotFound {
+			return fmt.Errorf("%s: %s", Trim(why), ListHint)
+		}
+		return fmt.Errorf("%s: %s", Trim(why), t.policyHint())
+	}
+	_, unreachable := errors.AsType[*net.OpError](err)
+	coded, isCoded := errors.AsType[*azservicebus.Error](err)
+	refused, isRefused := errors.AsType[*amqp.Error](err)
+	switch {
+	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
+		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string or --context", t.Host, t.From(), err)
+	case isCoded && coded.Code == azservicebus.CodeNotFound, isRefused && refused.Condition == amqp.ErrCondNotFound:
+		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), ListHint)
+	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess, isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
+		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), t.policyHint())
+	}
+	if text := Said(err); text != "" {
+		return errors.New(text)
+	}
+	return err
+}
+
+// explainResponse tells what the management API answered.
+func (t *Target) explainResponse(e *azcore.ResponseError) error {
+	var body struct{ Detail string }
+	payload, err := runtime.Payload(e.RawResponse)
+	if err != nil || xml.Unmarshal(payload, &body) != nil || body.Detail == "" {
+		return e // no Service Bus speaks there
+	}
+	text := Trim(body.Detail)
+	switch e.StatusCode {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s", text, ListHint)
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s: %s", text, t.policyHint())
+	default:
+		return errors.New(text)
+	}
+}
+
+// Said is the description in an AMQP error or in one of the AMQP management
+// protocol, or "".
+func Said(err error) string {
+	if refused, ok := errors.AsType[*amqp.Error](err); ok {
+		return Trim(refused.Description)
+	}
+	return descriptionIn(err.Error())
+}
+
+// Trim takes off what identifies a refusal to machines.
+func Trim(text string) string {
+	if strings.HasPrefix(text, "SubCode=") {
+		_, text, _ = strings.Cut(text, ". ")
+	}
+	text, _, _ = strings.Cut(text, " TrackingId:")
+	text, _, _ = strings.Cut(text, " To know more visit ")
+	return strings.TrimSuffix(text, ".")
+}
+
+// descriptionIn is the description in the text of an AMQP error that the SDK has made one of its own.
+func descriptionIn(text string) string {
+	_, description, ok := strings.Cut(text, ", Description: ")
+	if !ok {
+		_, description, _ = strings.Cut(text, "and description: ")
+	}
+	description, _, _ = strings.Cut(description, ", Info: map[")
+	return Trim(description)
+}
+
+// explainStatus is the refusal of a management API with its remedy.
+func (t *Target) explainStatus(status int, text string) error {
+	switch status {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s", text, ListHint)
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%s: %s", text, t.policyHint())
+	}
+	return errors.New(text)
+}

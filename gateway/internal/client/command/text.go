@@ -1,0 +1,27 @@
+package command
+
+import "fmt"
+
+// Messages is a number of messages in words.
+func Messages(n int) string {
+	if n == 1 {
+		return "1 message"
+	}
+	return fmt.Sprintf("%d messages", n)
+}
+
+// Plural is a number of things in words; what is one of them.
+func Plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// Words are the names of a set.
+func Words[T ~string](all []T) (names []string) {
+	for _, each := range all {
+		names = append(names, string(each))
+	}
+	return names
+}
