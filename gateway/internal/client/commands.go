@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 )
 
 // The groups of commands in the help of crosstown.
@@ -40,8 +42,8 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 // environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
-		In(Messages, sendCommand(environ), receiveCommand(environ), peekCommand(environ), tailCommand(environ), requestCommand(environ), replyCommand(environ),
-			deadLetterCommand(environ), deferredCommand(environ), scheduledCommand(environ), recordCommand(environ), replayCommand(environ), explainCommand(environ)),
+		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ), messages.Request(environ), messages.Reply(environ),
+			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ)),
 		In(Entities, queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), namespaceCommand(environ)),
 		In(Operate, topCommand(environ), connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
 		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),

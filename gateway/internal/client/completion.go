@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 )
 
 // completionTimeout bounds how long a shell waits for the names of a gateway.
@@ -22,7 +23,7 @@ var flagValues = map[string][]string{
 	"bench --mode":      {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle":    {"batch", "each", "first", "none"},
 	"receive --mode":    {"peeklock", "delete"},
-	"purge --state":     append(slices.Clone(purgeStates), "all"),
+	"purge --state":     append(slices.Clone(messages.PurgeStates), "all"),
 	"--console":         {"auto", "on", "off"},
 	"--effect":          command.Words(faults.Effects()),
 	"--log-format":      {"text", "json"},

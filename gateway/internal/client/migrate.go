@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/deposit"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
@@ -125,8 +126,8 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		return source.Explain(err)
 	}
 	defer m.source.Close()
-	m.to = &storer{Flags: o.Flags, to: to}
-	defer m.to.close()
+	m.to = &deposit.Storer{Flags: o.Flags, To: to}
+	defer m.to.Close()
 	for i := range all {
 		moved, err := m.entity(c.Context(), &all[i])
 		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
@@ -214,7 +215,7 @@ func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (
 type mover struct {
 	from     *command.Target
 	source   *remote.Client
-	to       *storer
+	to       *deposit.Storer
 	into     map[string]string // by the folded name of an entity
 	deadInto string
 	patience time.Duration
@@ -313,7 +314,7 @@ func (m *mover) drain(ctx context.Context, from, to string, sessions bool) (n in
 		if err != nil || !left {
 			return n, err
 		}
-		if err := m.to.check(ctx, to); err != nil {
+		if err := m.to.Check(ctx, to); err != nil {
 			return n, err
 		}
 		got, err := m.pass(ctx, from, to, sessions, refused)
@@ -431,8 +432,8 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 		ms[i] = m.prepared(from, &all[i])
 	}
 	var why error
-	for i, err := range m.to.store(ctx, to, ms) {
-		switch _, hopeless := errors.AsType[*permanent](err); {
+	for i, err := range m.to.Store(ctx, to, ms) {
+		switch _, hopeless := errors.AsType[*deposit.Permanent](err); {
 		case err == nil:
 			if err := done(i); err != nil {
 				return err
@@ -497,7 +498,7 @@ func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, 
 		if len(later) == 0 {
 			continue
 		}
-		if err := m.to.check(ctx, to); err != nil {
+		if err := m.to.Check(ctx, to); err != nil {
 			return due, n, err
 		}
 		var stored []int64

@@ -5,6 +5,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -26,7 +27,7 @@ func queueCommand(environ []string) *cobra.Command {
 		managing(environ, "list", "List queues with their message counts", listQueues),
 		managing(environ, "show NAME", "Show the settings and message counts of a queue", showQueue),
 		managing(environ, "delete NAME", "Delete a queue with all its messages", deleteQueue),
-		purgeCommand(environ, "NAME", "queue"),
+		messages.Purge(environ, "NAME", "queue"),
 	)
 	return queue
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -136,7 +137,7 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 		return nil, command.Usage(err)
 	}
 	if len(values) > 0 {
-		if m.Properties, err = json.Marshal(typedValues(values)); err != nil {
+		if m.Properties, err = json.Marshal(messages.TypedValues(values)); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -32,7 +33,7 @@ func subscriptionCommand(environ []string) *cobra.Command {
 		managing(environ, "list TOPIC", "List the subscriptions of a topic with their message counts", listSubscriptions),
 		managing(environ, "show TOPIC NAME", "Show the settings and message counts of a subscription", showSubscription),
 		managing(environ, "delete TOPIC NAME", "Delete a subscription with all its messages", deleteSubscription),
-		purgeCommand(environ, "TOPIC NAME", "subscription"),
+		messages.Purge(environ, "TOPIC NAME", "subscription"),
 	)
 	return subscription
 }

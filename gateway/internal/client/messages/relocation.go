@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/deposit"
 )
 
 // askedToMove is how many messages one request asks a gateway to move.
@@ -96,9 +97,9 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	if err := m.checkDuplicates(ctx); err != nil {
 		return err
 	}
-	to := &storer{Flags: *m.flags, to: m.target, foreign: true, link: m.link}
+	to := &deposit.Storer{Flags: *m.flags, To: m.target, Foreign: true, Link: m.link}
 	if m.to != "" {
-		if err := to.check(ctx, m.to); err != nil {
+		if err := to.Check(ctx, m.to); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 }
 
 // store stores locked messages in the target and removes them here.
-func (m *relocation) store(ctx context.Context, to *storer, r *remote.Receiver, mine []remote.Taken) error {
+func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Receiver, mine []remote.Taken) error {
 	if len(mine) == 0 {
 		return nil
 	}
@@ -143,12 +144,12 @@ func (m *relocation) store(ctx context.Context, to *storer, r *remote.Receiver, 
 		for i := range mine {
 			copies[i] = m.copied(&mine[i])
 		}
-		stored = to.store(ctx, m.to, copies)
+		stored = to.Store(ctx, m.to, copies)
 	}
 	var all error
 	end := context.WithoutCancel(ctx)
 	for i, why := range stored {
-		_, hopeless := errors.AsType[*permanent](why)
+		_, hopeless := errors.AsType[*deposit.Permanent](why)
 		switch {
 		case why == nil:
 			if err := r.Complete(end, &mine[i]); err != nil {

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"context"
@@ -20,7 +20,8 @@ choose; a message must fit all that are given. --where has a condition as rules 
 user properties by their names, DeadLetterReason among them, and broker properties as
 sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
 
-func deadLetterCommand(environ []string) *cobra.Command {
+// DeadLetter is crosstown deadletter.
+func DeadLetter(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:     "deadletter",
 		Aliases: []string{"dlq"},

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"bufio"
@@ -48,7 +48,8 @@ type sendOptions struct {
 	ttl           string
 }
 
-func sendCommand(environ []string) *cobra.Command {
+// Send is crosstown send.
+func Send(environ []string) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
 		Use:   "send ENTITY [BODY…]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"context"
@@ -57,7 +57,8 @@ func (o *outcome) validate() error {
 	return nil
 }
 
-func receiveCommand(environ []string) *cobra.Command {
+// Receive is crosstown receive.
+func Receive(environ []string) *cobra.Command {
 	var o receiveOptions
 	c := &cobra.Command{
 		Use:   "receive [ENTITY]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"bytes"
@@ -37,7 +37,8 @@ type replayOptions struct {
 	to    []string
 }
 
-func replayCommand(environ []string) *cobra.Command {
+// Replay is crosstown replay.
+func Replay(environ []string) *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
 		Use:   "replay [FILE]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"encoding/json"
@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// typedValues are properties as the SDK has them. Their JSON keeps their AMQP types.
-type typedValues map[string]any
+// TypedValues are properties as the SDK has them. Their JSON keeps their AMQP types.
+type TypedValues map[string]any
 
 // MarshalJSON writes them, by name.
-func (v typedValues) MarshalJSON() ([]byte, error) {
+func (v TypedValues) MarshalJSON() ([]byte, error) {
 	all := make(map[string]json.RawMessage, len(v))
 	for k, x := range v {
 		all[k] = typedjson.Value(fromSDK(x))

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"bufio"
@@ -35,7 +35,8 @@ type recordOptions struct {
 	tap    bool
 }
 
-func recordCommand(environ []string) *cobra.Command {
+// Record is crosstown record.
+func Record(environ []string) *cobra.Command {
 	var o recordOptions
 	c := &cobra.Command{
 		Use:   "record ENTITY…",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"cmp"
@@ -38,7 +38,8 @@ type requestOptions struct {
 	raw         bool
 }
 
-func requestCommand(environ []string) *cobra.Command {
+// Request is crosstown request.
+func Request(environ []string) *cobra.Command {
 	var o requestOptions
 	c := &cobra.Command{
 		Use:   "request ENTITY [BODY]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"bufio"
@@ -18,7 +18,8 @@ type tailOptions struct {
 	dlq   bool
 }
 
-func tailCommand(environ []string) *cobra.Command {
+// Tail is crosstown tail.
+func Tail(environ []string) *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
 		Use:   "tail [ENTITY…]",

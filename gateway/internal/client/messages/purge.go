@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"context"
@@ -24,8 +24,8 @@ const (
 	sessionsWait = time.Second
 )
 
-// purgeStates are the words of --state.
-var purgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
+// PurgeStates are the words of --state of purge.
+var PurgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "transfer-dead-letter"}
 
 type purgeOptions struct {
 	command.Flags
@@ -34,8 +34,8 @@ type purgeOptions struct {
 	dlq    bool
 }
 
-// purgeCommand is crosstown queue purge, or subscription purge.
-func purgeCommand(environ []string, names, kind string) *cobra.Command {
+// Purge is crosstown queue purge, or subscription purge: kind is the word, and names are those of the arguments.
+func Purge(environ []string, names, kind string) *cobra.Command {
 	var o purgeOptions
 	entity := "orders"
 	if kind == "subscription" {
@@ -62,7 +62,7 @@ deletes them until none has arrived for a second.`,
 	o.Flags.Bind(c, environ)
 	o.confirmation.bind(c)
 	f := c.Flags()
-	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(purgeStates, ", ")+", or all")
+	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(PurgeStates, ", ")+", or all")
 	f.Lookup("state").DefValue = "active" // not "[active]"
 	f.BoolVar(&o.dlq, "dlq", false, "the same as --state dead-letter")
 	c.MarkFlagsMutuallyExclusive("state", "dlq")
@@ -76,9 +76,9 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	for _, state := range o.states {
 		switch {
 		case state == "all":
-			o.states = purgeStates
-		case !slices.Contains(purgeStates, state):
-			return command.Usagef("--state: %q is unknown: write one or more of %s, or all", state, strings.Join(purgeStates, ", "))
+			o.states = PurgeStates
+		case !slices.Contains(PurgeStates, state):
+			return command.Usagef("--state: %q is unknown: write one or more of %s, or all", state, strings.Join(PurgeStates, ", "))
 		}
 	}
 	t, err := o.Target()
@@ -94,7 +94,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	}
 	total := 0
 	removed := map[string]int{}
-	for _, state := range purgeStates { // in this order: what becomes active is not missed for what was
+	for _, state := range PurgeStates { // in this order: what becomes active is not missed for what was
 		if !slices.Contains(o.states, state) {
 			continue
 		}
@@ -111,7 +111,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	detail := ""
 	if len(removed) > 1 {
 		var parts []string
-		for _, state := range purgeStates {
+		for _, state := range PurgeStates {
 			if n := removed[state]; n > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", n, state))
 			}

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"encoding/json"
@@ -30,7 +30,8 @@ type peekOptions struct {
 	session sessionChoice
 }
 
-func peekCommand(environ []string) *cobra.Command {
+// Peek is crosstown peek.
+func Peek(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
 		Use:   "peek [ENTITY]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"bytes"
@@ -29,7 +29,8 @@ type replyOptions struct {
 	session     sessionChoice
 }
 
-func replyCommand(environ []string) *cobra.Command {
+// Reply is crosstown reply.
+func Reply(environ []string) *cobra.Command {
 	var o replyOptions
 	c := &cobra.Command{
 		Use:   "reply ENTITY [BODY]",

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ type shown struct {
 	DeadLetterReason *string     `json:"deadLetterReason,omitempty"`
 	DeadLetterText   *string     `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource *string     `json:"deadLetterSource,omitempty"`
-	Properties       typedValues `json:"properties,omitempty"`
+	Properties       TypedValues `json:"properties,omitempty"`
 	Body             string      `json:"body"`
 	BodyEncoding     string      `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
@@ -91,7 +91,7 @@ func shownOf(a *amqp.Arrival) shown {
 		PartitionKey: text(core.FieldPartitionKey, a.PartitionKey), To: text(core.FieldTo, a.To), ReplyTo: text(core.FieldReplyTo, a.ReplyTo),
 		ReplyToSessionID: text(core.FieldReplyToSessionID, a.ReplyToSessionID), DeadLetterSource: optional(a.DeadLetterSource),
 		DeadLetterReason: optional(reasonOf(a)), DeadLetterText: optional(propertyOf(a, core.PropertyDeadLetterDescription)),
-		Properties: typedValues{},
+		Properties: TypedValues{},
 	}
 	maps.Insert(s.Properties, a.Properties.All())
 	s.Body, s.BodyEncoding = record.BodyText(a.Body.Bytes)

@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"context"
@@ -71,7 +71,8 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 	return c
 }
 
-func scheduledCommand(environ []string) *cobra.Command {
+// Scheduled is crosstown scheduled.
+func Scheduled(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "scheduled",
 		Short: "List and cancel scheduled messages",
@@ -160,7 +161,8 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, nil
 }
 
-func deferredCommand(environ []string) *cobra.Command {
+// Deferred is crosstown deferred.
+func Deferred(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "deferred",
 		Short: "List and receive deferred messages",

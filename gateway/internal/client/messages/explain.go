@@ -1,4 +1,4 @@
-package client
+package messages
 
 import (
 	"cmp"
@@ -27,7 +27,8 @@ type explainOptions struct {
 	here   bool
 }
 
-func explainCommand(environ []string) *cobra.Command {
+// Explain is crosstown explain.
+func Explain(environ []string) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain [MESSAGE-ID]",
