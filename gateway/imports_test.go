@@ -66,6 +66,12 @@ var arrows = []struct {
 	{"gateway/internal/client/command", []string{"core", "core/auth", "bridges/https", "bridges/remote", "gateway/internal/config", "gateway/internal/contexts", "gateway/internal/devca", "gateway/internal/listen", "github.com/..."}},
 	{"gateway/internal/client/deposit", []string{"core", "bridges/remote", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/record"}},
 	{"gateway/internal/client/messages", []string{"core", "core/rules", "core/value", "bridges/amqp", "bridges/remote", "bridges/typedjson", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/client/deposit", "gateway/internal/config", "gateway/internal/record", "plugins/builtin", "github.com/..."}},
+	{"gateway/internal/client/entities", []string{"core", "bridges/typedjson", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/client/messages", "gateway/internal/config", "gateway/internal/record", "github.com/..."}},
+	{"gateway/internal/client/operate", []string{"gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/project", "plugins/host", "plugins/proto/v1", "github.com/...", "golang.org/x/sys/unix"}},
+	{"gateway/internal/client/move", []string{"core", "bridges/amqp", "bridges/https", "bridges/remote", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/client/deposit", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/listen", "github.com/..."}},
+	{"gateway/internal/client/test", []string{"core/faults", "gateway/internal/admin/api", "gateway/internal/bench", "gateway/internal/client/command", "github.com/..."}},
+	{"gateway/internal/client/setup", []string{"core", "core/auth", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/config", "gateway/internal/contexts", "gateway/internal/declaration", "gateway/internal/devca", "gateway/internal/listen", "github.com/..."}},
+	{"gateway/internal/client", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/internal/client/...", "gateway/internal/contexts", "plugins/host", "github.com/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
 	{"examples/plugins/avro", []string{"plugins/sdk", "plugins/plugintest", "github.com/hamba/avro/v2"}},
 	{"examples/plugins/protobuf", []string{"plugins/sdk", "plugins/plugintest", "google.golang.org/protobuf/..."}},
@@ -152,6 +158,11 @@ func TestArrowsThatMustNotExist(t *testing.T) {
 		{"core/broker", "plugins/host"},
 		{"plugins/sdk", "core"},
 		{"plugins/host", "core/broker"},
+		{"gateway/internal/client/command", "gateway/internal/client/messages"},
+		{"gateway/internal/client/deposit", "gateway/internal/client/messages"},
+		{"gateway/internal/client/messages", "gateway/internal/client/entities"},
+		{"gateway/internal/client/messages", "gateway/internal/client/move"},
+		{"gateway/internal/client/move", "gateway/internal/client/messages"},
 	} {
 		if may, _ := allowed(c.from); slices.ContainsFunc(may, func(p string) bool { return matches(p, c.to) }) {
 			t.Errorf("%s may import %s", c.from, c.to)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/client"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/move"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -38,7 +39,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, client.ErrDifferent):
+	case errors.Is(err, move.ErrDifferent):
 		return exitDifferent
 	case isAn[command.Nothing](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))

@@ -5,7 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/entities"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/move"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/operate"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/setup"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/test"
 )
 
 // The groups of commands in the help of crosstown.
@@ -44,10 +49,10 @@ func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ), messages.Request(environ), messages.Reply(environ),
 			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ)),
-		In(Entities, queueCommand(environ), topicCommand(environ), subscriptionCommand(environ), ruleCommand(environ), namespaceCommand(environ)),
-		In(Operate, topCommand(environ), connectionCommand(environ), sessionCommand(environ), pluginCommand(environ), remoteCommand(environ)),
-		In(Move, importCommand(environ), exportCommand(environ), diffCommand(environ), migrateCommand(environ)),
-		In(Test, clockCommand(environ), faultCommand(environ), benchCommand(environ)),
-		In(SetUp, contextCommand(environ), tokenCommand(environ)),
+		In(Entities, entities.Queue(environ), entities.Topic(environ), entities.Subscription(environ), entities.Rule(environ), entities.Namespace(environ)),
+		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ)),
+		In(Move, move.Import(environ), move.Export(environ), move.Diff(environ), move.Migrate(environ)),
+		In(Test, test.Clock(environ), test.Fault(environ), test.Bench(environ)),
+		In(SetUp, setup.Context(environ), setup.Token(environ)),
 	)
 }

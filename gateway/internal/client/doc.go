@@ -1,6 +1,5 @@
-// Package client is the command-line client: send, receive and peek over AMQP,
-// queue, topic, subscription and rule over the management API, all with the
-// official SDK; tail, record, replay, migrate and the
-// commands about dead letters, scheduled and deferred messages over AMQP, import, export and diff over
-// the management API without it, because it does not know all types. It works against any namespace that a connection string names.
+// Package client is the command-line client, which works against any namespace that a connection string names: the
+// table of its commands, in the groups of the help, and their completion. Each group is a package: messages, entities,
+// operate, move, test and setup. A command has a function and a file of its name there. What the groups share is in
+// command, and in deposit, which stores messages.
 package client

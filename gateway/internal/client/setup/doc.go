@@ -1,0 +1,2 @@
+// Package setup is the commands that set up clients: context and token.
+package setup
