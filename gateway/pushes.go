@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
+	"reflect"
+	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
@@ -11,16 +13,78 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// runPushes delivers what the configuration has delivered by HTTP, as tasks of the group.
-func runPushes(g *rungroup.Group, c *config.Config, b core.Broker, messages *budget.Budget, log *slog.Logger) (all []*webhooks.Push) {
-	for _, o := range c.Pushes() {
-		if o.Logger = log; o.Namespace != c.Namespace {
-			o.Logger = log.With("namespace", o.Namespace)
+// pushes deliver what the configuration has delivered by HTTP, as tasks of the group.
+type pushes struct {
+	c        *config.Config // what the gateway was started with
+	group    *rungroup.Group
+	broker   core.Broker
+	messages *budget.Budget
+	log      *slog.Logger
+
+	inForce atomic.Pointer[[]*runningPush]
+}
+
+// runningPush is a push and the options that it was configured with.
+type runningPush struct {
+	*webhooks.Push
+	configured webhooks.PushOptions
+	stop       context.CancelFunc
+	stopped    chan struct{}
+}
+
+// set replaces the pushes. One that is configured as before goes on. One that is configured otherwise
+// begins anew when the requests under way of the old one have ended. Calls must not overlap.
+func (p *pushes) set(configured []webhooks.PushOptions) {
+	type key struct{ namespace, name string }
+	before := map[key]*runningPush{}
+	if all := p.inForce.Load(); all != nil {
+		for _, r := range *all {
+			before[key{r.Namespace, r.Name}] = r
 		}
-		o.Budget = messages
-		p := webhooks.NewPush(o)
-		all = append(all, p)
-		g.Go("push "+o.Name, func(ctx context.Context) error { return p.Run(ctx, b) })
+	}
+	var all []*runningPush
+	for _, o := range configured {
+		r := before[key{o.Namespace, o.Name}]
+		delete(before, key{o.Namespace, o.Name})
+		if r == nil || !reflect.DeepEqual(r.configured, o) {
+			r = p.start(o, r)
+		}
+		all = append(all, r)
+	}
+	for _, r := range before {
+		r.stop()
+	}
+	p.inForce.Store(&all)
+}
+
+// start starts a push in place of another one, which may be nil.
+func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
+	ctx, stop := context.WithCancel(p.group.Context())
+	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
+	o.Budget, o.Grace, o.Logger = p.messages, p.c.DrainTimeout, p.log
+	if o.Namespace != p.c.Namespace {
+		o.Logger = p.log.With("namespace", o.Namespace)
+	}
+	if old == nil {
+		r.Push = webhooks.NewPush(o)
+	} else {
+		r.Push = old.Replace(o)
+		old.stop()
+	}
+	p.group.Go("push "+o.Name, func(context.Context) error {
+		defer close(r.stopped)
+		if old != nil {
+			<-old.stopped
+		}
+		return r.Run(ctx, p.broker)
+	})
+	return r
+}
+
+// list returns the pushes that are in force.
+func (p *pushes) list() (all []*webhooks.Push) {
+	for _, r := range *p.inForce.Load() {
+		all = append(all, r.Push)
 	}
 	return all
 }

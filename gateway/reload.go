@@ -23,7 +23,7 @@ type reloads struct {
 }
 
 // reloader takes up changes of the configuration: the log's level, policies,
-// hosts and quotas of namespaces, retries, hooks with their secrets, the certificate,
+// hosts and quotas of namespaces, retries, hooks and pushes with their secrets, the certificate,
 // and entities that do not exist yet. It takes up all of a configuration, or nothing that is wrong.
 type reloader struct {
 	reloads
@@ -32,6 +32,7 @@ type reloader struct {
 	directory   *namespaces.Directory
 	served      *namespaceServer
 	hooks       *webhooks.Inbound
+	pushes      *pushes
 	log         *slog.Logger
 	taken       **config.Config // what was taken up last
 }
@@ -76,6 +77,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	}
 	r.take(ctx, c)
 	r.hooks.Set(c.Hooks())
+	r.pushes.set(c.Pushes())
 	*r.taken = c
 	for _, line := range c.Skipped {
 		r.log.Warn(line)
@@ -83,7 +85,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
 		r.log.Warn("reload: these settings have changed and are taken up at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, hooks, certificate, new entities")
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, hooks, pushes, certificate, new entities")
 	return nil
 }
 

@@ -2,15 +2,23 @@ package main
 
 import (
 	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -164,7 +172,7 @@ func TestAHangUpReloadsHooksAndTheirSecrets(t *testing.T) {
 	reload := func() {
 		t.Helper()
 		p.signal(t, syscall.SIGHUP)
-		if line := p.line(t, "reload"); !strings.Contains(line, "retries, hooks") {
+		if line := p.line(t, "reload"); !strings.Contains(line, "retries, hooks, pushes") {
 			t.Errorf("the log says %s", line)
 		}
 	}
@@ -194,6 +202,180 @@ func TestAHangUpDoesNotEndAGatewayWithoutAFile(t *testing.T) {
 	p := startProgram(t)
 	p.signal(t, syscall.SIGHUP)
 	p.until(t, "reloaded")
+	p.signal(t, syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("got exit code %d, want %d", code, exitOK)
+	}
+}
+
+// delivery is a request of a push, which waits for the test's answer.
+type delivery struct {
+	path, id, signature string
+	sign                func(key string) string // how it is signed with a key
+	answer              chan int
+}
+
+// endpoint is a server that hands its requests to the test.
+func endpoint(t *testing.T) (address string, requests <-chan *delivery) {
+	t.Helper()
+	all := make(chan *delivery, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id := r.Header.Get("webhook-id")
+		seconds, _ := strconv.ParseInt(r.Header.Get("webhook-timestamp"), 10, 64)
+		d := &delivery{path: r.URL.Path, id: id, signature: r.Header.Get("webhook-signature"), answer: make(chan int)}
+		d.sign = func(key string) string { return webhooks.Sign([]byte(key), id, time.Unix(seconds, 0), body) }
+		all <- d
+		select {
+		case status := <-d.answer:
+			w.WriteHeader(status)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, all
+}
+
+// Requests are under way while the configuration changes.
+func TestAHangUpReloadsPushes(t *testing.T) {
+	t.Parallel()
+	address, requests := endpoint(t)
+	dir := t.TempDir()
+	file, secret := filepath.Join(dir, "crosstown.yaml"), filepath.Join(dir, "secret")
+	setSecret := func(key string) { rewrite(t, secret, "whsec_"+base64.StdEncoding.EncodeToString([]byte(key))+"\n") }
+	const oldKey, newKey = "the old key of the endpoint", "the new key of the endpoint"
+	text := func(pushes ...string) string {
+		text := "policies: [{name: " + config.DevPolicy + ", key: a-key-of-our-own, rights: Manage}]\ndrain-timeout: 10m\n" +
+			"queues: [{name: stays, requires-session: true}, {name: changes}, {name: goes}, {name: comes}]\npushes:\n"
+		for _, p := range pushes {
+			name, more, _ := strings.Cut(p, " ")
+			text += "  - {name: " + name + ", from: " + name + ", secret-file: " + secret + ", timeout: 10m, " + more + "}\n"
+		}
+		return text
+	}
+	stays := "stays url: " + address + "/stays, first-delay: 1h, concurrency: 2"
+	goes := "goes url: " + address + "/goes, concurrency: 1"
+	setSecret(oldKey)
+	rewrite(t, file, text(stays, "changes url: "+address+"/old, concurrency: 1", goes))
+	p := startProgram(t, "--config", file)
+	g := &gateway{
+		data: t.TempDir(), address: p.address,
+		connection: "Endpoint=sb://" + p.address + ";SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=a-key-of-our-own;UseDevelopmentEmulator=true",
+	}
+	send := func(queue, id string, more ...string) {
+		t.Helper()
+		g.command(t, "", append([]string{"send", queue, "hello", "--message-id", id}, more...)...)
+	}
+	// next takes the next request at a path; what comes for others waits.
+	var early []*delivery
+	next := func(path, id, key string) *delivery {
+		t.Helper()
+		for i := 0; ; i++ {
+			if i == len(early) {
+				select {
+				case d := <-requests:
+					early = append(early, d)
+				case <-time.After(patience):
+					t.Fatalf("no request at %s", path)
+				}
+			}
+			if d := early[i]; d.path == path {
+				early = slices.Delete(early, i, i+1)
+				if d.id != id || d.signature != d.sign(key) {
+					t.Errorf("%s: got %s, want %s signed with %s", path, d.id, id, key)
+				}
+				return d
+			}
+		}
+	}
+	states := func() map[string]api.Push {
+		t.Helper()
+		var all []api.Push
+		status, text := (&asks{T: t, g: g, policy: config.DevPolicy, key: "a-key-of-our-own"}).do("GET", api.PushesPath, "")
+		if err := json.Unmarshal([]byte(text), &all); status != 200 || err != nil {
+			t.Fatalf("%d %v in %s", status, err, text)
+		}
+		byName := map[string]api.Push{}
+		for _, s := range all {
+			byName[s.Name] = s
+		}
+		return byName
+	}
+	delivered := func(name string, n int64) {
+		t.Helper()
+		for end := time.Now().Add(patience); states()[name].Delivered != n; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: got %+v, want %d delivered", name, states()[name], n)
+			}
+		}
+	}
+	reload := func(text, said string) string {
+		t.Helper()
+		rewrite(t, file, text)
+		p.signal(t, syscall.SIGHUP)
+		return p.line(t, said)
+	}
+
+	send("stays", "fails", "--session", "s1")
+	next("/stays", "fails", oldKey).answer <- 500 // its session waits for an hour
+	send("stays", "slow", "--session", "s2")
+	slow := next("/stays", "slow", oldKey)
+	for _, queue := range []string{"changes", "goes"} {
+		send(queue, "m1")
+		send(queue, "m2")
+	}
+	atOld, going := next("/old", "m1", oldKey), next("/goes", "m1", oldKey)
+
+	// A fault changes nothing, and the secret of an unchanged push is no other.
+	if line := reload(text(stays, "changes url: nowhere", goes), "the old settings stay in force"); !strings.Contains(line, "pushes[1].url") {
+		t.Errorf("the log says %s", line)
+	}
+	if all := states(); len(all) != 3 || all["stays"].UnderWay != 1 || all["changes"].UnderWay != 1 || all["goes"].UnderWay != 1 {
+		t.Errorf("after a configuration with a fault: %+v", all)
+	}
+
+	reload(text(stays, "changes url: "+address+"/new, concurrency: 1", "comes url: "+address+"/comes"), `msg="reloaded`)
+	send("comes", "m1")
+	next("/comes", "m1", oldKey).answer <- 200
+	delivered("comes", 1)
+	if all := states(); len(all) != 3 || all["changes"].URL != address+"/new" {
+		t.Errorf("reloaded: %+v", all)
+	}
+	// What is under way ends as it began; what waits goes the new way, or stays.
+	going.answer <- 200
+	p.until(t, `msg="push: it has ended" push=goes`)
+	if got := g.command(t, "", "receive", "goes", "--json"); strings.Contains(got, `"m1"`) || !strings.Contains(got, `"m2"`) {
+		t.Errorf("left of a push that is gone: %s", got)
+	}
+	atOld.answer <- 200
+	next("/new", "m2", oldKey).answer <- 200
+	delivered("changes", 2)
+	slow.answer <- 200
+	delivered("stays", 1)
+	if s := states()["stays"]; s.Failed != 1 || s.UnderWay != 0 {
+		t.Errorf("the push that stays: %+v", s)
+	}
+
+	// The secret's file changes, the configuration does not.
+	setSecret(newKey)
+	p.signal(t, syscall.SIGHUP)
+	p.until(t, `msg="reloaded`)
+	send("changes", "m3")
+	failing := next("/new", "m3", newKey)
+	// A change gives the session that waits back, and its message is delivered at once.
+	next("/stays", "fails", newKey).answer <- 200
+	delivered("stays", 2)
+
+	// A delivery that fails after its push was removed is given back.
+	reload(text(stays), `msg="reloaded`)
+	failing.answer <- 500
+	p.until(t, `msg="push: it has ended" push=changes`)
+	if got := g.command(t, "", "peek", "changes", "--json"); !strings.Contains(got, `"m3"`) {
+		t.Errorf("left of a push that is gone: %s", got)
+	}
+	if len(early) > 0 {
+		t.Errorf("a request that was not expected: %+v", early[0])
+	}
 	p.signal(t, syscall.SIGTERM)
 	if code := p.exitCode(); code != exitOK {
 		t.Errorf("got exit code %d, want %d", code, exitOK)

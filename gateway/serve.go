@@ -226,8 +226,9 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		defer g.pages.show(nil)
 	}
 	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	pushes := runPushes(front, c, traces.Broker(watched.Broker(directory, "push"), "push"), messages, log)
-	watched.Pushes(pushes)
+	taking.pushes = &pushes{c: c, group: front, broker: traces.Broker(watched.Broker(directory, "push"), "push"), messages: messages, log: log}
+	taking.pushes.set(g.taken.Pushes())
+	watched.Pushes(taking.pushes.list)
 	o := httpsOptions(c, messages, open, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
@@ -236,7 +237,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: pushes, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks

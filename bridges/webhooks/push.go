@@ -50,7 +50,10 @@ type Push struct {
 	PushOptions
 	id     core.Identity
 	client *http.Client
+	counts *pushCounts // shared with the push that this one replaces
+}
 
+type pushCounts struct {
 	mu    sync.Mutex
 	state PushState
 }
@@ -84,7 +87,7 @@ func NewPush(o PushOptions) *Push {
 	if o.Budget == nil {
 		o.Budget = budget.New(0, nil)
 	}
-	p := &Push{PushOptions: o, state: PushState{Name: o.Name, From: o.From, URL: shown(o.URL)}}
+	p := &Push{PushOptions: o, counts: &pushCounts{}}
 	p.id = core.Identity{{Namespace: o.Namespace, NamespaceID: o.Namespace, Policy: "push " + o.Name, Rights: core.Listen, Scope: core.FoldName(o.From)}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrent
@@ -94,6 +97,13 @@ func NewPush(o PushOptions) *Push {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return p
+}
+
+// Replace makes a Push with other options that goes on with the counters and the last error of this one.
+func (p *Push) Replace(o PushOptions) *Push {
+	next := NewPush(o)
+	next.counts = p.counts
+	return next
 }
 
 func shown(address string) string {
@@ -107,20 +117,24 @@ func shown(address string) string {
 
 // State is how the push does now.
 func (p *Push) State() PushState {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state
+	p.counts.mu.Lock()
+	defer p.counts.mu.Unlock()
+	s := p.counts.state
+	s.Name, s.From, s.URL = p.Name, p.From, shown(p.URL)
+	return s
 }
 
 func (p *Push) change(f func(*PushState)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f(&p.state)
+	p.counts.mu.Lock()
+	defer p.counts.mu.Unlock()
+	f(&p.counts.state)
 }
 
 // Run delivers until ctx ends. It waits for an entity that does not exist or is disabled.
 func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	defer p.client.CloseIdleConnections()
+	p.Logger.Info("push: it begins", "push", p.Name, "entity", p.From, "url", shown(p.URL))
+	defer p.Logger.Info("push: it has ended", "push", p.Name, "entity", p.From)
 	said := ""
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -186,15 +200,6 @@ type pushing struct {
 	places   chan struct{} // holds one for each session with requests
 }
 
-// each runs work as often as there may be requests at a time.
-func (w *pushing) each(work func()) {
-	var running sync.WaitGroup
-	for range w.Concurrent {
-		running.Go(work)
-	}
-	running.Wait()
-}
-
 func (w *pushing) options(arrived chan<- core.Delivery, closed func(error)) core.ReceiverOptions {
 	return core.ReceiverOptions{Mode: core.PeekLock, Closed: closed, Deliver: func(ds []core.Delivery) {
 		for _, d := range ds {
@@ -203,32 +208,38 @@ func (w *pushing) options(arrived chan<- core.Delivery, closed func(error)) core
 	}}
 }
 
-// messages delivers those of an entity without sessions.
+// messages delivers those of an entity without sessions. When ctx ends, messages that no request has
+// begun with are released before the requests under way have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
 	rx, err := w.broker.OpenReceiver(ctx, w.id, w.From, w.options(arrived, w.end))
 	if err != nil {
 		return err
 	}
-	w.each(func() {
-		memory := w.memory()
-		defer memory.Close()
-		for memory.await(ctx) {
-			rx.AddCredit(1)
-			select {
-			case d := <-arrived:
+	var running sync.WaitGroup
+	for range w.Concurrent {
+		running.Go(func() {
+			memory := w.memory()
+			defer memory.Close()
+			for memory.await(ctx) {
+				rx.AddCredit(1)
+				d, ok := <-arrived
+				if !ok {
+					return
+				}
 				memory.hold(&d)
 				w.deliver(ctx, d)
 				memory.Release()
-			case <-ctx.Done():
 			}
-		}
-	})
+		})
+	}
+	<-ctx.Done()
 	rx.Close()
 	close(arrived)
 	for d := range arrived {
 		w.settle(d, core.Settlement{Outcome: core.Release})
 	}
+	running.Wait()
 	return nil
 }
 

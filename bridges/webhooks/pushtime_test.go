@@ -191,6 +191,41 @@ func TestAPushThatEndsLetsRequestsEnd(t *testing.T) {
 	}
 }
 
+// The requests that go on must not keep others from the messages that none has begun with.
+func TestAPushThatEndsTakesNoFurtherMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		create(t, b, func(*core.Settings) {})
+		_, end := push(t, b, PushOptions{Concurrent: 10, Grace: time.Hour, Timeout: time.Hour}, func(r *http.Request) int {
+			slow(r, time.Hour)
+			return http.StatusOK
+		})
+		send(t, b, &core.Message{MessageID: core.StringID("under way")})
+		time.Sleep(time.Second)
+		go end()
+		synctest.Wait()
+		send(t, b, &core.Message{MessageID: core.StringID("later")})
+		synctest.Wait()
+		got := make(chan core.Delivery, 1)
+		rx, err := b.OpenReceiver(t.Context(), root, "in", core.ReceiverOptions{Deliver: func(ds []core.Delivery) { got <- ds[0] }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rx.Close()
+		rx.AddCredit(1)
+		synctest.Wait()
+		select {
+		case d := <-got:
+			if d.MessageID.String() != "later" || d.DeliveryCount != 0 {
+				t.Errorf("got %v after %d deliveries", d.MessageID, d.DeliveryCount)
+			}
+		default:
+			t.Error("another receiver does not get the message")
+		}
+	})
+}
+
 func TestPushesCountInTheMemoryOfMessages(t *testing.T) {
 	t.Parallel()
 	for _, sessions := range []bool{false, true} {

@@ -36,9 +36,9 @@ type Options struct {
 	Clients   *clients.Registry
 	History   *history.History
 	Process   Process
-	Remotes   []Remote // in the order of their namespaces
-	Pushes    []*webhooks.Push
-	Hooks     func() []webhooks.Hook // in force
+	Remotes   []Remote                // in the order of their namespaces
+	Pushes    func() []*webhooks.Push // in force
+	Hooks     func() []webhooks.Hook  // in force
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces

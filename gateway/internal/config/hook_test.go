@@ -67,7 +67,7 @@ func TestPushes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := c.Pushes(); len(p) != 1 || len(p[0].Key) != 24 || p[0].Concurrent != 3 || p[0].Timeout != 5*time.Second || p[0].Namespace != c.Namespace || p[0].Grace != c.DrainTimeout {
+	if p := c.Pushes(); len(p) != 1 || len(p[0].Key) != 24 || p[0].Concurrent != 3 || p[0].Timeout != 5*time.Second || p[0].Namespace != c.Namespace {
 		t.Errorf("got %+v", p)
 	}
 	_, err = load(t, map[string]string{"bad.yaml": `pushes:

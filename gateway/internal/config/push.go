@@ -31,7 +31,7 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 		for _, p := range pushes {
 			all = append(all, webhooks.PushOptions{
 				Name: p.Name, Namespace: namespace, From: p.From, URL: p.URL, Key: p.Keys[0], Headers: p.Headers,
-				Concurrent: p.Concurrency, Timeout: p.Timeout, FirstDelay: p.FirstDelay, MaxDelay: p.MaxDelay, Grace: c.DrainTimeout,
+				Concurrent: p.Concurrency, Timeout: p.Timeout, FirstDelay: p.FirstDelay, MaxDelay: p.MaxDelay,
 			})
 		}
 	}

@@ -6,19 +6,17 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
 
-// Pushes shows how the pushes do.
-func (m *Metrics) Pushes(all []*webhooks.Push) {
-	if len(all) > 0 {
-		m.registry.MustRegister(&pushes{
-			all,
-			describe("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result"),
-			describe("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push"),
-		})
-	}
+// Pushes shows how the pushes do that are in force.
+func (m *Metrics) Pushes(list func() []*webhooks.Push) {
+	m.registry.MustRegister(&pushes{
+		list,
+		describe("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result"),
+		describe("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push"),
+	})
 }
 
 type pushes struct {
-	all                []*webhooks.Push
+	list               func() []*webhooks.Push
 	attempts, underWay *prometheus.Desc
 }
 
@@ -30,7 +28,7 @@ func (p *pushes) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (p *pushes) Collect(ch chan<- prometheus.Metric) {
-	for _, each := range p.all {
+	for _, each := range p.list() {
 		s := each.State()
 		counter(ch, p.attempts, float64(s.Delivered), each.Namespace, s.Name, "delivered")
 		counter(ch, p.attempts, float64(s.Failed), each.Namespace, s.Name, "failed")
