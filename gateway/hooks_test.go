@@ -77,6 +77,35 @@ namespaces:
 	}
 }
 
+func TestAClientCannotTrySecretsOfAHookFast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "c.yaml")
+	rewrite(t, secret, "a-secret-in-the-address\n")
+	rewrite(t, path, "queues: [{name: events}]\nhooks: [{name: shop, entity: events, verify: url, secret-file: "+secret+"}]\n")
+	g := startGateway(t, "--store=memory", "--config="+path)
+	post := func(secret string) *http.Response {
+		res, err := http.Post("http://"+g.address+"/$crosstown/hooks/shop?secret="+secret, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res
+	}
+	for end, n := time.Now().Add(patience), 1; ; n++ {
+		res := post("a-secret-that-is-guessed-" + strconv.Itoa(n))
+		if res.StatusCode == http.StatusTooManyRequests && n > 20 && res.Header.Get("Retry-After") == "1" {
+			break
+		}
+		if res.StatusCode != http.StatusUnauthorized || time.Now().After(end) {
+			t.Fatalf("guess %d: got %d %v", n, res.StatusCode, res.Header)
+		}
+	}
+	if _, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.MetricsPath, ""); !strings.Contains(text, `crosstown_http_requests_total{route="/$crosstown/hooks",status="429"} 1`) {
+		t.Error("the metrics lack the refusal")
+	}
+}
+
 func TestMessagesArePushedOfEveryEngine(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{"memory", "file", "spawn"} {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,7 @@ type Inbound struct {
 	Options
 	hooks    atomic.Pointer[[]Hook] // those in force
 	refusals *refusals.Log
+	proofs   proofs
 }
 
 // NewInbound makes a handler for Path.
@@ -94,6 +96,11 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
 	default:
+		if pause := in.proofs.wait(proverOf(r, h), in.Now()); pause > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))
+			err, status = core.Refuse(core.Busy, "Too many requests from this address were not from the sender of this hook."), http.StatusTooManyRequests
+			break
+		}
 		memory := in.Budget.Waiter(nil)
 		defer memory.Close()
 		proven, err = in.take(w, r, h, memory)
@@ -188,7 +195,10 @@ func hidden(err error) error {
 }
 
 func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
-	if err := h.Scheme.verify(r, body, h.Keys, in.Now(), h.Tolerance); err != nil {
+	now := in.Now()
+	err := h.Scheme.verify(r, body, h.Keys, now, h.Tolerance)
+	in.proofs.count(proverOf(r, h), err == nil, now)
+	if err != nil {
 		return core.Refuse(core.Unauthorized, "The request is not from the sender of this hook: %s.", err.Error())
 	}
 	return nil

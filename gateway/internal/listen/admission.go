@@ -276,20 +276,13 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) 
 // CloseWrite is that of rewound.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf is where a connection comes from, as far as one network is given to
-// one customer: of IPv6 these are 64 bits. The zero address stands for any that is none.
+// addressOf is where a connection comes from. The zero address stands for any that is none.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Addr{}
 	}
-	addr := at.AddrPort().Addr().Unmap().WithZone("")
-	if addr.Is6() && !addr.IsLoopback() {
-		if network, err := addr.Prefix(64); err == nil {
-			return network.Addr()
-		}
-	}
-	return addr
+	return bridges.Network(at.AddrPort().Addr())
 }
 
 // Guard returns ln with its connections admitted. Use it only for servers that do not authenticate
