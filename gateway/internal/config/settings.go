@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -52,15 +51,18 @@ func (p Policy) Rule() core.AccessRule {
 }
 
 // names counts names without regard to case.
-type names []string
+type names map[string]bool
 
 // add reports whether the name is new.
 func (n *names) add(name string) bool {
 	folded := core.FoldName(name)
-	if slices.Contains(*n, folded) {
+	if (*n)[folded] {
 		return false
 	}
-	*n = append(*n, folded)
+	if *n == nil {
+		*n = names{}
+	}
+	(*n)[folded] = true
 	return true
 }
 

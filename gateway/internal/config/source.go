@@ -78,6 +78,10 @@ func formOfFile(data []byte) (flag string, template any) {
 
 // dropMadeKeys takes the keys away that were made for policies without one: a source does not say them.
 func (c *Config) dropMadeKeys() {
+	made := map[string]bool{}
+	for _, k := range c.newKeys {
+		made[k.Key] = true
+	}
 	contents := []*Contents{&c.Contents}
 	for i := range c.Namespaces {
 		contents = append(contents, &c.Namespaces[i].Contents)
@@ -85,7 +89,7 @@ func (c *Config) dropMadeKeys() {
 	for _, h := range contents {
 		for _, policies := range h.allPolicies() {
 			for i := range policies {
-				if slices.ContainsFunc(c.newKeys, func(k NewKey) bool { return k.Key == policies[i].Key }) {
+				if made[policies[i].Key] {
 					policies[i].Key = ""
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/arm"
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
@@ -19,6 +20,7 @@ type template struct {
 	topics   []any
 	policies []any
 	paths    map[string]string // in the template, of each object here
+	index    map[string]int    // in its list, of each object here by the list's path and its name
 	others   []string          // types of resources of other services
 }
 
@@ -31,7 +33,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
 	}
 	values := map[string]any{}
-	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, paths: map[string]string{}}
+	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, paths: map[string]string{}, index: map[string]int{}}
 	t.e.paths = t.paths
 	t.choose(found)
 	for i := range found {
@@ -133,19 +135,19 @@ func (t *template) add(r *arm.Resource) {
 			t.e.skip("property %s of the namespace: a gateway has no such setting", name)
 		}
 	case "queues":
-		fill(named(&t.queues, names[0]), r.Properties)
-		t.paths[pathIn("Queues", t.queues, names[0])] = r.Path
+		queue, at := t.named(&t.queues, "Queues", names[0])
+		fill(queue, r.Properties)
+		t.paths[at] = r.Path
 	case "topics":
-		fill(named(&t.topics, names[0]), r.Properties)
-		t.paths[pathIn("Topics", t.topics, names[0])] = r.Path
+		topic, at := t.named(&t.topics, "Topics", names[0])
+		fill(topic, r.Properties)
+		t.paths[at] = r.Path
 	case "topics/subscriptions", "topics/subscriptions/rules":
-		topic := named(&t.topics, names[0])
-		at := pathIn("Topics", t.topics, names[0]) + ".Subscriptions"
-		into, properties := t.below(topic, "Subscriptions", at, names[1], r.Path), r.Properties
+		topic, at := t.named(&t.topics, "Topics", names[0])
+		into, at := t.below(topic, at, "Subscriptions", names[1], r.Path)
+		properties := r.Properties
 		if len(names) > 2 {
-			list, _ := topic["Subscriptions"].([]any)
-			at := pathIn(at, list, names[1]) + ".Rules"
-			into = t.below(into, "Rules", at, names[2], r.Path)
+			into, _ = t.below(into, at, "Rules", names[2], r.Path)
 			properties = ruleProperties(properties)
 		}
 		fill(into, properties)
@@ -153,11 +155,11 @@ func (t *template) add(r *arm.Resource) {
 		t.policies = append(t.policies, policyOf(names[0], r))
 		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Path}
 	case "queues/authorizationrules", "topics/authorizationrules":
-		owners := &t.topics
+		owners, at := &t.topics, "Topics"
 		if kind[0] == 'q' {
-			owners = &t.queues
+			owners, at = &t.queues, "Queues"
 		}
-		owner := named(owners, names[0])
+		owner, _ := t.named(owners, at, names[0])
 		list, _ := owner["Policies"].([]any)
 		owner["Policies"] = append(list, policyOf(names[1], r))
 	default:
@@ -169,31 +171,25 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named finds an object in a list, or adds it.
-func named(list *[]any, name string) map[string]any {
-	for _, v := range *list {
-		if o := v.(map[string]any); strings.EqualFold(o["Name"].(string), name) {
-			return o
-		}
+// named finds an object in the list at a path, or adds it, and returns it with its own path.
+func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
+	key := at + "/" + core.FoldName(name)
+	i, ok := t.index[key]
+	if !ok {
+		i = len(*list)
+		t.index[key] = i
+		*list = append(*list, map[string]any{"Name": name, "Properties": map[string]any{}})
 	}
-	o := map[string]any{"Name": name, "Properties": map[string]any{}}
-	*list = append(*list, o)
-	return o
+	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
 // below finds an object in a list of another, or adds it.
-func (t *template) below(owner map[string]any, member, at, name, place string) map[string]any {
+func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
-	o := named(&list, name)
+	o, path = t.named(&list, at+"."+member, name)
 	owner[member] = list
-	t.paths[pathIn(at, list, name)] = place
-	return o
-}
-
-// pathIn is that of an object of a list.
-func pathIn(at string, list []any, name string) string {
-	i := slices.IndexFunc(list, func(v any) bool { return strings.EqualFold(v.(map[string]any)["Name"].(string), name) })
-	return elementPath(at, i)
+	t.paths[path] = place
+	return o, path
 }
 
 func fill(o, properties map[string]any) {

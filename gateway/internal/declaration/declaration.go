@@ -51,17 +51,19 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		o.Report = func(Report) {}
 	}
 	d := declaration{Options: o, admin: admin}
-	wanted := wantedOf(c)
+	ordered := inOrder(wantedOf(c))
 	var errs []error
-	for len(wanted) > 0 && ctx.Err() == nil {
-		i := nextOf(wanted)
-		if err := d.see(ctx, &wanted[i]); err != nil {
-			errs = append(errs, fmt.Errorf("the declared %s %s: %w", wanted[i].word(), wanted[i].name, err))
+	for i := range ordered {
+		w := &ordered[i]
+		if ctx.Err() != nil {
+			break
+		}
+		if err := d.see(ctx, w); err != nil {
+			errs = append(errs, fmt.Errorf("the declared %s %s: %w", w.word(), w.name, err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
 				break // it would be the same for the others
 			}
 		}
-		wanted = slices.Delete(wanted, i, i+1)
 	}
 	for _, u := range d.unforwarded {
 		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
@@ -226,8 +228,9 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 	if err != nil || len(there) != int(held.Revision) {
 		return err
 	}
+	names := rulesByName(there)
 	for _, r := range rules[:len(there)] {
-		if !slices.ContainsFunc(there, func(o core.Rule) bool { return core.FoldName(o.Name) == core.FoldName(r.Name) }) {
+		if names[core.FoldName(r.Name)] == nil {
 			return nil
 		}
 	}

@@ -108,25 +108,31 @@ func policyDifferences(entity string, declared, there []core.AccessRule) (all []
 }
 
 func ruleDifferences(entity string, declared, there []core.Rule) (all []Difference) {
-	named := func(rules []core.Rule, name string) int {
-		return slices.IndexFunc(rules, func(r core.Rule) bool { return core.FoldName(r.Name) == core.FoldName(name) })
-	}
+	declaredByName, thereByName := rulesByName(declared), rulesByName(there)
 	for i := range declared {
 		a, shown := &declared[i], none
-		if n := named(there, a.Name); n >= 0 {
-			want, held := config.RuleOf(a), config.RuleOf(&there[n])
+		if b := thereByName[core.FoldName(a.Name)]; b != nil {
+			want, held := config.RuleOf(a), config.RuleOf(b)
 			held.Name = want.Name
 			if reflect.DeepEqual(want, held) {
 				continue
 			}
-			shown = shownRule(&there[n])
+			shown = shownRule(b)
 		}
 		all = append(all, Difference{Entity: entity, Property: "rule " + a.Name, Declared: shownRule(a), There: shown, rule: a})
 	}
 	for i := range there {
-		if b := &there[i]; named(declared, b.Name) < 0 {
+		if b := &there[i]; declaredByName[core.FoldName(b.Name)] == nil {
 			all = append(all, Difference{Entity: entity, Property: "rule " + b.Name, Declared: none, There: shownRule(b), drop: b.Name})
 		}
+	}
+	return all
+}
+
+func rulesByName(rules []core.Rule) map[string]*core.Rule {
+	all := make(map[string]*core.Rule, len(rules))
+	for i := range rules {
+		all[core.FoldName(rules[i].Name)] = &rules[i]
 	}
 	return all
 }

@@ -5,7 +5,6 @@ package declaration
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -70,23 +69,32 @@ func wantedOf(c *config.Contents) (all []wanted) {
 	return all
 }
 
-// nextOf picks the first that needs none of the others: an entity is created
-// after those that it forwards to. Where they all wait for each other it picks
-// the first.
-func nextOf(all []wanted) int {
-	return max(0, slices.IndexFunc(all, func(w wanted) bool { return !w.waits(all) }))
-}
-
-// waits reports whether the entity forwards to one of others.
-func (w *wanted) waits(others []wanted) bool {
-	s := w.settings()
-	for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, w.topic} {
-		path := core.FoldName(core.ResourcePath(to))
-		if path != "" && slices.ContainsFunc(others, func(o wanted) bool { return core.FoldName(o.name) == path }) {
-			return true
-		}
+// inOrder puts entities behind those that they need. Of entities that wait for each other one comes
+// before its destination.
+func inOrder(declared []wanted) []wanted {
+	byName := make(map[string]int, len(declared))
+	for i := range declared {
+		byName[core.FoldName(declared[i].name)] = i
 	}
-	return false
+	seen, ordered := make([]bool, len(declared)), make([]wanted, 0, len(declared))
+	var visit func(i int)
+	visit = func(i int) {
+		if seen[i] {
+			return
+		}
+		seen[i] = true
+		s := declared[i].settings()
+		for _, to := range []string{s.ForwardTo, s.ForwardDeadLetteredMessagesTo, declared[i].topic} {
+			if j, ok := byName[core.FoldName(core.ResourcePath(to))]; ok {
+				visit(j)
+			}
+		}
+		ordered = append(ordered, declared[i])
+	}
+	for i := range declared {
+		visit(i)
+	}
+	return ordered
 }
 
 // compiled are the rules as the broker takes them.
