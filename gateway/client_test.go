@@ -174,7 +174,7 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--session=B", "three"},
 		{"--session=", "four"},
-		{"--next-session --count=0 --wait=300ms", "one two"},
+		{"--next-session --count=0 --wait=3s", "one two"},
 	} {
 		if got := bodies(g.command(t, "", append([]string{"receive", "replies"}, strings.Fields(c.args)...)...)); got != c.want {
 			t.Errorf("receive %s: got %s, want %s", c.args, got, c.want)
