@@ -73,16 +73,18 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		defer close(stopped)
 		return b.Run(runs)
 	})
+	var rules *faults.Rules
+	if n.AllowFaults {
+		rules = faults.New(t.store, n.ID)
+	}
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	var (
 		shows             = taps.New(store.Now)
 		front             = shows.Broker(received)
 		manage core.Admin = b
-		rules  *faults.Rules
 	)
-	if n.AllowFaults {
-		rules = contents.FaultRules()
+	if rules != nil {
 		front, manage = rules.Broker(front), rules.Admin(b)
 	}
 	t.note(n.ID, &admin.Served{Faults: rules, Taps: shows, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
@@ -90,6 +92,9 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		t.note(n.ID, nil)
 		unfollow()
 		shows.End()
+		if rules != nil {
+			rules.Close()
+		}
 		hide()
 		stop()
 		<-stopped
@@ -101,7 +106,11 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	if n.Clock != nil {
 		served.RunDue = b.RunDue
 	}
-	if err := declare(ctx, b, contents, t.c.UpdateEntities, log); err != nil {
+	err = declare(ctx, b, contents, t.c.UpdateEntities, log)
+	if err == nil && rules != nil {
+		err = rules.Configure(ctx, contents.FaultRules())
+	}
+	if err != nil {
 		served.Close()
 		return namespaces.Served{}, err
 	}

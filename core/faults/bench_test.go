@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 // stored is a broker that stores nothing and says that it has, and delivers at once.
@@ -45,13 +46,14 @@ var (
 // BenchmarkOperations is what an operation costs: in a namespace that allows no faults, whose bridges have
 // the broker itself; in one that allows them, without rules; and with a rule about another entity.
 func BenchmarkOperations(b *testing.B) {
-	quiet, busy := faults.New(), faults.New()
+	store := memstore.New(memstore.Options{})
+	quiet, busy := faults.New(store, "quiet"), faults.New(store, "busy")
 	for _, op := range []faults.Operation{faults.Send, faults.Settle, faults.Deliver} {
 		rule := faults.Rule{Operation: op, Entity: "other"}
 		if op == faults.Deliver {
 			rule.Effect = faults.Drop
 		}
-		if _, err := busy.Add(rule); err != nil {
+		if _, err := busy.Add(b.Context(), rule); err != nil {
 			b.Fatal(err)
 		}
 	}

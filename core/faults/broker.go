@@ -26,7 +26,11 @@ func policyOf(id core.Identity) string {
 
 // do does an operation that has no message, with the effect of the rule that it meets.
 func (x *front) do(ctx context.Context, id core.Identity, op Operation, address string, do func() error) error {
-	return x.rules.meet(ctx, policyOf(id), op, address, nil).around(ctx, do, nil)
+	f, err := x.rules.meet(ctx, policyOf(id), op, address, nil)
+	if err != nil {
+		return err
+	}
+	return f.around(ctx, do, nil)
 }
 
 // OpenSender implements core.Broker.
@@ -67,7 +71,7 @@ type faultySender struct {
 // Send implements core.Sender. Groups go one by one while there are rules, so that a rule meets as many
 // as it says.
 func (s *faultySender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
-	if !s.front.rules.any.Load() {
+	if s.front.rules.idle() {
 		return s.Sender.Send(ctx, groups)
 	}
 	answers := make([]core.Appended, len(groups))
@@ -76,8 +80,14 @@ func (s *faultySender) Send(ctx context.Context, groups [][]*core.Message) []cor
 		if len(groups[i]) > 0 {
 			m = groups[i][0]
 		}
-		f := s.front.rules.meet(ctx, s.policy, Send, s.address, m)
-		err := f.around(ctx, func() error {
+		f, err := s.front.rules.meet(ctx, s.policy, Send, s.address, m)
+		if err != nil { // the store is away: the others do not wait for it again
+			for j := range answers[i:] {
+				answers[i+j].Err = err
+			}
+			return answers
+		}
+		err = f.around(ctx, func() error {
 			answers[i] = s.Sender.Send(ctx, groups[i:i+1])[0]
 			return answers[i].Err
 		}, s.detach)
@@ -90,13 +100,19 @@ func (s *faultySender) Send(ctx context.Context, groups [][]*core.Message) []cor
 
 // Settle implements core.Broker.
 func (x *front) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
-	if !x.rules.any.Load() {
+	if x.rules.idle() {
 		return x.Broker.Settle(ctx, id, address, settlements)
 	}
 	errs := make([]error, len(settlements))
 	for i := range settlements {
 		one := settlements[i : i+1 : i+1]
-		f := x.rules.meet(ctx, policyOf(id), Operation(one[0].Outcome.String()), address, nil)
+		f, err := x.rules.meet(ctx, policyOf(id), Operation(one[0].Outcome.String()), address, nil)
+		if err != nil {
+			for j := range errs[i:] {
+				errs[i+j] = err
+			}
+			return errs
+		}
 		if f != nil && f.Effect == DeliverTwice {
 			again := one[0]
 			again.Outcome = core.Abandon
@@ -110,7 +126,7 @@ func (x *front) Settle(ctx context.Context, id core.Identity, address string, se
 
 // Renew implements core.Broker.
 func (x *front) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
-	if !x.rules.any.Load() {
+	if x.rules.idle() {
 		return x.Broker.Renew(ctx, id, address, tokens)
 	}
 	renewals := make([]core.Renewal, len(tokens))
@@ -173,7 +189,11 @@ func (t *faultyTransaction) Send(ctx context.Context, id core.Identity, address,
 	if len(group) > 0 {
 		m = group[0]
 	}
-	return t.front.rules.meet(ctx, policyOf(id), Send, address, m).around(ctx, func() error {
+	f, err := t.front.rules.meet(ctx, policyOf(id), Send, address, m)
+	if err != nil {
+		return err
+	}
+	return f.around(ctx, func() error {
 		return t.Transaction.Send(ctx, id, address, via, group)
 	}, nil)
 }
@@ -184,7 +204,10 @@ func (t *faultyTransaction) Settle(ctx context.Context, id core.Identity, addres
 	if len(settlements) == 0 {
 		return do()
 	}
-	f := t.front.rules.meet(ctx, policyOf(id), Operation(settlements[0].Outcome.String()), address, nil)
+	f, err := t.front.rules.meet(ctx, policyOf(id), Operation(settlements[0].Outcome.String()), address, nil)
+	if err != nil {
+		return err
+	}
 	if f != nil && f.Effect == DeliverTwice {
 		return nil // the message is not settled: its lock ends, and it comes again
 	}

@@ -39,18 +39,24 @@ func (x *front) watch(ctx context.Context, id core.Identity, address string, o *
 func (d *deliveries) deliver(ds []core.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.front.rules.any.Load() && len(d.held) == 0 {
+	if d.front.rules.idle() && len(d.held) == 0 {
 		d.forward(ds)
 		return
 	}
 	for i := range ds {
-		d.one(ds[i : i+1 : i+1])
+		f, err := d.front.rules.meet(d.ctx, policyOf(d.id), Deliver, d.address, ds[i].Message)
+		if err != nil {
+			// A delivery has no answer that could fail, and must not wait for the store again.
+			d.forward(ds[i:])
+			d.flush()
+			return
+		}
+		d.one(f, ds[i:i+1:i+1])
 	}
 }
 
-// one delivers one message. d.mu is held.
-func (d *deliveries) one(one []core.Delivery) {
-	f := d.front.rules.meet(d.ctx, policyOf(d.id), Deliver, d.address, one[0].Message)
+// one delivers one message with the effect of a rule, nil: none. d.mu is held.
+func (d *deliveries) one(f *Rule, one []core.Delivery) {
 	if f == nil {
 		d.forward(one)
 		d.flush()

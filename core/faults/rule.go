@@ -1,6 +1,7 @@
 // Package faults makes operations of clients go wrong on demand, for tests of what applications do
-// then. Rules say which operations, and how; each is bounded in number and time. A front between the
-// bridges and a namespace's broker carries them out. A namespace that allows no faults has no front.
+// then. Rules say which operations, and how; each is bounded in number and time. The store keeps a
+// namespace's rules and counts, for all its gateways. A front between the bridges and the namespace's
+// broker carries them out. A namespace that allows no faults has no front.
 package faults
 
 import (
@@ -70,7 +71,7 @@ const (
 	MaxTimes    = 1_000_000
 	MaxDelay    = 10 * time.Minute
 	DefaultLife = time.Hour
-	MaxLife     = 24 * time.Hour
+	MaxLife     = core.FaultLife
 )
 
 // Rule makes operations go wrong. Its zero value refuses the next Send of any client as busy.
@@ -91,7 +92,8 @@ type Rule struct {
 	// Skip is how many of these operations pass before. Then Times of them are met, default 1; of a
 	// Throttle all.
 	Skip, Times int
-	// Probability is that with which an operation is met, by a random sequence that Seed begins; 0: 1.
+	// Probability is that with which an operation is met; 0: 1. Seed and the operation's number among
+	// those that the rule has matched decide.
 	Probability float64
 	Seed        uint64
 
@@ -105,7 +107,7 @@ type Rule struct {
 	// Detach.
 	After bool
 	Delay time.Duration // before the effect
-	Rate  float64       // of a Throttle, operations a second
+	Rate  float64       // of a Throttle, operations a second at each gateway
 	// Life is how long the rule lasts, default an hour.
 	Life time.Duration
 }

@@ -1,6 +1,10 @@
 package crosstowntest
 
-import "github.com/crosstown-mq/crosstown/core/faults"
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core/faults"
+)
 
 // Fault makes operations of clients go wrong. Its zero value refuses the next message that a client
 // sends as busy. Package core/faults has its operations and effects.
@@ -10,7 +14,7 @@ type Fault = faults.Rule
 // in which they were injected, counts.
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()
-	if _, err := b.faults().Add(f); err != nil {
+	if _, err := b.faults().Add(b.tb.Context(), f); err != nil {
 		b.tb.Fatalf("crosstowntest: inject a fault: %v", err)
 	}
 }
@@ -18,7 +22,11 @@ func (b *Bus) Inject(f Fault) {
 // ExpectFaultsMet fails the test if an injected fault has not happened as often as it says.
 func (b *Bus) ExpectFaultsMet() {
 	b.tb.Helper()
-	for _, s := range b.faults().List() {
+	all, err := b.faults().List(context.WithoutCancel(b.tb.Context()))
+	if err != nil {
+		b.tb.Fatalf("crosstowntest: list the faults: %v", err)
+	}
+	for _, s := range all {
 		if s.Met < s.Times && s.Effect != faults.Throttle {
 			b.tb.Errorf("the fault '%s' (%s, %s) was met %d times of %d", s.Name, s.Operation, s.Effect, s.Met, s.Times)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
 )
 
@@ -157,7 +158,11 @@ func TestConnectionsBreak(t *testing.T) {
 
 // left are the faults that are still to be met.
 func (b *Bus) left() (names []string) {
-	for _, s := range b.faults().List() {
+	all, err := b.faults().List(b.tb.Context())
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	for _, s := range all {
 		if s.Met < s.Times {
 			names = append(names, s.Name)
 		}
@@ -587,12 +592,18 @@ func TestFaultsAreForSomeOperations(t *testing.T) {
 	}
 
 	met := func() (n int) {
-		b.faults().Clear()
+		if err := b.faults().Clear(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		b.Inject(Fault{Entity: "q", Probability: 0.5, Seed: 7, Times: 100})
 		for range 20 {
 			_ = colour("green")
 		}
-		return b.faults().List()[0].Met
+		all, err := b.faults().List(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatalf("got %v, %v", all, err)
+		}
+		return all[0].Met
 	}
 	if one, two := met(), met(); one != two || one < 3 || one > 17 {
 		t.Errorf("of 20 with a probability of a half %d and %d were met", one, two)
@@ -624,7 +635,8 @@ func TestTokensAreRefusedAndEnd(t *testing.T) {
 
 func TestRulesThatMakeNoSense(t *testing.T) {
 	t.Parallel()
-	rules := faults.New()
+	rules := faults.New(memstore.New(memstore.Options{}), "ns")
+	defer rules.Close()
 	for want, r := range map[string]faults.Rule{
 		"is unknown: use abandon":    {Operation: "sned"},
 		"does not fit the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
@@ -639,20 +651,23 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"none of AMQP":               {Condition: "Server Busy"},
 		"Properties fit":             {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
-		if _, err := rules.Add(r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
+		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)
 		}
 	}
-	if _, err := rules.Add(faults.Rule{Name: "a"}); err != nil {
+	if _, err := rules.Add(t.Context(), faults.Rule{Name: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rules.Add(faults.Rule{Name: "a"}); core.CodeOf(err) != core.AlreadyExists {
+	if _, err := rules.Add(t.Context(), faults.Rule{Name: "a"}); core.CodeOf(err) != core.AlreadyExists {
 		t.Errorf("the same name: got %v", err)
 	}
-	if err := rules.Remove("b"); core.CodeOf(err) != core.NotFound {
+	if err := rules.Remove(t.Context(), "b"); core.CodeOf(err) != core.NotFound {
 		t.Errorf("remove another: got %v", err)
 	}
-	if err := rules.Remove("a"); err != nil || len(rules.List()) != 0 {
+	if err := rules.Remove(t.Context(), "a"); err != nil {
 		t.Errorf("remove: %v", err)
+	}
+	if left, err := rules.List(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("after the removal: %v, %v", left, err)
 	}
 }

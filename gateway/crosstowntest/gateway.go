@@ -99,10 +99,11 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 		defer close(ended)
 		return b.Run(runs)
 	})
-	rules := faults.New()
+	rules := faults.New(g.store, n.ID)
 	g.faults.Store(n.ID, rules)
 	return namespaces.Served{Broker: rules.Broker(b), Admin: rules.Admin(b), Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
 		g.faults.Delete(n.ID)
+		rules.Close()
 		stop()
 		<-ended
 	}}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -37,20 +38,26 @@ func (a *API) faults(c *call, about *namespaces.About, name string) (any, error)
 		if err != nil {
 			return nil, err
 		}
-		added, err := rules.Add(rule)
+		added, err := rules.Add(c.Context(), rule)
 		c.status = http.StatusCreated
 		return faultOf(&added), err
 	case http.MethodDelete:
-		if name == "" {
-			rules.Clear()
-		} else if err := rules.Remove(name); err != nil {
+		remove := rules.Clear
+		if name != "" {
+			remove = func(ctx context.Context) error { return rules.Remove(ctx, name) }
+		}
+		if err := remove(c.Context()); err != nil {
 			return nil, err
 		}
 	default:
 		return nil, wrongMethod("GET, POST, DELETE")
 	}
+	all, err := rules.List(c.Context())
+	if err != nil {
+		return nil, err
+	}
 	list := api.FaultList{Faults: []api.Fault{}}
-	for _, s := range rules.List() {
+	for _, s := range all {
 		list.Faults = append(list.Faults, faultOf(&s))
 	}
 	return list, nil

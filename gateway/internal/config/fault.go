@@ -1,6 +1,8 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/faults"
@@ -35,11 +37,13 @@ func (f *Fault) Rule() faults.Rule {
 	}
 }
 
-// FaultRules are those with which the namespace starts.
-func (h *Contents) FaultRules() *faults.Rules {
-	rules := faults.New()
+// FaultRules are those with which the namespace starts. Each has a name, the same at every gateway
+// with this configuration.
+func (h *Contents) FaultRules() []faults.Rule {
+	rules := make([]faults.Rule, len(h.Faults))
 	for i := range h.Faults {
-		_, _ = rules.Add(h.Faults[i].Rule()) // it was validated
+		rules[i] = h.Faults[i].Rule()
+		rules[i].Name = cmp.Or(rules[i].Name, fmt.Sprintf("configured-%d", i+1))
 	}
 	return rules
 }
@@ -48,9 +52,8 @@ func (h *Contents) validateFaults(prefix string, r *report) {
 	if len(h.Faults) > 0 && !h.AllowFaults {
 		r.add(prefix+"faults", "the namespace allows no faults: set allow-faults: true, or remove them")
 	}
-	rules := faults.New()
-	for i := range h.Faults {
-		if _, err := rules.Add(h.Faults[i].Rule()); err != nil {
+	for i, err := range faults.Validate(h.FaultRules()) {
+		if err != nil {
 			r.add(elementPath(prefix+"faults", i), "%v", err)
 		}
 	}

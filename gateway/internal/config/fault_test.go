@@ -28,8 +28,8 @@ faults:
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := c.FaultRules().List()
-	if len(rules) != 2 || rules[0].Code != core.Busy || rules[0].Times != 2 || rules[0].Life != 2*time.Hour ||
+	rules := c.FaultRules()
+	if len(rules) != 2 || rules[0].Name != "busy" || rules[1].Name != "configured-2" || rules[0].Code != core.Busy || rules[0].Times != 2 || rules[0].Life != 2*time.Hour ||
 		rules[1].Effect != faults.Reorder || rules[1].Delay != 2*time.Second || rules[1].Properties["colour"] != "red" {
 		t.Errorf("got %+v", rules)
 	}

@@ -31,13 +31,13 @@ type Fault struct {
 	Life        string            `json:"life,omitempty"`
 
 	// Of an answer only: operations that the rule was about, those that passed included; those that it
-	// has met; when its life ends.
+	// has met, at all gateways; when its life ends.
 	Matched int        `json:"matched"`
 	Met     int        `json:"met"`
 	Ends    *time.Time `json:"ends,omitempty"`
 }
 
-// FaultList are the rules of a namespace at this gateway, in their order.
+// FaultList are the rules of a namespace, in their order.
 type FaultList struct {
 	Faults []Fault `json:"faults"`
 }
