@@ -213,8 +213,10 @@ type Partitions interface {
 	LockDeferred(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// LockNumbers locks those messages of some sequence numbers that are available, as Lock does, and
 	// returns them in the order of the numbers. It leaves out the others: those that are not there,
-	// locked, deferred or scheduled. NotAllowed with Policy.Sessions.
-	LockNumbers(ctx context.Context, p Partition, numbers []int64) ([]Delivery, error)
+	// locked, deferred or scheduled. With Policy.Sessions, session is the lock of the session that the
+	// messages belong to (others are left out), whose end theirs have, else nil. SessionLockLost if
+	// that lock has ended, or is missing.
+	LockNumbers(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// Peek returns up to max messages from position from (the lower 48 bits of a sequence number)
 	// in order, in any state, without locking. Locked ones have LockedUntil, and no LockToken; an
 	// engine may leave it out if more than ten thousand messages are locked.

@@ -200,20 +200,23 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 }
 
 // LockNumbers locks those messages of some sequence numbers that are available and returns them, by
-// partition. It needs Listen.
-func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address string, numbers []int64) ([]core.Delivery, error) {
+// partition. In an entity with sessions it locks those of the session whose lock is given; else that
+// is nil. It needs Listen.
+func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address string, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
 		return nil, err
 	}
-	if err := v.Receivable(sub); err != nil {
-		return nil, err
+	if session == nil {
+		if err := v.Receivable(sub); err != nil {
+			return nil, err
+		}
 	}
 	groups, _ := entity.GroupByPartition(numbers, len(v.Queues[sub]), entity.PartitionOfNumber)
 	found := make([][]core.Delivery, len(v.Queues[sub]))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		found[p.Partition], errs[p.Partition] = b.store.LockNumbers(ctx, v.Queues[sub][p.Partition], p.Items)
+		found[p.Partition], errs[p.Partition] = b.store.LockNumbers(ctx, v.Queues[sub][p.Partition], p.Items, session)
 	})
 	all := slices.Concat(found...)
 	for _, err := range errs {

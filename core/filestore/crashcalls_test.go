@@ -69,9 +69,9 @@ func (c *crasher) Renew(ctx context.Context, p core.Partition, tokens []core.Loc
 	return c.Store.Renew(ctx, p, tokens)
 }
 
-func (c *crasher) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+func (c *crasher) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.LockNumbers(ctx, p, numbers)
+	return c.Store.LockNumbers(ctx, p, numbers, session)
 }
 
 func (c *crasher) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {

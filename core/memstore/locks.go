@@ -118,25 +118,27 @@ func (t *txn) holder(token core.LockToken) *entry {
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
 func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	if p.Sessions {
-		return s.lockDeferredInSession(ctx, p, numbers, l)
-	}
-	t, ok := s.enter(p)
-	if !ok {
-		return nil, missing("deferred", p, numbers)
-	}
-	return t.lockDeferred(ctx, p, numbers, nil)
-}
-
-func (s *Store) lockDeferredInSession(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	if l == nil {
-		l = &core.SessionLock{}
-	}
-	t, x, err := s.enterSession(p, *l)
+	t, x, ok, err := s.enterUnder(p, l)
 	if err != nil {
 		return nil, err
 	}
+	if !ok {
+		return nil, missing("deferred", p, numbers)
+	}
 	return t.lockDeferred(ctx, p, numbers, x)
+}
+
+// enterUnder is enterSession with Policy.Sessions, and else enter.
+func (s *Store) enterUnder(p core.Partition, l *core.SessionLock) (t txn, x *session, ok bool, err error) {
+	if !p.Sessions {
+		t, ok = s.enter(p)
+		return t, nil, ok, nil
+	}
+	if l == nil {
+		l = &core.SessionLock{}
+	}
+	t, x, err = s.enterSession(p, *l)
+	return t, x, err == nil, err
 }
 
 // lockDeferred locks messages of the session x, or those without if it is nil, and ends the call.
@@ -153,25 +155,25 @@ func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int6
 	}
 	deliveries := make([]core.Delivery, len(entries))
 	for i, e := range entries {
-		if x != nil {
-			deliveries[i] = t.lock(e, lockedDeferred, x.nonce, x.until)
-		} else {
-			deliveries[i] = t.lock(e, lockedDeferred, core.NewNonce(), t.lockEnd())
-		}
+		deliveries[i] = t.lockUnder(e, lockedDeferred, x)
 	}
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
 	return deliveries, err
 }
 
-// LockNumbers locks those of some messages that are available.
-func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
-	t, ok := s.enter(p)
-	if !ok {
-		return nil, nil
+// lockUnder is lock with the lock of a session, or a new one if it is nil.
+func (t *txn) lockUnder(e *entry, as messageState, x *session) core.Delivery {
+	if x != nil {
+		return t.lock(e, as, x.nonce, x.until)
 	}
-	if t.Sessions {
-		t.leave()
-		return nil, fmt.Errorf("lock by number outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	return t.lock(e, as, core.NewNonce(), t.lockEnd())
+}
+
+// LockNumbers locks those of some messages that are available.
+func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	t, x, ok, err := s.enterUnder(p, l)
+	if !ok {
+		return nil, err
 	}
 	var deliveries []core.Delivery
 	for _, number := range numbers {
@@ -179,11 +181,11 @@ func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int
 		if index != t.ref.Index {
 			continue
 		}
-		if e := t.queue.entry(n); e != nil && e.state.isAvailable() {
-			deliveries = append(deliveries, t.lock(e, locked, core.NewNonce(), t.lockEnd()))
+		if e := t.queue.entry(n); e != nil && e.state.isAvailable() && e.session == x {
+			deliveries = append(deliveries, t.lockUnder(e, locked, x))
 		}
 	}
-	deliveries, _, err := t.deliver(ctx, deliveries, 0)
+	deliveries, _, err = t.deliver(ctx, deliveries, 0)
 	return deliveries, err
 }
 

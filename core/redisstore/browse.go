@@ -43,16 +43,12 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
 	err := s.operate(context.WithoutCancel(ctx), p, "lock deferred messages", func(ctx context.Context, sh *shard) error {
 		now := s.millis()
-		l := sh.lease(now)
-		own, void := sh.positions(numbers)
-		key, proof := core.SessionKey(""), secret(l.nonce)
-		if sh.Sessions {
-			if session == nil || session.Index != sh.Index {
-				return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
-			}
-			l.nonce, key, proof = session.Nonce, session.Key(), proofOf(session)
+		l, proof, key, ok := sh.leaseUnder(now, session)
+		if !ok {
+			return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 		}
-		args := []any{l.until, proof, sh.inline(), void, string(key)}
+		own, void := sh.positions(numbers)
+		args := []any{l.until, proof, sh.inline(), void, key}
 		for _, n := range own {
 			args = append(args, n)
 		}
@@ -86,30 +82,47 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	return ds, err
 }
 
+// leaseUnder is lease with Policy.Sessions for messages of a locked session: proof is that of its lock,
+// and key the session's. ok is false if its lock is missing.
+func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
+	l = sh.lease(now)
+	if !sh.Sessions {
+		return l, secret(l.nonce), "", true
+	}
+	if session == nil || session.Index != sh.Index {
+		return l, "", "", false
+	}
+	l.nonce = session.Nonce
+	return l, proofOf(session), string(session.Key()), true
+}
+
 // LockNumbers locks those of some messages that are available.
-func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) (ds []core.Delivery, err error) {
+func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) (ds []core.Delivery, err error) {
 	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
 	err = s.operate(context.WithoutCancel(ctx), p, "lock messages by number", func(ctx context.Context, sh *shard) error {
-		if sh.Sessions {
-			return s.refuseLock(ctx, sh)
-		}
 		now := s.millis()
-		l := sh.lease(now)
+		l, proof, key, ok := sh.leaseUnder(now, session)
+		if !ok {
+			return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
+		}
 		own, _ := sh.positions(numbers)
-		args := []any{l.until, secret(l.nonce)}
+		args := []any{l.until, proof, key}
 		for _, n := range own {
 			args = append(args, n)
 		}
-		reply, _, err := s.transition(ctx, sh, now, lockNumbersScript, nil, args...)
-		if err != nil {
+		reply, code, err := s.transition(ctx, sh, now, lockNumbersScript, nil, args...)
+		switch {
+		case err != nil:
 			return err
-		}
-		if len(reply) != 3 {
+		case code != "":
+			return code
+		case len(reply) != 4:
 			return errReply
 		}
-		locked, _ := reply[0].([]any)
-		counts, _ := reply[1].([]any)
-		overrides, _ := reply[2].([]any)
+		l.until, _ = scoreMillis(reply[0])
+		locked, _ := reply[1].([]any)
+		counts, _ := reply[2].([]any)
+		overrides, _ := reply[3].([]any)
 		if len(counts) != len(locked) || len(overrides) != len(locked) {
 			return errReply
 		}

@@ -60,7 +60,7 @@ var (
 	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
-	lockNumbersScript         = stateScript("lock_numbers", 0, 2, 1)
+	lockNumbersScript         = stateScript("lock_numbers", 0, 3, 1)
 	cancelScript              = stateScript("cancel", 0, 0, 1)
 	purgeScript               = stateScript("purge", 0, 2, 0)
 	sweepScript               = (&script{name: "sweep_only", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()

@@ -302,7 +302,7 @@ var deferStories = []story{
 		s.sendTexts("a", "b", "c", "d", "e", "f")
 		ds := s.lock(2)
 		s.settle(ds[0], core.Abandon)
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)})
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("messages", got, "e", "d", "a")
 		want(s, "delivery count", got[2].DeliveryCount, 1)
@@ -311,14 +311,14 @@ var deferStories = []story{
 		s.settle(got[1], core.Complete)
 		s.settle(got[2], core.Abandon)
 		s.wantBodies("those that came back", s.lock(9), "a", "e")
-		got, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(5)})
+		got, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(5)}, nil)
 		s.wantCode("lock again", err, "")
 		s.wantBodies("nothing is available", got)
 		s.wantStats("stats", s.main, core.Stats{Locked: 5})
 	}},
 	{"a lock by number ends like any other", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(3)})
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(3)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("the last", got, "c")
 		s.clock.Advance(s.main.LockDuration)
@@ -329,7 +329,7 @@ var deferStories = []story{
 	{"what expires under a lock by number can be settled", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a"), text("b", ttl(time.Second)), text("c", ttl(time.Second)))
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2), number(3)})
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2), number(3)}, nil)
 		s.wantCode("lock", err, "")
 		s.clock.Advance(2 * time.Second)
 		s.wantStats("stats", s.main, core.Stats{Ready: 1, Locked: 2})
@@ -343,7 +343,7 @@ var deferStories = []story{
 		for _, d := range s.lock(3) {
 			s.settle(d, core.DeadLetterOutcome)
 		}
-		got, err := s.store.LockNumbers(s.Context(), s.dead(), []int64{number(2)})
+		got, err := s.store.LockNumbers(s.Context(), s.dead(), []int64{number(2)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("the second", got, "b")
 		s.settleAt(s.dead(), got[0], core.Complete)
@@ -351,7 +351,7 @@ var deferStories = []story{
 	}},
 	{"purging leaves what is locked by number", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2)})
+		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantPurge(s.main, 9, 2)
 		s.settle(got[0], core.Release)

@@ -107,6 +107,16 @@ func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.De
 	return ds
 }
 
+// lockNumbersIn locks messages of a session by number, which must succeed.
+func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Delivery {
+	s.Helper()
+	ds, err := s.store.LockNumbers(s.Context(), s.main, numbers, &l)
+	if err != nil {
+		s.Fatalf("lock %v in session %q: %v", numbers, l.ID, err)
+	}
+	return ds
+}
+
 // setState keeps a state with a session that is held.
 func (s *fixture) setState(l core.SessionLock, state []byte) {
 	s.Helper()
@@ -154,6 +164,8 @@ func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken
 	s.wantCode(what+": set state", s.store.SetSessionState(s.Context(), s.main, l, []byte("x")), core.SessionLockLost)
 	_, err = s.store.LockDeferred(s.Context(), s.main, []int64{deferred}, &l)
 	s.wantCode(what+": lock deferred", err, core.SessionLockLost)
+	_, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(1)}, &l)
+	s.wantCode(what+": lock by number", err, core.SessionLockLost)
 	if token.IsZero() {
 		return
 	}
@@ -743,6 +755,60 @@ var sessionDeferStories = []story{
 		s.settle(ds[1], core.Abandon)
 		want(s, "delivery count", s.lockDeferredIn(l, a)[0].DeliveryCount, 2)
 		s.wantBodies("nothing", s.lockDeferredIn(l))
+	})},
+	{"messages of a session are locked by number, those that are available", withSessions(func(s *fixture) {
+		s.sendIn("x", "a", "b", "c", "d")
+		s.sendIn("y", "e")
+		s.send(text("f", in("x"), s.after(time.Hour)))
+		l := s.accept("x")
+		s.settle(s.lockOneIn(l), core.Abandon)
+		got := s.lockNumbersIn(l, number(4), number(5), number(6), number(9), number(1), core.SequenceNumber(0, 2), number(4))
+		s.wantBodies("messages", got, "d", "a")
+		want(s, "delivery count", got[1].DeliveryCount, 1)
+		for _, d := range got {
+			s.wantTime("locked until", d.LockedUntil, l.Until)
+			want(s, "nonce", d.LockToken.Nonce(), l.Nonce)
+			want(s, "state", d.State, core.Active)
+		}
+		s.wantBodies("nothing is locked twice", s.lockNumbersIn(l, number(1)))
+		s.settle(got[0], core.DeadLetterOutcome)
+		s.settle(got[1], core.Release)
+		s.wantBodies("a released message, removed", s.lockNumbersIn(l, number(1)), "a")
+		s.settle(got[1], core.Complete)
+		s.release(l)
+		s.wantStats("free again", s.main, core.Stats{Ready: 3, Scheduled: 1})
+		l = s.acceptNext("x")
+		ds := s.lockIn(l, 9)
+		s.wantBodies("the others, in order", ds, "b", "c")
+		for _, d := range ds {
+			want(s, "delivery count", d.DeliveryCount, 0)
+		}
+		s.wantBodies("the dead letter", s.lockAt(s.dead(), 9), "d")
+	})},
+	{"a lock by number ends with its session's", withSessions(func(s *fixture) {
+		s.sendIn("x", "a", "b", "c")
+		l := s.accept("x")
+		s.lockNumbersIn(l, number(3))
+		s.release(l)
+		l = s.acceptNext("x")
+		d := s.lockNumbersIn(l, number(2))[0]
+		s.clock.Advance(lockDuration)
+		s.wantLost("expired", l, d.LockToken, number(1))
+		ds := s.lockIn(s.acceptNext("x"), 9)
+		s.wantBodies("all, in order", ds, "a", "b", "c")
+		for i, count := range []int{0, 1, 0} {
+			want(s, "delivery count", int(ds[i].DeliveryCount), count)
+		}
+	})},
+	{"messages of a session are not locked by number without its lock", withSessions(func(s *fixture) {
+		s.sendIn("x", "a")
+		l := s.accept("x")
+		s.release(l)
+		for what, lock := range map[string]*core.SessionLock{"none": nil, "one that has ended": &l, "another partition's": {ID: "x", Index: 0, Nonce: l.Nonce}} {
+			_, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(1)}, lock)
+			s.wantCode(what, err, core.SessionLockLost)
+		}
+		s.wantBodies("it is there", s.lockIn(s.acceptNext("x"), 9), "a")
 	})},
 	{"a deferred message of another session is not found", withSessions(func(s *fixture) {
 		x, y := s.accept("x"), s.accept("y")

@@ -25,7 +25,7 @@ func (p *player) step() {
 	case n < 41:
 		p.renew(at, p.someTokens(at))
 	case n < 42:
-		p.lockNumbers(at, p.someNumbers(at, nil))
+		p.lockNumbers(at, p.someNumbers(at, nil), p.underLock(pl, at))
 	case n < 46:
 		p.lockDeferred(at, p.someNumbers(at, p.of(at.Ref).deferred), p.underLock(pl, at))
 	case n < 48:
@@ -416,13 +416,17 @@ func (p *player) underLock(pl *subject, at core.Partition) *pair[core.SessionLoc
 	return &l
 }
 
+// each is a session's lock, if there is one, for each store, and its name for the story.
+func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
+	if l == nil {
+		return nil, nil, ""
+	}
+	return &l.a, &l.b, " in " + l.a.ID
+}
+
 func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
-	var lockA, lockB *core.SessionLock
-	session := ""
-	if l != nil {
-		lockA, lockB, session = &l.a, &l.b, " in "+l.a.ID
-	}
+	lockA, lockB, session := each(l)
 	a, errA := p.a.LockDeferred(p.Context(), at, numbers, lockA)
 	b, errB := p.b.LockDeferred(p.Context(), at, numbers, lockB)
 	p.tell("lock deferred%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
@@ -433,13 +437,17 @@ func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.S
 	}
 }
 
-func (p *player) lockNumbers(at core.Partition, numbers []int64) {
+func (p *player) lockNumbers(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
-	a, errA := p.a.LockNumbers(p.Context(), at, numbers)
-	b, errB := p.b.LockNumbers(p.Context(), at, numbers)
-	p.tell("lock%s %v: %s %v", name(at), positions(numbers), brief(a), errA)
+	lockA, lockB, session := each(l)
+	a, errA := p.a.LockNumbers(p.Context(), at, numbers, lockA)
+	b, errB := p.b.LockNumbers(p.Context(), at, numbers, lockB)
+	p.tell("lock%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock by number", errA, errB)
 	p.took(at, a, b)
+	if l != nil {
+		p.carry(*l, a, b)
+	}
 }
 
 func (p *player) cancel(at core.Partition, numbers []int64) {

@@ -110,7 +110,7 @@ func (m *mover) check(ctx context.Context, source core.Address) error {
 // them. If it is interrupted before the last step, the locks end, and the keys of the copies keep another
 // attempt from storing them again, for a day.
 func (m *mover) some(ctx context.Context, numbers []int64, answer *api.Moved) error {
-	locked, err := m.served.Broker.LockNumbers(ctx, m.id, m.from, numbers)
+	locked, err := m.served.Broker.LockNumbers(ctx, m.id, m.from, numbers, nil)
 	if err != nil {
 		return err
 	}

@@ -159,9 +159,9 @@ func (s *store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 	return ds, err
 }
 
-func (s *store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64) ([]core.Delivery, error) {
+func (s *store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.LockNumbers(ctx, p, numbers)
+	ds, err := s.Store.LockNumbers(ctx, p, numbers, l)
 	s.had(callLock, began, len(ds), err)
 	return ds, err
 }
