@@ -324,7 +324,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
 	a := &asks{T: t, g: g, policy: config.DevPolicy, key: config.DevKey}
-	g.command(t, "", "send", "orders", "one", "two")
+	g.command(t, "", "send", "orders", "one", "two", "three")
 	for _, c := range []struct {
 		from, body string
 		status     int
@@ -340,7 +340,12 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 		{"orders", `{"numbers":[1],"to":"$management"}`, 404, "is not a queue"},
 		{"none", `{"numbers":[1]}`, 404, "could not be found"},
 		{"events", `{"numbers":[1]}`, 400, "is a topic"},
-		{"replies", `{"numbers":[1]}`, 400, "requires sessions"},
+		{"replies", `{"numbers":[1]}`, 200, `{"moved":0,"absent":[1]}`},
+		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"}}`, 200, `{"moved":1}`},
+		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"to":"parts"}`, 400, "deadLetter goes with none of to"},
+		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"newMessageIds":true}`, 400, "deadLetter goes with none of to"},
+		{"orders", `{"numbers":[3],"deadLetter":{}}`, 400, "needs a reason"},
+		{"orders/$DeadLetterQueue", `{"numbers":[1],"deadLetter":{"reason":"Wrong"}}`, 400, "cannot be dead-lettered"},
 		{"orders", `{"numbers":[1],"to":"once"}`, 400, "detects duplicates"},
 	} {
 		if status, text := a.do("POST", "/$crosstown/messages/"+c.from, c.body); status != c.status || !strings.Contains(text, c.want) {

@@ -18,7 +18,8 @@ import (
 // movedAtOnce is how many messages are under lock at a time.
 const movedAtOnce = 16
 
-// move moves or removes messages, for clients with Listen on their entity and Manage on the target.
+// move moves, dead-letters or removes messages, for clients with Listen on their entity and Manage on the
+// target.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -45,22 +46,21 @@ func (a *API) move(c *call) (any, error) {
 	}
 	m := mover{served: n, id: c.id, from: source.String(), request: &r}
 	m.prefix = fmt.Sprintf("move/%s/%d/", from.ID, source.Sub)
-	if r.To != "" {
-		if err := m.check(c.Context(), source); err != nil {
-			return nil, err
-		}
+	if err := m.check(c.Context(), source); err != nil {
+		return nil, err
 	}
-	answer := &api.Moved{}
-	for numbers := range slices.Chunk(r.Numbers, movedAtOnce) {
-		// What is under lock is moved, even if the client leaves.
-		if err := cmp.Or(c.Context().Err(), m.some(context.WithoutCancel(c.Context()), numbers, answer)); err != nil {
-			if answer.Moved == 0 {
-				return nil, err
-			}
-			return nil, core.Refuse(core.CodeOf(err), "%d messages were moved, but not all: %s", answer.Moved, textOf(err))
-		}
+	if from.Settings.RequiresSession && source.Sub == core.Main {
+		err = m.inSessions(c.Context())
+	} else {
+		err = m.all(c.Context(), r.Numbers, nil)
 	}
-	return answer, nil
+	if err != nil && m.answer.Moved > 0 {
+		return nil, core.Refuse(core.CodeOf(err), "%d messages were moved, but not all: %s", m.answer.Moved, textOf(err))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &m.answer, nil
 }
 
 // may refuses a client without a right on an entity, before it learns whether there is one.
@@ -79,14 +79,35 @@ type mover struct {
 	from    string
 	prefix  string // of the keys by which the target knows messages
 	request *api.MoveRequest
+	outcome core.Settlement // of messages that are moved
+	answer  api.Moved
 }
 
 // maxForwards is how many entities that forward to another one are looked through.
 const maxForwards = 4
 
-// check refuses a target that is the source, and one that could drop a message because its id is known.
-func (m *mover) check(ctx context.Context, source core.Address) error {
-	to := m.request.To
+// check refuses a target that is the source, and one that could drop a message because its id is known. Of
+// messages that are to be dead-lettered it notes the reason.
+func (m *mover) check(ctx context.Context, source core.Address) (err error) {
+	to, why := m.request.To, m.request.DeadLetter
+	switch {
+	case why != nil && (to != "" || m.request.DropReasons || m.request.NewMessageIDs):
+		return core.Refuse(core.InvalidArgument, "deadLetter goes with none of to, dropReasons and newMessageIds.")
+	case why != nil && why.Reason == "":
+		return core.Refuse(core.InvalidArgument, "deadLetter needs a reason, a short word for programs.")
+	case why != nil && source.Sub != core.Main:
+		return core.Refuse(core.NotAllowed, "'%s' has dead letters, which cannot be dead-lettered: name its queue or subscription.", m.from)
+	case why != nil:
+		m.outcome.Outcome = core.DeadLetterOutcome
+		ps := []core.Property{{Key: core.PropertyDeadLetterReason, Value: why.Reason}}
+		if why.Description != "" {
+			ps = append(ps, core.Property{Key: core.PropertyDeadLetterDescription, Value: why.Description})
+		}
+		m.outcome.Properties, err = core.NewProperties(ps...)
+		return err
+	case to == "":
+		return nil
+	}
 	for range maxForwards {
 		e, target, err := m.served.Broker.Resolve(ctx, m.id, to)
 		switch {
@@ -106,11 +127,96 @@ func (m *mover) check(ctx context.Context, source core.Address) error {
 	return nil
 }
 
+// inSessions moves messages under the locks of their sessions. Those of a session that a receiver holds
+// are refused.
+func (m *mover) inSessions(ctx context.Context) error {
+	ids, numbers, err := m.sessions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		mine := numbers[core.KeyOfSession(id)]
+		s, err := m.served.Broker.AcceptSession(ctx, m.id, m.from, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
+			Deliver: func([]core.Delivery) {}, Closed: func(error) {},
+		}})
+		if core.CodeOf(err) == core.SessionLocked {
+			for _, number := range mine {
+				m.refuse(number, fmt.Sprintf("a receiver holds its session '%s': close that receiver or wait until its lock expires, then try again", id))
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = m.all(ctx, mine, s)
+		s.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sessions groups the numbers of active messages by their sessions, whose ids are in the order of their
+// first messages. It peeks at each run of numbers.
+func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
+	numbers = map[core.SessionKey][]int64{}
+	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
+		run := 1
+		for run < len(left) && left[run] == left[run-1]+1 {
+			run++
+		}
+		ds, err := m.served.Broker.Peek(ctx, m.id, m.from, left[0], run)
+		if err != nil {
+			return nil, nil, err
+		}
+		last := left[run-1]
+		if len(ds) > 0 { // it may not tell of all
+			last = min(last, ds[len(ds)-1].SequenceNumber)
+		}
+		for ; len(left) > 0 && left[0] <= last; left = left[1:] {
+			i := slices.IndexFunc(ds, func(d core.Delivery) bool { return d.SequenceNumber == left[0] && d.State == core.Active })
+			if i < 0 {
+				m.answer.Absent = append(m.answer.Absent, left[0])
+				continue
+			}
+			key := core.KeyOfSession(ds[i].SessionID)
+			if len(numbers[key]) == 0 {
+				ids = append(ids, ds[i].SessionID)
+			}
+			numbers[key] = append(numbers[key], left[0])
+		}
+	}
+	return ids, numbers, nil
+}
+
+// all moves messages, of the session that is given or of an entity without sessions. What is under lock is
+// moved, even if the client leaves.
+func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
+	for some := range slices.Chunk(numbers, movedAtOnce) {
+		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mover) refuse(number int64, why string) {
+	m.answer.Refused = append(m.answer.Refused, api.NotMoved{Number: number, Error: why})
+}
+
 // some moves those of some messages that are available: it locks them, stores copies, and completes
 // them. If it is interrupted before the last step, the locks end, and the keys of the copies keep another
 // attempt from storing them again, for a day.
-func (m *mover) some(ctx context.Context, numbers []int64, answer *api.Moved) error {
-	locked, err := m.served.Broker.LockNumbers(ctx, m.id, m.from, numbers, nil)
+func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error {
+	var session *core.SessionLock
+	if s != nil {
+		if _, err := s.Renew(ctx); err != nil {
+			return err
+		}
+		session = new(s.Lock())
+	}
+	locked, err := m.served.Broker.LockNumbers(ctx, m.id, m.from, numbers, session)
 	if err != nil {
 		return err
 	}
@@ -118,11 +224,12 @@ func (m *mover) some(ctx context.Context, numbers []int64, answer *api.Moved) er
 	settlements := make([]core.Settlement, len(locked))
 	for i := range locked {
 		there[locked[i].SequenceNumber] = true
-		settlements[i] = core.Settlement{Token: locked[i].LockToken, Outcome: core.Complete}
+		settlements[i] = m.outcome
+		settlements[i].Token = locked[i].LockToken
 	}
 	for _, number := range numbers {
 		if !there[number] {
-			answer.Absent = append(answer.Absent, number)
+			m.answer.Absent = append(m.answer.Absent, number)
 		}
 	}
 	if len(locked) == 0 {
@@ -150,11 +257,13 @@ func (m *mover) some(ctx context.Context, numbers []int64, answer *api.Moved) er
 		switch {
 		case err != nil:
 		case stored != nil && stored[i].Err != nil:
-			answer.Refused = append(answer.Refused, api.NotMoved{Number: locked[i].SequenceNumber, Error: textOf(stored[i].Err)})
+			m.refuse(locked[i].SequenceNumber, textOf(stored[i].Err))
+		case settled != nil && stored != nil:
+			m.refuse(locked[i].SequenceNumber, "it is stored in the target, but could not be removed here: move it again, and it is not doubled: "+textOf(settled))
 		case settled != nil:
-			answer.Refused = append(answer.Refused, api.NotMoved{Number: locked[i].SequenceNumber, Error: "it is stored in the target, but could not be removed here: move it again, and it is not doubled: " + textOf(settled)})
+			m.refuse(locked[i].SequenceNumber, textOf(settled))
 		default:
-			answer.Moved++
+			m.answer.Moved++
 		}
 	}
 	return err

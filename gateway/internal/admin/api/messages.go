@@ -3,7 +3,8 @@ package api
 import "encoding/json"
 
 // MessagesPath is followed by the name of a queue or subscription, or of a sub-queue of one. POST moves
-// messages from there to another entity, or removes them.
+// messages from there to another entity, to its dead letters, or removes them. Of an entity that requires
+// sessions the gateway holds the messages' sessions meanwhile, as a receiver does.
 const MessagesPath = "/$crosstown/messages/"
 
 // MaxMoved is how many messages one request may name.
@@ -18,6 +19,14 @@ type MoveRequest struct {
 	DropReasons bool `json:"dropReasons,omitempty"`
 	// NewMessageIDs gives each message an id of its own, the same if it is moved again.
 	NewMessageIDs bool `json:"newMessageIds,omitempty"`
+	// DeadLetter dead-letters the messages, as a receiver does; then there is no To.
+	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
+}
+
+// DeadLetter says why messages are dead-lettered.
+type DeadLetter struct {
+	Reason      string `json:"reason"`
+	Description string `json:"description,omitempty"`
 }
 
 // Moved is the answer to a MoveRequest.
@@ -26,7 +35,8 @@ type Moved struct {
 	// Absent are numbers of messages that are not there, or not available: a receiver has locked them,
 	// or they are deferred or scheduled.
 	Absent []int64 `json:"absent,omitempty"`
-	// Refused are messages that stay, because the target does not take them.
+	// Refused are messages that stay, because the target does not take them, or a receiver holds their
+	// session.
 	Refused []NotMoved `json:"refused,omitempty"`
 }
 
