@@ -164,3 +164,10 @@ func TestTheConsoleIsForOperators(t *testing.T) {
 queues: [{name: orders}]
 `).console("operatepage")
 }
+
+func TestTheConsoleActsOnChosenMessagesOfSessions(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders, requires-session: true}]
+`).console("chosenpage")
+}

@@ -92,7 +92,7 @@ export function Browser({ entity, settings, counts, target, view }) {
             <${Action} disabled=${!may("Send") || !counts?.[sub]} run=${() => resubmitAll(entity, target, counts[sub])}>Resubmit all<//>`}
           ${scheduled ? html`<${Action} class="danger" disabled=${picked.length === 0} run=${() => cancel(entity, picked)}>Cancel ${picked.length || ""}<//>`
           : html`<${Action} class="danger" disabled=${picked.length === 0} run=${() => (dead ? discard(entity, picked) : remove(entity, settings, picked))}>Delete ${picked.length || "chosen"}<//>`}
-          ${view === "messages" && !settings?.RequiresSession && html`<${Action} disabled=${!picked.some((m) => m.broker.State === "Active")} run=${() => deadLetter(entity, picked)}>Dead-letter ${picked.length || "chosen"}<//>`}
+          ${view === "messages" && html`<${Action} disabled=${!picked.some((m) => m.broker.State === "Active")} run=${() => deadLetter(entity, picked)}>Dead-letter ${picked.length || "chosen"}<//>`}
           ${!scheduled && (dead || !settings?.RequiresSession) && html`<${Action} class="danger" disabled=${messages.length === 0} run=${() => purge(entity, dead)}>${dead ? "Delete all" : "Purge"}<//>`}
           <${Action} disabled=${messages.length === 0} run=${async () => saveMessages(entity, picked.length ? picked : messages)}>Download ${picked.length || ""}<//>
           ${!dead && may("Send") && !/\/subscriptions\//i.test(entity) && html`<${Action} run=${() => upload(entity)}>Upload<//>`}

@@ -5,7 +5,7 @@ import { now } from "./gateway.js";
 import { amount } from "./format.js";
 import { messagesOf } from "./files.js";
 import { Mover } from "./move.js";
-import { Job, Working } from "./resubmit.js";
+import { Working } from "./resubmit.js";
 
 const numbers = (messages) => messages.map((m) => m.sequenceNumber);
 const inState = (messages, state) => messages.filter((m) => m.broker.State === state);
@@ -18,23 +18,38 @@ export async function cancel(entity, messages) {
   return messages.length === 1 ? "It is cancelled." : `${messages.length} are cancelled.`;
 }
 
+/** Receives deferred messages for ever, those of each session under its lock. */
+async function receiveDeferred(entity, sessions, messages) {
+  const options = { mode: "receiveAndDelete" };
+  if (!sessions) return bus().receiveDeferred(entity, numbers(messages), options);
+  for (const session of new Set(messages.map((m) => m.broker.SessionId))) {
+    const feed = bus().receive(entity, { session, prefetch: 0 });
+    try {
+      await feed.receiveDeferred(numbers(messages.filter((m) => m.broker.SessionId === session)), options);
+    } finally {
+      await feed.close();
+    }
+  }
+}
+
 /** Deletes messages in any state: the scheduled ones are cancelled, deferred ones received by number, active ones taken out under lock. */
 export async function remove(entity, settings, messages) {
   const active = inState(messages, "Active"), deferred = inState(messages, "Deferred"), scheduled = inState(messages, "Scheduled");
-  if (settings?.RequiresSession && active.length + deferred.length > 0) throw new Error("Messages of sessions are received through their session: open it in “Sessions”, or choose scheduled messages alone.");
   const first = async () => {
     if (scheduled.length > 0) await bus().cancel(entity, numbers(scheduled));
-    if (deferred.length > 0) await bus().receiveDeferred(entity, numbers(deferred), { mode: "receiveAndDelete" });
+    if (deferred.length > 0) await receiveDeferred(entity, settings?.RequiresSession, deferred);
   };
   return open(`Delete ${amount(messages.length)} message${messages.length === 1 ? "" : "s"}?`, (close) => html`
     <${Working} ...${{ messages: active, already: deferred.length + scheduled.length, first, close, action: "Delete", danger: true, job: () => new Mover(entity, { messages: active }), done: "deleted" }}>
-      <p class="prose">This cannot be undone. Active messages that other receivers hold stay.</p><//>`);
+      <p class="prose">This cannot be undone. Messages that other receivers hold stay, and all of the sessions that these hold.</p><//>`);
 }
 
-export const deadLetter = (entity, messages) => open("Dead-letter the chosen messages?", (close) => html`
-  <${Working} ...${{ messages: inState(messages, "Active"), close, action: "Dead-letter", done: "dead-lettered",
-    job: () => new Job(entity, inState(messages, "Active"), (d) => d.deadLetter({ reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." })) }}>
-    <p class="prose">The active ones of them go to the dead-letter queue.</p><//>`);
+export function deadLetter(entity, messages) {
+  const active = inState(messages, "Active"), why = { reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." };
+  return open("Dead-letter the chosen messages?", (close) => html`
+    <${Working} ...${{ messages: active, close, action: "Dead-letter", done: "dead-lettered", job: () => new Mover(entity, { messages: active, deadLetter: why }) }}>
+      <p class="prose">The active ones of them go to the dead-letter queue, except for those that other receivers hold, or whose session these hold.</p><//>`);
+}
 
 export async function purge(entity, dead) {
   if (!(await confirm(dead ? "Delete all dead letters?" : "Delete all messages?", `All ${dead ? "dead letters" : "messages"} that are here now are deleted, also those that are not shown${dead ? "" : "; locked, deferred and scheduled ones stay"}. This cannot be undone.`, "Delete all"))) return;

@@ -1,10 +1,12 @@
-// Moving and removing messages by their numbers, which the gateway does without going through the queue.
+// Moving, dead-lettering and removing messages by their numbers, which the gateway does without going through the queue.
 import { bus, session } from "./session.js";
 import { ask } from "./adminapi.js";
 
-const together = 50; // messages of one request
+// Messages of one request. While they stay here, one request should have all that were chosen of a session:
+// between two of them a receiver may take it.
+const together = (to) => (to ? 50 : 1000);
 
-/** Moves messages, or removes them if there is no `to`: those that are given, or the first `count`. */
+/** Moves messages `to` an entity, or has them `deadLetter`ed, or else removes them: those that are given, or the first `count`. */
 export class Mover {
   cancelled = false;
 
@@ -18,7 +20,7 @@ export class Mover {
 
   /** The numbers that are next, behind those before. */
   async next(before) {
-    const most = Math.min(together, this.left);
+    const most = Math.min(together(this.request.to), this.left);
     if (this.chosen) return this.chosen.splice(0, most);
     return (await bus().peek(this.entity, { from: before + 1, max: most, bodies: "binary" })).map((m) => m.sequenceNumber);
   }
