@@ -245,13 +245,14 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	setSecret := func(key string) { rewrite(t, secret, "whsec_"+base64.StdEncoding.EncodeToString([]byte(key))+"\n") }
 	const oldKey, newKey = "the old key of the endpoint", "the new key of the endpoint"
 	text := func(pushes ...string) string {
-		text := "policies: [{name: " + config.DevPolicy + ", key: a-key-of-our-own, rights: Manage}]\ndrain-timeout: 10m\n" +
-			"queues: [{name: stays, requires-session: true}, {name: changes}, {name: goes}, {name: comes}]\npushes:\n"
+		var text strings.Builder
+		text.WriteString("policies: [{name: " + config.DevPolicy + ", key: a-key-of-our-own, rights: Manage}]\ndrain-timeout: 10m\n" +
+			"queues: [{name: stays, requires-session: true}, {name: changes}, {name: goes}, {name: comes}]\npushes:\n")
 		for _, p := range pushes {
 			name, more, _ := strings.Cut(p, " ")
-			text += "  - {name: " + name + ", from: " + name + ", secret-file: " + secret + ", timeout: 10m, " + more + "}\n"
+			text.WriteString("  - {name: " + name + ", from: " + name + ", secret-file: " + secret + ", timeout: 10m, " + more + "}\n")
 		}
-		return text
+		return text.String()
 	}
 	stays := "stays url: " + address + "/stays, first-delay: 1h, concurrency: 2"
 	goes := "goes url: " + address + "/goes, concurrency: 1"
