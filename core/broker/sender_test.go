@@ -265,6 +265,7 @@ func TestMessagesAreChecked(t *testing.T) {
 			"PartitionKey":           {core.Message{PartitionKey: long}, core.InvalidArgument, "PartitionKey has 129 characters"},
 			"ReplyToSessionId":       {core.Message{ReplyToSessionID: long}, core.InvalidArgument, "ReplyToSessionId has 129 characters"},
 			"two keys":               {core.Message{SessionID: "a", PartitionKey: "b"}, core.NotAllowed, "SessionId 'a' and PartitionKey 'b' differ"},
+			"key and empty session":  {core.Message{EmptyText: core.FieldSessionID, PartitionKey: "b"}, "", ""},
 			"largest body":           {core.Message{Body: core.Body{Bytes: make([]byte, 256<<10)}}, "", ""},
 			"body too large":         {core.Message{Subject: "s", Body: core.Body{Bytes: make([]byte, 256<<10)}}, core.TooLarge, "262145 bytes, which exceeds the limit of 262144 bytes"},
 			"header too large":       {core.Message{Subject: strings.Repeat("s", 40000), ReplyTo: strings.Repeat("r", 30000)}, core.InvalidArgument, "The largest is Label with 40000 bytes"},

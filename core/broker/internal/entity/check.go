@@ -53,7 +53,8 @@ func (v *View) Check(m *core.Message) error {
 	if TooLong(m.MessageID.Raw()) {
 		return LongKey("MessageId", m.MessageID.String())
 	}
-	if m.HasSession() && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
+	// The empty session id goes with any partition key, as the JavaScript SDK's live tests have it.
+	if m.SessionID != "" && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
 		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
 	}
 	if !m.HasSession() && v.Settings.RequiresSession && v.Kind == core.Queue {
