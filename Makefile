@@ -33,7 +33,7 @@ build: ## Build bin/crosstown
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")
 	@exec bin/crosstown $(ARGS)
 
-test: tools check ## Install what the tests need, run the checks and all tests, with the race detector where it changes nothing
+test: tools check ## Install what the tests need, run the checks and all tests
 	$(GO) test $(TESTFLAGS) ./...
 	$(GO) test -run '$(MEMORYTESTS)' ./gateway/e2e
 
