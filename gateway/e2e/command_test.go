@@ -123,8 +123,8 @@ func TestTheCommandLineBringsDeadLettersBack(t *testing.T) {
 		for i := range 9 {
 			e.crosstown("send", queue, strconv.Itoa(i), "--property", "n="+strconv.Itoa(i), "--partition-key", strconv.Itoa(i%3))
 		}
-		e.crosstown("receive", queue, "--count=9", "--dead-letter", "--reason=bad")
-		if out := e.crosstown("deadletter", "list", queue, "--where", "DeadLetterReason = 'bad' AND n > 2"); strings.Count(out, "bad") != 6 {
+		e.crosstown("receive", queue, "--count=9", "--dead-letter", "--reason=wrong")
+		if out := e.crosstown("deadletter", "list", queue, "--where", "DeadLetterReason = 'wrong' AND n > 2"); strings.Count(out, "wrong") != 6 {
 			e.Errorf("list: got %s", out)
 		}
 		if out := e.crosstown("deadletter", "resubmit", queue, "--where", "n >= 3 AND n < 6"); !strings.HasPrefix(out, "resubmitted 3 messages") {
