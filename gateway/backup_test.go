@@ -62,7 +62,7 @@ func TestARestoreReplacesWhatWasNeverUsed(t *testing.T) {
 		t.Fatalf("restore: got %d %s", code, stderr)
 	}
 	other.start(t)
-	if got := strings.Count(other.command(t, "", "receive", "kept", "--count=0", "--wait=3s"), "\nm\n"); got != 10 {
+	if got := strings.Count(other.command(t, "", "receive", "kept", "--count=0", "--wait=5s"), "\nm\n"); got != 10 {
 		t.Errorf("received %d messages, want 10", got)
 	}
 	if got := other.command(t, "", "queue", "show", "kept", "--json"); !strings.Contains(got, `4`) {

@@ -57,7 +57,7 @@ func TestTheClientsRoundTrip(t *testing.T) {
 			if !strings.Contains(dead, "dead-letter reason: ugly") {
 				t.Errorf("the reason is missing: %s", dead)
 			}
-			equal(bodies(do("", "receive", queue, "--count", "0", "--wait", "2s", "--mode", "delete")), "three four")
+			equal(bodies(do("", "receive", queue, "--count", "0", "--wait", "5s", "--mode", "delete")), "three four")
 
 			do("", "send", queue, "x", "--count", "1500")
 			equal(do("", "send", queue, "later", "--schedule", "1h", "--json"), `{"sent":1,"sequenceNumbers":[1505]}`+"\n")
@@ -174,7 +174,7 @@ func TestTheClientsReceiveSessions(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"--session=B", "three"},
 		{"--session=", "four"},
-		{"--next-session --count=0 --wait=3s", "one two"},
+		{"--next-session --count=0 --wait=5s", "one two"},
 	} {
 		if got := bodies(g.command(t, "", append([]string{"receive", "replies"}, strings.Fields(c.args)...)...)); got != c.want {
 			t.Errorf("receive %s: got %s, want %s", c.args, got, c.want)

@@ -82,7 +82,7 @@ func TestADrainLosesNothingThatIsReceivedAndDeleted(t *testing.T) {
 	clients.Wait()
 	g.halt(t)
 	g.start(t, "--store=spawn")
-	for body := range strings.FieldsSeq(g.command(t, "", "receive", "q", "--count=0", "--wait=1s")) {
+	for body := range strings.FieldsSeq(g.command(t, "", "receive", "q", "--count=0", "--wait=5s")) {
 		if strings.HasPrefix(body, "m-") {
 			got[body]++
 		}

@@ -269,7 +269,7 @@ func TestARecordingFollowsWhatArrives(t *testing.T) {
 	if !reflect.DeepEqual(bodies, want) {
 		t.Errorf("got %v, want %v", bodies, want)
 	}
-	if got := strings.Count(g.command(t, "", "receive", "spread", "--count=0", "--wait=3s", "--json"), "\n"); got != 20 {
+	if got := strings.Count(g.command(t, "", "receive", "spread", "--count=0", "--wait=5s", "--json"), "\n"); got != 20 {
 		t.Errorf("%d messages are left, want 20", got)
 	}
 }
@@ -345,7 +345,7 @@ func TestRecordAndReplaySayWhatIsWrong(t *testing.T) {
 	if out := g.command(t, "", "record", "q", "--count=1"); strings.Count(out, "\n") != 1 {
 		t.Errorf("--count: got %s", out)
 	}
-	if out := g.command(t, "", "record", "q", "--for=3s"); strings.Count(out, "\n") != 1 {
+	if out := g.command(t, "", "record", "q", "--for=5s"); strings.Count(out, "\n") != 1 {
 		t.Errorf("--for: got %s", out)
 	}
 }

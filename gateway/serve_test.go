@@ -216,7 +216,7 @@ func TestMessagesSurviveARestartOfASpawnedStore(t *testing.T) {
 	g.command(t, "", "send", "kept", "m", "--count=100")
 	g.halt(t)
 	g.start(t, "--store=spawn")
-	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=1s"), "\nm\n"); got != 100 {
+	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=5s"), "\nm\n"); got != 100 {
 		t.Errorf("after the restart: got %d messages, want 100", got)
 	}
 }
@@ -358,7 +358,7 @@ func TestMessagesSurviveARestart(t *testing.T) {
 	if !strings.Contains(g.stdout.String(), "synced before each acknowledgement") {
 		t.Errorf("start-up lines:\n%s", g.stdout)
 	}
-	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=1s"), "\nm\n"); got != 100 {
+	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=5s"), "\nm\n"); got != 100 {
 		t.Errorf("after the restart: got %d messages, want 100", got)
 	}
 }
