@@ -57,30 +57,25 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 // WatchEntities calls changed after an entity was created, updated or deleted,
 // and with two empty strings when changes may have been missed.
 func (s *Store) WatchEntities(changed func(namespace, name string)) (stop func()) {
-	c := &s.changes
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own := &changed
-	c.watchers[own] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.watchers, own)
-	}
+	return addTo(&s.changes.mu, s.changes.watchers, changed)
 }
 
 // WatchNamespaces calls changed after a namespace was created, updated or
 // deleted, and with an empty string when changes may have been missed.
 func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
-	c := &s.changes
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
+}
+
+// addTo adds a watcher until stop is called. mu guards the watchers.
+func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
+	mu.Lock()
+	defer mu.Unlock()
 	own := &changed
-	c.namespaceWatchers[own] = struct{}{}
+	watchers[own] = struct{}{}
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.namespaceWatchers, own)
+		mu.Lock()
+		defer mu.Unlock()
+		delete(watchers, own)
 	}
 }
 

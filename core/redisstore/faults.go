@@ -86,14 +86,5 @@ func (s *Store) withFaults(ctx context.Context, what, namespace string, f func(c
 // WatchFaults calls changed after the rules of a namespace were set, and with an empty string when
 // changes may have been missed.
 func (s *Store) WatchFaults(changed func(namespace string)) (stop func()) {
-	c := &s.changes
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	own := &changed
-	c.faultWatchers[own] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.faultWatchers, own)
-	}
+	return addTo(&s.changes.mu, s.changes.faultWatchers, changed)
 }
