@@ -91,7 +91,7 @@ func hasEntries(dir string) bool {
 
 // backupTo writes to the file that args name, which is complete or not there, or to standard output.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
-	b := &backup{store: st, progress: newTicker(c.ErrOrStderr(), "backed up")}
+	b := &backup{store: st, progress: command.NewProgress(c.ErrOrStderr(), "backed up")}
 	if len(args) == 0 {
 		err = b.write(c.Context(), c.OutOrStdout())
 	} else {
@@ -107,7 +107,7 @@ func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 type backup struct {
 	store    *store
 	out      *record.Writer
-	progress *ticker
+	progress *command.Progress
 	entities int
 }
 
@@ -217,29 +217,11 @@ func (b *backup) partition(ctx context.Context, source core.Backups, e *core.Ent
 			}
 		}
 		l := record.Of(x, path)
-		b.progress.at(b.out.Messages())
+		b.progress.At(b.out.Messages())
 		return b.out.Write(&l)
 	})
 	if core.CodeOf(err) == core.NotFound {
 		return nil // the entity was deleted meanwhile
 	}
 	return err
-}
-
-// ticker tells once a second how far long work has come. Short work is silent.
-type ticker struct {
-	w    io.Writer
-	verb string
-	next time.Time
-}
-
-func newTicker(w io.Writer, verb string) *ticker {
-	return &ticker{w: w, verb: verb, next: time.Now().Add(time.Second)}
-}
-
-func (t *ticker) at(messages int) {
-	if now := time.Now(); now.After(t.next) {
-		t.next = now.Add(time.Second)
-		_, _ = fmt.Fprintf(t.w, "%s %d messages…\n", t.verb, messages)
-	}
 }

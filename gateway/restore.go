@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -49,7 +50,7 @@ restore fails, the entities that it has created are deleted again.`,
 			if err != nil {
 				return err
 			}
-			r := &restore{store: st, in: backup, progress: newTicker(c.ErrOrStderr(), "restored")}
+			r := &restore{store: st, in: backup, progress: command.NewProgress(c.ErrOrStderr(), "restored")}
 			if err = r.run(c.Context()); err != nil {
 				err = errors.Join(err, r.undo(c.Context()))
 			}
@@ -70,7 +71,7 @@ type restore struct {
 	store    *store
 	target   core.Backups
 	in       *record.Reader
-	progress *ticker
+	progress *command.Progress
 	created  []core.Entity
 }
 
@@ -180,7 +181,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 			if !yield(x, err) || err != nil {
 				return
 			}
-			r.progress.at(r.in.Messages())
+			r.progress.At(r.in.Messages())
 		}
 	})
 	if err != nil {
