@@ -182,7 +182,7 @@ func (p Policy) asWritten() Policy {
 
 func mapping(v reflect.Value) (*yaml.Node, error) {
 	m := &yaml.Node{Kind: yaml.MappingNode}
-	for f := range fields(v.Type()) {
+	for _, f := range fields(v.Type()) {
 		n, err := written(v.FieldByIndex(f.Index))
 		if err != nil {
 			return nil, err

@@ -94,7 +94,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
 	e.r.origins[path+".name"] = e.origin(at + ".Name")
-	known := settings(settingsType, "")
+	known := settings(settingsType)
 	given, _ := properties.(map[string]any)
 	for property, v := range given {
 		i := slices.IndexFunc(known, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -162,7 +162,7 @@ func (e *emulator) correlation(v any, at, path string) any {
 	known := map[string]any{}
 	for property, v := range given {
 		found := v == nil
-		for f := range fields(reflect.TypeFor[Correlation]()) {
+		for _, f := range fields(reflect.TypeFor[Correlation]()) {
 			if name := f.Tag.Get("koanf"); v != nil && (spelling.Fold(name) == spelling.Fold(property) || name == "label" && spelling.Fold(property) == "subject") {
 				known[name], found = v, true
 				e.r.origins[path+"."+name] = e.origin(at + "." + property)

@@ -43,7 +43,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	} else if name := Variable(environ, fileVariable); name != "" {
 		file = readFile(name, origin{source: fileVariable}, r)
 	}
-	all := settings(reflect.TypeFor[Config](), "")
+	all := settings(reflect.TypeFor[Config]())
 	merged := koanf.New(".")
 	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(given, all)} {
 		r.origins.overlay(l.origins)
@@ -72,7 +72,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 // Decode reads an entity's settings from the flags that BindSettings made. The
 // error, if any, is of type Problems.
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
-	l := flagLayer(flags, settings(reflect.TypeFor[T](), ""))
+	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
 	r, given := &report{origins: l.origins}, new(T)
 	decode(r, l.values, given)
 	validateSettings("", given, r)

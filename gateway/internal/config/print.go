@@ -93,7 +93,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 	if policy, ok := v.Interface().(Policy); ok {
 		v = reflect.ValueOf(policy.asWritten())
 	}
-	for f := range fields(v.Type()) {
+	for _, f := range fields(v.Type()) {
 		name := f.Tag.Get("koanf")
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		field := v.FieldByIndex(f.Index)

@@ -19,13 +19,13 @@ func TestTheReferenceHasEverySetting(t *testing.T) {
 	t.Parallel()
 	page := readReference(t)
 	rows := page.rows("Reference")
-	for _, s := range settings(reflect.TypeFor[Config](), "") {
+	for _, s := range settings(reflect.TypeFor[Config]()) {
 		flag := "–"
 		if s.usage != "" {
 			flag = "`--" + s.flag() + "`"
 		}
 		want := []string{"`" + s.path + "`", flag, "`" + s.variable() + "`", kindOf(s.typ), takenUp(s.path)}
-		deflt := valueAt(reflect.ValueOf(Default()).Elem(), s.path)
+		deflt := reflect.ValueOf(Default()).Elem().FieldByIndex(s.index).Interface()
 		if value, ok := builtIn[s.path]; ok {
 			deflt = value
 		}
@@ -53,7 +53,7 @@ func TestTheReferenceHasEverySettingOfEntities(t *testing.T) {
 	}{{"Q", reflect.TypeFor[QueueSettings](), core.Queue}, {"T", reflect.TypeFor[TopicSettings](), core.Topic}, {"S", reflect.TypeFor[SubscriptionSettings](), core.Subscription}} {
 		usual := core.DefaultSettings(of.kind)
 		usual.MaxMessageSizeInKilobytes = core.DefaultMessageSizeKB
-		for f := range fields(of.typ) {
+		for _, f := range fields(of.typ) {
 			if f.Type.Kind() != reflect.Pointer {
 				continue
 			}
@@ -110,7 +110,7 @@ func TestTheReferenceHasEveryMemberOfLists(t *testing.T) {
 // members are the names of a list's element, those of a structure in it with its name before; not
 // what a namespace has like the gateway.
 func members(t reflect.Type) (all []string) {
-	for f := range fields(t) {
+	for _, f := range fields(t) {
 		name := f.Tag.Get("koanf")
 		switch {
 		case t == reflect.TypeFor[Namespace]() && len(f.Index) > 1:
@@ -138,7 +138,7 @@ func takenUp(path string) string {
 	running.TLS.Cert, changed.TLS.Cert = "cert", "cert"
 	v := reflect.ValueOf(changed).Elem()
 	for name := range strings.SplitSeq(path, ".") {
-		for f := range fields(v.Type()) {
+		for _, f := range fields(v.Type()) {
 			if f.Tag.Get("koanf") == name {
 				v = v.FieldByIndex(f.Index)
 				break

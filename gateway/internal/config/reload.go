@@ -34,7 +34,7 @@ func (h Contents) fixed() Contents {
 
 func differences(a, b reflect.Value, prefix string) []string {
 	var all []string
-	for f := range fields(a.Type()) {
+	for _, f := range fields(a.Type()) {
 		x, y, path := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index), prefix+f.Tag.Get("koanf")
 		switch {
 		case f.Type.Kind() == reflect.Struct:

@@ -2,7 +2,9 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
@@ -13,6 +15,7 @@ type setting struct {
 	usage string // without one it has no flag
 	alone string // what the flag without a value means; "": it needs one
 	typ   reflect.Type
+	index []int // of the field, for reflect.Value.FieldByIndex
 }
 
 func (s setting) flag() string { return strings.ReplaceAll(s.path, ".", "-") }
@@ -23,30 +26,35 @@ func (s setting) variable() string {
 
 // settings lists the leaves of a configuration structure; lists of structures and
 // optional ones are left out.
-func settings(t reflect.Type, prefix string) []setting {
+func settings(t reflect.Type) []setting {
 	var all []setting
-	for f := range fields(t) {
-		path := prefix + f.Tag.Get("koanf")
+	for _, f := range fields(t) {
+		name := f.Tag.Get("koanf")
 		switch {
 		case f.Type.Kind() == reflect.Struct:
-			all = append(all, settings(f.Type, path+".")...)
+			for _, s := range settings(f.Type) {
+				s.path, s.index = name+"."+s.path, slices.Concat(f.Index, s.index)
+				all = append(all, s)
+			}
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 		default:
-			all = append(all, setting{path, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Type})
+			all = append(all, setting{name, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Type, f.Index})
 		}
 	}
 	return all
 }
 
-// fields yields a structure's fields, those of embedded structures in their place.
-func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for _, f := range reflect.VisibleFields(t) {
-			if !f.Anonymous && f.Tag.Get("koanf") != "-" && !yield(f) {
-				return
-			}
-		}
+// knownFields are the fields of structures, by type: each command binds flags of several.
+var knownFields sync.Map
+
+// fields lists a structure's fields, those of embedded structures in their place.
+func fields(t reflect.Type) []reflect.StructField {
+	if known, ok := knownFields.Load(t); ok {
+		return known.([]reflect.StructField)
 	}
+	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("koanf") == "-" })
+	knownFields.Store(t, all)
+	return all
 }
 
 // unknown reports every name in v that t does not have, at its path.
@@ -67,7 +75,7 @@ func unknown(r *report, v any, t reflect.Type, path string) {
 		}
 		types := map[string]reflect.Type{}
 		var known []string
-		for f := range fields(t) {
+		for _, f := range fields(t) {
 			types[f.Tag.Get("koanf")] = f.Type
 			known = append(known, f.Tag.Get("koanf"))
 		}

@@ -57,9 +57,9 @@ func (f *raw) Set(s string) error {
 func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "FILE"}, fileFlag, "configuration file in YAML (see configs/crosstown.yaml)")
 	defaults := reflect.ValueOf(Default()).Elem()
-	for _, s := range settings(reflect.TypeFor[Config](), "") {
+	for _, s := range settings(reflect.TypeFor[Config]()) {
 		if s.usage != "" {
-			bind(flags, s, fmt.Sprint(valueAt(defaults, s.path)))
+			bind(flags, s, fmt.Sprint(defaults.FieldByIndex(s.index)))
 		}
 	}
 	flags.Var(&raw{typ: "NAME=KEY:RIGHTS", repeated: true}, policyFlag, "shared access policy of the namespace, such as app=KEY:Send,Listen, app=@FILE:Send with the key in a file, or app:Send with a key that the gateway makes; repeatable")
@@ -73,7 +73,7 @@ func BindSettings[T EntitySettings](flags *pflag.FlagSet) {
 		}
 		return pflag.NormalizedName(name)
 	})
-	for _, s := range settings(reflect.TypeFor[T](), "") {
+	for _, s := range settings(reflect.TypeFor[T]()) {
 		if s.usage != "" {
 			bind(flags, s, "")
 		}
@@ -105,18 +105,6 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 	if value.typ == "bool" {
 		f.NoOptDefVal = "true"
 	}
-}
-
-func valueAt(v reflect.Value, path string) any {
-	for name := range strings.SplitSeq(path, ".") {
-		for f := range fields(v.Type()) {
-			if f.Tag.Get("koanf") == name {
-				v = v.FieldByIndex(f.Index)
-				break
-			}
-		}
-	}
-	return v.Interface()
 }
 
 // flagLayer is what the flags that were given set.
