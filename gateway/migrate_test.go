@@ -426,6 +426,37 @@ func TestARefusedMessageIsCountedOnceAndKeepsNoOtherBack(t *testing.T) {
 	}
 }
 
+// On a slow line a lock may end before its message is moved.
+func TestAMigrationGoesOnWhenALockIsLost(t *testing.T) {
+	t.Parallel()
+	for name, sessions := range map[string][]string{"of a message": {""}, "of a session": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entities := write(t, "c.yaml", fmt.Sprintf("queues: [{name: orders, requires-session: %v}]", sessions[0] != ""))
+			old := startGateway(t, "--store=memory", "--allow-faults", "--config", entities)
+			g := startGateway(t, "--store=memory", "--config", entities)
+			want := 0
+			for _, session := range sessions {
+				for i := range 3 {
+					old.command(t, "", "send", "orders", fmt.Sprint(i), "--session", session)
+					want++
+				}
+			}
+			old.command(t, "", "fault", "add", "--operation", "deliver", "--effect", "lose-lock", "--skip", "1")
+			code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "--patience", "20s")
+			if code != exitOK || !strings.Contains(out, fmt.Sprintf("orders: moved %d messages\n", want)) {
+				t.Errorf("got %d\n%s%s", code, out, stderr)
+			}
+			if n := g.active(t, "orders"); n != want {
+				t.Errorf("the target has %d messages, want %d", n, want)
+			}
+			if n := old.active(t, "orders"); n != 0 {
+				t.Errorf("the source has %d messages, want none", n)
+			}
+		})
+	}
+}
+
 func TestAMigrationKnowsItsOwnNamespaceByAnyPolicyAndHost(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--policy", "other=a-key-of-the-other-policy:Manage", "--config", write(t, "c.yaml", "queues: [{name: orders}]"))

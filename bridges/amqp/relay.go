@@ -84,6 +84,15 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
+// LockTokenOf is the lock token that a Service Bus has sent as a delivery tag, zero for the tag of another
+// broker.
+func LockTokenOf(tag []byte) core.LockToken {
+	if len(tag) != len(core.LockToken{}) {
+		return core.LockToken{}
+	}
+	return swapToken(core.LockToken(tag))
+}
+
 // annotate reads an annotation of the peer's broker. One of another type counts as none.
 func (a *Arrival) annotate(key string, raw []byte) {
 	switch key {

@@ -159,7 +159,7 @@ func simplify(p wire.Performative) {
 	case *wire.Attach:
 		p.Properties, p.OfferedCapabilities, p.DesiredCapabilities = nil, nil, nil
 		if p.Source != nil {
-			p.Source = &wire.Source{Address: p.Source.Address}
+			p.Source = &wire.Source{Address: p.Source.Address, Filter: plainFilter(p.Source.Filter)}
 		}
 		if p.Target != nil {
 			p.Target = &wire.Target{Address: p.Target.Address}
@@ -173,6 +173,17 @@ func simplify(p wire.Performative) {
 	case *wire.SASLOutcome:
 		p.AdditionalData = nil
 	}
+}
+
+// plainFilter is the filter that names the session which the peer has given.
+func plainFilter(filters value.Map) value.Map {
+	v, _ := filters.Get(sessionFilter)
+	d, _ := v.(value.Described)
+	id, ok := text(d.Value)
+	if !ok {
+		return nil
+	}
+	return value.Map{{Key: value.Symbol(sessionFilter), Value: value.Described{Descriptor: value.Symbol(sessionFilter), Value: id}}}
 }
 
 func plainError(e *wire.Error) *wire.Error {

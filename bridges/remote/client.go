@@ -4,22 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
-
-	goamqp "github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is one connection to a remote, for a tool. It is not made anew when it breaks. Send may be
-// called at any time, Peek from one goroutine.
+// Client is one connection to a remote, for a tool. It is not made anew when it breaks. It is safe for
+// concurrent use.
 type Client struct {
 	remote     *Remote
 	connection *connection
-	nodes      map[string]*node // by entity
+	management management
 	stop       context.CancelFunc
 	tasks      sync.WaitGroup
 }
@@ -32,7 +29,7 @@ func Connect(ctx context.Context, o Options) (*Client, error) {
 		return nil, err
 	}
 	r.connection = l
-	c := &Client{remote: r, connection: l, nodes: map[string]*node{}}
+	c := &Client{remote: r, connection: l, management: management{connection: l, nodes: map[string]*node{}}}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.tasks.Go(func() { l.renewTokens(ctx) })
 	return c, nil
@@ -62,14 +59,25 @@ func (c *Client) PeekState(ctx context.Context, entity string, state core.State,
 	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(most), amqp.ArgumentPeekState: int32(state)})
 }
 
-func (c *Client) peek(ctx context.Context, entity string, arguments map[string]any) ([]amqp.Arrival, error) {
-	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
-	defer cancel()
-	n, err := c.node(ctx, entity)
-	if err != nil {
-		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
+// HasActive reports whether an entity or sub-queue has active messages, locked or not, besides those with
+// some sequence numbers.
+func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
+	for next := int64(0); ; {
+		page, err := c.Peek(ctx, entity, next, core.MaxPeek)
+		if err != nil || len(page) == 0 {
+			return false, err
+		}
+		for _, a := range page {
+			if a.State == core.Active && !besides[a.SequenceNumber] {
+				return true, nil
+			}
+			next = a.SequenceNumber + 1
+		}
 	}
-	answer, err := n.ask(ctx, "com.microsoft:peek-message", arguments)
+}
+
+func (c *Client) peek(ctx context.Context, entity string, arguments map[string]any) ([]amqp.Arrival, error) {
+	answer, err := c.management.ask(ctx, entity, "com.microsoft:peek-message", arguments)
 	if err != nil {
 		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
 	}
@@ -87,84 +95,13 @@ func (c *Client) peek(ctx context.Context, entity string, arguments map[string]a
 	return found, nil
 }
 
-// node is the management node of an entity.
-type node struct {
-	requests *goamqp.Sender
-	answers  *goamqp.Receiver
-	reply    string // the address of answers
-}
-
-func (c *Client) node(ctx context.Context, entity string) (*node, error) {
-	if n := c.nodes[entity]; n != nil {
-		return n, nil
-	}
-	if err := c.connection.tokens.prove(ctx, c.connection, entity); err != nil {
-		return nil, err
-	}
-	address := entity + "/$management"
-	n := &node{reply: fmt.Sprintf("crosstown-management-%d", len(c.nodes))}
-	var err error
-	if n.answers, err = c.connection.session.NewReceiver(ctx, address, &goamqp.ReceiverOptions{Credit: 1, TargetAddress: n.reply}); err != nil {
-		return nil, err
-	}
-	if n.requests, err = c.connection.session.NewSender(ctx, address, &goamqp.SenderOptions{SourceAddress: n.reply}); err != nil {
-		return nil, err
-	}
-	c.nodes[entity] = n
-	return n, nil
-}
-
-// ask asks for an operation and returns the answer; empty: there is nothing.
-func (n *node) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
-	err := n.requests.Send(ctx, &goamqp.Message{
-		Properties:            &goamqp.MessageProperties{MessageID: operation, ReplyTo: &n.reply},
-		ApplicationProperties: map[string]any{"operation": operation},
-		Value:                 arguments,
-	}, nil)
+// CancelScheduled removes scheduled messages of an entity.
+func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []int64) error {
+	_, err := c.management.ask(ctx, entity, "com.microsoft:cancel-scheduled-message", map[string]any{"sequence-numbers": numbers})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("cancel scheduled messages of '%s': %w", entity, err)
 	}
-	m, err := n.answers.Receive(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.answers.AcceptMessage(ctx, m); err != nil {
-		return nil, err
-	}
-	answer, err := amqp.ReadMessage(encodedOf(m))
-	if err != nil {
-		return nil, err
-	}
-	status, _ := answer.Properties.Get("statusCode")
-	switch code, _ := value.Int(status); code {
-	case 200:
-	case 204:
-		return nil, nil
-	default:
-		condition, _ := answer.Properties.Get("errorCondition")
-		why, _ := answer.Properties.Get("statusDescription")
-		return nil, &goamqp.Error{Condition: goamqp.ErrCond(textOf(condition)), Description: strings.TrimSpace(textOf(why))}
-	}
-	body, err := answer.Body.Value()
-	if err != nil {
-		return nil, err
-	}
-	fields, ok := body.(value.Map)
-	if !ok {
-		return nil, fmt.Errorf("the answer to %s is no map", operation)
-	}
-	return fields, nil
-}
-
-// textOf is a string or symbol of an answer.
-func textOf(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case value.Symbol:
-		return string(v)
-	}
-	return ""
+	return nil
 }
 
 // Refusal is what the remote says where err is its refusal of a policy, or of an entity that the

@@ -156,16 +156,14 @@ func (l *connection) suspect(err error) {
 	}
 }
 
-// receiver opens a link from an entity. Credit is given by hand.
-func (l *connection) receiver(ctx context.Context, entity string) (*goamqp.Receiver, error) {
-	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+// receiver opens a link from an entity within a while. Credit is given by hand.
+func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if err := l.tokens.prove(ctx, l, entity); err != nil {
 		return nil, err
 	}
-	return l.session.NewReceiver(ctx, entity, &goamqp.ReceiverOptions{
-		Credit:                    -1,
-		RequestedSenderSettleMode: goamqp.SenderSettleModeUnsettled.Ptr(),
-		SettlementMode:            goamqp.ReceiverSettleModeFirst.Ptr(),
-	})
+	o.Credit = -1
+	o.RequestedSenderSettleMode = goamqp.SenderSettleModeUnsettled.Ptr()
+	return l.session.NewReceiver(ctx, entity, o)
 }

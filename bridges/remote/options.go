@@ -41,7 +41,7 @@ type Options struct {
 	Pulls  []Pull
 	Logger *slog.Logger // nil: no log
 
-	idle, patience time.Duration // the idleTimeout and storePatience of tests
+	idle, patience, renewal time.Duration // the idleTimeout, storePatience and renewalPause of tests
 }
 
 // Pull is an entity of the remote whose messages are fetched, and the queue or

@@ -98,7 +98,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	if s.cautious {
 		credit = 1
 	}
-	link, err := l.receiver(ctx, s.From)
+	link, err := l.receiver(ctx, s.From, linkTimeout, &goamqp.ReceiverOptions{SettlementMode: goamqp.ReceiverSettleModeFirst.Ptr()})
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,13 @@ type site struct {
 // newSite runs a site until the test ends.
 func newSite(t testing.TB, remotes map[string]core.Remote) *site {
 	t.Helper()
-	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns", Remotes: remotes})
+	return newSiteAt(t, remotes, nil)
+}
+
+// newSiteAt is newSite with a clock.
+func newSiteAt(t testing.TB, remotes map[string]core.Remote, clock func() time.Time) *site {
+	t.Helper()
+	b := broker.New(memstore.New(memstore.Options{Clock: clock}), broker.Options{Namespace: "ns", Remotes: remotes})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,10 @@ import (
 // askedToMove is how many messages one request asks a gateway to move.
 const askedToMove = 200
 
+// takeWait is how long to wait for the next chosen message of another broker before what is left counts as
+// locked by other receivers.
+const takeWait = 5 * time.Second
+
 // relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
 // another broker the command receives, sends and completes.
 type relocation struct {
@@ -36,6 +40,7 @@ type relocation struct {
 	moved   int
 	absent  int // not there any more, or locked
 	refused int
+	twice   []int64 // in the target, and still here: their locks had ended
 }
 
 func (m *relocation) run(ctx context.Context, numbers []int64) error {
@@ -81,6 +86,9 @@ func (m *relocation) outcome() error {
 	if m.absent > 0 {
 		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", command.Messages(m.absent), m.from))
 	}
+	if len(m.twice) > 0 {
+		errs = append(errs, fmt.Errorf("%s were sent to %s when their locks in %s had ended: they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+	}
 	if m.refused > 0 {
 		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", command.Messages(m.refused)+" not moved", m.from, m.to))
 	}
@@ -103,7 +111,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 			return err
 		}
 	}
-	r, err := m.link.Receiver(ctx, m.from)
+	r, err := m.link.Receiver(ctx, m.from, 0)
 	if err != nil {
 		return err
 	}
@@ -111,7 +119,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	var others []remote.Taken
 	for err == nil && len(wanted) > 0 && ctx.Err() == nil {
 		var taken []remote.Taken
-		if taken, err = r.Take(ctx, purgeWait); err != nil || len(taken) == 0 {
+		if taken, err = r.Take(ctx, takeWait); err != nil || len(taken) == 0 {
 			break
 		}
 		var mine []remote.Taken
@@ -126,11 +134,8 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 		err = m.store(ctx, to, r, mine)
 	}
 	end := context.WithoutCancel(ctx)
-	for i := range others {
-		err = errors.Join(err, r.Release(end, &others[i]))
-	}
 	m.absent += len(wanted)
-	return errors.Join(err, ctx.Err(), r.Return(end))
+	return errors.Join(err, ctx.Err(), r.Release(end, others), r.Return(end))
 }
 
 // store stores locked messages in the target and removes them here.
@@ -147,25 +152,35 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 		stored = to.Store(ctx, m.to, copies)
 	}
 	var all error
-	end := context.WithoutCancel(ctx)
+	var done, kept []remote.Taken
 	for i, why := range stored {
 		_, hopeless := errors.AsType[*deposit.Permanent](why)
 		switch {
 		case why == nil:
-			if err := r.Complete(end, &mine[i]); err != nil {
-				return errors.Join(all, err)
-			}
-			m.moved++
+			done = append(done, mine[i])
 			continue
 		case hopeless:
 			m.refuse(mine[i].SequenceNumber, why.Error())
 		case all == nil:
 			all = why
 		}
-		all = errors.Join(all, r.Release(end, &mine[i]))
+		kept = append(kept, mine[i])
+	}
+	end := context.WithoutCancel(ctx)
+	for i, err := range r.Complete(end, done) {
+		switch {
+		case err == nil:
+			m.moved++
+		case !errors.Is(err, remote.ErrLockLost):
+			all = errors.Join(all, err)
+		case m.to == "":
+			m.absent++
+		default:
+			m.twice = append(m.twice, done[i].SequenceNumber)
+		}
 	}
 	m.progress.At(m.moved)
-	return all
+	return errors.Join(all, r.Release(end, kept))
 }
 
 // copied is a message as the target is to get it.

@@ -261,14 +261,14 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 		if due, n.scheduled, err = m.scheduled(ctx, e.Name, to); err != nil {
 			return n, err
 		}
-		if n.messages, err = m.drain(ctx, e.Name, to, e.Settings.RequiresSession); err != nil {
+		if n.messages, err = m.drain(ctx, e, e.Name, to); err != nil {
 			return n, err
 		}
 		if wait := time.Until(due); wait > 0 {
 			if err := pause(ctx, wait+lockedPause); err != nil {
 				return n, err
 			}
-			more, err := m.drain(ctx, e.Name, to, e.Settings.RequiresSession)
+			more, err := m.drain(ctx, e, e.Name, to)
 			if n.messages += more; err != nil {
 				return n, err
 			}
@@ -278,7 +278,7 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 	if m.deadInto != "" {
 		dead = m.deadInto
 	}
-	n.dead, err = m.drain(ctx, e.Name+core.DeadLetter.Suffix(), dead, false)
+	n.dead, err = m.drain(ctx, e, e.Name+core.DeadLetter.Suffix(), dead)
 	return n, err
 }
 
@@ -304,21 +304,21 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// drain moves the active messages of an entity or sub-queue, until none is left but those that were
-// refused. Those that others have locked come back when their locks end.
-func (m *mover) drain(ctx context.Context, from, to string, sessions bool) (n int, err error) {
+// drain moves the active messages of an entity or its dead-letter queue, from, until none is left but
+// those that were refused. Those that others have locked come back when their locks end.
+func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
 	until := time.Now().Add(m.patience)
 	for told := false; ; {
-		left, err := m.left(ctx, from, refused)
+		left, err := m.source.HasActive(ctx, from, refused)
 		if err != nil || !left {
 			return n, err
 		}
 		if err := m.to.Check(ctx, to); err != nil {
 			return n, err
 		}
-		got, err := m.pass(ctx, from, to, sessions, refused)
+		got, err := m.pass(ctx, e, from, to, refused)
 		if n += got; err != nil {
 			return n, err
 		}
@@ -339,23 +339,6 @@ func (m *mover) drain(ctx context.Context, from, to string, sessions bool) (n in
 	}
 }
 
-// left reports whether active messages are there that were not refused.
-func (m *mover) left(ctx context.Context, from string, refused map[int64]bool) (bool, error) {
-	for next := int64(0); next >= 0; {
-		page, err := m.source.Peek(ctx, from, next, core.MaxPeek)
-		if err != nil || len(page) == 0 {
-			return false, err
-		}
-		for _, a := range page {
-			if a.State == core.Active && !refused[a.SequenceNumber] {
-				return true, nil
-			}
-			next = a.SequenceNumber + 1
-		}
-	}
-	return false, nil
-}
-
 // release ends the sessions that were kept.
 func (m *mover) release() {
 	for _, r := range m.sessions {
@@ -366,9 +349,9 @@ func (m *mover) release() {
 
 // pass moves what is available: of all sessions that are free, one after the other, each once. A session
 // with a message that stays is kept until the end, so that it does not come before the others again.
-func (m *mover) pass(ctx context.Context, from, to string, sessions bool, refused map[int64]bool) (n int, err error) {
-	if !sessions {
-		r, err := m.source.Receiver(ctx, from)
+func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
+	if !e.Settings.RequiresSession || from != e.Name {
+		r, err := m.source.Receiver(ctx, from, e.Settings.MaxMessageSizeInKilobytes<<10)
 		if err != nil {
 			return 0, err
 		}
@@ -377,7 +360,7 @@ func (m *mover) pass(ctx context.Context, from, to string, sessions bool, refuse
 		return n, err
 	}
 	for seen := map[string]bool{}; ; {
-		r, err := m.source.NextSession(ctx, from, nextSessionWait)
+		r, err := m.source.NextSession(ctx, from, nextSessionWait, e.Settings.MaxMessageSizeInKilobytes<<10)
 		if errors.Is(err, remote.ErrNoSession) {
 			return n, nil
 		}
@@ -395,7 +378,7 @@ func (m *mover) pass(ctx context.Context, from, to string, sessions bool, refuse
 		} else {
 			r.Close()
 		}
-		if n += got; err != nil {
+		if n += got; err != nil && !errors.Is(err, remote.ErrLockLost) {
 			return n, err
 		}
 	}
@@ -414,42 +397,67 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 		for i := range taken {
 			arrived[i] = taken[i].Arrival
 		}
-		before := n
-		err = m.store(ctx, from, to, arrived, refused, func(i int) error {
-			n++
-			return r.Complete(context.WithoutCancel(ctx), &taken[i]) // it is stored
-		})
-		if stay += all - (n - before); err != nil {
+		stored, err := m.store(ctx, from, to, arrived, refused)
+		done := make([]remote.Taken, len(stored))
+		for i, at := range stored {
+			done[i] = taken[at]
+		}
+		late := 0
+		for _, settled := range r.Complete(context.WithoutCancel(ctx), done) { // they are stored
+			switch {
+			case settled == nil:
+				n++
+				all--
+				m.count(1)
+			case errors.Is(settled, remote.ErrLockLost):
+				late++
+			case err == nil:
+				err = settled
+			}
+		}
+		if late > 0 {
+			m.late(from, late)
+		}
+		if stay += all; err != nil {
 			return n, stay, err
 		}
 	}
 	return n, stay, ctx.Err()
 }
 
-// store stores messages in the target and calls done for each that is there.
-func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool, done func(i int) error) error {
+// late tells of messages that were stored when the source had unlocked them.
+func (m *mover) late(from string, n int) {
+	again := "the target knows them"
+	if m.to.Foreign {
+		again = "the target has them twice then"
+	}
+	m.note("%s: %s were stored when their locks had ended: they are received again, and %s", from, command.Messages(n), again)
+}
+
+func (m *mover) count(n int) {
+	m.total += n
+	m.progress.At(m.total)
+}
+
+// store stores messages in the target, and returns which of them are there.
+func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool) (stored []int, err error) {
 	ms := make([]*core.Message, len(all))
 	for i := range all {
 		ms[i] = m.prepared(from, &all[i])
 	}
-	var why error
-	for i, err := range m.to.Store(ctx, to, ms) {
-		switch _, hopeless := errors.AsType[*deposit.Permanent](err); {
-		case err == nil:
-			if err := done(i); err != nil {
-				return err
-			}
-			m.total++
-			m.progress.At(m.total)
+	for i, why := range m.to.Store(ctx, to, ms) {
+		switch _, hopeless := errors.AsType[*deposit.Permanent](why); {
+		case why == nil:
+			stored = append(stored, i)
 		case hopeless:
 			refused[all[i].SequenceNumber] = true
 			m.refused++
-			m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, err)
-		case why == nil:
-			why = err
+			m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, why)
+		case err == nil:
+			err = why
 		}
 	}
-	return why
+	return stored, err
 }
 
 // prepared is a message as the target shall store it: with what is left of its life, and a key by which
@@ -502,14 +510,15 @@ func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, 
 		if err := m.to.Check(ctx, to); err != nil {
 			return due, n, err
 		}
-		var stored []int64
-		err = m.store(ctx, from, to, later, refused, func(i int) error {
-			stored = append(stored, later[i].SequenceNumber)
-			return nil
-		})
+		stored, err := m.store(ctx, from, to, later, refused)
 		if len(stored) > 0 {
+			numbers := make([]int64, len(stored))
+			for i, at := range stored {
+				numbers[i] = later[at].SequenceNumber
+			}
+			err = errors.Join(err, m.source.CancelScheduled(context.WithoutCancel(ctx), from, numbers))
 			n += len(stored)
-			err = errors.Join(err, m.source.CancelScheduled(context.WithoutCancel(ctx), from, stored))
+			m.count(len(stored))
 		}
 		if err != nil {
 			return due, n, err

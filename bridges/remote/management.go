@@ -1,0 +1,129 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// management makes requests to the management nodes of entities, one at a time.
+type management struct {
+	connection *connection
+
+	mu    sync.Mutex       // held during a request
+	nodes map[string]*node // by entity
+}
+
+// ask asks the node of an entity for an operation and returns the answer; empty: there is nothing. The
+// error is a *goamqp.Error where the remote refuses.
+func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
+	defer cancel()
+	n, err := m.node(ctx, entity)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := n.ask(ctx, operation, arguments)
+	if err != nil { // its links may be broken, or an answer come that is not the next request's
+		delete(m.nodes, entity)
+		n.close()
+	}
+	return answer, err
+}
+
+// node is the management node of an entity.
+type node struct {
+	requests *goamqp.Sender
+	answers  *goamqp.Receiver
+	reply    string // the address of answers
+}
+
+// node is the node of an entity, attached if need be.
+func (m *management) node(ctx context.Context, entity string) (*node, error) {
+	if n := m.nodes[entity]; n != nil {
+		return n, nil
+	}
+	if err := m.connection.tokens.prove(ctx, m.connection, entity); err != nil {
+		return nil, err
+	}
+	address := entity + "/$management"
+	n := &node{reply: fmt.Sprintf("crosstown-management-%d", m.connection.tag.Add(1))}
+	var err error
+	if n.answers, err = m.connection.session.NewReceiver(ctx, address, &goamqp.ReceiverOptions{Credit: 1, TargetAddress: n.reply}); err != nil {
+		return nil, err
+	}
+	if n.requests, err = m.connection.session.NewSender(ctx, address, &goamqp.SenderOptions{SourceAddress: n.reply}); err != nil {
+		return nil, err
+	}
+	m.nodes[entity] = n
+	return n, nil
+}
+
+// close ends the links of a node.
+func (n *node) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	_ = n.requests.Close(ctx) // they may be broken
+	_ = n.answers.Close(ctx)
+}
+
+// ask makes a request.
+func (n *node) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
+	err := n.requests.Send(ctx, &goamqp.Message{
+		Properties:            &goamqp.MessageProperties{MessageID: operation, ReplyTo: &n.reply},
+		ApplicationProperties: map[string]any{"operation": operation},
+		Value:                 arguments,
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := n.answers.Receive(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.answers.AcceptMessage(ctx, m); err != nil {
+		return nil, err
+	}
+	answer, err := amqp.ReadMessage(encodedOf(m))
+	if err != nil {
+		return nil, err
+	}
+	status, _ := answer.Properties.Get("statusCode")
+	switch code, _ := value.Int(status); code {
+	case 200:
+	case 204:
+		return nil, nil
+	default:
+		condition, _ := answer.Properties.Get("errorCondition")
+		why, _ := answer.Properties.Get("statusDescription")
+		return nil, &goamqp.Error{Condition: goamqp.ErrCond(textOf(condition)), Description: strings.TrimSpace(textOf(why))}
+	}
+	body, err := answer.Body.Value()
+	if err != nil {
+		return nil, err
+	}
+	fields, ok := body.(value.Map)
+	if !ok {
+		return nil, fmt.Errorf("the answer to %s is no map", operation)
+	}
+	return fields, nil
+}
+
+// textOf is a string or symbol of an answer.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case value.Symbol:
+		return string(v)
+	}
+	return ""
+}
