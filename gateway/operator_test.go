@@ -271,7 +271,7 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
 	const n = 4000
-	file := write(t, "c.yaml", "queues: [{name: orders, lock-duration: 5s}]")
+	file := write(t, "c.yaml", "queues: [{name: orders}]")
 	g := &gateway{data: t.TempDir()}
 	start := func() *program {
 		p := startProgram(t, "--store=file", "--data", g.data, "--config", file)
@@ -287,6 +287,7 @@ func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
 	}
 	g.command(t, lines.String(), "send", "orders")
 	g.command(t, "", "receive", "orders", "--count", fmt.Sprint(n), "--dead-letter")
+	g.command(t, "", "queue", "update", "orders", "--lock-duration=5s") // so that those locked when it is killed come soon
 	for killed := range 3 {
 		had := g.active(t, "orders")
 		done := make(chan struct{})

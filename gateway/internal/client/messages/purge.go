@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// purgeWait is how long an entity of another broker must bring nothing to count as empty.
-	purgeWait = time.Second
-	// sessionsWait is how long a purge waits for another session.
-	sessionsWait = time.Second
+	// purgeWait is how long a purge waits for the next message of another broker, and longestPurgeWait
+	// how long at most where it sees messages that do not come.
+	purgeWait        = time.Second
+	longestPurgeWait = 4 * time.Second
 )
 
 // PurgeStates are the words of --state of purge.
@@ -188,33 +188,37 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	case core.TransferDeadLetter:
 		options.SubQueue = azservicebus.SubQueueTransfer
 	}
-	progress := command.NewProgress(c.ErrOrStderr(), "purged")
-	if address.Sub != core.Main || !hasSessions(c.Context(), t, address.Entity) {
-		return empty(c.Context(), t, address.Entity, options, sessionChoice{}, progress)
+	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
+	link, err := t.Link(c.Context(), name)
+	if err != nil {
+		return 0, err
 	}
-	for total := 0; ; {
-		n, err := empty(c.Context(), t, address.Entity, options, sessionChoice{next: true}, progress)
+	defer link.Close()
+	progress := command.NewProgress(c.ErrOrStderr(), "purged")
+	for total, wait := 0, purgeWait; ; {
+		n, err := empty(c.Context(), t, address.Entity, options, session, wait, progress)
 		total += n
-		if errors.Is(err, errNoSession) {
-			return total, nil
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoSession) {
 			return total, err
+		}
+		left, err := link.HasActive(c.Context(), name, nil)
+		if err != nil || !left {
+			return total, err
+		}
+		if wait *= 2; n > 0 {
+			wait = purgeWait
+		} else if wait > longestPurgeWait { // other receivers have locked them
+			return total, nil
 		}
 	}
 }
 
-// empty receives and deletes messages until none comes.
-func empty(ctx context.Context, t *command.Target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, p *command.Progress) (int, error) {
-	receiver, done, err := openSource(ctx, t, []string{entity}, options, session, sessionsWait)
+// empty receives and deletes messages of an entity, or of a session, until none comes for a while.
+func empty(ctx context.Context, t *command.Target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
+	receiver, done, err := openSource(ctx, t, []string{entity}, options, session, wait)
 	if err != nil {
 		return 0, err
 	}
 	defer done()
-	forget := func([]*azservicebus.ReceivedMessage) error { return nil }
-	wait := purgeWait
-	if session.next {
-		wait = sessionIdle
-	}
-	return drain(ctx, receiver, 0, wait, forget, p)
+	return drain(ctx, receiver, 0, wait, func([]*azservicebus.ReceivedMessage) error { return nil }, p)
 }

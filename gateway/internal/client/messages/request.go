@@ -90,8 +90,6 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), timeout)
-	defer cancel()
 	m := &azservicebus.Message{
 		Body: body, ApplicationProperties: properties, MessageID: new(cmp.Or(o.messageID, rand.Text())),
 		ContentType: optional(o.contentType), Subject: optional(o.subject),
@@ -99,14 +97,16 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("session") { // its id may be empty
 		m.SessionID = &o.session
 	}
-	replies, done, err := o.replies(ctx, t, m)
+	replies, done, err := o.replies(c.Context(), t, m)
 	if err != nil {
 		return t.Explain(err)
 	}
 	defer done()
-	if err := sendOne(ctx, t, args[0], m); err != nil {
+	if err := sendOne(c.Context(), t, args[0], m); err != nil {
 		return t.Explain(err)
 	}
+	ctx, cancel := context.WithTimeout(c.Context(), timeout)
+	defer cancel()
 	reply, err := awaitReply(ctx, replies, *m.MessageID, c.ErrOrStderr())
 	if err != nil {
 		if c.Context().Err() == nil && ctx.Err() != nil {
