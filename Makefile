@@ -22,6 +22,8 @@ WRITE ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 18m
 # Tests of the gateway's memory, of which the race detector takes several times as much.
 MEMORYTESTS = ThreeTimes|ExhaustNothing
+# Tests of crashes make a few runs under the race detector, and many without it.
+CRASHTESTS = LossOfPower|CrashAtAnyMoment|IDsOfASnapshot|FailedSync|FailedWrite|FlippedBits
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -34,8 +36,9 @@ run: build ## Run the gateway with its defaults (ARGS="--listen … --store …"
 	@exec bin/crosstown $(ARGS)
 
 test: tools check ## Install what the tests need, run the checks and all tests
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -vet=off $(TESTFLAGS) ./...
 	$(GO) test -run '$(MEMORYTESTS)' ./gateway/e2e
+	CRASH_SEEDS=10 $(GO) test -run '$(CRASHTESTS)' ./core/filestore/...
 
 quick: ## Run the fast tests, without the race detector and without SDKs
 	$(GO) test ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...

@@ -229,20 +229,25 @@ func (c *crasher) restart() {
 	c.open(crashed)
 }
 
+// seeds is how many runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
+func seeds(few uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("CRASH_SEEDS"), 10, 64); err == nil {
+		return n
+	}
+	return few
+}
+
 // All that was acknowledged survives a loss of power at any moment of any call, and nothing is half
 // there, whatever the calls are; and the store goes on as the model does.
 func TestCrashAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	seeds, steps := 40, 250
-	if n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS")); err == nil {
-		seeds = n
-	}
+	const steps = 250
 	var mu sync.Mutex
 	points, begun := 0, time.Now()
 	t.Cleanup(func() {
 		t.Logf("%d crash points, %.0f a second", points, float64(points)/time.Since(begun).Seconds())
 	})
-	for seed := range uint64(seeds) {
+	for seed := range seeds(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			clock := storetest.NewClock()

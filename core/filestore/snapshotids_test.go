@@ -31,7 +31,7 @@ func (w meanwhile) Write(b []byte) (int, error) {
 // those of the memory engine after a restart.
 func TestIDsOfASnapshotUnderWay(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range seeds(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			dice := rand.New(rand.NewPCG(seed, 0))

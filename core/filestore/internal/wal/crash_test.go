@@ -30,15 +30,13 @@ func TestLossOfPower(t *testing.T) {
 	}
 }
 
-// seeds is how many runs a test makes: WAL_SEEDS, or a few.
+// seeds is how many runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
 func seeds(t *testing.T) uint64 {
-	if n, err := strconv.ParseUint(os.Getenv("WAL_SEEDS"), 10, 64); err == nil {
+	t.Helper()
+	if n, err := strconv.ParseUint(os.Getenv("CRASH_SEEDS"), 10, 64); err == nil {
 		return n
 	}
-	if testing.Short() {
-		return 2
-	}
-	return 8
+	return 2
 }
 
 func losePower(t *testing.T, mode Sync, seed uint64, points *atomic.Int64) {
