@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -221,26 +222,30 @@ func (o *receiveOptions) receive(c *cobra.Command, t *command.Target, args []str
 	}, command.NewProgress(told, "received"))
 }
 
-// settle ends the locks, to the last one even if some are lost.
+// settle ends the locks at the same time, for each waits for an answer; to the last one even if some are lost.
 func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
-	var errs []error
-	for _, m := range ms {
-		var err error
-		switch {
-		case o.abandon:
-			err = r.AbandonMessage(ctx, m, nil)
-		case o.deadLetter:
-			err = r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{
-				Reason: optional(o.reason), ErrorDescription: optional(o.description),
-			})
-		default:
-			err = r.CompleteMessage(ctx, m, nil)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("settle %d: %w", show(m).SequenceNumber, err))
-		}
+	errs := make([]error, len(ms))
+	var all sync.WaitGroup
+	for i, m := range ms {
+		all.Go(func() {
+			if err := o.settleOne(ctx, r, m); err != nil {
+				errs[i] = fmt.Errorf("settle %d: %w", show(m).SequenceNumber, err)
+			}
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
+}
+
+func (o *outcome) settleOne(ctx context.Context, r source, m *azservicebus.ReceivedMessage) error {
+	switch {
+	case o.abandon:
+		return r.AbandonMessage(ctx, m, nil)
+	case o.deadLetter:
+		return r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: optional(o.reason), ErrorDescription: optional(o.description)})
+	default:
+		return r.CompleteMessage(ctx, m, nil)
+	}
 }
 
 // drain receives up to count messages (0: all), until none comes within wait,
