@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing takes nearly as long.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // output is a buffer that one side writes while the other waits for a text.
 type output struct {

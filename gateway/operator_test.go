@@ -270,7 +270,7 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 // A gateway that is killed while it moves messages leaves each in one place, once it has been asked again.
 func TestDeadLettersAreMovedOnceThoughTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
-	const n = 4000
+	const n = 2000
 	file := write(t, "c.yaml", "queues: [{name: orders}]")
 	g := &gateway{data: t.TempDir()}
 	start := func() *program {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // tunneling serves a tunnel until the test ends, and returns its address and what ends it.
 func tunneling(t testing.TB, serve func(context.Context, net.Conn) error) (address string, end func()) {

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds the wait for a change to reach another gateway.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // site is a gateway: the rules of a namespace, and what is sent in front of them.
 type site struct {

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -230,22 +231,25 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	// Doorbells work where the partitions live now: no look around comes so soon.
+	// Doorbells work where the partitions live now: no look around comes so soon, though a busy machine
+	// delays some.
 	time.Sleep(2 * pollInterval)
-	began := time.Now()
+	var took []time.Duration
 	for i := range 10 {
 		for key, moved := range keys {
 			if moved {
+				began := time.Now()
 				if _, err := o.send(fmt.Sprint("bell ", i, key), key); err != nil {
 					t.Fatal(err)
 				}
 				o.await("by the doorbell", patience)
+				took = append(took, time.Since(began))
 			}
 		}
 	}
-	t.Logf("messages by the doorbell took %v", time.Since(began))
-	if took := time.Since(began); took > 5*pollInterval {
-		t.Errorf("messages by the doorbell took %v together: they came by the look around", took)
+	slices.Sort(took)
+	if took[len(took)/4] > pollInterval/2 {
+		t.Errorf("messages by the doorbell took %v: they came by the look around", took)
 	}
 }
 

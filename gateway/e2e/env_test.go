@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // silence is how long nothing must happen for a test to believe that nothing will.
 const silence = 400 * time.Millisecond

@@ -28,7 +28,7 @@ const (
 	listenOnly   = "listen-only"
 	sendOnlyKey  = "send-only-key"
 	listenKey    = "listen-only-key"
-	startTimeout = 30 * time.Second
+	startTimeout = patience
 )
 
 // gateway is a running gateway process.

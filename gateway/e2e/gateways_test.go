@@ -45,11 +45,12 @@ func (e *env) afterDeath(what string, holds func() bool) {
 	}
 }
 
-// How long the doorbell may take: without it gateways look every second or so.
+// Without the doorbell gateways look every second or so, from the last look on: then no message comes as
+// fast as quickOnes of them must, for a busy machine delays some doorbells, not all.
 const (
-	doorbells    = 20
-	eachDoorbell = 2 * time.Second
-	allDoorbells = 6 * time.Second
+	doorbells = 20
+	quick     = 400 * time.Millisecond
+	quickOnes = doorbells / 4
 )
 
 // rings sends messages one by one, each once the one before has arrived, and
@@ -57,7 +58,7 @@ const (
 func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessage, then func(*azservicebus.ReceivedMessage)) {
 	e.Helper()
 	time.Sleep(silence) // let the receiver wait
-	total := time.Duration(0)
+	var took []time.Duration
 	for i := range doorbells {
 		began := time.Now()
 		send(i)
@@ -66,10 +67,7 @@ func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessa
 			if !ok {
 				e.Fatal("the receiver has ended")
 			}
-			took := time.Since(began)
-			if total += took; took > eachDoorbell {
-				e.Errorf("message %d came after %v", i, took)
-			}
+			took = append(took, time.Since(began))
 			if string(m.Body) != fmt.Sprint(i) {
 				e.Fatalf("got message %q, want %d", m.Body, i)
 			}
@@ -78,9 +76,9 @@ func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessa
 			e.Fatalf("message %d does not come", i)
 		}
 	}
-	e.Logf("%d messages took %v", doorbells, total)
-	if total > allDoorbells {
-		e.Errorf("%d messages took %v together: no doorbell brought them", doorbells, total)
+	slices.Sort(took)
+	if took[quickOnes-1] > quick {
+		e.Errorf("messages took %v: no doorbell brought them", took)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = 90 * time.Second
 	// The test's second process learns of the root directory, and of this
 	// machine's Redis server.
 	rootVariable = "CONTAINER_TEST_ROOT"

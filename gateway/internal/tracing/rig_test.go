@@ -21,7 +21,7 @@ import (
 var root = core.Identity{{Namespace: "ns", Policy: "root", Rights: core.AllRights}}
 
 // patience bounds every wait for something that should happen.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // shelf is an exporter that keeps spans.
 type shelf struct {

@@ -222,7 +222,8 @@ func (o *receiveOptions) receive(c *cobra.Command, t *command.Target, args []str
 	}, command.NewProgress(told, "received"))
 }
 
-// settle ends the locks at the same time, for each waits for an answer; to the last one even if some are lost.
+// settle ends the locks, to the last one even if some are lost. Each settlement waits for an answer, so they are
+// made at the same time, but for dead letters, which keep their order.
 func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
 	errs := make([]error, len(ms))
 	var all sync.WaitGroup
@@ -232,6 +233,9 @@ func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.Recei
 				errs[i] = fmt.Errorf("settle %d: %w", show(m).SequenceNumber, err)
 			}
 		})
+		if o.deadLetter {
+			all.Wait()
+		}
 	}
 	all.Wait()
 	return errors.Join(errs...)
