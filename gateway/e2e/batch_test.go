@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -34,16 +35,20 @@ func TestABatchMayHaveManyTinyMessages(t *testing.T) {
 				e.Fatalf("%s: the link takes batches of %d bytes, want %d", entity, most, 1<<20)
 			}
 			batch := amqp.Message{Format: batchFormat, Data: slices.Repeat([][]byte{tiny}, 20_000)}
-			if err := s.Send(e.ctx(), &batch, nil); err != nil {
-				e.Fatalf("%s: %d messages: %v", entity, len(batch.Data), err)
-			}
+			e.eventually("the batch is sent", func() bool { // the Redis of a busy machine may answer too late
+				err := s.Send(e.ctx(), &batch, nil)
+				if refused, ok := errors.AsType[*amqp.Error](err); err != nil && (!ok || refused.Condition != "com.microsoft:server-busy") {
+					e.Fatalf("%s: %d messages: %v", entity, len(batch.Data), err)
+				}
+				return err == nil
+			})
 			stored := func() int32 { return e.runtime(queue).ActiveMessageCount }
 			if entity == topic {
 				stored = func() int32 {
 					return min(e.subscriptionRuntime(topic, "a").ActiveMessageCount, e.subscriptionRuntime(topic, "b").ActiveMessageCount)
 				}
 			}
-			e.eventually("all messages are stored", func() bool { return stored() == int32(len(batch.Data)) })
+			e.eventually("all messages are stored", func() bool { return stored() >= int32(len(batch.Data)) })
 		}
 	})
 }

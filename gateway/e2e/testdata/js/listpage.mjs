@@ -131,8 +131,8 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
 
   // A page of large messages ends early, in both directions.
   await client(async (bus) => {
-    await bus.create("queue", "bulky", { MaxMessageSizeInKilobytes: 20480 });
-    for (let i = 0; i < 3; i++) await bus.send("bulky", new Uint8Array(17 << 20).fill(65 + i));
+    await bus.create("queue", "bulky", { MaxMessageSizeInKilobytes: 5120 });
+    for (let i = 0; i < 3; i++) await bus.send("bulky", new Uint8Array(9 << 19).fill(65 + i));
   });
   await open("bulky", "messages");
   await shown("2");

@@ -2,7 +2,7 @@
 import { bus } from "./session.js";
 
 const asked = 250; // messages in one answer, at most
-const enough = 32 << 20; // bytes of bodies in a page
+const enough = 8 << 20; // bytes of bodies in a page
 
 const sizeOf = (m) => m.binary?.length ?? 0;
 
