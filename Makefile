@@ -20,6 +20,8 @@ SCENARIOS ?= peers
 MESSAGES ?= 0
 WRITE ?=
 TESTFLAGS ?= -race -shuffle=on -timeout 18m
+# The collector takes a quarter of the time of tests under the race detector: it runs less often.
+TESTGOGC ?= 300
 # Tests of the gateway's memory, of which the race detector takes several times as much.
 MEMORYTESTS = ThreeTimes|ExhaustNothing
 # Tests of crashes make a few runs under the race detector, and many without it.
@@ -36,7 +38,7 @@ run: build ## Run the gateway with its defaults (ARGS="--listen … --store …"
 	@exec bin/crosstown $(ARGS)
 
 test: tools check ## Install what the tests need, run the checks and all tests
-	$(GO) test -vet=off $(TESTFLAGS) ./...
+	GOGC=$(TESTGOGC) $(GO) test -vet=off $(TESTFLAGS) ./...
 	$(GO) test -run '$(MEMORYTESTS)' ./gateway/e2e
 	CRASH_SEEDS=10 $(GO) test -run '$(CRASHTESTS)' ./core/filestore/...
 

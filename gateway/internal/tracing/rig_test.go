@@ -161,6 +161,21 @@ func (r *rig) settle(at string, d core.Delivery, o core.Outcome) error {
 	return r.front.Settle(r.Context(), root, at, []core.Settlement{{Token: d.LockToken, Outcome: o}})[0]
 }
 
+// forwarded waits until an entity has forwarded what it had: a message is at its destination before its
+// span ends.
+func (r *rig) forwarded(name string) {
+	r.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		left, err := r.Peek(r.Context(), root, name, 0, 1)
+		if err != nil || time.Now().After(end) {
+			r.Fatalf("%s has not forwarded: %v", name, err)
+		}
+		if len(left) == 0 {
+			return
+		}
+	}
+}
+
 // spans stops tracing and returns all that there was.
 func (r *rig) spans() []tracingtest.Span {
 	r.Helper()

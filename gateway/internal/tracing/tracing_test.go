@@ -380,6 +380,8 @@ func TestForwardingIsFollowed(t *testing.T) {
 	if err := r.settle("last", d, core.Complete); err != nil {
 		t.Fatal(err)
 	}
+	r.forwarded("first")
+	r.forwarded("events/Subscriptions/all")
 	spans := r.spans()
 	wantTree(t, spans, span, `send first
 	forward events
@@ -613,6 +615,7 @@ func TestForwardIsOfTheNamespaceByItsName(t *testing.T) {
 	r.queue("first", func(s *core.Settings) { s.ForwardTo = "last" })
 	r.send("first", []*core.Message{message(t)})
 	r.receive("last", 1, core.ReceiveAndDelete)
+	r.forwarded("first")
 	if forwards := tracingtest.Named(r.spans(), "forward last"); len(forwards) != 1 || forwards[0].Attributes["crosstown.namespace"] != "suite-17" {
 		t.Errorf("got %v", forwards)
 	}

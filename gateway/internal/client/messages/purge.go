@@ -220,5 +220,8 @@ func empty(ctx context.Context, t *command.Target, entity string, options *azser
 		return 0, err
 	}
 	defer done()
+	if session.next { // there may be many, and each ends with this wait
+		wait /= 2
+	}
 	return drain(ctx, receiver, 0, wait, func([]*azservicebus.ReceivedMessage) error { return nil }, p)
 }
