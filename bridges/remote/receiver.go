@@ -106,9 +106,19 @@ func (r *Receiver) Session() string {
 // Take returns messages that are locked, none if none comes within a while.
 func (r *Receiver) Take(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	if err := r.link.IssueCredit(r.credit); err != nil {
-		return nil, err
+		return nil, lockError(err)
 	}
 	r.credit = 0
+	for end := time.Now().Add(wait); ; {
+		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals come in between
+		if err != nil || len(all) > 0 || !time.Now().Before(end) {
+			return all, err
+		}
+	}
+}
+
+// takeWithin is Take for a time in which no lock is renewed.
+func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.collect(); len(r.arrived) == 0 {
