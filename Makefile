@@ -75,6 +75,9 @@ scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README'
 interop: ## Run clients that people use on top, from their published packages (RUN=regexp)
 	INTEROP=1 $(GO) test -count=1 -v -timeout 90m -run '$(RUN)' ./gateway/interop
 
+size: ## Print the size of the code, per part
+	$(GO) -C gateway/tools run ./size
+
 screenshots: build ## Take the console's pictures for the README, in headless Chromium
 	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
 
