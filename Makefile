@@ -69,7 +69,7 @@ bench-peers: build ## Measure beside NATS JetStream and RabbitMQ (ROUNDS=n SYSTE
 	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds '$(ROUNDS)' -systems '$(SYSTEMS)' -scenarios '$(SCENARIOS)' -messages '$(MESSAGES)' $(if $(WRITE),-write)
 
 scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp AMEND=1 LOGS=dir JOBS=n)
-	$(GO) run ./gateway/scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \
+	$(GO) -C gateway/tools run ./scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \
 		-jobs '$(JOBS)' $(if $(AMEND),-amend) $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
 
 interop: ## Run clients that people use on top, from their published packages (RUN=regexp)

@@ -6,7 +6,10 @@ go 1.26.0
 
 replace github.com/crosstown-mq/crosstown => ../..
 
-require golang.org/x/tools v0.52.0
+require (
+	github.com/crosstown-mq/crosstown v0.0.0-00010101000000-000000000000
+	golang.org/x/tools v0.52.0
+)
 
 require (
 	golang.org/x/mod v0.42.0 // indirect

@@ -20,6 +20,16 @@ func Root() (string, error) {
 	return above(dir)
 }
 
+// Enter makes the root the working directory, so that a tool finds files by their paths in the
+// repository wherever it was started.
+func Enter() error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	return os.Chdir(root)
+}
+
 // above returns the first folder from dir upwards that has the go.mod of Module.
 func above(dir string) (string, error) {
 	for {

@@ -1,7 +1,7 @@
 // Scorecard runs the live tests of the SDKs for Azure Service Bus against a
 // gateway and writes down how many pass. The tests are taken from the module
 // cache, or from a checkout that the caller names, and are no part of this
-// repository.
+// repository. Files that flags name are looked for from the repository's root.
 package main
 
 import (
@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
 )
 
 type options struct {
@@ -55,12 +57,16 @@ func main() {
 	flag.IntVar(&o.jobs, "jobs", 1, "how many gateways share the tests of a suite, where its tests allow that")
 	flag.BoolVar(&o.amend, "amend", false, "write what came out of the tests of -run in the place of what was known of them")
 	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
-	flag.StringVar(&o.results, "results", "gateway/scorecard/results.json", "the `file` that keeps results")
+	flag.StringVar(&o.results, "results", "gateway/tools/scorecard/results.json", "the `file` that keeps results")
 	flag.StringVar(&o.out, "out", "SCORECARD.md", "the `file` to write")
 	flag.StringVar(&o.readme, "readme", "README.md", "the `file` whose table is written between its markers")
 	flag.StringVar(&o.dir, "dir", "", "`directory` to work in, which stays; default a temporary one")
 	flag.StringVar(&o.logs, "logs", "", "`directory` for what tests print that do not pass; default none")
 	flag.Parse()
+	if err := repository.Enter(); err != nil {
+		fmt.Fprintf(os.Stderr, "scorecard: %v\n", err)
+		os.Exit(1)
+	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := scoreAll(ctx, o); err != nil {

@@ -37,8 +37,8 @@ var sources = []struct {
 	{"go-amqp", goAMQP, ".", makeNodes},
 }
 
-// prepare copies the modules, in the versions that this one requires, to dir and
-// compiles their tests.
+// prepare copies the modules, in the versions that the gateway's module requires, to
+// dir and compiles their tests. The working directory is the repository's root.
 func (k *goSuites) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	var suites []*suite
 	copied := map[string]string{} // module → its version

@@ -128,7 +128,7 @@ func TestThePublishedScoreHasItsReasons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	published, err := os.ReadFile("../../SCORECARD.md")
+	published, err := os.ReadFile("../../../SCORECARD.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestThePublishedScoreHasItsReasons(t *testing.T) {
 			t.Errorf("a test that did not pass has no reason: %s", line)
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
 )
 
 // TestOnlyAddressesOfLinksAreFitted compares what is run with what go-amqp has.
 func TestOnlyAddressesOfLinksAreFitted(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", goAMQP).Output()
+	root, err := repository.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", goAMQP)
+	list.Dir = root
+	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
