@@ -63,10 +63,10 @@ chaos: ## Kill and break things FAULTS times (300) under clients, and balance th
 
 bench: build ## Run the benchmarks, then one round of load through gateways on every store (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./core/... ./bridges/... ./plugins/...
-	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds 1 -systems memory,file,redis -scenarios 1k-16x16,paced-2000,websocket
+	$(GO) -C gateway/tools run ./peers -crosstown bin/crosstown -rounds 1 -systems memory,file,redis -scenarios 1k-16x16,paced-2000,websocket
 
 bench-peers: build ## Measure beside NATS JetStream and RabbitMQ (ROUNDS=n SYSTEMS=memory,nats SCENARIOS=peers,scale MESSAGES=n WRITE=1 for the tables)
-	$(GO) run ./gateway/peers -crosstown bin/crosstown -rounds '$(ROUNDS)' -systems '$(SYSTEMS)' -scenarios '$(SCENARIOS)' -messages '$(MESSAGES)' $(if $(WRITE),-write)
+	$(GO) -C gateway/tools run ./peers -crosstown bin/crosstown -rounds '$(ROUNDS)' -systems '$(SYSTEMS)' -scenarios '$(SCENARIOS)' -messages '$(MESSAGES)' $(if $(WRITE),-write)
 
 scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README's table (SUITES=go,js,python,java,dotnet GO_SDK=dir JS_SDK=dir PYTHON_SDK=dir JAVA_SDK=dir DOTNET_SCENARIOS=dir STORES=memory RUN=regexp AMEND=1 LOGS=dir JOBS=n)
 	$(GO) -C gateway/tools run ./scorecard -crosstown bin/crosstown -suites '$(SUITES)' -stores '$(STORES)' -run '$(RUN)' -logs '$(LOGS)' \

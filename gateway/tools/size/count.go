@@ -27,7 +27,7 @@ var supportFolders = []string{
 var otherFolders = []string{"examples", "testdata", "e2e"}
 
 // toolFolders are paths. The load driver is a command of the gateway, but counts as a tool.
-var toolFolders = []string{"gateway/tools", "gateway/peers", "gateway/interop", loadDriver}
+var toolFolders = []string{"gateway/tools", "gateway/interop", loadDriver}
 
 const loadDriver = "gateway/internal/bench"
 

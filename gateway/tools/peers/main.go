@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
 )
 
 type options struct {
@@ -25,7 +27,7 @@ type options struct {
 	seed               uint64
 	list, write        bool
 
-	crosstown, driver, source, dir          string
+	crosstown, driver, dir                  string
 	results, performance, readme, recordOut string
 }
 
@@ -36,10 +38,11 @@ every system, in shuffled order. Reported are medians over the rounds with an in
 of confidence, and their ratio to NATS with its default settings. What is compared is
 the broker's CPU time per message, its Redis included; the client's is apart.
 
-NATS and other brokers' clients are built from Go modules on demand. RabbitMQ is run
-where it is installed. Every broker gets a directory and ports of its own.
+NATS and other brokers' clients are built on demand. RabbitMQ is run where it is
+installed. Every broker gets a directory and ports of its own. Files that flags name are
+looked for from the repository's root.
 
-Usage: go run ./gateway/peers [flags]        (make bench-peers, in the repository's root)
+Usage: go -C gateway/tools run ./peers [flags]        (make bench-peers, in the root)
 
   make bench-peers ROUNDS=3
   make bench-peers SYSTEMS=memory,redis,nats SCENARIOS=1k-4x4,lone ROUNDS=5
@@ -62,9 +65,8 @@ func main() {
 	flag.StringVar(&o.recordOut, "json", "", "`file` to write this run's results to")
 	flag.StringVar(&o.crosstown, "crosstown", "bin/crosstown", "the gateway's `binary`")
 	flag.StringVar(&o.driver, "driver", "", "the `binary` whose command bench is the load driver; default the gateway's, give it to measure another version's gateway")
-	flag.StringVar(&o.source, "source", "gateway/peers/clients", "`folder` of the module that NATS and other brokers' clients are built from")
 	flag.StringVar(&o.dir, "dir", "", "`directory` for the brokers' data and logs, which stays; default a temporary one")
-	flag.StringVar(&o.results, "results", "gateway/peers/results.json", "the `file` that keeps results")
+	flag.StringVar(&o.results, "results", "gateway/tools/peers/results.json", "the `file` that keeps results")
 	flag.StringVar(&o.performance, "performance", "docs/performance.md", "the `file` whose tables are written between their markers")
 	flag.StringVar(&o.readme, "readme", "README.md", "the `file` whose table is written between its markers")
 	flag.Usage = func() {
@@ -74,9 +76,12 @@ func main() {
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	err := run(ctx, &o)
+	err := repository.Enter()
 	if flag.NArg() > 0 {
 		err = fmt.Errorf("%q is not a flag: see -help", flag.Arg(0))
+	}
+	if err == nil {
+		err = run(ctx, &o)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "peers: %v\n", err)
@@ -134,7 +139,7 @@ func measure(ctx context.Context, o *options, p *plan) (_ record, err error) {
 	}
 	// RabbitMQ may run as another user, and paths of sockets are short.
 	l := &lab{progress: os.Stderr, settle: o.settle}
-	for to, path := range map[*string]string{&l.dir: dir, &l.crosstown: o.crosstown, &l.driver: cmp.Or(o.driver, o.crosstown), &l.source: o.source} {
+	for to, path := range map[*string]string{&l.dir: dir, &l.crosstown: o.crosstown, &l.driver: cmp.Or(o.driver, o.crosstown), &l.tools: "gateway/tools"} {
 		if *to, err = filepath.Abs(path); err != nil {
 			return nil, err
 		}
@@ -174,7 +179,7 @@ type lab struct {
 	dir       string
 	crosstown string // the gateway's binary
 	driver    string // for AMQP 1.0
-	source    string // of other brokers' clients
+	tools     string // the folder of the module of NATS and other brokers' clients
 	settle    string // how receivers accept
 	progress  *os.File
 }

@@ -109,7 +109,7 @@ func TestTablesAreWrittenBetweenTheirMarkers(t *testing.T) {
 
 func TestThePagesHaveTheMarkers(t *testing.T) {
 	t.Parallel()
-	for path, names := range map[string][]string{"../../README.md": {"performance"}, "../../docs/performance.md": groups} {
+	for path, names := range map[string][]string{"../../../README.md": {"performance"}, "../../../docs/performance.md": groups} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
