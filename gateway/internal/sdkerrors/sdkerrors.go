@@ -1,5 +1,5 @@
 // Package sdkerrors supports the tests of docs/sdk-errors.md: it prepares what provokes each error, and compares what an SDK
-// shows of it with the page. Tests of the folders beside e2e use it.
+// shows of it with the page. Tests of several modules use it.
 package sdkerrors
 
 import (
@@ -21,9 +21,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
-
-// page says what a program sees of each error. Tests run in their own folder.
-var page = filepath.Join("..", "..", "docs", "sdk-errors.md")
 
 var update = flag.Bool("update", false, "write the tables of docs/sdk-errors.md anew")
 
@@ -158,6 +155,26 @@ func table(sdk string, report map[string]Shown) string {
 	return b.String()
 }
 
+// Page returns the path of a page of docs, which is in a folder above that of the test.
+func Page(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		page := filepath.Join(dir, "docs", name)
+		if _, err := os.Stat(page); err == nil {
+			return page
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			t.Fatalf("no folder above that of the test has docs/%s", name)
+		}
+		dir = above
+	}
+}
+
 var turn sync.Mutex // for the page
 
 // Want compares what an SDK shows with its section of the page, or writes it there.
@@ -170,6 +187,7 @@ func Want(t *testing.T, sdk string, report map[string]Shown) {
 			t.Errorf("%s: %s showed no error", sdk, name)
 		}
 	}
+	page := Page(t, "sdk-errors.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

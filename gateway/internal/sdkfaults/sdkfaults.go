@@ -1,12 +1,11 @@
 // Package sdkfaults supports the tests of the table of faults in docs/testing.md: it prepares each fault, and compares what
-// an SDK makes of it with the SDK's column. Tests of the folders beside e2e use it.
+// an SDK makes of it with the SDK's column. Tests of several modules use it.
 package sdkfaults
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,10 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/crosstowntest"
+	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 )
-
-// page has the table. Tests run in their own folder, at the same depth.
-var page = filepath.Join("..", "..", "docs", "testing.md")
 
 // updateVariable, when set, writes the column anew.
 const updateVariable = "UPDATE_DOCS"
@@ -177,6 +174,7 @@ func compare(t *testing.T, sdk string, column []string) {
 	t.Helper()
 	turn.Lock()
 	defer turn.Unlock()
+	page := sdkerrors.Page(t, "testing.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
