@@ -73,7 +73,7 @@ scorecard: build ## Run SDKs' own live tests, write SCORECARD.md and the README'
 		-jobs '$(JOBS)' $(if $(AMEND),-amend) $(if $(GO_SDK),-go '$(GO_SDK)') $(if $(JS_SDK),-js '$(JS_SDK)') $(if $(PYTHON_SDK),-python '$(PYTHON_SDK)') $(if $(JAVA_SDK),-java '$(JAVA_SDK)') $(if $(DOTNET_SCENARIOS),-dotnet '$(DOTNET_SCENARIOS)')
 
 interop: ## Run clients that people use on top, from their published packages (RUN=regexp)
-	INTEROP=1 $(GO) test -count=1 -v -timeout 90m -run '$(RUN)' ./gateway/interop
+	INTEROP=1 $(GO) -C gateway/tools test -count=1 -v -timeout 90m -run '$(RUN)' ./interop
 
 size: ## Print the size of the code, per part
 	$(GO) -C gateway/tools run ./size

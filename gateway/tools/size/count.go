@@ -27,7 +27,7 @@ var supportFolders = []string{
 var otherFolders = []string{"examples", "testdata", "e2e"}
 
 // toolFolders are paths. The load driver is a command of the gateway, but counts as a tool.
-var toolFolders = []string{"gateway/tools", "gateway/interop", loadDriver}
+var toolFolders = []string{"gateway/tools", loadDriver}
 
 const loadDriver = "gateway/internal/bench"
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkfaults"
+	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
 )
 
 // How to add a client: a folder with its story, a program that exits with 0 when all is as it should be, and with the
@@ -49,7 +50,10 @@ const (
 	storyTime   = 5 * time.Minute
 )
 
-var binary string // the gateway's
+var (
+	binary string // the gateway's
+	root   string // of the repository
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -60,9 +64,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // the system cleans it too
-	binary = filepath.Join(dir, "crosstown")
-	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
-		log.Printf("build the gateway: %v\n%s", err, out)
+	if root, err = repository.Root(); err != nil {
+		log.Print(err)
+		return 1
+	}
+	if binary, err = repository.Gateway(dir); err != nil {
+		log.Print(err)
 		return 1
 	}
 	return m.Run()
@@ -301,7 +308,7 @@ func TestAzureJava(t *testing.T) {
 
 func TestTheJavaQuickstartRunsAsItStands(t *testing.T) {
 	interop(t)
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "quickstart.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "quickstart.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,10 +358,7 @@ func testExample(t *testing.T, name string) string {
 	t.Helper()
 	interop(t)
 	mvn, dir := need(t, "mvn"), t.TempDir()
-	examples, err := filepath.Abs(filepath.Join("..", "..", "examples", "testing"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	examples := filepath.Join(root, "examples", "testing")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(examples, name))); err != nil {
 		t.Fatal(err)
 	}
