@@ -15,6 +15,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 func TestARequestOfAnotherServiceBecomesAMessage(t *testing.T) {
@@ -108,63 +109,61 @@ func TestAClientCannotTrySecretsOfAHookFast(t *testing.T) {
 
 func TestMessagesArePushedOfEveryEngine(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"memory", "file", "spawn"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			got := make(chan string, 10)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				got <- r.Header.Get("webhook-id") + " " + string(body)
-				if r.Header.Get("webhook-id") == "gone" {
-					w.WriteHeader(http.StatusGone)
-				}
-			}))
-			defer server.Close()
-			dir := t.TempDir()
-			secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "c.yaml")
-			file := `topics: [{name: orders, subscriptions: [{name: shop}]}]
+	variants.Each(t, func(t *testing.T, store string) {
+		t.Parallel()
+		got := make(chan string, 10)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got <- r.Header.Get("webhook-id") + " " + string(body)
+			if r.Header.Get("webhook-id") == "gone" {
+				w.WriteHeader(http.StatusGone)
+			}
+		}))
+		defer server.Close()
+		dir := t.TempDir()
+		secret, path := filepath.Join(dir, "secret"), filepath.Join(dir, "c.yaml")
+		file := `topics: [{name: orders, subscriptions: [{name: shop}]}]
 pushes: [{name: shop, from: orders/Subscriptions/shop, url: "` + server.URL + `/?key=in-the-address", secret-file: ` + secret + `}]
 namespaces: [{name: other, policies: [{name: other, key: key-of-the-other, rights: Manage}]}]
 `
-			for name, content := range map[string]string{secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", path: file} {
-				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
+		for name, content := range map[string]string{secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", path: file} {
+			if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g := startGateway(t, "--store="+storeOf(t, store), "--config="+path)
+		for _, id := range []string{"m1", "gone"} {
+			g.command(t, "", "send", "orders", "hello", "--message-id", id)
+			select {
+			case text := <-got:
+				if text != id+" hello" {
+					t.Errorf("got %q, want %q", text, id+" hello")
 				}
+			case <-time.After(patience):
+				t.Fatal("no request: ", g.stderr)
 			}
-			g := startGateway(t, "--store="+store, "--config="+path)
-			for _, id := range []string{"m1", "gone"} {
-				g.command(t, "", "send", "orders", "hello", "--message-id", id)
-				select {
-				case text := <-got:
-					if text != id+" hello" {
-						t.Errorf("got %q, want %q", text, id+" hello")
-					}
-				case <-time.After(patience):
-					t.Fatal("no request: ", g.stderr)
-				}
+		}
+		var states []api.Push
+		for end := time.Now().Add(patience); len(states) == 0 || states[0].DeadLettered == 0; time.Sleep(10 * time.Millisecond) {
+			status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
+			if err := json.Unmarshal([]byte(text), &states); status != 200 || err != nil || time.Now().After(end) {
+				t.Fatalf("%d %v in %s", status, err, text)
 			}
-			var states []api.Push
-			for end := time.Now().Add(patience); len(states) == 0 || states[0].DeadLettered == 0; time.Sleep(10 * time.Millisecond) {
-				status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
-				if err := json.Unmarshal([]byte(text), &states); status != 200 || err != nil || time.Now().After(end) {
-					t.Fatalf("%d %v in %s", status, err, text)
-				}
-			}
-			if s := states[0]; len(states) != 1 || s.Delivered != 1 || s.DeadLettered != 1 || s.URL != server.URL+"/" || s.Namespace != "sbemulatorns" {
-				t.Errorf("got %+v", states)
-			}
-			if status, text := (&asks{T: t, g: g, policy: "other", key: "key-of-the-other"}).do("GET", api.PushesPath, ""); status != 200 || strings.TrimSpace(text) != "[]" {
-				t.Errorf("another namespace is told %d %s", status, text)
-			}
-			if status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.MetricsPath, ""); status != 200 ||
-				!strings.Contains(text, `crosstown_push_attempts_total{namespace="sbemulatorns",push="shop",result="dead_lettered"} 1`) {
-				t.Errorf("metrics: %d lacks the dead letter", status)
-			}
-			if log := g.stderr.String(); strings.Contains(log, "in-the-address") || strings.Contains(log, "whsec_") {
-				t.Errorf("the log holds a secret:\n%s", log)
-			}
-		})
-	}
+		}
+		if s := states[0]; len(states) != 1 || s.Delivered != 1 || s.DeadLettered != 1 || s.URL != server.URL+"/" || s.Namespace != "sbemulatorns" {
+			t.Errorf("got %+v", states)
+		}
+		if status, text := (&asks{T: t, g: g, policy: "other", key: "key-of-the-other"}).do("GET", api.PushesPath, ""); status != 200 || strings.TrimSpace(text) != "[]" {
+			t.Errorf("another namespace is told %d %s", status, text)
+		}
+		if status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.MetricsPath, ""); status != 200 ||
+			!strings.Contains(text, `crosstown_push_attempts_total{namespace="sbemulatorns",push="shop",result="dead_lettered"} 1`) {
+			t.Errorf("metrics: %d lacks the dead letter", status)
+		}
+		if log := g.stderr.String(); strings.Contains(log, "in-the-address") || strings.Contains(log, "whsec_") {
+			t.Errorf("the log holds a secret:\n%s", log)
+		}
+	}, "memory", "file", "redis")
 }
 
 func TestGatewaysOnOneRedisShareAPush(t *testing.T) {
@@ -189,7 +188,7 @@ func TestGatewaysOnOneRedisShareAPush(t *testing.T) {
 		}
 	}
 	store := redistest.Start(t, redistest.Options{}).URL()
-	gateways := []*gateway{startGateway(t, "--store="+store, "--config="+path), startGateway(t, "--store="+store, "--config="+path)}
+	gateways := []*gateway{startGateway(t, "--store="+storeOf(t, store), "--config="+path), startGateway(t, "--store="+storeOf(t, store), "--config="+path)}
 	gateways[0].command(t, "", "send", "orders", "hello", "--count", strconv.Itoa(messages))
 	for end, delivered := time.Now().Add(patience), int64(0); delivered < messages; time.Sleep(10 * time.Millisecond) {
 		delivered = 0

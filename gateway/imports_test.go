@@ -23,6 +23,8 @@ var arrows = []struct {
 	{"core/value", nil},
 	{"core", []string{"core/value"}},
 	{"internal/freeport", nil},
+	{"internal/built", nil},
+	{"internal/variants", []string{"core/redisstore/redistest"}},
 	{"internal/codec", []string{"core/value"}},
 	{"internal/spelling", nil},
 	{"core/redisstore/redistest", []string{"internal/freeport", "core/redisstore/internal/...", "github.com/redis/go-redis/v9/..."}},
@@ -77,7 +79,7 @@ var arrows = []struct {
 	{"examples/plugins/protobuf", []string{"plugins/sdk", "plugins/plugintest", "google.golang.org/protobuf/..."}},
 	{"examples/plugins/...", []string{"plugins/sdk", "plugins/plugintest"}},
 	{"examples/testing", []string{"github.com/Azure/...", "core", "gateway/crosstowntest"}},
-	{"examples/...", []string{"github.com/Azure/...", "examples/internal/..."}},
+	{"examples/...", []string{"github.com/Azure/...", "examples/internal/...", "internal/built"}},
 	{"internal/e2e/...", []string{"..."}},
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 const movedEntities = `
@@ -373,14 +374,14 @@ func TestADepositSaysWhatIsWrong(t *testing.T) {
 func TestAMigrationKeepsMessagesThatShareAnID(t *testing.T) {
 	t.Parallel()
 	old := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", "queues: [{name: orders}]\ntopics: [{name: events}]"))
-	for _, store := range []string{"memory", "file", redistest.Start(t, redistest.Options{}).URL()} {
-		g := startGateway(t, "--store="+store, "--config", write(t, "c.yaml", "queues: [{name: orders, requires-duplicate-detection: true}]\ntopics: [{name: events, requires-duplicate-detection: true, subscriptions: [{name: all}]}]"))
+	variants.Each(t, func(t *testing.T, store string) {
+		g := startGateway(t, "--store="+storeOf(t, store), "--config", write(t, "c.yaml", "queues: [{name: orders, requires-duplicate-detection: true}]\ntopics: [{name: events, requires-duplicate-detection: true, subscriptions: [{name: all}]}]"))
 		for _, target := range []string{"orders", "events"} {
 			old.command(t, "", "send", "orders", "yesterday's", "--message-id", "7") // the window of its duplicates has passed since
 			old.command(t, "", "send", "orders", "today's", "--message-id", "7")
 			old.command(t, "", "send", "orders", "tomorrow's", "--message-id", "7", "--schedule", "5h")
 			if code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "orders", "--into", "orders="+target); code != exitOK || !strings.Contains(out, "moved 2 messages, 1 scheduled") {
-				t.Errorf("%.6s: got %d\n%s%s", store, code, out, stderr)
+				t.Errorf("%s: got %d\n%s%s", store, code, out, stderr)
 			}
 		}
 		for entity, want := range map[string]int{"orders": 3, "events/Subscriptions/all": 2} {
@@ -388,7 +389,7 @@ func TestAMigrationKeepsMessagesThatShareAnID(t *testing.T) {
 				t.Errorf("%.6s: %s: got %d messages, want %d", store, entity, n, want)
 			}
 		}
-	}
+	}, "memory", "file", "redis")
 }
 
 func TestARefusedMessageIsCountedOnceAndKeepsNoOtherBack(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -37,10 +35,7 @@ func (forgetful) Append(_ context.Context, _ core.Partition, groups [][]*core.Me
 // to a queue with so many stages, all of one plugin, which lets everything pass.
 // The store keeps nothing; cpu is that of both processes, latency that of a send.
 func BenchmarkPipeline(b *testing.B) {
-	program := filepath.Join(b.TempDir(), "rogue")
-	if out, err := exec.Command("go", "build", "-o", program, "../plugins/host/testdata/rogue").CombinedOutput(); err != nil {
-		b.Fatalf("go build: %v\n%s", err, out)
-	}
+	program := buildProgram(b, "../plugins/host/testdata/rogue")
 	for _, manner := range []string{"pass", "pass-body"} {
 		for _, stages := range []int{0, 1, 3} {
 			for _, batch := range []int{1, 10, 100} {

@@ -6,23 +6,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/built"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
+
+// storeOf returns an engine as --store takes it. Redis is a server of its own for the test.
+func storeOf(t *testing.T, engine string) string {
+	t.Helper()
+	if engine == "redis" {
+		return redistest.Start(t, redistest.Options{}).URL()
+	}
+	return engine
+}
+
+// buildProgram builds a main package and returns the program's path.
+func buildProgram(tb testing.TB, pkg string) string {
+	tb.Helper()
+	program, err := built.Program(tb.TempDir(), pkg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return program
+}
 
 // geoRouter builds the example.
 func geoRouter(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "geo-router")
-	if out, err := exec.Command("go", "build", "-o", path, "../examples/plugins/geo-router").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
+	return buildProgram(t, "../examples/plugins/geo-router")
 }
 
 func writeFile(t *testing.T, name, text string) string {

@@ -5,17 +5,23 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/rightstest"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
-// Every credential is tried for every second operation over every transport, and each
-// answer compared with a model. The end-to-end tests try a sample with both stores.
+// Credentials are tried for operations over every transport, and each answer compared with a model: every
+// combination where all places of stories are visited, else each eleventh. The end-to-end tests try a sample
+// of a process.
 func TestAnswersAreThoseOfTheModelOfRights(t *testing.T) {
 	t.Parallel()
 	args, issuer := rightstest.Args(t)
 	g := startGateway(t, append(args, "--store=memory")...)
-	tried := rightstest.Run(t, rightstest.New(t, g.address, g.stdout.String(), issuer), 2)
+	one := 11
+	if variants.All() {
+		one = 1
+	}
+	tried := rightstest.Run(t, rightstest.New(t, g.address, g.stdout.String(), issuer), one)
 	t.Logf("%d combinations of credentials, operations and transports", tried)
-	if tried < 2000 {
+	if tried < 4000/one {
 		t.Errorf("only %d combinations were tried", tried)
 	}
 }

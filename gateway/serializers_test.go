@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -246,11 +244,7 @@ const orderJSON = `{"id":"01000000-0000-0000-0000-000000000002","placed":"2023-1
 
 func TestPluginsAreSerializers(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "avro")
-	if out, err := exec.Command("go", "build", "-o", program, "../examples/plugins/avro").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	g := startWithFile(t, fmt.Sprintf(avroFile, program))
+	g := startWithFile(t, fmt.Sprintf(avroFile, buildProgram(t, "../examples/plugins/avro")))
 	g.post(t, "/orders", "application/json", orderJSON)
 	status, contentType, order := g.rest(t, "DELETE", "/orders/messages/head?timeout=5", "", "Accept: application/avro; schema=shop.Order")
 	if status != http.StatusOK || contentType != "application/avro; schema=shop.Order" || !strings.HasPrefix(order, "\xc3\x01") {

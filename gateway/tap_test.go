@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // startTap runs crosstown record --tap until it records, and returns what it prints, and what ends it and
@@ -55,78 +56,76 @@ func (o *output) lines(t *testing.T, n int) []string {
 
 func TestATapMissesNothingThatIsReceivedAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{"memory", "file", "spawn"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			g := startGateway(t, "--store="+store)
-			for _, queue := range []string{"orders", "other", "copy", "original"} {
-				g.command(t, "", "queue", "create", queue)
+	variants.Each(t, func(t *testing.T, store string) {
+		t.Parallel()
+		g := startGateway(t, "--store="+storeOf(t, store))
+		for _, queue := range []string{"orders", "other", "copy", "original"} {
+			g.command(t, "", "queue", "create", queue)
+		}
+		g.command(t, "", "topic", "create", "events")
+		out, problems, end := g.startTap(t, "orders events original")
+		c := g.sdk(t)
+		r, err := c.NewReceiverForQueue("orders", &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		received := make(chan int)
+		go func() {
+			n := 0
+			for n < 100 {
+				ms, err := r.ReceiveMessages(ctx, 50, nil)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				n += len(ms)
 			}
-			g.command(t, "", "topic", "create", "events")
-			out, problems, end := g.startTap(t, "orders events original")
-			c := g.sdk(t)
-			r, err := c.NewReceiverForQueue("orders", &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
-			if err != nil {
+			received <- n
+		}()
+		s, err := c.NewSender("orders", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 100 {
+			if err := s.SendMessage(ctx, &azservicebus.Message{Body: fmt.Append(nil, i)}, nil); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			received := make(chan int)
-			go func() {
-				n := 0
-				for n < 100 {
-					ms, err := r.ReceiveMessages(ctx, 50, nil)
-					if err != nil {
-						t.Error(err)
-						break
-					}
-					n += len(ms)
-				}
-				received <- n
-			}()
-			s, err := c.NewSender("orders", nil)
-			if err != nil {
+		}
+		<-received
+		g.command(t, "", "send", "other", "not this one")
+		g.command(t, "", "send", "events", "for no subscription") // the topic has no subscription
+		if s, err = c.NewSender("original", nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range awkward() {
+			if err := s.SendAMQPAnnotatedMessage(ctx, m, nil); err != nil {
 				t.Fatal(err)
 			}
-			for i := range 100 {
-				if err := s.SendMessage(ctx, &azservicebus.Message{Body: fmt.Append(nil, i)}, nil); err != nil {
-					t.Fatal(err)
-				}
+		}
+		lines := out.lines(t, 109)
+		// Taps of several entities are in no order.
+		slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(entityOf(t, b), entityOf(t, a)) })
+		for i := range 100 {
+			if m := tapped(t, lines[i+8]); string(m.Body.Bytes) != fmt.Sprint(i) || m.SequenceNumber == 0 || m.EnqueuedTime.IsZero() {
+				t.Errorf("line %d: got %s", i, lines[i+8])
 			}
-			<-received
-			g.command(t, "", "send", "other", "not this one")
-			g.command(t, "", "send", "events", "for no subscription") // the topic has no subscription
-			if s, err = c.NewSender("original", nil); err != nil {
-				t.Fatal(err)
+		}
+		if code := end(); code != exitOK || len(lines) != 109 || !strings.Contains(problems.String(), "recorded 109 messages") || !strings.Contains(lines[108], "for no subscription") {
+			t.Errorf("got %d, %d lines\n%s", code, len(lines), problems)
+		}
+		for i, m := range g.browse(t, "original") {
+			got := tapped(t, lines[i]).Message
+			if m.TimeToLive = got.TimeToLive; lineOf(t, got) != lineOf(t, m) {
+				t.Errorf("message %d: got\n%s\nwant\n%s", i, lineOf(t, got), lineOf(t, m))
 			}
-			for _, m := range awkward() {
-				if err := s.SendAMQPAnnotatedMessage(ctx, m, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			lines := out.lines(t, 109)
-			// Taps of several entities are in no order.
-			slices.SortStableFunc(lines, func(a, b string) int { return strings.Compare(entityOf(t, b), entityOf(t, a)) })
-			for i := range 100 {
-				if m := tapped(t, lines[i+8]); string(m.Body.Bytes) != fmt.Sprint(i) || m.SequenceNumber == 0 || m.EnqueuedTime.IsZero() {
-					t.Errorf("line %d: got %s", i, lines[i+8])
-				}
-			}
-			if code := end(); code != exitOK || len(lines) != 109 || !strings.Contains(problems.String(), "recorded 109 messages") || !strings.Contains(lines[108], "for no subscription") {
-				t.Errorf("got %d, %d lines\n%s", code, len(lines), problems)
-			}
-			for i, m := range g.browse(t, "original") {
-				got := tapped(t, lines[i]).Message
-				if m.TimeToLive = got.TimeToLive; lineOf(t, got) != lineOf(t, m) {
-					t.Errorf("message %d: got\n%s\nwant\n%s", i, lineOf(t, got), lineOf(t, m))
-				}
-			}
-			g.command(t, strings.Join(lines[:8], ""), "replay", "--to", "copy", "--speed", "max")
-			if n := g.active(t, "copy"); n != 8 {
-				t.Errorf("%d messages were replayed", n)
-			}
-		})
-	}
+		}
+		g.command(t, strings.Join(lines[:8], ""), "replay", "--to", "copy", "--speed", "max")
+		if n := g.active(t, "copy"); n != 8 {
+			t.Errorf("%d messages were replayed", n)
+		}
+	}, "memory", "file", "redis")
 }
 
 // tapped is the message of a line.

@@ -7,15 +7,23 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/internal/freeport"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // screenshotsVariable names a directory that the console's pictures are written to.
 const screenshotsVariable = "E2E_SCREENSHOTS"
 
+// consoleSmoke is the story of the console that every run tells. A page costs as much as thirty other
+// stories, so the rest is told where stories visit all places.
+const consoleSmoke = "TestTheConsoleIsAtHomeInABrowser"
+
 // consoleOf opens a gateway for a story of the console, which shows all that there
 // is, and so needs one of its own.
 func consoleOf(t *testing.T, config string) *env {
 	t.Helper()
+	if t.Name() != consoleSmoke && !variants.All() {
+		t.Skip("run by make verify, or with E2E_ALL=1")
+	}
 	if config == "" {
 		return &env{T: t, gw: own(t, "memory"), plain: true}
 	}

@@ -1,23 +1,24 @@
 // Package e2e tells whole stories to the built binary through stock clients:
 // the official Go SDK, go-amqp, plain HTTP and, where node is installed, the
-// official JavaScript SDK, also in a web page. Each story is told for both
-// engines, over plain TCP, over TLS and through WebSockets, to one port.
+// official JavaScript SDK, also in a web page. A story is told on one engine,
+// over plain TCP, TLS or WebSockets: package variants chooses, and E2E_ALL=1
+// tells it on all.
 package e2e
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
-// binary is the gateway that the stories are told to.
-var binary string
+// binary is the gateway that the stories are told to, scratch a directory of this run.
+var binary, scratch string
 
 // stopped are called after the last test, in reverse order.
 var (
@@ -45,20 +46,18 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "crosstown-e2e-")
-	if err != nil {
+	var err error
+	if scratch, err = os.MkdirTemp("", "crosstown-e2e-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover in the temp directory harms nobody
-	binary = filepath.Join(dir, "crosstown")
-	args := []string{"build", "-o", binary}
+	defer func() { _ = os.RemoveAll(scratch) }() // a leftover in the temp directory harms nobody
+	var flags []string
 	if raceEnabled {
-		args = append(args, "-race")
+		flags = []string{"-race"}
 	}
-	build := exec.Command("go", append(args, "github.com/crosstown-mq/crosstown/gateway")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the gateway: %v\n%s", err, out)
+	if binary, err = built.Gateway(scratch, flags...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()

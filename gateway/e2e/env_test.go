@@ -16,6 +16,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // patience bounds every wait for something that should happen.
@@ -41,30 +42,27 @@ func (e *env) credentials() (policy, key string) {
 	return devPolicy, devKey
 }
 
-// everywhere tells a story on every engine, over TCP, TLS and WebSockets, all at once. The file engine
-// is the memory engine with a journal, so what one transport shows for one need not be shown for both.
+// everywhere tells a story that any engine or transport could break. The file engine is the memory
+// engine with a journal, so what one transport shows for one need not be shown for both.
 func everywhere(t *testing.T, story func(e *env)) {
 	t.Helper()
 	tell(t, story, "file/tcp", "memory/tls", "redis/tcp", "redis/tls", "cluster/tcp", "file/websocket")
 }
 
-// onEachEngine tells a story on the engines of one gateway and of several, over TCP: for what no transport
-// changes.
+// onEachEngine tells a story that no transport changes on an engine of one gateway or of several.
 func onEachEngine(t *testing.T, story func(e *env)) {
 	t.Helper()
 	tell(t, story, "file/tcp", "redis/tcp")
 }
 
-func tell(t *testing.T, story func(e *env), variants ...string) {
+func tell(t *testing.T, story func(e *env), places ...string) {
 	t.Helper()
 	t.Parallel()
-	for _, variant := range variants {
-		t.Run(variant, func(t *testing.T) {
-			t.Parallel()
-			engine, transport, _ := strings.Cut(variant, "/")
-			story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
-		})
-	}
+	variants.Each(t, func(t *testing.T, place string) {
+		t.Parallel()
+		engine, transport, _ := strings.Cut(place, "/")
+		story(&env{T: t, gw: sharedGateway(t, engine), plain: transport == "tcp", websocket: transport == "websocket"})
+	}, places...)
 }
 
 // connection is the connection string of the clients.

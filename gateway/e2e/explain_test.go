@@ -18,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // told is an event as the gateway tells it.
@@ -97,12 +98,10 @@ func remembering(t *testing.T) string {
 func onRemembering(t *testing.T, story func(e *env)) {
 	t.Helper()
 	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			story(&env{T: t, gw: own(t, storeOf(t, engine), "--config="+remembering(t)), plain: true})
-		})
-	}
+	variants.Each(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		story(&env{T: t, gw: own(t, storeOf(t, engine), "--config="+remembering(t)), plain: true})
+	}, "memory", "redis")
 }
 
 func TestAGatewayExplainsHowMessagesWereSettled(t *testing.T) {

@@ -250,7 +250,7 @@ func sharedStore(t *testing.T, engine string) string {
 }
 
 func startShared(store string) (*gateway, error) {
-	dir, err := os.MkdirTemp(filepath.Dir(binary), "data-")
+	dir, err := os.MkdirTemp(scratch, "data-")
 	if err != nil {
 		return nil, err
 	}

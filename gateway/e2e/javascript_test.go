@@ -63,7 +63,7 @@ var installPackages = sync.OnceValues(func() (dir string, err error) {
 	if out, err := exec.Command("node", "-e", oldest).CombinedOutput(); err != nil {
 		return "", errors.Join(err, errors.New(string(out)))
 	}
-	dir = filepath.Join(filepath.Dir(binary), "js")
+	dir = filepath.Join(scratch, "js")
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "js"))); err != nil {
 		return "", err
 	}
@@ -101,13 +101,9 @@ func (e *env) node(story string, variables ...string) {
 	e.tellWithNode(e.packages(), story, variables)
 }
 
-// browsers are how many Chromiums run. Each serves one story at a time, which
-// has the clipboard to itself.
-const browsers = 2
-
-// idleBrowsers starts the browsers, once for all tests, and returns the addresses
-// of those that serve no story.
-var idleBrowsers = sync.OnceValues(func() (chan string, error) {
+// idleBrowser starts Chromium, once for all tests, and hands its address to one story at a time, which has
+// the clipboard to itself.
+var idleBrowser = sync.OnceValues(func() (chan string, error) {
 	dir, err := installPackages()
 	if err != nil {
 		return nil, err
@@ -116,14 +112,12 @@ var idleBrowsers = sync.OnceValues(func() (chan string, error) {
 	if err != nil {
 		return nil, err
 	}
-	idle := make(chan string, browsers)
-	for range browsers {
-		address, err := startBrowser(dir, program)
-		if err != nil {
-			return nil, fmt.Errorf("start Chromium: %w", err)
-		}
-		idle <- address
+	address, err := startBrowser(dir, program)
+	if err != nil {
+		return nil, fmt.Errorf("start Chromium: %w", err)
 	}
+	idle := make(chan string, 1)
+	idle <- address
 	return idle, nil
 })
 
@@ -154,7 +148,7 @@ func startBrowser(dir, program string) (address string, err error) {
 func (e *env) browser(story string, variables ...string) {
 	e.Helper()
 	dir := e.packages()
-	idle, err := idleBrowsers()
+	idle, err := idleBrowser()
 	e.need(browserVariable, err)
 	address := <-idle
 	defer func() { idle <- address }()

@@ -21,8 +21,8 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // namespace is a namespace that was created at run time, seen from a gateway.
@@ -528,37 +528,34 @@ const manyNamespaces = 100
 
 func TestManyNamespacesAreMadeUsedAndReset(t *testing.T) {
 	t.Parallel()
-	r := redistest.Start(t, redistest.Options{})
-	for engine, store := range map[string]string{"memory": "memory", "redis": r.URL()} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			e := &env{T: t, gw: own(t, store), plain: true}
-			for i := range manyNamespaces {
-				p := e.namespaceRequest("PUT", fmt.Sprintf("/suite-%d", i), "").Policies[0]
-				token := auth.SignSAS("http://"+e.gw.host+"/", p.Name, p.PrimaryKey, time.Now().Add(time.Hour))
-				const description = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>`
-				for _, step := range []struct {
-					method, path, body string
-					want               int
-				}{
-					{"PUT", "orders?api-version=2021-05", description, 201},
-					{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
-					{"POST", fmt.Sprintf("$crosstown/namespaces/suite-%d/reset", i), "", 200},
-					{"DELETE", "orders/messages/head?timeout=0", "", 204},
-					{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
-				} {
-					if got := e.httpAs(token, step.method, step.path, step.body, nil); got.status != step.want {
-						t.Fatalf("suite %d: %s %s: got %d %s", i, step.method, step.path, got.status, got.body)
-					}
-				}
-				if i%2 == 0 {
-					e.namespaceRequest("DELETE", fmt.Sprintf("/suite-%d", i), "")
-					continue
-				}
-				if got := e.httpAs(token, "DELETE", "orders/messages/head", "", nil); got.body != fmt.Sprint("message ", i) {
-					t.Fatalf("suite %d: got %d %s", i, got.status, got.body)
+	variants.Each(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		e := &env{T: t, gw: own(t, storeOf(t, engine)), plain: true}
+		for i := range manyNamespaces {
+			p := e.namespaceRequest("PUT", fmt.Sprintf("/suite-%d", i), "").Policies[0]
+			token := auth.SignSAS("http://"+e.gw.host+"/", p.Name, p.PrimaryKey, time.Now().Add(time.Hour))
+			const description = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><QueueDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"/></content></entry>`
+			for _, step := range []struct {
+				method, path, body string
+				want               int
+			}{
+				{"PUT", "orders?api-version=2021-05", description, 201},
+				{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
+				{"POST", fmt.Sprintf("$crosstown/namespaces/suite-%d/reset", i), "", 200},
+				{"DELETE", "orders/messages/head?timeout=0", "", 204},
+				{"POST", "orders/messages", fmt.Sprint("message ", i), 201},
+			} {
+				if got := e.httpAs(token, step.method, step.path, step.body, nil); got.status != step.want {
+					t.Fatalf("suite %d: %s %s: got %d %s", i, step.method, step.path, got.status, got.body)
 				}
 			}
-		})
-	}
+			if i%2 == 0 {
+				e.namespaceRequest("DELETE", fmt.Sprintf("/suite-%d", i), "")
+				continue
+			}
+			if got := e.httpAs(token, "DELETE", "orders/messages/head", "", nil); got.body != fmt.Sprint("message ", i) {
+				t.Fatalf("suite %d: got %d %s", i, got.status, got.body)
+			}
+		}
+	}, "memory", "redis")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/built"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // courier is the plugin of testdata/courier as one gateway runs it.
@@ -28,14 +29,7 @@ type courier struct {
 	config  string
 }
 
-var buildCourier = sync.OnceValues(func() (string, error) {
-	program := filepath.Join(filepath.Dir(binary), "courier")
-	out, err := exec.Command("go", "build", "-o", program, "./testdata/courier").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build the courier: %w\n%s", err, out)
-	}
-	return program, err
-})
+var buildCourier = sync.OnceValues(func() (string, error) { return built.Program(scratch, "./testdata/courier") })
 
 // newCourier prepares a configuration with the plugin and these pipelines.
 func newCourier(t *testing.T, pipelines string) *courier {
@@ -123,10 +117,9 @@ func (e *env) holds(queue string, o *azservicebus.ReceiverOptions, want string) 
 
 func TestMessagesPassAPluginOnTheirWay(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			c := newCourier(t, `
+	variants.Each(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		c := newCourier(t, `
 pipelines:
   - entity: in*
     ingress: [{plugin: courier, parameters: {as: courier}, unavailable: park}]
@@ -137,73 +130,72 @@ pipelines:
   - entity: letters
     follow-to: [as*]
 `)
-			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config), plain: true}
-			for _, name := range []string{"in", "strict", "lenient", "letters", "out", "aside"} {
-				e.create(name, nil)
+		e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config), plain: true}
+		for _, name := range []string{"in", "strict", "lenient", "letters", "out", "aside"} {
+			e.create(name, nil)
+		}
+		e.create("forwarding", &admin.QueueProperties{ForwardTo: new("in")})
+		s := e.sender("in")
+		for i, subject := range []string{"", "to out", "drop", "dead end", "also out aside", "set"} {
+			e.post(s, subjected(fmt.Sprint(i), subject))
+		}
+		e.post(e.sender("forwarding"), subjected("6", "to out"))
+		e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("7"), To: new("aside")})
+		e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("8"), To: new("out")}) // which is not allowed
+		e.holds("in", nil, "0 4 5")
+		e.holds("in", ofDeadLetters, "3")
+		e.holds("out", nil, "1 4 6")
+		e.holds("aside", nil, "4 7")
+		e.holds("letters", nil, "8")
+		if dead := e.one(e.deadLetters("in")); *dead.DeadLetterReason != "end" || *dead.DeadLetterErrorDescription != "as asked" {
+			t.Errorf("dead because of %q, %q", *dead.DeadLetterReason, *dead.DeadLetterErrorDescription)
+		}
+		for _, m := range e.take(e.receiver("in"), 3) {
+			if by := m.ApplicationProperties["by"]; string(m.Body) == "5" && by != "courier" {
+				t.Errorf("a property was set to %v", by)
 			}
-			e.create("forwarding", &admin.QueueProperties{ForwardTo: new("in")})
-			s := e.sender("in")
-			for i, subject := range []string{"", "to out", "drop", "dead end", "also out aside", "set"} {
-				e.post(s, subjected(fmt.Sprint(i), subject))
-			}
-			e.post(e.sender("forwarding"), subjected("6", "to out"))
-			e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("7"), To: new("aside")})
-			e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("8"), To: new("out")}) // which is not allowed
-			e.holds("in", nil, "0 4 5")
-			e.holds("in", ofDeadLetters, "3")
-			e.holds("out", nil, "1 4 6")
-			e.holds("aside", nil, "4 7")
-			e.holds("letters", nil, "8")
-			if dead := e.one(e.deadLetters("in")); *dead.DeadLetterReason != "end" || *dead.DeadLetterErrorDescription != "as asked" {
-				t.Errorf("dead because of %q, %q", *dead.DeadLetterReason, *dead.DeadLetterErrorDescription)
-			}
-			for _, m := range e.take(e.receiver("in"), 3) {
-				if by := m.ApplicationProperties["by"]; string(m.Body) == "5" && by != "courier" {
-					t.Errorf("a property was set to %v", by)
-				}
-			}
+		}
 
-			counts := e.wantHTTP(e.http("GET", "$crosstown/pipelines", "", nil), 200).body
-			for _, want := range []string{
-				`{"entity":"in","stage":"ingress","plugin":"courier","judged":7,"dropped":1,"deadLettered":1,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
-				`{"entity":"letters","stage":"to","plugin":"to","judged":2,`,
-			} {
-				if !strings.Contains(counts, want) {
-					t.Errorf("counts: got %s, want %s", counts, want)
-				}
+		counts := e.wantHTTP(e.http("GET", "$crosstown/pipelines", "", nil), 200).body
+		for _, want := range []string{
+			`{"entity":"in","stage":"ingress","plugin":"courier","judged":7,"dropped":1,"deadLettered":1,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
+			`{"entity":"letters","stage":"to","plugin":"to","judged":2,`,
+		} {
+			if !strings.Contains(counts, want) {
+				t.Errorf("counts: got %s, want %s", counts, want)
 			}
+		}
 
-			// The plugin is gone, and stays away for a while.
-			release := c.hold()
-			c.kill()
-			if err := e.sender("strict").SendMessage(e.ctx(), subjected("no", ""), nil); err == nil || !strings.Contains(err.Error(), "plugin 'courier'") {
-				t.Errorf("without the plugin: got %v", err)
-			}
-			e.post(e.sender("lenient"), subjected("passed", "drop"))
-			e.holds("lenient", nil, "passed")
-			want := []string{"0", "4", "5"}
-			for i := 10; i < 30; i++ {
-				e.post(s, subjected(fmt.Sprint(i), []string{"", "to out"}[i%2]))
-				if i%2 == 0 {
-					want = append(want, fmt.Sprint(i))
-				}
-			}
-			if r := e.runtime("in"); r.TransferMessageCount != 20 || r.ActiveMessageCount != 3 {
-				t.Errorf("while the plugin is away: %d are parked, %d active", r.TransferMessageCount, r.ActiveMessageCount)
-			}
-			release()
-			began := time.Now()
-			for i := 30; i < 36; i += 2 { // may be judged at once, and must not overtake
-				e.post(s, subjected(fmt.Sprint(i), ""))
+		// The plugin is gone, and stays away for a while.
+		release := c.hold()
+		c.kill()
+		if err := e.sender("strict").SendMessage(e.ctx(), subjected("no", ""), nil); err == nil || !strings.Contains(err.Error(), "plugin 'courier'") {
+			t.Errorf("without the plugin: got %v", err)
+		}
+		e.post(e.sender("lenient"), subjected("passed", "drop"))
+		e.holds("lenient", nil, "passed")
+		want := []string{"0", "4", "5"}
+		for i := 10; i < 30; i++ {
+			e.post(s, subjected(fmt.Sprint(i), []string{"", "to out"}[i%2]))
+			if i%2 == 0 {
 				want = append(want, fmt.Sprint(i))
 			}
-			e.holds("in", nil, strings.Join(want, " "))
-			t.Logf("what was parked was there %v after the plugin could start", time.Since(began).Round(time.Millisecond))
-			e.holds("out", nil, "1 4 6 11 13 15 17 19 21 23 25 27 29")
-			e.post(e.sender("strict"), subjected("yes", ""))
-			e.holds("strict", nil, "yes")
-		})
-	}
+		}
+		if r := e.runtime("in"); r.TransferMessageCount != 20 || r.ActiveMessageCount != 3 {
+			t.Errorf("while the plugin is away: %d are parked, %d active", r.TransferMessageCount, r.ActiveMessageCount)
+		}
+		release()
+		began := time.Now()
+		for i := 30; i < 36; i += 2 { // may be judged at once, and must not overtake
+			e.post(s, subjected(fmt.Sprint(i), ""))
+			want = append(want, fmt.Sprint(i))
+		}
+		e.holds("in", nil, strings.Join(want, " "))
+		t.Logf("what was parked was there %v after the plugin could start", time.Since(began).Round(time.Millisecond))
+		e.holds("out", nil, "1 4 6 11 13 15 17 19 21 23 25 27 29")
+		e.post(e.sender("strict"), subjected("yes", ""))
+		e.holds("strict", nil, "yes")
+	}, "memory", "redis")
 }
 
 func TestRulesAskAPlugin(t *testing.T) {

@@ -27,7 +27,7 @@ var pythonSDK = sync.OnceValues(func() (program string, err error) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(filepath.Dir(binary), "python")
+	dir := filepath.Join(scratch, "python")
 	if out, err := exec.Command("python3", "-m", "venv", dir).CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("python3 -m venv: %w", err), errors.New(string(out)))
 	}

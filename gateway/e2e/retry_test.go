@@ -14,6 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // clockSlack is by how much the clocks of a store and of a test may differ.
@@ -121,40 +122,38 @@ func TestEveryProtocolPutsMessagesOff(t *testing.T) {
 
 func TestPoliciesPutMessagesOff(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "crosstown.yaml")
-			const retries = "retries: [{entity: retr*, backoff: 300ms, factor: 2, max: 1s}]\n"
-			if err := os.WriteFile(file, []byte(retries), 0o600); err != nil {
+	variants.Each(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		file := filepath.Join(t.TempDir(), "crosstown.yaml")
+		const retries = "retries: [{entity: retr*, backoff: 300ms, factor: 2, max: 1s}]\n"
+		if err := os.WriteFile(file, []byte(retries), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e := &env{T: t, gw: own(t, storeOf(t, engine), "--config="+file), plain: true}
+		e.create("retried", &admin.QueueProperties{MaxDeliveryCount: new(int32(5))})
+		e.send("retried", "a")
+		r := e.receiver("retried")
+		m := e.one(r)
+		abandon := func() {
+			t.Helper()
+			if err := r.AbandonMessage(e.ctx(), m, nil); err != nil {
 				t.Fatal(err)
 			}
-			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config="+file), plain: true}
-			e.create("retried", &admin.QueueProperties{MaxDeliveryCount: new(int32(5))})
-			e.send("retried", "a")
-			r := e.receiver("retried")
-			m := e.one(r)
-			abandon := func() {
-				t.Helper()
-				if err := r.AbandonMessage(e.ctx(), m, nil); err != nil {
-					t.Fatal(err)
-				}
+		}
+		for _, wait := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second} {
+			began := time.Now()
+			abandon()
+			again := e.one(r)
+			if took := time.Since(began); took < wait-clockSlack || again.DeliveryCount != m.DeliveryCount+1 {
+				t.Fatalf("delivery %d: back after %v, want %v", again.DeliveryCount, took, wait)
 			}
-			for _, wait := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, time.Second, time.Second} {
-				began := time.Now()
-				abandon()
-				again := e.one(r)
-				if took := time.Since(began); took < wait-clockSlack || again.DeliveryCount != m.DeliveryCount+1 {
-					t.Fatalf("delivery %d: back after %v, want %v", again.DeliveryCount, took, wait)
-				}
-				m = again
-			}
-			abandon() // for the last time
-			if dead := e.one(e.deadLetters("retried")); string(dead.Body) != "a" {
-				t.Errorf("dead letter: got %q", dead.Body)
-			}
-		})
-	}
+			m = again
+		}
+		abandon() // for the last time
+		if dead := e.one(e.deadLetters("retried")); string(dead.Body) != "a" {
+			t.Errorf("dead letter: got %q", dead.Body)
+		}
+	}, "memory", "redis")
 }
 
 func TestHowExactlyMessagesComeBack(t *testing.T) {

@@ -7,28 +7,22 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rightstest"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // A sample of the combinations that the gateway's own tests try in process.
 func TestAnswersOfAProcessAreThoseOfTheModelOfRights(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{"memory", "redis"} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			store := engine
-			if engine == "redis" {
-				store = redistest.Start(t, redistest.Options{}).URL()
-			}
-			args, issuer := rightstest.Args(t)
-			g := own(t, store, args...)
-			tried := rightstest.Run(t, rightstest.New(t, g.host, g.log.String(), issuer), 40)
-			if tried < 200 {
-				t.Errorf("only %d combinations were tried", tried)
-			}
-		})
-	}
+	variants.Each(t, func(t *testing.T, engine string) {
+		t.Parallel()
+		args, issuer := rightstest.Args(t)
+		g := own(t, storeOf(t, engine), args...)
+		tried := rightstest.Run(t, rightstest.New(t, g.host, g.log.String(), issuer), 40)
+		if tried < 200 {
+			t.Errorf("only %d combinations were tried", tried)
+		}
+	}, "memory", "redis")
 }
 
 // A token is for the path that is called, however much of another path is in it.

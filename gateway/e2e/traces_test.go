@@ -18,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // span is one of an application, below which a gateway's are to be.
@@ -42,49 +43,48 @@ func (e *env) wantTree(spans []tracingtest.Span, below span, want string) {
 // gateway's spans are those that the collector has when the gateway has stopped.
 func TestMessagesAreTracedThroughEveryProtocol(t *testing.T) {
 	t.Parallel()
-	for _, place := range []string{"memory/http", "redis/grpc"} {
-		t.Run(place, func(t *testing.T) {
-			t.Parallel()
-			collector := tracingtest.NewCollector(t)
-			engine, protocol, _ := strings.Cut(place, "/")
-			endpoint := collector.HTTP
-			if protocol == "grpc" {
-				endpoint = collector.GRPC
-			}
-			c := newCourier(t, "pipelines:\n  - entity: in\n    ingress: [{plugin: courier}]\n")
-			e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config,
-				"--traces-endpoint", endpoint, "--traces-protocol", protocol, "--traces-sample", "0"), plain: true}
-			if !strings.Contains(e.gw.log.String(), "traces     "+endpoint) {
-				t.Errorf("the start-up lines do not tell of traces:\n%s", &e.gw.log)
-			}
-			e.create("out", nil)
-			e.create("in", &admin.QueueProperties{ForwardTo: new("out")})
-			sdk, raw, socket, rest, restProperty := spanNumbered(1), spanNumbered(2), spanNumbered(3), spanNumbered(4), spanNumbered(5)
+	variants.Each(t, func(t *testing.T, place string) {
+		t.Parallel()
+		collector := tracingtest.NewCollector(t)
+		engine, protocol, _ := strings.Cut(place, "/")
+		endpoint := collector.HTTP
+		if protocol == "grpc" {
+			endpoint = collector.GRPC
+		}
+		c := newCourier(t, "pipelines:\n  - entity: in\n    ingress: [{plugin: courier}]\n")
+		e := &env{T: t, gw: own(t, storeOf(t, engine), "--config", c.config,
+			"--traces-endpoint", endpoint, "--traces-protocol", protocol, "--traces-sample", "0"), plain: true}
+		if !strings.Contains(e.gw.log.String(), "traces     "+endpoint) {
+			t.Errorf("the start-up lines do not tell of traces:\n%s", &e.gw.log)
+		}
+		e.create("out", nil)
+		e.create("in", &admin.QueueProperties{ForwardTo: new("out")})
+		sdk, raw, socket, rest, restProperty := spanNumbered(1), spanNumbered(2), spanNumbered(3), spanNumbered(4), spanNumbered(5)
 
-			e.post(e.sender("in"), &azservicebus.Message{Body: []byte("sdk"), MessageID: new("m1"), ApplicationProperties: map[string]any{"traceparent": sdk.header}})
-			link, err := e.amqp().NewSender(e.ctx(), "in", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m := amqp.NewMessage([]byte("raw"))
-			m.ApplicationProperties = map[string]any{"Diagnostic-Id": raw.header}
-			if err := link.Send(e.ctx(), m, nil); err != nil {
-				t.Fatal(err)
-			}
-			n := e.native()
-			n.must(map[string]any{"op": "send", "entity": "in", "messages": []json.RawMessage{
-				json.RawMessage(fmt.Sprintf(`{"properties":{"traceparent":%q},"text":"socket"}`, socket.header)),
-			}})
-			e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest", http.Header{"Traceparent": {rest.header}}), http.StatusCreated)
-			e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest property", http.Header{"%74raceparent": {`"` + restProperty.header + `"`}}), http.StatusCreated)
-			e.send("in", "not traced")
+		e.post(e.sender("in"), &azservicebus.Message{Body: []byte("sdk"), MessageID: new("m1"), ApplicationProperties: map[string]any{"traceparent": sdk.header}})
+		link, err := e.amqp().NewSender(e.ctx(), "in", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := amqp.NewMessage([]byte("raw"))
+		m.ApplicationProperties = map[string]any{"Diagnostic-Id": raw.header}
+		if err := link.Send(e.ctx(), m, nil); err != nil {
+			t.Fatal(err)
+		}
+		n := e.native()
+		n.must(map[string]any{"op": "send", "entity": "in", "messages": []json.RawMessage{
+			json.RawMessage(fmt.Sprintf(`{"properties":{"traceparent":%q},"text":"socket"}`, socket.header)),
+		}})
+		e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest", http.Header{"Traceparent": {rest.header}}), http.StatusCreated)
+		e.wantHTTP(e.http(http.MethodPost, "in/messages", "rest property", http.Header{"%74raceparent": {`"` + restProperty.header + `"`}}), http.StatusCreated)
+		e.send("in", "not traced")
 
-			r := e.receiver("out")
-			e.complete(r, e.take(r, 6)...)
-			e.gw.stop()
-			spans := collector.Spans()
-			for below, protocol := range map[span]string{sdk: "amqp", raw: "amqp", socket: "websocket", rest: "https", restProperty: "https"} {
-				e.wantTree(spans, below, `send in
+		r := e.receiver("out")
+		e.complete(r, e.take(r, 6)...)
+		e.gw.stop()
+		spans := collector.Spans()
+		for below, protocol := range map[span]string{sdk: "amqp", raw: "amqp", socket: "websocket", rest: "https", restProperty: "https"} {
+			e.wantTree(spans, below, `send in
 	forward out
 		deliver out
 			complete out
@@ -92,25 +92,24 @@ func TestMessagesAreTracedThroughEveryProtocol(t *testing.T) {
 	plugin courier
 	store append
 `)
-				for _, s := range spans {
-					if got := s.Attributes["network.protocol.name"]; s.Parent == below.id && got != protocol {
-						t.Errorf("%s: protocol %v, want %s", s.Name, got, protocol)
-					}
-				}
-			}
-			if len(spans) != 5*7 {
-				t.Errorf("got %d spans, want %d", len(spans), 5*7)
-			}
 			for _, s := range spans {
-				if s.Resource["service.name"] != "crosstown" {
-					t.Fatalf("%s: got resource %v", s.Name, s.Resource)
-				}
-				if n := s.Attributes["crosstown.namespace"]; n != "sbemulatorns" && s.Name != "plugin courier" {
-					t.Errorf("%s: namespace %v", s.Name, n)
+				if got := s.Attributes["network.protocol.name"]; s.Parent == below.id && got != protocol {
+					t.Errorf("%s: protocol %v, want %s", s.Name, got, protocol)
 				}
 			}
-		})
-	}
+		}
+		if len(spans) != 5*7 {
+			t.Errorf("got %d spans, want %d", len(spans), 5*7)
+		}
+		for _, s := range spans {
+			if s.Resource["service.name"] != "crosstown" {
+				t.Fatalf("%s: got resource %v", s.Name, s.Resource)
+			}
+			if n := s.Attributes["crosstown.namespace"]; n != "sbemulatorns" && s.Name != "plugin courier" {
+				t.Errorf("%s: namespace %v", s.Name, n)
+			}
+		}
+	}, "memory/http", "redis/grpc")
 }
 
 // TestOneTraceIsOfTwoGateways sends through one gateway and receives through

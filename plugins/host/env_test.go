@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/built"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -26,9 +25,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	rogue = filepath.Join(dir, "rogue")
-	if out, err := exec.Command("go", "build", "-o", rogue, "./testdata/rogue").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	if rogue, err = built.Program(dir, "./testdata/rogue"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	code := m.Run()

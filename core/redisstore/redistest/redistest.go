@@ -37,19 +37,30 @@ type Server struct {
 	process *server.Process // nil while it is down
 }
 
-// program finds the server to run; a missing one fails the test in CI, and
-// skips it elsewhere.
+// found is the server on the PATH, or "".
+var found = sync.OnceValue(func() string {
+	path, _ := server.Find()
+	return path
+})
+
+// Installed reports whether tests that need a server run: there is one on the PATH, or CI wants one.
+func Installed() bool { return found() != "" || os.Getenv("CI") != "" }
+
+// program finds the server to run. A missing one fails the test in CI and skips it elsewhere. A short
+// run starts no server.
 func program(tb testing.TB) string {
 	tb.Helper()
-	path, ok := server.Find()
+	if testing.Short() {
+		tb.Skip("a short run starts no redis-server")
+	}
 	switch {
-	case ok:
+	case found() != "":
 	case os.Getenv("CI") != "":
 		tb.Fatal("redis-server 7 or newer is needed on the PATH")
 	default:
 		tb.Skip("redis-server 7 or newer is not on the PATH")
 	}
-	return path
+	return found()
 }
 
 // Start runs a server until the test ends.

@@ -21,6 +21,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
 // Gateway is a running gateway.
@@ -93,9 +94,8 @@ func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err
 		}
 	}()
 	if binary == "" {
-		binary = filepath.Join(dir, "crosstown")
-		if built, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/crosstown-mq/crosstown/gateway").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build the gateway: %w\n%s", err, built)
+		if binary, err = built.Gateway(dir); err != nil {
+			return nil, err
 		}
 	}
 	flags = append([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--log-level", "warn"}, flags...)

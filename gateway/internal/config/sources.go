@@ -26,8 +26,8 @@ const (
 	policyVariable = envPrefix + "POLICY"
 )
 
-// otherVariables are used elsewhere in the program.
-var otherVariables = []string{envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
+// otherVariables are used elsewhere in the program; BINARY names the program to tests that start it.
+var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
 // serviceLink matches what Kubernetes and Docker put into the environment of
 // neighbours of a service called crosstown or crosstown-something.

@@ -1,0 +1,66 @@
+// Package built gives tests the programs that they run.
+//
+// go test repeats a cached result while the files that the test has looked at are the same. What a
+// program is built from, or the program itself, is therefore looked at, so that a change of it makes
+// the tests run again.
+package built
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// variable names the gateway to test, which make test has built.
+const variable = "CROSSTOWN_BINARY"
+
+// Gateway returns the path of the gateway that CROSSTOWN_BINARY names. Without the variable, or with
+// flags for go build, it builds one in dir.
+func Gateway(dir string, flags ...string) (string, error) {
+	program := os.Getenv(variable)
+	if program == "" || len(flags) > 0 {
+		return build(filepath.Join(dir, "crosstown"), "github.com/crosstown-mq/crosstown/gateway", flags)
+	}
+	if !filepath.IsAbs(program) {
+		return "", fmt.Errorf("%s=%s: give an absolute path, since every package's tests run in a directory of their own", variable, program)
+	}
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("%s: %w: make build builds it; without the variable the tests build their own", variable, err)
+	}
+	return program, nil
+}
+
+// Program builds a main package in dir and returns the program's path.
+func Program(dir, pkg string) (string, error) {
+	return build(filepath.Join(dir, filepath.Base(pkg)), pkg, nil)
+}
+
+func build(program, pkg string, flags []string) (string, error) {
+	if runtime.GOOS == "windows" {
+		program += ".exe"
+	}
+	c := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), pkg)...)
+	if len(flags) == 0 {
+		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it: the same objects
+	}
+	if out, err := c.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	}
+	const ofMainModule = "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}" // one line a package, most of them empty
+	folders, err := exec.Command("go", "list", "-deps", "-f", ofMainModule, pkg).Output()
+	if err != nil {
+		return "", fmt.Errorf("go list %s: %w", pkg, err)
+	}
+	for folder := range strings.Lines(string(folders)) {
+		if folder = strings.TrimSpace(folder); folder == "" {
+			continue
+		}
+		if _, err := os.ReadDir(folder); err != nil {
+			return "", err
+		}
+	}
+	return program, nil
+}

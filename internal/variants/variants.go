@@ -1,0 +1,60 @@
+// Package variants chooses where a test tells its story: on which engine, over which transport.
+//
+// All engines pass one conformance suite, and every transport carries the same protocol. So a story
+// is told in one place, which the hash of its name chooses. The stories of the suite together visit
+// all places.
+package variants
+
+import (
+	"hash/fnv"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+)
+
+// variable says in how many places a story is told. Unset: in one. "1": in all. "redis": in one
+// whose engine is Redis, for stories that have such a place.
+const variable = "E2E_ALL"
+
+// All reports whether every story is told in all its places.
+func All() bool { return os.Getenv(variable) == "1" }
+
+// Each runs a story as a subtest of each place that it is told in. The first word of a place, such as
+// "redis/tls", is its engine. Without a Redis the story moves to its first place that needs none.
+func Each(t *testing.T, story func(t *testing.T, place string), places ...string) {
+	t.Helper()
+	for _, place := range chosen(t.Name(), os.Getenv(variable), places) {
+		if !redistest.Installed() && onRedis(place) {
+			if i := slices.IndexFunc(places, func(p string) bool { return !onRedis(p) }); i >= 0 {
+				instead := places[i]
+				t.Run(place, func(t *testing.T) { t.Skipf("redis-server is not on the PATH: the story is told on %s", instead) })
+				if All() {
+					continue // which is one of the others
+				}
+				place = instead
+			}
+		}
+		t.Run(place, func(t *testing.T) { story(t, place) })
+	}
+}
+
+func chosen(name, all string, places []string) []string {
+	if all == "redis" && slices.ContainsFunc(places, onRedis) {
+		places = slices.DeleteFunc(slices.Clone(places), func(p string) bool { return !onRedis(p) })
+	}
+	if all == "1" {
+		return places
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never an error
+	i := int(h.Sum32() % uint32(len(places)))
+	return places[i : i+1]
+}
+
+func onRedis(place string) bool {
+	engine, _, _ := strings.Cut(place, "/")
+	return engine == "redis" || engine == "cluster"
+}
