@@ -26,6 +26,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkfaults"
 	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
 // How to add a client: a folder with its story, a program that exits with 0 when all is as it should be, and with the
@@ -68,7 +69,7 @@ func run(m *testing.M) int {
 		log.Print(err)
 		return 1
 	}
-	if binary, err = repository.Gateway(dir); err != nil {
+	if binary, err = built.Gateway(dir); err != nil {
 		log.Print(err)
 		return 1
 	}

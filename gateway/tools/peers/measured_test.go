@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
+	"github.com/crosstown-mq/crosstown/internal/built"
 )
 
 // TestPeersAreMeasured runs the comparison of `make bench-peers` on the systems
@@ -23,7 +23,7 @@ func TestPeersAreMeasured(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	binary, err := repository.Gateway(t.TempDir())
+	binary, err := built.Gateway(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,7 @@ package repository
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -30,35 +28,6 @@ func Enter() error {
 		return err
 	}
 	return os.Chdir(root)
-}
-
-// gatewayVariable names a gateway that is already built, by its absolute path.
-const gatewayVariable = "CROSSTOWN_BINARY"
-
-// Gateway returns the gateway's binary for tests: the one that CROSSTOWN_BINARY names, else one that
-// it builds in dir. It removes the variable from the environment, since a gateway refuses variables
-// that are not its settings: call it once.
-func Gateway(dir string) (string, error) {
-	if built := os.Getenv(gatewayVariable); built != "" {
-		if !filepath.IsAbs(built) {
-			return "", fmt.Errorf("%s: %q is not an absolute path", gatewayVariable, built)
-		}
-		if _, err := os.Stat(built); err != nil {
-			return "", fmt.Errorf("%s: %w", gatewayVariable, err)
-		}
-		return built, os.Unsetenv(gatewayVariable)
-	}
-	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(dir, "crosstown")
-	build := exec.Command("go", "build", "-o", binary, "./gateway")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the gateway: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // above returns the first folder from dir upwards that has the go.mod of Module.

@@ -3,7 +3,6 @@ package repository
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -26,25 +25,5 @@ func TestRootOutsideOfTheRepositoryIsAnError(t *testing.T) {
 	}
 	if root, err := above(dir); err == nil {
 		t.Errorf("got %s, want an error", root)
-	}
-}
-
-func TestGatewayThatIsBuiltIsNotBuiltAgain(t *testing.T) {
-	built := filepath.Join(t.TempDir(), "crosstown")
-	if err := os.WriteFile(built, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv(gatewayVariable, built)
-	if got, err := Gateway(t.TempDir()); err != nil || got != built {
-		t.Errorf("got %s %v, want %s", got, err, built)
-	}
-	if _, set := os.LookupEnv(gatewayVariable); set {
-		t.Error("the variable is left in the environment of gateways")
-	}
-	for path, want := range map[string]string{"crosstown": "is not an absolute path", built + "-not": "no such file"} {
-		t.Setenv(gatewayVariable, path)
-		if _, err := Gateway(t.TempDir()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", path, err, want)
-		}
 	}
 }
