@@ -19,9 +19,13 @@ SYSTEMS ?=
 SCENARIOS ?= peers
 MESSAGES ?= 0
 WRITE ?=
-TESTFLAGS ?= -race -shuffle=on -timeout 18m
-# The collector takes a quarter of the time of tests under the race detector: it runs less often.
-TESTGOGC ?= 300
+# The collector takes a quarter of the time of compilers and of tests under the race detector: it runs less often.
+export GOGC ?= 300
+# One set of objects for the program and the tests. The race detector alone needs a C compiler.
+export CGO_ENABLED ?= 0
+# Tests run the gateway that make build has built. A bound of minutes is for what hangs, not for what is slow.
+test verify: export CROSSTOWN_BINARY = $(CURDIR)/bin/crosstown
+TESTFLAGS ?= -vet=off -timeout 60m
 # Tests of the gateway's memory, of which the race detector takes several times as much.
 MEMORYTESTS = ThreeTimes|ExhaustNothing
 # Tests of crashes make a few runs under the race detector, and many without it.
@@ -30,26 +34,34 @@ CRASHTESTS = LossOfPower|CrashAtAnyMoment|IDsOfASnapshot|FailedSync|FailedWrite|
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{printf "  make %-11s %s\n", $$1, $$2}'
 
+# The program is replaced only where its bytes differ, so that go test knows whether it has changed.
 build: ## Build bin/crosstown
-	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes about a minute and a half)"
-	@$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/crosstown ./gateway
+	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes about two minutes)"
+	@$(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/.built/crosstown ./gateway
+	@cmp -s bin/.built/crosstown bin/crosstown || { cp bin/.built/crosstown bin/.built/next && mv -f bin/.built/next bin/crosstown; }
 
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")
 	@exec bin/crosstown $(ARGS)
 
-test: tools check ## Install what the tests need, run the checks and all tests
-	GOGC=$(TESTGOGC) $(GO) test -vet=off $(TESTFLAGS) ./...
-	$(GO) test -run '$(MEMORYTESTS)' ./gateway/e2e
-	CRASH_SEEDS=10 $(GO) test -run '$(CRASHTESTS)' ./core/filestore/...
+test: tools build ## Install what the tests need and run every story once
+	$(GO) test $(TESTFLAGS) ./...
+	$(GO) -C gateway/tools test $(TESTFLAGS) -count=1 ./...
 
-quick: ## Run the fast tests, without the race detector and without SDKs
-	$(GO) test ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...
+verify: build ## Run the checks, then the tests with the race detector, on every engine and transport (up to 40 minutes)
+	@.ci/tools verify
+	@.ci/check
+	CGO_ENABLED=1 E2E_ALL=1 E2E_CHAOS_KILLS=60 $(GO) test $(TESTFLAGS) -race -shuffle=on -count=1 ./...
+	E2E_ALL=1 $(GO) test $(TESTFLAGS) -count=1 -run '$(MEMORYTESTS)' ./gateway/e2e
+	CRASH_SEEDS=100 $(GO) test $(TESTFLAGS) -count=1 -run '$(CRASHTESTS)' ./core/filestore/...
+
+quick: ## Run the fast tests: no server, no SDK, less than a minute
+	$(GO) test $(TESTFLAGS) -short ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...
 
 platforms: ## Build for every platform of a release
 	@for p in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
-		echo "$$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./gateway || exit 1; done
+		echo "$$p"; GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./gateway || exit 1; done
 
-check: ## Run the formatters' and linters' checks
+check: ## Run the formatters' and linters' checks, of the product and of gateway/tools
 	@.ci/check
 
 generate: ## Make the code of the plugins' contract anew (needs protoc)
@@ -79,7 +91,7 @@ size: ## Print the size of the code, per part
 	$(GO) -C gateway/tools run ./size
 
 screenshots: build ## Take the console's pictures for the README, in headless Chromium
-	E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
+	E2E_ALL=1 E2E_BROWSER=1 E2E_JS=1 E2E_SCREENSHOTS=$(CURDIR)/docs/screenshots $(GO) test -count=1 -run TestTheConsole ./gateway/e2e
 
 demo: ## Send over HTTPS, receive over AMQP, and the other way round, through the gateway of make run if there is one
 	@$(GO) run ./examples/https-to-amqp -running
@@ -87,4 +99,4 @@ demo: ## Send over HTTPS, receive over AMQP, and the other way round, through th
 tools: # Install what the tests need and this machine lacks
 	@.ci/tools
 
-.PHONY: help build run test quick platforms check generate fuzz chaos bench bench-peers scorecard interop screenshots demo tools
+.PHONY: help build run test verify quick platforms check generate fuzz chaos bench bench-peers scorecard interop screenshots demo tools
