@@ -23,6 +23,13 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
+// hang never returns. Without cgo the runtime would end a program whose goroutines all wait.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
 func main() {
 	manner := ""
 	if len(os.Args) > 1 {
@@ -38,16 +45,16 @@ func main() {
 			os.Exit(3)
 		}
 	case "mute":
-		select {}
+		hang()
 	case "chatter":
 		fmt.Println("Hello, I am not a plugin.")
-		select {}
+		hang()
 	case "version-2":
 		fmt.Println("1|2|unix|/nowhere|grpc")
-		select {}
+		hang()
 	case "long-line":
 		fmt.Println(string(bytes.Repeat([]byte("x"), 1<<20)))
-		select {}
+		hang()
 	case "garbage-count", "garbage-id", "garbage-action", "garbage-bytes", "says-version-2":
 		serveGarbage(manner)
 	case "flood":
@@ -107,7 +114,7 @@ func judge(ctx context.Context, m *sdk.Message) (sdk.Verdict, error) {
 	case "fail":
 		return sdk.Accept, fmt.Errorf("asked to")
 	case "hang":
-		select {}
+		hang()
 	case "drop":
 		return sdk.Drop("asked to"), nil
 	case "dead-letter":
