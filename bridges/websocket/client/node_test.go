@@ -58,6 +58,9 @@ var installed = sync.OnceValue(func() (err error) {
 // needNode returns the directory with the client, its tests and what they need.
 func needNode(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a short run starts no Node.js")
+	}
 	err := installed()
 	if err != nil && os.Getenv(javascriptVariable) == "" && os.Getenv("CI") == "" {
 		t.Skipf("set %s to fail instead: %v", javascriptVariable, err)

@@ -23,6 +23,9 @@ func source(t *testing.T) string {
 
 // TestProjectsAreReadyToUse follows what their README says, without network.
 func TestProjectsAreReadyToUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds programs")
+	}
 	t.Parallel()
 	for _, kind := range []string{project.Router, project.Serializer} {
 		t.Run(kind, func(t *testing.T) {
