@@ -89,9 +89,16 @@ func tell(ctx context.Context, name string) error {
 	if err := topic.Shutdown(ctx); err != nil {
 		return err
 	}
-	left, err := exec.CommandContext(ctx, os.Getenv("CROSSTOWN"), "peek", name+"/Subscriptions/all").Output()
-	if err == nil && len(left) != 0 {
+	peek := exec.CommandContext(ctx, os.Getenv("CROSSTOWN"), "peek", name+"/Subscriptions/all")
+	left, err := peek.Output()
+	if peek.ProcessState.ExitCode() == nothing {
+		return nil
+	}
+	if err == nil {
 		err = fmt.Errorf("left: %s", left)
 	}
 	return err
 }
+
+// nothing is the command's exit code where there is no message.
+const nothing = 4

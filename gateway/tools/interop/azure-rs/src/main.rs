@@ -208,10 +208,13 @@ fn same<T: PartialEq + std::fmt::Debug>(got: T, want: T, what: &str) -> Outcome 
     }
 }
 
+/// The command's exit code where there is no message.
+const NOTHING: i32 = 4;
+
 /// Runs the gateway's command and returns what it prints.
 fn crosstown(args: &[&str]) -> Outcome<String> {
     let out = Command::new(env::var("CROSSTOWN")?).args(args).output()?;
-    if !out.status.success() {
+    if !out.status.success() && out.status.code() != Some(NOTHING) {
         return Err(format!(
             "crosstown {args:?}: {}",
             String::from_utf8_lossy(&out.stderr)
