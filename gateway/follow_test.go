@@ -11,23 +11,29 @@ import (
 func (g *gateway) background(t *testing.T, args ...string) (out, errs *output, stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	out, errs, end := g.begin(ctx, t, args...)
+	stop = func() int { cancel(); return end() }
+	t.Cleanup(func() { stop() })
+	return out, errs, stop
+}
+
+// begin runs a command beside the test. The test calls end to wait for the command and get its exit code.
+func (g *gateway) begin(ctx context.Context, t *testing.T, args ...string) (out, errs *output, end func() int) {
+	t.Helper()
 	out, errs = newOutput(), newOutput()
 	exit := make(chan int, 1)
 	environ := []string{"CROSSTOWN_CONNECTION_STRING=" + g.connection, "CROSSTOWN_DATA=" + g.data}
 	go func() { exit <- run(ctx, args, strings.NewReader(""), out, errs, environ) }()
-	stop = func() int {
-		cancel()
+	return out, errs, func() int {
 		select {
 		case code := <-exit:
 			exit <- code
 			return code
 		case <-time.After(patience):
-			t.Fatalf("crosstown %s does not end", strings.Join(args, " "))
+			t.Fatalf("crosstown %s does not end: %s", strings.Join(args, " "), errs)
 			return 0
 		}
 	}
-	t.Cleanup(func() { stop() })
-	return out, errs, stop
 }
 
 // waitFor waits until a command has printed a text.

@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 	"github.com/crosstown-mq/crosstown/internal/variants"
@@ -47,11 +50,20 @@ func TestMessagesAreMovedAsTheyAre(t *testing.T) {
 				store = redistest.Start(t, redistest.Options{}).URL()
 			}
 			file := write(t, "c.yaml", movedEntities)
-			old := startGateway(t, "--store=memory", "--config", file)
+			old := startFrozen(t, "--config", file)
 			g := startGateway(t, "--store="+store, "--config", file)
 			moveEverything(t, old, g)
 		})
 	}
+}
+
+// startFrozen runs a gateway whose clock stands still until a test moves it: however busy the machine is, no
+// lock ends before.
+func startFrozen(t *testing.T, args ...string) *gateway {
+	t.Helper()
+	g := startGateway(t, append([]string{"--store=memory", "--virtual-time"}, args...)...)
+	g.command(t, "", "clock", "freeze")
+	return g
 }
 
 func moveEverything(t *testing.T, old, g *gateway) {
@@ -92,7 +104,7 @@ func moveEverything(t *testing.T, old, g *gateway) {
 		}
 	}
 	primitives := old.encodedProperties(t, "parcels")
-	code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "--patience", "20s")
+	code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection)
 	if code != exitOK {
 		t.Fatalf("got %d\n%s%s", code, out, stderr)
 	}
@@ -392,39 +404,60 @@ func TestAMigrationKeepsMessagesThatShareAnID(t *testing.T) {
 	}, "memory", "file", "redis")
 }
 
+// refusing starts a source with messages too large for the target.
+func refusing(t *testing.T, sessions ...string) (old, target *gateway) {
+	t.Helper()
+	requires := fmt.Sprintf("queues: [{name: orders, requires-session: %v, max-message-size-in-kilobytes: ", sessions[0] != "")
+	old = startFrozen(t, "--allow-faults", "--config", write(t, "c.yaml", requires+"4096}]"))
+	target = startGateway(t, "--store=memory", "--config", write(t, "c.yaml", requires+"1024}]"))
+	for _, session := range sessions {
+		old.command(t, strings.Repeat("x", 2<<20), "send", "orders", "--session", session)
+		old.command(t, "", "send", "orders", "small", "--session", session)
+	}
+	return old, target
+}
+
+// wantRefused checks that a migration moved a small message of n sessions, and told once of each large one.
+func wantRefused(t *testing.T, n, code int, stdout, stderr string) {
+	t.Helper()
+	if code != exitFailure || !strings.Contains(stdout, "orders: moved "+command.Messages(n)+"\n") ||
+		!strings.Contains(stderr, command.Messages(n)+" stay at the source, because") {
+		t.Errorf("got %d\n%s%s", code, stdout, stderr)
+	}
+	if got := strings.Count(stderr, "stays: "); got != n {
+		t.Errorf("got %d notes, want %d:\n%s", got, n, stderr)
+	}
+}
+
 func TestARefusedMessageIsCountedOnceAndKeepsNoOtherBack(t *testing.T) {
 	t.Parallel()
-	const large = "lock-duration: 5s, max-message-size-in-kilobytes: 4096"
-	for name, sessions := range map[string][]string{"without sessions": {""}, "with sessions": {"a", "b"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			requires := fmt.Sprintf("queues: [{name: orders, requires-session: %v, ", sessions[0] != "")
-			old := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", requires+large+"}]"))
-			g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", requires+"max-message-size-in-kilobytes: 1024}]"))
-			for _, session := range sessions {
-				old.command(t, strings.Repeat("x", 2<<20), "send", "orders", "--session", session)
-				old.command(t, "", "send", "orders", "small", "--session", session)
-			}
-			if sessions[0] == "" { // the refused one comes again when the other one is free
-				r, err := old.sdk(t).NewReceiverForQueue("orders", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if locked, err := r.ReceiveMessages(t.Context(), 2, nil); err != nil || len(locked) == 0 {
-					t.Fatal(locked, err)
-				}
-			}
-			n := len(sessions)
-			code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "--patience", "20s")
-			if code != exitFailure || !strings.Contains(out, "orders: moved "+strings.TrimSuffix(fmt.Sprintf("%d messages", n), map[bool]string{true: "s"}[n == 1])+"\n") ||
-				!strings.Contains(stderr, fmt.Sprintf("%d message", n)) || !strings.Contains(stderr, "at the source, because") {
-				t.Errorf("got %d\n%s%s", code, out, stderr)
-			}
-			if got := strings.Count(stderr, "stays: "); got != n {
-				t.Errorf("got %d notes, want %d:\n%s", got, n, stderr)
-			}
-		})
+	old, g := refusing(t, "")
+	other, err := old.sdk(t).NewReceiverForQueue("orders", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var locked []*azservicebus.ReceivedMessage
+	for range 2 {
+		one, err := other.ReceiveMessages(t.Context(), 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		locked = append(locked, one...)
+	}
+	if err := other.AbandonMessage(t.Context(), locked[0], nil); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, end := g.begin(t.Context(), t, "migrate", "--from", old.connection, "--patience", "1h")
+	waitFor(t, errs, "waiting for messages that are locked") // the large one was refused, the other receiver has the small one
+	old.command(t, "", "clock", "advance", "5m")
+	wantRefused(t, 1, end(), out.String(), errs.String())
+}
+
+func TestRefusedMessagesOfSessionsAreCountedOnceAndKeepNoOthersBack(t *testing.T) {
+	t.Parallel()
+	old, g := refusing(t, "a", "b")
+	code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection)
+	wantRefused(t, 2, code, out, stderr)
 }
 
 // On a slow line a lock may end before its message is moved.
@@ -434,7 +467,7 @@ func TestAMigrationGoesOnWhenALockIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			entities := write(t, "c.yaml", fmt.Sprintf("queues: [{name: orders, requires-session: %v}]", sessions[0] != ""))
-			old := startGateway(t, "--store=memory", "--allow-faults", "--config", entities)
+			old := startFrozen(t, "--allow-faults", "--config", entities)
 			g := startGateway(t, "--store=memory", "--config", entities)
 			want := 0
 			for _, session := range sessions {
@@ -444,7 +477,7 @@ func TestAMigrationGoesOnWhenALockIsLost(t *testing.T) {
 				}
 			}
 			old.command(t, "", "fault", "add", "--operation", "deliver", "--effect", "lose-lock", "--skip", "1")
-			code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection, "--patience", "20s")
+			code, out, stderr := g.try(t, g.connection, "", "migrate", "--from", old.connection)
 			if code != exitOK || !strings.Contains(out, fmt.Sprintf("orders: moved %d messages\n", want)) {
 				t.Errorf("got %d\n%s%s", code, out, stderr)
 			}
