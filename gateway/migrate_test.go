@@ -460,6 +460,20 @@ func TestRefusedMessagesOfSessionsAreCountedOnceAndKeepNoOthersBack(t *testing.T
 	wantRefused(t, 2, code, out, stderr)
 }
 
+// On a slow line messages may come with pauses in which a link counts as empty.
+func TestMessagesThatComeLateAreMoved(t *testing.T) {
+	t.Parallel()
+	for name, sessions := range map[string][]string{"without sessions": {""}, "with sessions": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			old, g := refusing(t, sessions...)
+			old.command(t, "", "fault", "add", "--operation", "deliver", "--effect", "reorder", "--delay", "3s", "--skip", "1", "--times", "1")
+			out, errs, end := g.begin(t.Context(), t, "migrate", "--from", old.connection, "--patience", "1h")
+			wantRefused(t, len(sessions), end(), out.String(), errs.String())
+		})
+	}
+}
+
 // On a slow line a lock may end before its message is moved.
 func TestAMigrationGoesOnWhenALockIsLost(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,8 @@ import (
 const (
 	// idle is when a link counts as empty.
 	idle = time.Second
+	// arrived is how long a link that is kept is asked for what it has brought already.
+	arrived = time.Millisecond
 	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
 	nextSessionWait = 2 * time.Second
 	// lockedPause is how long messages that others have locked are left alone.
@@ -356,7 +358,12 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 			return 0, err
 		}
 		defer r.Close()
-		n, _, err = m.receive(ctx, r, from, to, refused)
+		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
+			_ = r.Return(ctx) // what comes late, which is locked until its lock ends if this fails
+		}
+		return n, err
+	}
+	if n, err = m.late(ctx, from, to, refused); err != nil {
 		return n, err
 	}
 	for seen := map[string]bool{}; ; {
@@ -372,7 +379,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 			return n, nil
 		}
 		seen[r.Session()] = true
-		got, stay, err := m.receive(ctx, r, from, to, refused)
+		got, stay, err := m.receive(ctx, r, from, to, refused, idle)
 		if stay > 0 {
 			m.sessions = append(m.sessions, r)
 		} else {
@@ -384,20 +391,38 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// receive moves what a link brings, until it brings nothing. It counts the messages that stay.
-func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool) (n, stay int, err error) {
+// late moves what the sessions that are kept have brought since they counted as empty: on a slow line the
+// next message of a session may come after that.
+func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
+	var lost []*remote.Receiver
+	for _, r := range m.sessions {
+		got, _, err := m.receive(ctx, r, from, to, refused, arrived)
+		n += got
+		if errors.Is(err, remote.ErrLockLost) {
+			r.Close()
+			lost = append(lost, r)
+		} else if err != nil {
+			return n, err
+		}
+	}
+	m.sessions = slices.DeleteFunc(m.sessions, func(r *remote.Receiver) bool { return slices.Contains(lost, r) })
+	return n, nil
+}
+
+// receive moves what a link brings, until it brings nothing for a while. It counts the messages that stay.
+func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
-		taken, err := r.Take(ctx, idle)
+		taken, err := r.Take(ctx, while)
 		if err != nil || len(taken) == 0 {
 			return n, stay, err
 		}
 		all := len(taken)
 		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // it is here again
-		arrived := make([]amqp.Arrival, len(taken))
+		arrivals := make([]amqp.Arrival, len(taken))
 		for i := range taken {
-			arrived[i] = taken[i].Arrival
+			arrivals[i] = taken[i].Arrival
 		}
-		stored, err := m.store(ctx, from, to, arrived, refused)
+		stored, err := m.store(ctx, from, to, arrivals, refused)
 		done := make([]remote.Taken, len(stored))
 		for i, at := range stored {
 			done[i] = taken[at]
@@ -416,7 +441,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 			}
 		}
 		if late > 0 {
-			m.late(from, late)
+			m.tellLate(from, late)
 		}
 		if stay += all; err != nil {
 			return n, stay, err
@@ -425,8 +450,8 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 	return n, stay, ctx.Err()
 }
 
-// late tells of messages that were stored when the source had unlocked them.
-func (m *mover) late(from string, n int) {
+// tellLate tells of messages that were stored when the source had unlocked them.
+func (m *mover) tellLate(from string, n int) {
 	again := "the target knows them"
 	if m.to.Foreign {
 		again = "the target has them twice then"
