@@ -16,11 +16,19 @@ export async function accessible(page, where) {
   }
 }
 
-/** What the page complains of, asks others than the gateway for, or does against its content policy, as it happens. */
+/**
+ * What the page complains of, asks others than the gateway for, or does against its content policy, as it happens. A
+ * refused request is "STATUS PATH".
+ */
 export async function faultsOf(page, gateway) {
   const faults = [];
-  page.on("console", (line) => ["error", "warning"].includes(line.type()) && faults.push(line.text()));
+  page.on("console", (line) => ["error", "warning"].includes(line.type()) && faults.push(faultOf(line)));
   page.on("request", (request) => request.url().startsWith("data:") || new URL(request.url()).host === gateway || faults.push(`asked for ${request.url()}`));
   await page.addInitScript(() => addEventListener("securitypolicyviolation", (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI}`)));
   return faults;
+}
+
+function faultOf(line) {
+  const status = /^Failed to load resource: the server responded with a status of (\d+) /.exec(line.text())?.[1];
+  return status ? `${status} ${decodeURIComponent(new URL(line.location().url).pathname)}` : line.text();
 }

@@ -102,6 +102,6 @@ await browse(async (page) => {
   await page.getByRole("button", { name: "Message 1", exact: true }).click();
   await page.getByRole("region", { name: "Message 1" }).waitFor();
   assert.equal(await link("What happened").count(), 0);
-  assert.deepEqual(faults, ["Failed to load resource: the server responded with a status of 404 (Not Found)"]);
+  assert.deepEqual(faults, ["404 /$crosstown/explain/quiet"]);
 }, { viewport: { width: 1280, height: 800 }, locale: "en-GB", timezoneId: "UTC" });
 console.log("told");

@@ -99,4 +99,4 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
   await button("Resume").click();
   await page.getByText("running").waitFor();
   await page.evaluate(() => globalThis.bus.close());
-}, [/status of 400/]);
+}, [/^400 \/\$crosstown\/faults$/]);
