@@ -252,7 +252,6 @@ func (r *receiverLink) flowed() {
 	}
 	r.giveBack(int(r.link.Credit()))
 	r.send()
-	r.ask()
 }
 
 // takeBack takes the credit back from the broker, for a drain or because the client gives less.
@@ -276,9 +275,8 @@ func (r *receiverLink) tookBack() {
 		r.flowed()
 		return
 	}
-	r.send()
 	r.giveBack(int(r.link.Credit()))
-	r.ask()
+	r.send()
 }
 
 // ask gives the broker as much credit as the client has given and the limits allow, unless the client drains.
@@ -344,13 +342,11 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(0)
 		if r.session != nil && len(r.pending) > 0 {
 			r.interrupt(core.Refuse(core.Busy, "Too many messages wait for a client that does not read."))
-			return
 		}
 	}
-	r.ask()
 }
 
-// send sends what it can now, and has the rest wait.
+// send sends what it can now, and has the rest wait. It asks for more, at once or when the rest goes on.
 func (r *receiverLink) send() {
 	if !r.queued && r.resume() {
 		r.queued = true
@@ -358,7 +354,8 @@ func (r *receiverLink) send() {
 	}
 }
 
-// resume sends pending deliveries and reports whether some are left. When none is, a drain is answered.
+// resume sends pending deliveries, asks for as many more as the credit allows, and reports whether some are left. When none
+// is, a drain is answered.
 func (r *receiverLink) resume() (left bool) {
 	n, f := 0, formOf(r.addr, r.session != nil)
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {
@@ -374,6 +371,7 @@ func (r *receiverLink) resume() (left bool) {
 	}
 	r.let(r.pending[:n])
 	r.pending = slices.Delete(r.pending, 0, n)
+	r.ask()
 	if len(r.pending) > 0 && r.link.Credit() > 0 && r.receiver != nil {
 		return true
 	}

@@ -3,6 +3,8 @@ package websocket
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,4 +282,24 @@ func TestFeedsOfANamespaceLeavePlacesToOthers(t *testing.T) {
 		synctest.Wait()
 		other.ok("feed", object{"feed": 2, "entity": "q"})
 	})
+}
+
+func TestAFeedWithCreditGetsWhatTheQueueHolds(t *testing.T) {
+	for seed := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		size := 1 << random.IntN(18)
+		stocked, credit := 1+random.IntN(min(1500, 20<<20/size)), 1+random.IntN(1500)
+		mode := []string{"receiveAndDelete", "peekLock"}[random.IntN(2)]
+		t.Run(fmt.Sprintf("%d of %d bytes, credit %d, %s", stocked, size, credit, mode), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				h := openHouse(t, Options{}, "q")
+				p, text := h.connect(), strings.Repeat("x", size)
+				for range stocked {
+					p.ok("send", object{"entity": "q", "messages": []object{{"text": text}}})
+				}
+				p.ok("feed", object{"feed": 7, "entity": "q", "credit": credit, "mode": mode})
+				p.deliveries(7, min(stocked, credit))
+			})
+		})
+	}
 }
