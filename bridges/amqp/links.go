@@ -35,6 +35,14 @@ func (c *conn) Opened(o *wire.Open) {
 	}
 }
 
+// Faulted says that the connection is closed because of what its client did, or did not do.
+func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
+
+// closingFor is what a client is told whose connection is closed because of err. The log has the client's product.
+func (c *conn) closingFor(err error) *wire.Error {
+	return c.refusal(nil, err, core.Address{}, "product", c.product)
+}
+
 // disconnect ends the connection without a word: at once, or after the next write, of at most so many bytes. Any goroutine
 // may call it.
 func (c *conn) disconnect(most int) {

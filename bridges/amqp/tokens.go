@@ -170,7 +170,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // expel closes the connection: its namespace is no more.
 func (c *conn) expel(reason error) {
-	c.eng.Close(c.refusal(nil, reason, core.Address{}))
+	c.eng.Close(c.closingFor(reason))
 }
 
 // hosts are the names by which the client called us: in its open or, before that, to SASL, then to the tunnel it came
@@ -193,7 +193,7 @@ var errLate = core.Refuse(core.Unauthorized, "The connection was closed because 
 func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 	if !c.eng.Opened() || len(c.identity) == 0 {
 		if !now.Before(c.until) {
-			c.eng.Close(c.refusal(nil, errLate, core.Address{}))
+			c.eng.Close(c.closingFor(errLate))
 		}
 		return c.until
 	}

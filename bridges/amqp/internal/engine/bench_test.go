@@ -35,6 +35,8 @@ func (q *quick) Reserve(*Link, int64, bool) Verdict { return Granted }
 func (q *quick) Crowded(*Link, int64) *wire.Error { return fault(wire.CondServerBusy, "") }
 func (q *quick) TooSlow(*Link, int64) *wire.Error { return fault(wire.CondTimeout, "") }
 
+func (q *quick) Faulted(err *wire.Error) *wire.Error { return err }
+
 func (q *quick) TooLarge(*Link, int64) *wire.Error { return fault(wire.CondMessageSizeExceeded, "") }
 func (q *quick) Disposed(l *Link, d Disposal)      { l.Session().Settle(d.ID, d.State) }
 func (q *quick) Flowed(*Link)                      {}

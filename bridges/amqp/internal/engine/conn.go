@@ -49,6 +49,7 @@ type Conn struct {
 	spoken    time.Time // when bytes were last taken
 
 	sessions map[uint16]*Session
+	ended    map[uint16]struct{} // channels whose sessions have ended, and no others have begun
 	bounds   Bounds
 	links    int // of all sessions, refused ones included until the peer has let go
 	attached int // links so far
@@ -87,7 +88,7 @@ func New(o Options, h Handler, now time.Time) *Conn {
 	return &Conn{
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
 		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
-		sessions: make(map[uint16]*Session),
+		sessions: make(map[uint16]*Session), ended: make(map[uint16]struct{}),
 		bounds:   Bounds{o.MaxSessions, o.MaxLinks},
 	}
 }
@@ -270,11 +271,26 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 		return
 	}
 	s := c.sessions[channel]
-	if s == nil {
+	_, ended := c.ended[channel]
+	_, attach := p.(*wire.Attach)
+	switch {
+	case s != nil:
+		s.perform(p, payload, left)
+	case ended && !attach: // .NET's client sends a detach after the end now and then
+		c.discard(p)
+	default:
 		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("no session has begun on channel %d", channel)))
-		return
 	}
-	s.perform(p, payload, left)
+}
+
+// discard takes a performative of a session that has ended.
+func (c *Conn) discard(p wire.Performative) {
+	switch p := p.(type) {
+	case *wire.Transfer:
+		c.missed(p.State)
+	case *wire.Disposition:
+		c.missed(p.State)
+	}
 }
 
 // Close ends the connection with err, which may be nil. Links are abandoned.
@@ -299,11 +315,14 @@ func (c *Conn) Close(err *wire.Error) {
 
 // fail closes the connection because of err, an *wire.Error or a fault of our own.
 func (c *Conn) fail(err error) {
+	if c.state >= stateClosing {
+		return
+	}
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok {
 		e = fault(wire.CondInternalError, "")
 	}
-	c.Close(e)
+	c.Close(c.handler.Faulted(e))
 }
 
 // finish ends the connection without a close.
@@ -354,7 +373,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	}
 	next = c.heard.Add(2 * c.opts.IdleTimeout)
 	if !now.Before(next) {
-		c.Close(fault(wire.CondConnectionForced, fmt.Sprintf(
+		c.fail(fault(wire.CondConnectionForced, fmt.Sprintf(
 			"The connection was inactive for more than the allowed %d milliseconds and is closed by container '%s'.",
 			(2*c.opts.IdleTimeout).Milliseconds(), c.opts.ContainerID)))
 		return time.Time{}
@@ -460,6 +479,6 @@ func (c *Conn) emit(channel uint16, p wire.Performative) {
 	}
 	if c.state == stateOpened && len(c.out)-start > int(c.frameMax) {
 		c.out = c.out[:start]
-		c.Close(fault(wire.CondFrameSizeTooSmall, ""))
+		c.fail(fault(wire.CondFrameSizeTooSmall, ""))
 	}
 }

@@ -27,6 +27,8 @@ type Handler interface {
 	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
 	// input is taken.
 	Authenticate(init *wire.SASLInit)
+	// Faulted says that the connection is closed because of err, and returns what the peer is told.
+	Faulted(err *wire.Error) *wire.Error
 	// Opened says that the connection is open.
 	Opened(o *wire.Open)
 	// Attached asks for Link.Accept or Link.Refuse, at once or later.

@@ -202,11 +202,11 @@ func (l *Link) fail(err *wire.Error) {
 	l.session.conn.handler.Detached(l)
 }
 
-// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes.
+// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes. One of a link that is gone
+// is late.
 func (s *Session) detach(d *wire.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {
-		s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a detach of handle %d, which is not attached", d.Handle)))
 		return
 	}
 	s.sayDispositions()

@@ -66,6 +66,7 @@ func (c *Conn) beginSession(channel uint16, b *wire.Begin) {
 		unsettled: make(map[uint32]sent), links: make(map[uint32]*Link),
 	}
 	c.sessions[channel] = s
+	delete(c.ended, channel)
 	c.emit(channel, &wire.Begin{
 		RemoteChannel:  value.Some(channel),
 		NextOutgoingID: s.nextOutgoing,
@@ -83,12 +84,7 @@ func (s *Session) perform(p wire.Performative, payload []byte, left int) {
 		return
 	}
 	if s.ended { // §2.5.5: discard until the peer ends too
-		switch p := p.(type) {
-		case *wire.Transfer:
-			s.conn.missed(p.State)
-		case *wire.Disposition:
-			s.conn.missed(p.State)
-		}
+		s.conn.discard(p)
 		return
 	}
 	switch p := p.(type) {
@@ -109,6 +105,7 @@ func (s *Session) perform(p wire.Performative, payload []byte, left int) {
 
 func (s *Session) end(*wire.End) {
 	delete(s.conn.sessions, s.channel)
+	s.conn.ended[s.channel] = struct{}{}
 	s.abandon()
 	if !s.ended {
 		s.ended = true
@@ -182,16 +179,11 @@ func (s *Session) sayFlow(l *Link, drain bool) {
 	s.conn.emit(s.channel, f)
 }
 
-// flowed takes a flow of the peer, §2.5.6 and §2.6.7.
+// flowed takes a flow of the peer, §2.5.6 and §2.6.7. One for a link that is gone is late, and counts for the session.
 func (s *Session) flowed(f *wire.Flow) {
 	s.remoteWindow = left(f.IncomingWindow, s.nextOutgoing-f.NextIncomingID.Or(0))
 	s.nextIncoming = f.NextOutgoingID
-	if f.Handle.Set {
-		l := s.links[f.Handle.V]
-		if l == nil {
-			s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a flow for handle %d, which is not attached", f.Handle.V)))
-			return
-		}
+	if l := s.links[f.Handle.V]; f.Handle.Set && l != nil {
 		l.flowed(f)
 	} else if f.Echo {
 		s.sayFlow(nil, false)

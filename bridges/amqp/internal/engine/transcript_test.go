@@ -152,6 +152,8 @@ func (s *script) Crowded(l *Link, n int64) *wire.Error {
 	return fault(wire.CondServerBusy, "busy")
 }
 
+func (s *script) Faulted(err *wire.Error) *wire.Error { return err }
+
 func (s *script) TooSlow(l *Link, size int64) *wire.Error {
 	s.event("too slow on %s: bytes=%d", l.Attach().Name, size)
 	return fault(wire.CondTimeout, "too slow")
