@@ -74,6 +74,12 @@ func (n *node) call(headers value.Map, body any) answered {
 
 func (n *node) send(headers value.Map, body any) {
 	n.p.tb.Helper()
+	n.sendWith(headers, body)
+}
+
+// sendWith sends a request, and frames with it that follow.
+func (n *node) sendWith(headers value.Map, body any, following ...wire.Performative) {
+	n.p.tb.Helper()
 	b := wire.AppendProperties(nil, &wire.MessageProperties{MessageID: n.id, ReplyTo: n.replyTo})
 	for _, part := range []struct {
 		d wire.Descriptor
@@ -85,7 +91,16 @@ func (n *node) send(headers value.Map, body any) {
 		}
 		b = wire.AppendSection(b, part.d, raw)
 	}
-	n.p.transfer(&wire.Transfer{Handle: n.request, DeliveryID: value.Some(n.next), DeliveryTag: []byte{}, Settled: value.Some(n.settled), State: n.state}, b)
+	all, err := wire.AppendFrame(nil, 0, &wire.Transfer{Handle: n.request, DeliveryID: value.Some(n.next), DeliveryTag: []byte{}, Settled: value.Some(n.settled), State: n.state}, b)
+	for _, f := range following {
+		if err == nil {
+			all, err = wire.AppendFrame(all, 0, f, nil)
+		}
+	}
+	if err != nil {
+		n.p.tb.Fatal(err)
+	}
+	n.p.write(all)
 	n.next++
 }
 

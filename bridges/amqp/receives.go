@@ -65,10 +65,10 @@ type sessionReceiver struct {
 
 // settlement is what becomes of a link's deliveries.
 type settlement struct {
-	sent        map[engine.Tag]uint32 // what was sent there and not settled, by delivery-id
-	provisional map[uint32]struct{}   // delivery-ids of those that have an outcome in an open transaction
-	settling    int                   // settlements of its deliveries that are queued or under way
-	allSettled  chan struct{}         // closed when there are none any more; nil until its session is to close then
+	sent        map[engine.Tag]uint32   // what was sent there and not settled, by delivery-id
+	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
+	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are under way
+	allSettled  chan struct{}           // closed when there are none any more; nil until its session is to close then
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {

@@ -129,12 +129,13 @@ func (r *requestLink) received(m engine.Message) {
 	size := int64(len(m.Payload))
 	r.conn.buffered += size
 	id, holder := r.conn.identity, r.conn.holderOf(r.addr, &req)
+	holder.occupied()
 	answered := func(d dialect, resp response) {
 		r.conn.buffered -= size
 		for token, until := range resp.renewed {
 			r.conn.renew(token, until, time.Now())
 		}
-		holder.settledByRequest(resp.settled)
+		holder.answered(resp.settled)
 		r.link.Replenish(1)
 		r.conn.reply(r, &req, d, resp)
 	}

@@ -222,10 +222,21 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// settledByRequest settles deliveries whose locks a request has ended. Clients settle all messages of a session that can be
-// taken over so, and nothing on its link.
-func (r *receiverLink) settledByRequest(tokens []core.LockToken) {
-	if r == nil || r.sent == nil {
+// occupied has the session of a link stay until a request about it is answered, also if the link is detached meanwhile.
+func (r *receiverLink) occupied() {
+	if r != nil {
+		r.settling++
+	}
+}
+
+// answered ends what occupied began, and settles deliveries whose locks the request has ended. Clients settle all messages
+// of a session that can be taken over so, and nothing on its link.
+func (r *receiverLink) answered(tokens []core.LockToken) {
+	if r == nil {
+		return
+	}
+	defer r.settledOne()
+	if r.sent == nil {
 		return
 	}
 	for _, t := range tokens {

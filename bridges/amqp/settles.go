@@ -134,29 +134,60 @@ func (p *settleQueue) holds(r *receiverLink) bool {
 	return true
 }
 
-// disposed carries out the outcome that the client gives to a delivery.
+// given is the outcome that the client gives to a delivery, as it was when its frame was taken.
+type given struct {
+	id         uint32 // delivery-id
+	settled    bool   // the client awaits no answer
+	tag        engine.Tag
+	settlement core.Settlement
+	item       settleItem
+	err        error // why it is refused
+}
+
+// disposed takes the outcome that the client gives to a delivery. While the transaction in which the delivery has one is
+// being discharged, the next one waits for that.
 func (r *receiverLink) disposed(d engine.Disposal) {
-	if r.isProvisional(d) {
-		return
+	g := given{
+		id: d.ID, settled: d.Settled, tag: d.Tag,
+		settlement: core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock},
 	}
-	if state, ok := d.State.(wire.TransactionalState); ok {
-		r.enlist(d, state)
-		return
+	state, enlists := d.State.(wire.TransactionalState)
+	if enlists {
+		d.State = state.Outcome
 	}
-	delete(r.sent, d.Tag)
-	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
-	item := settleItem{link: r, id: d.ID, state: d.State}
-	if d.Settled {
-		item.settled = true
+	g.item = settleItem{link: r, id: d.ID, state: d.State, settled: d.Settled}
+	if g.err = error(errNoOutcome); !enlists || d.State != nil {
+		g.err = outcome(d.State, &g.settlement, &g.item)
+	}
+	p := r.provisional[d.ID]
+	switch {
+	case p != nil && !p.in.discharged:
+		p.disposedAgain(d.Settled)
+	case enlists:
+		r.enlist(&g, state, p)
+	case p != nil:
+		r.settling++
+		p.in.after = append(p.in.after, func() {
+			r.carryOut(&g)
+			r.settledOne()
+		})
+	default:
+		r.carryOut(&g)
+	}
+}
+
+// carryOut carries out an outcome that belongs to no transaction.
+func (r *receiverLink) carryOut(g *given) {
+	delete(r.sent, g.tag)
+	if g.settled {
 		defer r.ask() // there is room for another at once
 	}
-	if err := outcome(d.State, &s, &item); err != nil {
-		if !item.settled {
-			r.link.Session().Settle(d.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", d.ID)})
-		}
-		return
+	switch {
+	case g.err == nil:
+		r.conn.settle(r.address, g.item, g.settlement)
+	case !g.settled:
+		r.link.Session().Settle(g.id, wire.Rejected{Error: r.conn.refusal(r.link, g.err, r.addr, "delivery", g.id)})
 	}
-	r.conn.settle(r.address, item, s)
 }
 
 // outcome translates a delivery state into a settlement, and into the state that says that it was carried out.

@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -44,19 +45,24 @@ type transaction struct {
 	bytes       int64     // of messages, and of properties that settlements set
 	ends        time.Time // zero: nothing is in it yet
 	failed      error     // why it cannot be committed any more
+	discharged  bool      // the client has asked for its end
 	over        bool      // it is committed or rolled back
 
-	entity      string        // the top-level entity of its first operation
-	provisional []provisional // deliveries that have an outcome in it
+	entity      string         // the top-level entity of its first operation
+	provisional []*provisional // deliveries that have an outcome in it
+	after       []func()       // what the client did with them after the discharge
+	ended       chan struct{}  // closed when it is over
 }
 
 // provisional is a delivery whose outcome takes effect with the commit of a transaction, AMQP 1.0 §4.4.3. Until then the
 // client has the delivery, unsettled and locked, and after a rollback it may give it another outcome. A client that
 // settled it along with the outcome has forgotten it: after a rollback the delivery is abandoned.
 type provisional struct {
-	link  *receiverLink
-	id    uint32 // delivery-id
-	token core.LockToken
+	in         *transaction
+	link       *receiverLink
+	id         uint32 // delivery-id
+	settlement core.Settlement
+	forgotten  bool // the client has settled it
 	// state says that the outcome was carried out, in the transaction: the Java SDK awaits a state of the kind that it sent,
 	// and fails on a rejection without an error.
 	state wire.TransactionalState
@@ -129,7 +135,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: discharge some.", maxTransactions), core.Address{})
 	}
 	id := newUUID()
-	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin()}
+	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin(), ended: make(chan struct{})}
 	if c.transactions == nil {
 		c.transactions = make(map[string]*transaction)
 	}
@@ -179,6 +185,10 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		return
 	}
 	k.conn.forgetTransaction(string(t.id))
+	t.discharged = true
+	for _, p := range t.provisional {
+		p.link.settling++ // its session stays until the end
+	}
 	t.do(func(ctx context.Context) func() {
 		if err == nil {
 			err = t.failed
@@ -214,21 +224,36 @@ func (t *transaction) rollBack() {
 // end settles the deliveries of a transaction that is committed. After a rollback they stay with the client, unless it
 // has settled them: then they are abandoned, so that they come again at once and not when their locks end.
 func (t *transaction) end(committed bool) {
+	if t.over {
+		return
+	}
 	t.over = true
 	for _, p := range t.provisional {
-		_, held := p.link.provisional[p.id]
-		delete(p.link.provisional, p.id)
+		r := p.link
+		if r.provisional[p.id] == p {
+			delete(r.provisional, p.id)
+		}
 		switch {
-		case committed && held:
-			p.link.link.Session().Settle(p.id, p.state)
-			fallthrough
 		case committed:
-			p.link.ask() // there is room for another
-		case !held:
-			t.conn.settle(p.link.address, settleItem{}, core.Settlement{Token: p.token, Outcome: core.Abandon})
+			r.link.Session().Settle(p.id, p.state)
+			r.ask() // there is room for another
+		case p.forgotten:
+			r.abandon(p.settlement)
+		}
+		if t.discharged {
+			r.settledOne()
 		}
 	}
-	t.provisional = nil
+	for _, f := range t.after {
+		f()
+	}
+	t.provisional, t.after = nil, nil
+	close(t.ended)
+}
+
+// abandon makes a delivery available again.
+func (r *receiverLink) abandon(s core.Settlement) {
+	r.conn.settle(r.address, settleItem{link: r, settled: true}, core.Settlement{Token: s.Token, Session: s.Session, Outcome: core.Abandon})
 }
 
 var (
@@ -289,8 +314,8 @@ func (c *conn) spoil(state wire.TransactionalState, err error) {
 
 // enlist adds an operation of so many bytes to the transaction of an id. It came on link l and is about the entity of
 // addr. added is run in the owner with why it was refused, or nil. A transaction with an operation that was refused
-// cannot be committed, AMQP 1.0 §4.4.
-func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) {
+// cannot be committed, AMQP 1.0 §4.4. It returns the transaction, nil if the operation was refused at once.
+func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {
 	t, err := c.transaction(id)
 	if err == nil {
 		if err = t.reaches(l, addr); err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
@@ -302,7 +327,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 	}
 	if err != nil {
 		added(t, err)
-		return
+		return nil
 	}
 	if t.ends.IsZero() {
 		t.ends = time.Now().Add(core.TransactionLifetime)
@@ -321,6 +346,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 			added(t, err)
 		}
 	})
+	return t
 }
 
 // enlist adds a message that the client sends to a transaction.
@@ -341,59 +367,89 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction. Where it is refused although the lock stands, the client keeps the delivery.
-func (r *receiverLink) enlist(d engine.Disposal, state wire.TransactionalState) {
-	s := core.Settlement{Token: swapToken(core.LockToken(d.Tag)), Session: r.lock}
-	item := settleItem{state: state.Outcome}
-	err := error(errNoOutcome)
-	if state.Outcome != nil {
-		err = outcome(state.Outcome, &s, &item)
-	}
+// enlist adds a settlement to a transaction, after the end of the one in which the delivery has an outcome already, if
+// before is not nil. Where the transaction refuses it, it is as if the client had abandoned the delivery.
+func (r *receiverLink) enlist(g *given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
+	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}
 	added := func(t *transaction, err error) {
-		session := r.link.Session()
-		switch code := core.CodeOf(err); {
-		case d.Settled && err == nil:
-			t.provisional = append(t.provisional, provisional{r, d.ID, s.Token, wire.TransactionalState{TxnID: txn, Outcome: item.state}})
-			fallthrough
-		case d.Settled:
-			r.ask() // there is room for another
-		case code == core.LockLost || code == core.SessionLockLost:
-			session.Settle(d.ID, r.conn.rejected(r.link, err, r.addr))
-			r.ask()
+		session, code := r.link.Session(), core.CodeOf(err)
+		refused := t != nil && !t.over && !code.Retriable()
+		answer := r.conn.enlisting(r.link, txn, g.item.state, err, r.addr)
+		switch {
 		case err == nil:
-			if r.provisional == nil {
-				r.provisional = make(map[uint32]struct{})
-			}
-			r.provisional[d.ID] = struct{}{}
-			t.provisional = append(t.provisional, provisional{r, d.ID, s.Token, wire.TransactionalState{TxnID: txn, Outcome: item.state}})
-			fallthrough
-		default:
-			session.Acknowledge(d.ID, r.conn.enlisting(r.link, txn, item.state, err, r.addr))
+			session.Acknowledge(g.id, answer)
+		case code == core.LockLost || code == core.SessionLockLost:
+			session.Settle(g.id, answer)
+		case refused || g.settled:
+			session.Settle(g.id, answer)
+			r.abandon(g.settlement)
+		default: // the transaction is unknown, or the store away: the client may try again
+			session.Acknowledge(g.id, answer)
 		}
+		if err != nil {
+			p.drop()
+		}
+		if p.in != nil {
+			r.settledOne()
+		}
+		r.ask() // there may be room for another
 	}
-	if err != nil {
-		r.conn.spoil(state, err)
-		added(nil, err)
+	if g.err != nil {
+		r.conn.spoil(state, g.err)
+		added(r.conn.transactions[string(txn)], g.err)
 		return
 	}
-	r.conn.enlist(r.link, r.addr, txn, int64(len(s.Properties.Encoded())), func(ctx context.Context, work core.Transaction) error {
-		return work.Settle(ctx, id, r.address, []core.Settlement{s})
+	p.in = r.conn.enlist(r.link, r.addr, txn, int64(len(g.settlement.Properties.Encoded())), func(ctx context.Context, work core.Transaction) error {
+		if before != nil {
+			select {
+			case <-before.in.ended:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return work.Settle(ctx, id, r.address, []core.Settlement{g.settlement})
 	}, added)
+	if p.in == nil {
+		return
+	}
+	r.settling++
+	p.in.provisional = append(p.in.provisional, p)
+	if !g.settled {
+		if r.provisional == nil {
+			r.provisional = make(map[uint32]*provisional)
+		}
+		r.provisional[g.id] = p
+		r.link.Session().Reopen(g.id)
+	}
 }
 
-// isProvisional answers a further outcome of a delivery that has one in a transaction: the first one stands, and for
-// others the lock counts as lost.
-func (r *receiverLink) isProvisional(d engine.Disposal) bool {
-	if _, ok := r.provisional[d.ID]; !ok {
-		return false
+// drop takes the delivery out of its transaction, which has refused it.
+func (p *provisional) drop() {
+	if p.link.provisional[p.id] == p {
+		delete(p.link.provisional, p.id)
 	}
-	if d.Settled {
-		delete(r.provisional, d.ID)
-	} else {
-		r.link.Session().Acknowledge(d.ID, r.conn.rejected(r.link, core.LockLost, r.addr))
+	if p.in == nil {
+		return
 	}
-	return true
+	if i := slices.Index(p.in.provisional, p); i >= 0 {
+		p.in.provisional = slices.Delete(p.in.provisional, i, i+1)
+		if p.in.discharged {
+			p.link.settledOne()
+		}
+	}
+}
+
+// disposedAgain answers a further outcome of a delivery before the discharge: the first one stands, and for others the
+// lock counts as lost.
+func (p *provisional) disposedAgain(settled bool) {
+	r := p.link
+	if settled {
+		p.forgotten = true
+		delete(r.provisional, p.id)
+		return
+	}
+	r.link.Session().Acknowledge(p.id, r.conn.rejected(r.link, core.LockLost, r.addr))
 }
 
 // enlistable are the operations of a $management node that are part of the transaction which a request names. The others

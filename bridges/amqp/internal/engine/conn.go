@@ -89,7 +89,7 @@ func New(o Options, h Handler, now time.Time) *Conn {
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
 		frameMax: wire.MinMaxFrameSize, heard: now, spoken: now,
 		sessions: make(map[uint16]*Session), ended: make(map[uint16]struct{}),
-		bounds:   Bounds{o.MaxSessions, o.MaxLinks},
+		bounds: Bounds{o.MaxSessions, o.MaxLinks},
 	}
 }
 

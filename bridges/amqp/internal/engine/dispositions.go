@@ -28,16 +28,21 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
+// Reopen has the handler hear of further outcomes of a delivery before it has answered the last one.
+func (s *Session) Reopen(id uint32) {
+	if d, ok := s.unsettled[id]; ok {
+		d.disposed = false
+		s.unsettled[id] = d
+	}
+}
+
 // Acknowledge answers a Disposed: it tells the peer a state of the delivery without settling it. The peer may give the
 // delivery another outcome afterwards. Nothing is said if the peer has settled or detached since.
 func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
-	d, ok := s.unsettled[id]
-	if !ok {
-		return
+	if _, ok := s.unsettled[id]; ok {
+		s.Reopen(id)
+		s.say(wire.RoleSender, id, false, state)
 	}
-	d.disposed = false
-	s.unsettled[id] = d
-	s.say(wire.RoleSender, id, false, state)
 }
 
 // say adds to the run, or says it and begins another.

@@ -409,10 +409,10 @@ func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store on behalf of the holder.
+// call makes one call to the store on behalf of the holder, which goes on until what CloseAfter waits for has ended.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
-	over := s.isOver()
+	over := s.ended != nil || s.closed && s.settled == nil
 	s.mu.Unlock()
 	if over {
 		return entity.ErrSessionLost
