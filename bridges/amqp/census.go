@@ -89,6 +89,8 @@ func (c *conn) describe() bridges.Connection {
 			told.Links = append(told.Links, bridges.Link{Entity: d.destination})
 		case *receiverLink:
 			told.Links = append(told.Links, d.describe())
+		case *browseLink:
+			told.Links = append(told.Links, bridges.Link{Entity: d.address, Receives: true})
 		}
 	}
 	slices.SortFunc(told.Links, func(x, y bridges.Link) int {

@@ -14,7 +14,7 @@ import (
 )
 
 // The conn is the engine's Handler. What the engine says of a link goes to its Data, which is one of senderLink,
-// receiverLink, requestLink, replyLink and coordinatorLink.
+// receiverLink, browseLink, requestLink, replyLink and coordinatorLink.
 
 // endpoint is what all links have in common.
 type endpoint interface {
@@ -89,7 +89,11 @@ func (c *conn) Attached(l *engine.Link) {
 		c.attachTokens(l)
 		return
 	}
-	addr, err := core.ParseAddress(spelled)
+	var addr core.Address
+	err := checkTermini(a)
+	if err == nil {
+		addr, err = core.ParseAddress(spelled)
+	}
 	switch {
 	case err != nil:
 		l.Refuse(c.refusal(l, err, core.Address{Entity: core.ResourcePath(spelled)}))
@@ -97,9 +101,42 @@ func (c *conn) Attached(l *engine.Link) {
 		c.attachManagement(l, addr)
 	case a.Role == wire.RoleSender:
 		c.attachSender(l, addr)
+	case a.Source.DistributionMode == modeCopy:
+		c.attachBrowser(l, addr)
 	default:
 		c.attachReceiver(l, addr)
 	}
+}
+
+// The distribution modes of a source, AMQP 1.0 §3.5.5.
+const (
+	modeMove value.Symbol = "move"
+	modeCopy value.Symbol = "copy"
+)
+
+const (
+	selectorFilter        = "apache.org:selector-filter:string"
+	selectorCode   uint64 = 0x0000468c00000004
+)
+
+// checkTermini refuses what changes which messages a client gets, and is not offered. All else that the client asks of a
+// terminus is missing in the answer.
+func checkTermini(a *wire.Attach) error {
+	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
+		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not offered: create a queue, and name it.")
+	}
+	if a.Role != wire.RoleReceiver || a.Source == nil {
+		return nil
+	}
+	for _, e := range a.Source.Filter {
+		key, _ := text(e.Key)
+		d, _ := e.Value.(value.Described)
+		name, _ := text(d.Descriptor)
+		if d.Descriptor == selectorCode || name == selectorFilter || key == selectorFilter {
+			return core.Refuse(core.NotImplemented, "Selectors are not offered: receive from a subscription whose rule chooses the messages.")
+		}
+	}
+	return nil
 }
 
 // Received takes a message of the client.
@@ -138,7 +175,10 @@ func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 
 // Disposed takes the outcome of a delivery.
 func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
-	if r, ok := l.Data.(*receiverLink); ok {
+	switch r := l.Data.(type) {
+	case *receiverLink:
+		r.disposed(d)
+	case *browseLink:
 		r.disposed(d)
 	}
 }
@@ -147,6 +187,8 @@ func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
 func (c *conn) Flowed(l *engine.Link) {
 	switch d := l.Data.(type) {
 	case *receiverLink:
+		d.flowed()
+	case *browseLink:
 		d.flowed()
 	case *replyLink:
 		d.flowed()

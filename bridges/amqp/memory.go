@@ -60,6 +60,8 @@ func addressOf(l *engine.Link) core.Address {
 		return d.addr
 	case *receiverLink:
 		return d.addr
+	case *browseLink:
+		return d.addr
 	case *requestLink:
 		return d.addr
 	}

@@ -47,7 +47,7 @@ func (c *conn) feed(now time.Time) {
 	}
 	r.starved, r.crowded = false, false
 	for l := range c.eng.Links() {
-		if d, ok := l.Data.(*receiverLink); ok {
+		if d, ok := l.Data.(interface{ ask() }); ok {
 			d.ask()
 		}
 	}

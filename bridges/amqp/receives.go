@@ -115,8 +115,11 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 	}
 	r.receiver = receiver
 	terms := engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}
+	if r.link.Attach().Source.DistributionMode == modeMove {
+		terms.DistributionMode = modeMove
+	}
 	if r.session != nil {
-		terms.Properties, terms.Source = sessionProperties(r.session), r.sessionSource()
+		terms.Properties, terms.Filter = sessionProperties(r.session), r.sessionFilters()
 	}
 	if !r.link.Accept(terms) {
 		return false

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
@@ -139,20 +138,18 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionSource is the client's source with the id of the accepted session in the filter, and the token of its lock if
-// another receiver may take it over, in the form in which the client has asked: clients read no other.
-func (r *receiverLink) sessionSource() *wire.Source {
-	source := *r.link.Attach().Source
-	source.Filter = slices.Clone(source.Filter)
+// sessionFilters has the filter with the id of the accepted session, and with the token of its lock if another receiver may
+// take it over, in the form in which the client has asked: clients read no other.
+func (r *receiverLink) sessionFilters() value.Map {
+	asked := r.link.Attach().Source.Filter[r.filter]
 	answer := any(r.session.ID())
 	if r.shared {
 		answer = value.List{r.session.ID(), value.UUID(r.lock.Token())}
 	}
-	if d, ok := source.Filter[r.filter].Value.(value.Described); ok {
+	if d, ok := asked.Value.(value.Described); ok {
 		answer = value.Described{Descriptor: d.Descriptor, Value: answer}
 	}
-	source.Filter[r.filter].Value = answer
-	return &source
+	return value.Map{{Key: asked.Key, Value: answer}}
 }
 
 // sessionProperties are what clients read in the answer to the attach of a session.

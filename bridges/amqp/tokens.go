@@ -208,8 +208,9 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 			if addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now); err == nil {
 				err = c.identity.Check(core.Send, d.destination, now)
 			}
-		case *receiverLink:
-			addr, err = d.addr, c.identity.Check(core.Listen, d.addr.String(), now)
+		case *receiverLink, *browseLink:
+			addr = addressOf(l)
+			err = c.identity.Check(core.Listen, addr.String(), now)
 		}
 		if err != nil {
 			l.Detach(c.refusal(l, err, addr))

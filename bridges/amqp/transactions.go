@@ -68,6 +68,13 @@ type provisional struct {
 	state wire.TransactionalState
 }
 
+// coordinatorServes are the capabilities of a coordinator, AMQP 1.0 §4.5.2, that are offered to a client that asks for them.
+var coordinatorServes = map[value.Symbol]bool{
+	"amqp:local-transactions": true,
+	"amqp:multi-txns-per-ssn": true,
+	"amqp:multi-ssns-per-txn": true,
+}
+
 func (c *conn) attachCoordinator(l *engine.Link) {
 	a := l.Attach()
 	if a.Role != wire.RoleSender {
@@ -76,7 +83,8 @@ func (c *conn) attachCoordinator(l *engine.Link) {
 	}
 	l.Data = &coordinatorLink{conn: c, link: l}
 	scopeOf(l).transacted = true
-	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit})
+	served := slices.DeleteFunc(slices.Clone(a.Coordinator.Capabilities), func(c value.Symbol) bool { return !coordinatorServes[c] })
+	l.Accept(engine.Terms{MaxMessageSize: maxRequestBytes, Properties: value.Map{}, Credit: coordinatorCredit, Capabilities: served})
 }
 
 // detached rolls back what was declared on the link, AMQP 1.0 §4.3.

@@ -206,6 +206,21 @@ func TestTheJavaScriptSDKIsAtHome(t *testing.T) {
 	everywhere(t, func(e *env) { e.node("story", "STORY_QUEUE="+e.name()) })
 }
 
+func TestBrowserOfRheaTakesNoMessage(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(nil)
+		e.node("browse", "STORY_QUEUE="+queue, "STORY_POLICY="+devPolicy, "STORY_KEY="+devKey)
+		if ready := e.runtime(queue).ActiveMessageCount; ready != 250 {
+			e.Errorf("%d messages are left, want 250", ready)
+		}
+		for _, m := range e.take(e.receiver(queue), 10) {
+			if m.DeliveryCount != 1 {
+				e.Errorf("%s was delivered %d times, want once", m.Body, m.DeliveryCount)
+			}
+		}
+	})
+}
+
 func TestRheaIsAtHomeInAWebSocket(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)

@@ -117,8 +117,9 @@ type Terms struct {
 	Properties     value.Map // must not be nil: clients read it
 	Credit         uint32    // messages the peer may send before they are replenished
 
-	// Source replaces what the peer has asked for; nil: it is as asked.
-	Source *wire.Source
+	Filter           value.Map      // of the source
+	DistributionMode value.Symbol   // of the source
+	Capabilities     []value.Symbol // of the coordinator
 }
 
 // Accept attaches the link. It reports false if the peer has let go of it in the meantime.
@@ -130,9 +131,12 @@ func (l *Link) Accept(t Terms) bool {
 	l.maxSize = t.MaxMessageSize
 	l.allowance = t.Credit
 	reply := l.reply()
-	reply.Source, reply.Target, reply.Coordinator = l.attach.Source, l.attach.Target, l.attach.Coordinator
-	if t.Source != nil {
-		reply.Source = t.Source
+	reply.Source, reply.Target = l.source(), l.target()
+	if reply.Source != nil {
+		reply.Source.Filter, reply.Source.DistributionMode = t.Filter, t.DistributionMode
+	}
+	if l.attach.Coordinator != nil {
+		reply.Coordinator = &wire.Coordinator{Capabilities: t.Capabilities}
 	}
 	reply.MaxMessageSize = value.Some(t.MaxMessageSize)
 	reply.Properties = t.Properties
@@ -160,12 +164,37 @@ func (l *Link) Refuse(err *wire.Error) {
 func (l *Link) sayRefused() {
 	reply := l.reply()
 	if l.attach.Role == wire.RoleSender {
-		reply.Source = l.attach.Source
+		reply.Source = l.source()
 	} else {
-		reply.Target = l.attach.Target
+		reply.Target = l.target()
 	}
 	reply.Properties = value.Map{}
 	l.session.conn.emit(l.session.channel, reply)
+}
+
+// source is the source in the answer to the peer's attach. It has nothing of what the peer has asked for that is not
+// carried out.
+func (l *Link) source() *wire.Source {
+	asked := l.attach.Source
+	if asked == nil {
+		return nil
+	}
+	s := &wire.Source{Address: asked.Address}
+	for _, outcome := range asked.Outcomes {
+		switch outcome {
+		case "amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list":
+			s.Outcomes = append(s.Outcomes, outcome)
+		}
+	}
+	return s
+}
+
+// target is the same of the target.
+func (l *Link) target() *wire.Target {
+	if l.attach.Target == nil {
+		return nil
+	}
+	return &wire.Target{Address: l.attach.Target.Address}
 }
 
 // reply makes the attach that answers the peer's, but for the termini. Clients compare the settle modes with what they

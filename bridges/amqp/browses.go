@@ -1,0 +1,207 @@
+package amqp
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// browsePage is how many messages one look of a browser asks for.
+	browsePage = 100
+	// soonBrowse is how long after the last message a browser looks for the next; the pause doubles up to lateBrowse while
+	// there is none.
+	soonBrowse = 125 * time.Millisecond
+	lateBrowse = 2 * time.Second
+)
+
+// browseLink is a link on which the client looks at the active messages of an entity, in the order of their numbers:
+// its source has the distribution mode copy, as that of a JMS QueueBrowser has. Nothing is locked, and outcomes mean
+// nothing. The broker announces arrivals only to receivers, so a browser at the end looks again and again.
+type browseLink struct {
+	conn    *conn
+	link    *engine.Link
+	addr    core.Address
+	address string
+	next    []int64            // by partition: the number to go on from
+	pending []core.Delivery    // not sent yet
+	looking bool               // a look is under way, or the pause before it
+	last    bool               // the look under way began after the client's drain
+	pause   time.Duration      // before the next look
+	wake    context.CancelFunc // ends the pause; nil: there is none
+	queued  bool               // in conn.waiting
+	over    bool               // the link is detached
+}
+
+func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
+	b := &browseLink{conn: c, link: l, addr: addr, address: addr.String(), pause: soonBrowse}
+	l.Data = b
+	if at, _ := sessionWanted(l.Attach().Source.Filter); at >= 0 {
+		l.Refuse(c.refusal(l, core.Refuse(core.NotImplemented, "A browse of one session is not offered: browse the entity, or accept the session and peek."), addr))
+		return
+	}
+	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {
+		if _, err := c.bridge.broker.PeekState(ctx, id, b.address, core.Active, 0, 1); err != nil {
+			return core.Entity{}, err
+		}
+		e, _, err := c.bridge.broker.Resolve(ctx, id, b.address)
+		return e, err
+	}, b.attach, func(core.Entity) {})
+}
+
+func (b *browseLink) attach(e core.Entity) bool {
+	b.next = make([]int64, max(1, e.Partitions))
+	if b.over || !b.link.Accept(engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0), DistributionMode: modeCopy}) {
+		return false
+	}
+	b.send() // the client may have given credit already
+	return true
+}
+
+func (b *browseLink) detached() {
+	b.over = true
+	b.hold(-1)
+	b.pending = nil
+	if b.wake != nil {
+		b.wake()
+	}
+}
+
+// flowed follows the client's credit. New credit, or a drain, ends a pause.
+func (b *browseLink) flowed() {
+	if b.wake != nil {
+		b.wake()
+	}
+	b.send()
+}
+
+// ask looks for messages if the client takes some. At the end it waits for others, unless the client drains.
+func (b *browseLink) ask() {
+	c, n := b.conn, int(min(b.link.Credit(), browsePage))
+	switch {
+	case n == 0 || c.drains != "" || b.over:
+		b.link.Drained() // if that is awaited
+		return
+	case b.looking || len(b.pending) > 0:
+		return
+	case c.memory.Available(1) == 0 || c.outstanding.bytes > maxPendingBytes:
+		c.outstanding.starved = true
+		c.memory.Wait(1)
+		return
+	}
+	b.looking, b.last = true, b.link.Draining()
+	id := c.identity
+	c.async(func(ctx context.Context) func() {
+		found, err := b.look(ctx, id, n)
+		return func() { b.looked(found, err) }
+	})
+}
+
+// look finds at most n messages, of one partition.
+func (b *browseLink) look(ctx context.Context, id core.Identity, n int) ([]core.Delivery, error) {
+	for i, from := range b.next {
+		ds, err := b.conn.bridge.broker.PeekState(ctx, id, b.address, core.Active, core.SequenceNumber(uint16(i), from), n)
+		if err != nil {
+			return nil, err
+		}
+		for k := range ds {
+			if at, number := core.SplitSequenceNumber(ds[k].SequenceNumber); int(at) != i {
+				ds = ds[:k]
+				break
+			} else {
+				b.next[i] = number + 1
+			}
+		}
+		if len(ds) > 0 {
+			return ds, nil
+		}
+	}
+	return nil, nil
+}
+
+func (b *browseLink) looked(found []core.Delivery, err error) {
+	b.looking = false
+	switch {
+	case b.over:
+	case err != nil && !core.CodeOf(err).Retriable():
+		b.link.Detach(b.conn.refusal(b.link, err, b.addr))
+		b.detached()
+	case len(found) > 0:
+		b.pending, b.pause = found, soonBrowse
+		b.hold(1)
+		b.send()
+	case b.last && err == nil:
+		b.link.Drained()
+	case b.link.Draining() && err == nil:
+		b.ask()
+	default:
+		b.looking = true
+		b.wake = b.conn.wait(b.pause, func(ctx context.Context) func() {
+			<-ctx.Done()
+			return func() {
+				b.looking, b.wake = false, nil
+				b.ask()
+			}
+		})
+		b.pause = min(2*b.pause, lateBrowse)
+	}
+}
+
+// hold counts what is pending, or with -1 counts it no more.
+func (b *browseLink) hold(sign int) {
+	for i := range b.pending {
+		b.conn.outstanding.bytes += sign * b.pending[i].Size()
+	}
+}
+
+// send sends what it can now, and has the rest wait. When all is sent it asks for more.
+func (b *browseLink) send() {
+	if !b.queued && b.resume() {
+		b.queued = true
+		b.conn.waiting = append(b.conn.waiting, b)
+	}
+}
+
+// resume sends pending messages and reports whether some are left. A client that has many unsettled gets others settled.
+func (b *browseLink) resume() (left bool) {
+	c, f := b.conn, formOf(b.addr, false)
+	f.peeked = true
+	mode := b.link.Attach().SndSettleMode.Or(wire.SenderMixed)
+	for len(b.pending) > 0 && b.link.Ready() && c.eng.Buffered() <= fewUnsaid {
+		d := &b.pending[0]
+		var payload engine.Payload
+		payload, c.scratch = payloadOf(c.scratch, d, f)
+		var tag engine.Tag
+		binary.BigEndian.PutUint64(tag[:], uint64(d.SequenceNumber))
+		settled := mode == wire.SenderSettled || b.link.Unsettled() >= c.bridge.opts.MaxUnsettled || c.unsettled() >= c.bridge.opts.MaxConnectionUnsettled
+		b.link.Send(tag, settled, time.Time{}, payload)
+		c.outstanding.bytes -= d.Size()
+		b.pending[0] = core.Delivery{}
+		b.pending = b.pending[1:]
+	}
+	if len(b.pending) > 0 && b.link.Credit() > 0 && !b.over {
+		return true
+	}
+	b.queued = false
+	b.ask()
+	return false
+}
+
+// disposed takes an outcome, which means nothing.
+func (b *browseLink) disposed(d engine.Disposal) {
+	if d.Settled {
+		return
+	}
+	if state, ok := d.State.(wire.TransactionalState); ok {
+		d.State = state.Outcome
+	}
+	item := settleItem{state: d.State}
+	if outcome(d.State, &core.Settlement{}, &item) != nil {
+		item.state = wire.Accepted{}
+	}
+	b.link.Session().Settle(d.ID, item.state)
+}
