@@ -371,3 +371,41 @@ func TestOutcomes(t *testing.T) {
 		t.Errorf("transactional: got %v, want %v", err, core.InvalidArgument)
 	}
 }
+
+func TestTheLifeOfAScheduledMessageBeginsWithItsEnqueuing(t *testing.T) {
+	t.Parallel()
+	whole(t, Options{}, func(t *testing.T, s *fixture) {
+		now := time.Now()
+		snd, err := s.OpenSender(t.Context(), rootIdentity, "plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer snd.Close()
+		snd.Send(t.Context(), [][]*core.Message{{{CreationTime: now, AbsoluteExpiryTime: now.Add(time.Minute), TimeToLive: time.Minute, ScheduledEnqueueTime: now.Add(time.Hour)}}})
+		want := func(when string, m wire.Sections, from time.Time) {
+			t.Helper()
+			p, err := wire.DecodeProperties(m.Properties)
+			if err != nil || p.CreationTime != value.Some(value.TimestampOf(from)) || p.AbsoluteExpiryTime != value.Some(value.TimestampOf(from.Add(time.Minute))) {
+				t.Errorf("%s: got %v to %v (%v), want a minute from %v on", when, p.CreationTime, p.AbsoluteExpiryTime, err, from)
+			}
+		}
+		p, _ := s.connect(t)
+		ds, err := s.Peek(t.Context(), rootIdentity, "plain", 0, 1)
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("peek: got %v, %v", ds, err)
+		}
+		want("while it waits", p.sections(appendDelivery(nil, &ds[0], form{peeked: true})), now.Add(time.Hour))
+		time.Sleep(3 * time.Minute) // the client says something now and then
+		for range 19 {
+			p.send(0, &wire.Flow{IncomingWindow: 1000, OutgoingWindow: 100, NextIncomingID: value.Some(uint32(0))})
+			time.Sleep(3 * time.Minute)
+		}
+		p.attach(0, wire.RoleReceiver, "plain")
+		p.flowTo(0, 0, 0, 1, false)
+		tr, payload := p.receiveTransfer()
+		if tr == nil {
+			t.Fatal("no message")
+		}
+		want("once it is enqueued", p.sections(payload), now.Add(time.Hour))
+	})
+}

@@ -62,7 +62,7 @@ func appendHead(dst []byte, d *core.Delivery, f form) []byte {
 		dst = appendDeliveryAnnotations(dst, d)
 	}
 	dst = appendAnnotations(dst, d, f)
-	created, expires := lifeOf(d.Message, d.EnqueuedTime)
+	created, expires := lifeOfDelivery(d)
 	dst = appendProperties(dst, d.Message, created, expires)
 	if !d.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, d.Properties.Encoded())
@@ -98,7 +98,7 @@ func appendHeader(dst []byte, d *core.Delivery) []byte {
 
 // headerTTL is how long a message lives, as far as a header can say.
 func headerTTL(m *core.Message) value.Opt[uint32] {
-	if m.TimeToLive <= 0 || m.TimeToLive >= core.Forever {
+	if !mortal(m) {
 		return value.Opt[uint32]{}
 	}
 	return value.Some(uint32(min(m.TimeToLive.Milliseconds(), math.MaxUint32)))
@@ -193,11 +193,26 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
+// lifeOfDelivery is the life of a message that the broker delivers. One that is scheduled begins to live when it is enqueued,
+// whatever its sender says.
+func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
+	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
+		return lifeOf(d.Message, d.EnqueuedTime)
+	}
+	if created = d.EnqueuedTime; d.State == core.Scheduled {
+		created = d.ScheduledEnqueueTime
+	}
+	return created, created.Add(d.TimeToLive)
+}
+
+// mortal reports whether a message expires.
+func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
+
 // lifeOf returns the creation and the expiry time that say how long a message lives: clients take the time to live from
 // their difference, because the header's cannot be longer than 49.7 days. A creation time that the sender did not give is
 // otherwise. Of a message that does not expire both are the sender's.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
-	if m.TimeToLive <= 0 || m.TimeToLive >= core.Forever {
+	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime
 	}
 	if created = m.CreationTime; created.IsZero() {
