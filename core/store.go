@@ -416,8 +416,8 @@ type Settlement struct {
 	// enough.
 	Session *SessionLock
 	// Outcome is what happens to the message. Abandon and Defer increment the delivery count,
-	// except among dead letters. A message whose count exceeds Policy.MaxDeliveryCount by Defer
-	// stays deferred: the next failed delivery dead-letters it.
+	// except among dead letters. A message whose count reaches Policy.MaxDeliveryCount is
+	// dead-lettered instead.
 	Outcome Outcome
 	// Properties overwrite or add user properties, with Abandon, Defer and DeadLetterOutcome. For a
 	// dead letter the broker has added DeadLetterReason and DeadLetterErrorDescription.

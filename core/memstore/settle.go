@@ -51,6 +51,10 @@ func (t *txn) settle(s *core.Settlement) error {
 		t.unlock(q, e, "")
 	case core.Defer:
 		q.override(e, s.Properties)
+		if t.hasFailed(q, e.failures+1) {
+			t.unlock(q, e, core.EventDeferred)
+			break
+		}
 		q.countDelivery(e)
 		t.noteFailure(core.EventDeferred, q, e)
 		q.move(e, deferred)

@@ -276,16 +276,26 @@ var deferStories = []story{
 		s.settle(d, core.DeadLetterOutcome)
 		want(s, "delivery count of the dead letter", s.lockOneAt(s.dead()).DeliveryCount, 2)
 	}},
-	{"deferring never dead-letters, and the next failure does", func(s *fixture) {
+	{"deferring as often as a message may be delivered dead-letters it", func(s *fixture) {
 		s.main.MaxDeliveryCount = 2
 		n := s.deferOne(text("a"))
-		s.settle(s.lockDeferred(n)[0], core.Defer)
-		s.settle(s.lockDeferred(n)[0], core.Defer)
-		d := s.lockDeferred(n)[0]
-		want(s, "delivery count", d.DeliveryCount, 3)
-		s.settle(d, core.Release)
-		s.settle(s.lockDeferred(n)[0], core.Abandon)
-		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonMaxDeliveryCount, "Message could not be consumed after 4 delivery attempts.")
+		s.settle(s.lockDeferred(n)[0], core.Defer, properties(s, "x", "1"))
+		s.wantStats("afterwards", s.main, core.Stats{})
+		d := s.lockOneAt(s.dead())
+		s.wantReason("dead letter", d, core.ReasonMaxDeliveryCount, "Message could not be consumed after 2 delivery attempts.")
+		x, _ := d.Properties.Get("x")
+		want(s, "property", x, any("1"))
+		want(s, "delivery count", d.DeliveryCount, 2)
+	}},
+	{"deferring the only delivery that a message may have dead-letters it, in a commit too", func(s *fixture) {
+		s.main.MaxDeliveryCount = 1
+		s.sendTexts("a", "b")
+		ds := s.lock(2)
+		s.settle(ds[0], core.Defer)
+		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[1].LockToken, Outcome: core.Defer}}})
+		s.wantCode("commit", err, "")
+		s.wantStats("afterwards", s.main, core.Stats{})
+		s.wantBodies("dead letters", s.peek(s.dead()), "a", "b")
 	}},
 	{"deferring in a commit counts", func(s *fixture) {
 		s.sendTexts("a")

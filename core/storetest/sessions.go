@@ -851,7 +851,7 @@ var sessionDeferStories = []story{
 		want(s, "count after expiry", s.lockDeferredIn(l, n)[0].DeliveryCount, 2)
 	})},
 	{"a deferred message that a session's end fails too often is dead-lettered", withSessions(func(s *fixture) {
-		s.main.MaxDeliveryCount = 1
+		s.main.MaxDeliveryCount = 2
 		l := s.accept("x")
 		n := s.deferIn(l, text("a"))
 		s.lockDeferredIn(l, n)

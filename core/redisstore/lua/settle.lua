@@ -36,10 +36,8 @@ local function endLock(i, member, outcome, text)
     if history then history.add('u', n) end
     act('release', n)
   elseif outcome == 'defer' then
-    local failures = countsDeliveries and call('HINCRBY', counts, n, 1)
-    if history then history.add('f', n, {failures = failures}) end
     call('ZADD', deferred, 0, n)
-    if session then session.defer(n) end
+    act('fail', n, 'f')
   elseif outcome == 'dead-letter' then
     act('deadLetter', n)
   else

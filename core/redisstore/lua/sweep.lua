@@ -89,12 +89,12 @@ local function makeActions()
     end
   end
 
-  -- fail is release after a failed delivery. how is a for an abandoned message, else the member of
-  -- locks that has expired.
+  -- fail is release after a failed delivery. how is a for an abandoned message, f for one that is
+  -- deferred, else the member of locks that has expired.
   local function fail(n, how)
     local failures = countsDeliveries and call('HINCRBY', counts, n, 1)
     if history then
-      local kind = how == 'a' and 'b' or #how == 15 and 'w' or 'l'
+      local kind = how == 'a' and 'b' or how == 'f' and 'f' or #how == 15 and 'w' or 'l'
       history.add(kind, n, {failures = failures})
     end
     if countsDeliveries and maxDeliveries > 0 and failures >= maxDeliveries then
