@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Limits of transactions, by the wire contract's transaction rules.
+// Limits of transactions.
 const (
-	MaxTransactionOperations = 100
-	TransactionLifetime      = 2 * time.Minute // from the first operation
+	MaxTransactionMessages    = 100             // sent and scheduled, as at Service Bus
+	MaxTransactionSettlements = 1000            // with cancellations and states of sessions
+	TransactionLifetime       = 2 * time.Minute // from the first operation
 )
 
 // Work is what a transaction, or a message with verdicts, does in one partition: all of it, or
@@ -89,8 +90,8 @@ func (x *Effect) Stores() bool { return len(x.Transfers)+len(x.DeadLetters) > 0 
 // Committing is the part of a partition that carries out transactions.
 type Committing interface {
 	// Commit does all of w in one step, or returns why it did nothing. The numbers are those of the
-	// Messages, or of the Publications. w contains at most MaxTransactionOperations settlements,
-	// and as many cancels. The partition serves no other call meanwhile, so w should contain no
+	// Messages, or of the Publications. w contains at most MaxTransactionSettlements settlements,
+	// cancels and states together. The partition serves no other call meanwhile, so w should contain no
 	// more than a few hundred messages.
 	Commit(ctx context.Context, p Partition, w Work) (numbers []int64, err error)
 }

@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ type openTransactions struct {
 
 const (
 	// maxTransactions is how many transactions a connection may have open.
-	maxTransactions = 100
+	maxTransactions = 1000
 	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may hold, but for a single
 	// message that is larger.
 	maxEnlistedBytes  = 32 << 20
@@ -267,19 +268,24 @@ func (r *receiverLink) abandon(s core.Settlement) {
 var (
 	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because an operation of it was not carried out: a message was refused, or came after its link had ended, or an outcome was for a delivery that is settled or unknown.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
-
-	errUnknownTransaction = &wire.Error{Condition: wire.CondTransactionUnknownID, Description: "The transaction is not known: it was not declared on this connection, or has ended."}
-	errTransactionTimeout = &wire.Error{Condition: wire.CondTransactionTimeout, Description: "The transaction was rolled back because it took longer than 2 minutes."}
 )
+
+// unknown says that there is no transaction of an id, as the service does.
+func unknown(id []byte) error {
+	return &wire.Error{
+		Condition:   wire.CondTransactionUnknownID,
+		Description: fmt.Sprintf("No active Transaction was found for ID '%.64x': it was not declared on this connection, has ended, or took longer than %v.", id, core.TransactionLifetime),
+	}
+}
 
 // transaction finds an open transaction. It is returned along with an error if its time is over.
 func (c *conn) transaction(id []byte) (*transaction, error) {
 	t := c.transactions[string(id)]
 	switch {
 	case t == nil:
-		return nil, errUnknownTransaction
+		return nil, unknown(id)
 	case t.over || t.expired(time.Now()):
-		return t, errTransactionTimeout
+		return t, unknown(id)
 	}
 	return t, nil
 }
@@ -346,7 +352,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 		err := operation(ctx, t.work)
 		return func() {
 			if err == nil && t.over {
-				err = errUnknownTransaction // it ended meanwhile, with its link
+				err = unknown(t.id) // it ended meanwhile, with its link
 			}
 			if err != nil && t.failed == nil {
 				t.failed = err

@@ -611,8 +611,8 @@ func TestTransactionsTakeNoLongerThanTwoMinutes(t *testing.T) {
 		x.wantEnlisted("a late send", x.enlistSend(soon), soon)
 		x.wantAccepted("commit in time", x.discharge(soon, false))
 		time.Sleep(2 * time.Second)
-		x.wantRejected("send too late", x.enlistSend(late), wire.CondTransactionTimeout)
-		x.wantRejected("commit too late", x.discharge(late, false), wire.CondTransactionTimeout)
+		x.wantRejected("send too late", x.enlistSend(late), wire.CondTransactionUnknownID)
+		x.wantRejected("commit too late", x.discharge(late, false), wire.CondTransactionUnknownID)
 		x.wantAccepted("commit of nothing", x.discharge(unused, false))
 	})
 }

@@ -15,7 +15,8 @@ import (
 // messages are reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
-	operations  int
+	messages    int // sent and scheduled
+	others      int // settlements, cancellations and states
 	by          core.Party // for the history, if there is one
 	location    *location  // of settlements, cancellations, schedules and states; nil while there are none
 	settlements []core.Settlement
@@ -45,15 +46,18 @@ var errTransactionEnded = core.Refuse(core.NotAllowed, "The transaction has ende
 // Begin implements core.Transactions.
 func (b *Broker) Begin() core.Transaction { return &transaction{b: b} }
 
-// enlist counts n further operations.
-func (t *transaction) enlist(n int) error {
+// enlist counts further messages, and other operations.
+func (t *transaction) enlist(messages, others int) error {
 	switch {
 	case t.ended:
 		return errTransactionEnded
-	case t.operations+n > core.MaxTransactionOperations:
-		return core.Refuse(core.QuotaExceeded, "The transaction has more than %d operations: do less in one.", core.MaxTransactionOperations)
+	case t.messages+messages > core.MaxTransactionMessages:
+		return core.Refuse(core.QuotaExceeded, "Cannot send more than %d messages in a single transaction.", core.MaxTransactionMessages)
+	case t.others+others > core.MaxTransactionSettlements:
+		return core.Refuse(core.QuotaExceeded, "The transaction has more than %d settlements, cancellations and session states: do less in one.", core.MaxTransactionSettlements)
 	}
-	t.operations += n
+	t.messages += messages
+	t.others += others
 	return nil
 }
 
@@ -83,7 +87,7 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 	if err := t.checkPartition(&x, v); err != nil {
 		return err
 	}
-	if err := t.enlist(len(group)); err != nil {
+	if err := t.enlist(len(group), 0); err != nil {
 		return err
 	}
 	t.noteParty(ctx, id, core.Send, v)
@@ -164,7 +168,7 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 	if !ok {
 		return errSeveralPartitions
 	}
-	if err := t.bindTo(ctx, location{e, a.Sub, partition}, len(settlements), core.Work{Settlements: prepared}); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, partition}, 0, len(settlements), core.Work{Settlements: prepared}); err != nil {
 		return err
 	}
 	t.settlements = append(t.settlements, settlements...)
@@ -192,7 +196,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 			return entity.ErrNoNumber
 		}
 	}
-	if err := t.bindTo(ctx, location{e, a.Sub, partition}, len(numbers), work); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, partition}, 0, len(numbers), work); err != nil {
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
@@ -234,7 +238,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 		}
 		p.partition = core.PartitionOf(key, n)
 	}
-	if err := t.bindTo(ctx, p, len(group), core.Work{}); err != nil {
+	if err := t.bindTo(ctx, p, len(group), 0, core.Work{}); err != nil {
 		return nil, err
 	}
 	entity.Identify(group)
@@ -272,7 +276,7 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 		return entity.ErrSessionLost
 	}
 	states := []core.SessionState{{Lock: lock, State: state}}
-	if err := t.bindTo(ctx, location{e, a.Sub, lock.Index}, 1, core.Work{States: states}); err != nil {
+	if err := t.bindTo(ctx, location{e, a.Sub, lock.Index}, 0, 1, core.Work{States: states}); err != nil {
 		return err
 	}
 	t.states = append(t.states, states...)
@@ -282,8 +286,8 @@ func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 
 var errSeveralPartitions = core.Refuse(core.NotAllowed, "A transaction cannot span several partitions or sessions of an entity: give its messages one SessionId or PartitionKey.")
 
-// bindTo binds the transaction to the location of n operations, which the store checks.
-func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.Work) error {
+// bindTo binds the transaction to the location of messages, or of other operations, which the store checks.
+func (t *transaction) bindTo(ctx context.Context, p location, messages, others int, work core.Work) error {
 	v := p.e.View()
 	if t.location != nil && *t.location != p {
 		if t.location.e == p.e && t.location.sub == p.sub {
@@ -302,7 +306,7 @@ func (t *transaction) bindTo(ctx context.Context, p location, n int, work core.W
 			return t.b.refusals.Locks([]error{err}, v)[0]
 		}
 	}
-	if err := t.enlist(n); err != nil {
+	if err := t.enlist(messages, others); err != nil {
 		return err
 	}
 	t.location = &p
@@ -346,7 +350,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 }
 
 func (t *transaction) commit(ctx context.Context) error {
-	if t.operations == 0 {
+	if t.messages+t.others == 0 {
 		return nil
 	}
 	p, err := t.commitLocation()

@@ -372,16 +372,42 @@ func TestTransactionSetsTheStateOfASession(t *testing.T) {
 func TestTransactionKnowsItsLimits(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
+		var before []core.Delivery
+		for range core.MaxTransactionSettlements {
+			b.send(t, "q", text("before"))
+		}
+		in := b.receive(t, "q", core.PeekLock, core.MaxTransactionSettlements)
+		for synctest.Wait(); len(before) < core.MaxTransactionSettlements; synctest.Wait() {
+			before = append(before, in.take()...)
+		}
+		extra := b.send(t, "q", text("extra"))
 		tx := b.Begin()
-		for i := range core.MaxTransactionOperations {
+		scheduled := text("scheduled")
+		scheduled.ScheduledEnqueueTime = time.Now().Add(time.Hour)
+		if _, err := tx.Schedule(t.Context(), root, "q", each(scheduled)[0]); err != nil {
+			t.Fatal(err)
+		}
+		for i := range core.MaxTransactionMessages - 1 {
 			enlistSend(t, tx, "q", "", text(fmt.Sprint(i)))
 		}
-		if err := tx.Send(t.Context(), root, "q", "", each(text("over"))[0]); !errors.Is(err, core.QuotaExceeded) {
-			t.Errorf("one more: got %v, want %v", err, core.QuotaExceeded)
+		err := tx.Send(t.Context(), root, "q", "", each(text("over"))[0])
+		if want := "Cannot send more than 100 messages in a single transaction."; !errors.Is(err, core.QuotaExceeded) || core.TextOf(err) != want {
+			t.Errorf("one more: got %v, want %q", err, want)
+		}
+		if _, err := tx.Schedule(t.Context(), root, "q", each(scheduled)[0]); !errors.Is(err, core.QuotaExceeded) {
+			t.Errorf("one more, scheduled: got %v, want %v", err, core.QuotaExceeded)
+		}
+		enlistSettle(t, tx, "q", core.Complete, before...) // which do not count as messages
+		over := b.receive(t, "q", core.PeekLock, 1).take()[0]
+		if over.SequenceNumber != extra[0] {
+			t.Fatalf("got %d, want %d", over.SequenceNumber, extra[0])
+		}
+		if err := tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: over.LockToken}}); !errors.Is(err, core.QuotaExceeded) {
+			t.Errorf("one settlement more: got %v, want %v", err, core.QuotaExceeded)
 		}
 		commit(t, tx)
-		if got := len(b.receive(t, "q", core.PeekLock, 200).take()); got != core.MaxTransactionOperations {
-			t.Errorf("got %d messages, want %d", got, core.MaxTransactionOperations)
+		if got := len(b.receive(t, "q", core.PeekLock, 200).take()); got != core.MaxTransactionMessages-1 {
+			t.Errorf("got %d messages, want %d", got, core.MaxTransactionMessages-1)
 		}
 		for what, err := range map[string]error{
 			"missing entity":   b.Begin().Send(t.Context(), root, "missing", "", each(text("x"))[0]),

@@ -8,6 +8,7 @@ import (
 
 var commitStories = []story{
 	{"commit does everything in one step", commitAll},
+	{"commit does as much as a transaction may", commitAsMuchAsATransactionMay},
 	{"commit does nothing when one lock is lost", commitNothing},
 	{"commit refuses a lock that is given twice", commitTwice},
 	{"commit does nothing when a scheduled message is missing", commitMissing},
@@ -84,6 +85,27 @@ func commitAll(s *fixture) {
 	moving := s.lockAt(sub(s.main, core.Transfer), 9)
 	s.wantBodies("transfer", moving, "t")
 	want(s, "destination", moving[0].Transit.Destination, "elsewhere")
+}
+
+func commitAsMuchAsATransactionMay(s *fixture) {
+	const n = core.MaxTransactionSettlements
+	w := core.Work{Messages: []*core.Message{text("after")}}
+	for range n {
+		s.sendTexts("x")
+	}
+	for len(w.Settlements) < n {
+		for _, d := range s.lock(n) {
+			w.Settlements = append(w.Settlements, settlement(d, core.Complete))
+		}
+	}
+	s.commit(s.main, w)
+	s.wantBodies("after the settlements", s.lock(9), "after")
+	later := make([]*core.Message, n)
+	for i := range later {
+		later[i] = text("later", s.after(time.Hour))
+	}
+	s.commit(s.main, core.Work{Cancels: s.send(later...)})
+	s.wantStats("after the cancellations", s.main, core.Stats{Locked: 1})
 }
 
 func commitNothing(s *fixture) {

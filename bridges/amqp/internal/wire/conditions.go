@@ -35,7 +35,6 @@ const (
 
 	CondTransactionUnknownID value.Symbol = "amqp:transaction:unknown-id"
 	CondTransactionRollback  value.Symbol = "amqp:transaction:rollback"
-	CondTransactionTimeout   value.Symbol = "amqp:transaction:timeout"
 )
 
 // Conditions of Service Bus.
