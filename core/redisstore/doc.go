@@ -12,8 +12,8 @@
 // lua/sessions.lua describes what is kept about sessions. The loader puts scripts together from
 // these files as a partition needs them (scripts.go): those of a plain queue contain neither.
 //
-// The registry holds the format of the store. A store of an earlier version is upgraded before it
-// is used (upgrade.go).
+// The registry holds the format of the store. A store of another format is
+// refused (format.go).
 //
 // Calls of the same kind on one partition share round trips (batcher.go). An armed doorbell wakes
 // the gateways that wait for messages (doorbells.go).

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -381,4 +382,25 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []e
 		things = append(things, thing)
 	}
 	return things, nil
+}
+
+// globs escapes the special characters of SCAN's patterns.
+var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
+
+// catalogues finds the keys of all namespaces' entities.
+func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
+	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
+	var mu sync.Mutex
+	err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		const page = 10_000
+		found := node.Scan(ctx, 0, pattern, page).Iterator()
+		for found.Next(ctx) {
+			mu.Lock()
+			keys = append(keys, found.Val())
+			mu.Unlock()
+		}
+		return found.Err()
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys), err
 }

@@ -75,7 +75,6 @@ var (
 	sessionStateSetScript     = stateScript("session_state_set", 3, 4, 0)
 	sessionListScript         = stateScript("session_list", 2, 2, 0)
 	sessionDescribeScript     = stateScript("session_describe", 1, 1, 1)
-	sessionRekeyScript        = stateScript("session_rekey", 3, 2, 1)
 	historyAnnotateScript     = stateScript("history_annotate", 0, 0, 1)
 	topicPublishScript        = (&script{
 		name: "topic_publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},

@@ -72,7 +72,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
 		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
 		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript, faultsSetScript, faultsCountScript,
-		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, sessionRekeyScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
+		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

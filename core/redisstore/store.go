@@ -156,7 +156,7 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
-	if err := s.upgrade(ctx); err != nil {
+	if err := s.checkFormat(ctx); err != nil {
 		return err
 	}
 	bounded, cancel := s.bounded(ctx)

@@ -117,7 +117,7 @@ func NewStock(tb testing.TB, store core.Store, clock *Clock, k Kind) *Stock {
 	tb.Helper()
 	name := fmt.Sprintf("stock%d", stocks.Add(1))
 	e := newEntity(name, name)
-	e.Partitions = 1
+	e.Partitions, e.Settings.RequiresSession = 1, k.sessions
 	s := &Stock{TB: tb, store: store, clock: clock, kind: k, main: core.Partition{
 		Ref: core.Ref{Entity: name}, Policy: core.Policy{LockDuration: stockTime, DuplicateWindow: k.window, Sessions: k.sessions},
 	}}

@@ -1,0 +1,114 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	_ "embed"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// KeptText is what Kept says of a store that version 8fcb296 filled by Keep. What it wrote, every
+// later version reads: each engine has such a store in its testdata.
+//
+//go:embed testdata/kept.txt
+var KeptText string
+
+// keptTopic is the topic that Keep makes, keptOf its subscription.
+const (
+	keptTopic = "kept-topic"
+	keptOf    = "kept-subscription"
+)
+
+// Keep fills an empty store with a few of each Kind, and a topic.
+func Keep(tb testing.TB, store core.Store, clock *Clock) {
+	tb.Helper()
+	stocks.Store(0)
+	for _, k := range Kinds() {
+		if k.Name != "locked in a session" { // which ends with the session's link
+			NewStock(tb, store, clock, k).Fill(3, 50)
+		}
+	}
+	topic := newEntity(keptTopic, keptTopic)
+	topic.Kind, topic.Settings = core.Topic, core.DefaultSettings(core.Topic)
+	subscription := newEntity(core.SubscriptionPath(keptTopic, keptOf), keptOf)
+	subscription.Kind, subscription.Settings, subscription.TopicID = core.Subscription, core.DefaultSettings(core.Subscription), topic.ID
+	subscription.Rules = []core.Rule{
+		{Name: "sql", Filter: core.Filter{Kind: core.SQLFilter, SQL: "amount > @least", Parameters: mustProperties("@least", int64(100))}, Action: "SET seen = TRUE"},
+		{Name: "all", Filter: core.Filter{Kind: core.TrueFilter}},
+	}
+	for _, e := range []core.Entity{topic, subscription} {
+		if _, err := store.CreateEntity(tb.Context(), e, core.NamespaceQuotas{}); err != nil {
+			tb.Fatalf("create %s: %v", &e, err)
+		}
+	}
+}
+
+// Kept describes what a store keeps of what Keep has put there: entities, rules, counts, messages in
+// every state, sessions with their states and locks.
+func Kept(tb testing.TB, store core.Store) string {
+	tb.Helper()
+	var b strings.Builder
+	must := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	var all []core.Entity
+	for _, l := range []core.Listing{{Kind: core.Queue}, {Kind: core.Topic}, {Kind: core.Subscription, Topic: keptTopic}} {
+		es, err := store.Entities(tb.Context(), "ns", l, 0, 1000)
+		must(err)
+		all = append(all, es...)
+	}
+	for _, e := range all {
+		fmt.Fprintf(&b, "%s, made %s: %+v\n", &e, e.CreatedAt.UTC(), e.Settings)
+		if e.Kind == core.Subscription {
+			rules, err := store.Rules(tb.Context(), e, 0, 100)
+			must(err)
+			for _, r := range rules {
+				fmt.Fprintf(&b, "  rule %s: %v %s %s; %s\n", r.Name, r.Filter.Kind, r.Filter.SQL, render(r.Filter.Parameters), r.Action)
+			}
+		}
+		for index := range e.Partitions {
+			for which := range core.SubQueues {
+				keptIn(tb, &b, store, e.Partition(uint16(index), which))
+			}
+		}
+	}
+	return b.String()
+}
+
+func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partition) {
+	tb.Helper()
+	stats, err := store.Stats(tb.Context(), p)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	stats.Bytes = 0 // each engine's own
+	if stats == (core.Stats{}) {
+		return
+	}
+	fmt.Fprintf(b, "  partition %d, sub-queue %d: %+v\n", p.Index, p.Sub, stats)
+	for _, state := range []core.State{core.Active, core.Deferred, core.Scheduled} {
+		ds, err := store.PeekState(tb.Context(), p, state, 0, 100)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, d := range ds {
+			fmt.Fprintf(b, "    %v %d of %s, count %d, until %s, %s: %v %q %q %q %s, %d bytes, %s\n", d.State, d.SequenceNumber, d.EnqueuedTime.UTC(), d.DeliveryCount,
+				d.LockedUntil.UTC(), d.ExpiresAt.UTC(), d.MessageID, d.SessionID, d.Subject, d.ContentType, d.ScheduledEnqueueTime.UTC(), len(d.Body.Bytes), render(d.Properties))
+		}
+	}
+	for i := range 3 {
+		for _, id := range []string{"the only one", fmt.Sprintf("session number %d", i)} {
+			if infos, err := store.DescribeSessions(tb.Context(), p, []string{id}, true); err != nil {
+				tb.Fatal(err)
+			} else if s := infos[0]; s.Available+s.Locked+s.Deferred > 0 || s.HasState || !s.LockedUntil.IsZero() {
+				fmt.Fprintf(b, "    session %q: %d, %d, %d until %s, state of %d bytes\n", s.ID, s.Available, s.Locked, s.Deferred, s.LockedUntil.UTC(), len(s.State))
+			}
+		}
+	}
+}
