@@ -1,9 +1,6 @@
 package main
 
-import (
-	"go/ast"
-	"go/types"
-)
+import "go/ast"
 
 // references says how the files of a package refer to each other: from what uses a declared name,
 // field or method to the file that declares it. References within a file do not count.
@@ -32,7 +29,7 @@ func refer(p *pkg) references {
 			if !ok {
 				return true
 			}
-			if used := origin(p.uses[id]); used != nil && used.Pkg() == p.types {
+			if used := p.uses[id]; used != nil && used.Pkg() == p.types {
 				if to := p.file(used.Pos()); to != from {
 					edges[from][to]++
 				}
@@ -41,20 +38,6 @@ func refer(p *pkg) references {
 		})
 	}
 	return inCycles(edges)
-}
-
-// origin returns what declares an object: for a field or method of an instance of a generic type,
-// that of the generic type. Names of packages are declared by each file for itself.
-func origin(used types.Object) types.Object {
-	switch used := used.(type) {
-	case *types.Var:
-		return used.Origin()
-	case *types.Func:
-		return used.Origin()
-	case *types.PkgName:
-		return nil
-	}
-	return used
 }
 
 // inCycles counts the edges of a graph, and those within a strongly connected component.
