@@ -125,7 +125,7 @@ func (p *Project) goMod() (string, error) {
 	if !holdsSource(source) {
 		return "", fmt.Errorf("%s does not hold Crosstown's source", source)
 	}
-	return text + fmt.Sprintf("\nreplace %s => %s\n", module, source), nil
+	return text + fmt.Sprintf("\nreplace %s => %q\n", module, source), nil
 }
 
 func (p *Project) fill(name string) (string, error) {

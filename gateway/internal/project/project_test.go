@@ -62,6 +62,29 @@ func TestProjectsAreReadyToUse(t *testing.T) {
 	}
 }
 
+func TestSourceInAPathWithASpace(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(source(t), "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := project.Project{Kind: project.Router, Name: "mine", Dir: filepath.Join(t.TempDir(), "mine"), Replace: filepath.Join(t.TempDir(), "the source")}
+	if err := os.Mkdir(p.Replace, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.Replace, "go.mod"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Write(); err != nil {
+		t.Fatal(err)
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Replace.Dir}}", "github.com/crosstown-mq/crosstown")
+	list.Dir, list.Env = p.Dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	if out, err := list.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != p.Replace {
+		t.Errorf("got %s %v, want %s", out, err, p.Replace)
+	}
+}
+
 // inUse fails unless the README's configuration is one, and has the plugin asked.
 func inUse(t *testing.T, p *project.Project) {
 	t.Helper()
