@@ -14,6 +14,10 @@ import (
 	"strings"
 )
 
+// module is the gateway's, which has all that its programs need in its go.sum. A test may be of
+// another one.
+const module = "github.com/crosstown-mq/crosstown"
+
 // variable names the gateway to test, which make test has built.
 const variable = "CROSSTOWN_BINARY"
 
@@ -22,7 +26,7 @@ const variable = "CROSSTOWN_BINARY"
 func Gateway(dir string, flags ...string) (string, error) {
 	program := os.Getenv(variable)
 	if program == "" || len(flags) > 0 {
-		return build(filepath.Join(dir, "crosstown"), "github.com/crosstown-mq/crosstown/gateway", flags)
+		return build(filepath.Join(dir, "crosstown"), module+"/gateway", flags)
 	}
 	if !filepath.IsAbs(program) {
 		return "", fmt.Errorf("%s=%s: give an absolute path, since every package's tests run in a directory of their own", variable, program)
@@ -42,7 +46,16 @@ func build(program, pkg string, flags []string) (string, error) {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
+	root := "" // the test's folder
+	if strings.HasPrefix(pkg, module+"/") {
+		found, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+		if err != nil {
+			return "", fmt.Errorf("find the folder of %s: %w", module, err)
+		}
+		root = strings.TrimSpace(string(found))
+	}
 	c := exec.Command("go", append(append([]string{"build", "-o", program}, flags...), pkg)...)
+	c.Dir = root
 	if len(flags) == 0 {
 		c.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build has it: the same objects
 	}
@@ -50,7 +63,9 @@ func build(program, pkg string, flags []string) (string, error) {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}
 	const ofMainModule = "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}" // one line a package, most of them empty
-	folders, err := exec.Command("go", "list", "-deps", "-f", ofMainModule, pkg).Output()
+	list := exec.Command("go", "list", "-deps", "-f", ofMainModule, pkg)
+	list.Dir = root
+	folders, err := list.Output()
 	if err != nil {
 		return "", fmt.Errorf("go list %s: %w", pkg, err)
 	}

@@ -23,3 +23,14 @@ func TestGatewayOfTheVariableIsNotBuiltAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestProgramIsBuiltForATestOfAnotherModule(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", "gateway", "tools"))
+	program, err := Program(t.TempDir(), module+"/examples/plugins/to-router") // needs gRPC, which that module does not
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Error(err)
+	}
+}
