@@ -15,8 +15,8 @@ import (
 // messages are reserved in the store, because clients get their numbers before the commit.
 type transaction struct {
 	b           *Broker
-	messages    int // sent and scheduled
-	others      int // settlements, cancellations and states
+	messages    int        // sent and scheduled
+	others      int        // settlements, cancellations and states
 	by          core.Party // for the history, if there is one
 	location    *location  // of settlements, cancellations, schedules and states; nil while there are none
 	settlements []core.Settlement

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 )
@@ -23,7 +22,7 @@ func TestReceiverWithCreditGetsEverythingWithoutAsking(t *testing.T) {
 			{300, 60_000, 400, amqp.SenderSettleModeUnsettled},
 			{12, 3_000_000, 10, amqp.SenderSettleModeSettled},
 		} {
-			queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: to.Ptr(int64(4096))})
+			queue := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: new(int64(4096))})
 			s, err := session.NewSender(e.ctx(), queue, nil)
 			if err != nil {
 				e.Fatal(err)
