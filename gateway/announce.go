@@ -55,9 +55,6 @@ func (a *announcement) text() string {
 	for _, warning := range a.about.Warnings {
 		line("warning", "%s", warning)
 	}
-	for _, note := range a.store.notes {
-		line("note", "%s", note)
-	}
 	plain, secure, address := a.connections()
 	scheme := "http"
 	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // clients of this machine alone

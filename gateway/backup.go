@@ -32,13 +32,13 @@ puts it into a store of any kind. Rules, policies, session states, scheduled and
 deferred messages, dead letters and what duplicate detection remembers are in it;
 locks and histories are not: a locked message can be received after a restore.
 
-Stop the gateway first where the store is file or spawn. With a Redis URL gateways
+Stop the gateway first where the store is file. With a Redis URL gateways
 may go on: each partition of an entity is copied as it was at one moment, but not
 all partitions at the same one. Redis needs the memory of the largest partition
 twice meanwhile.`,
 		Example: `  crosstown backup messages.jsonl
   crosstown backup --store redis://10.0.0.5:6379 | gzip > messages.jsonl.gz
-  crosstown backup --store spawn | crosstown restore --store file`,
+  crosstown backup --store redis://localhost:6379 | crosstown restore --store file`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			st, err := openForCopy(c, environ, true)
@@ -46,7 +46,7 @@ twice meanwhile.`,
 				return err
 			}
 			err = backupTo(c, st, args)
-			return errors.Join(err, st.close())
+			return errors.Join(err, st.Close())
 		},
 	}
 	bindStoreFlags(c)
@@ -71,11 +71,9 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 	dir := ""
 	switch {
 	case settings.Store == "memory":
-		return nil, errors.New("the memory store ends with its gateway: there is nothing to copy; use --store file, spawn or a Redis URL")
+		return nil, errors.New("the memory store ends with its gateway: there is nothing to copy; use --store file or a Redis URL")
 	case settings.KeepsFiles():
 		dir = filesDir(settings)
-	case settings.Store == "spawn":
-		dir = spawnedDir(settings)
 	}
 	if dir != "" && read && !hasEntries(dir) {
 		return nil, fmt.Errorf("%s has no messages: name the store with --store, and its directory with --data", dir)

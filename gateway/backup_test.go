@@ -20,7 +20,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		wanted string
 	}{
 		{"backup --store file", exitFailure, "has no messages: name the store with --store"},
-		{"backup --store spawn", exitFailure, "has no messages"},
+		{"backup --store spawn", exitUsage, "the gateway starts no Redis: run redis-server --dir "},
 		{"backup --store memory", exitFailure, "the memory store ends with its gateway"},
 		{"restore --store memory " + broken, exitFailure, "line 1 of the backup"},
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},

@@ -50,7 +50,7 @@ func TestCompletion(t *testing.T) {
 		{"fault add --effect drop", "drop-connection"},
 		{"receive --mode ", "peeklock delete"},
 		{"bench --mode la", "latency"},
-		{"serve --store ", "auto file memory spawn redis:// rediss://"},
+		{"serve --store ", "auto file memory redis:// rediss://"},
 		{"--sync ", "always interval never"},
 		{"config print --log-level ", "debug info warn error"},
 		{"plugin new ", "router serializer"},

@@ -17,8 +17,8 @@ import (
 // still reaches its client.
 func TestADrainLosesNothingThatIsReceivedAndDeleted(t *testing.T) {
 	t.Parallel()
-	needRedis(t)
-	g := startGateway(t, "--store=spawn")
+	store := storeOf(t, "redis")
+	g := startGateway(t, "--store="+store)
 	g.command(t, "", "queue", "create", "q")
 	url := "http://" + g.address + "/q/messages"
 	token := auth.SignSAS(url, config.DevPolicy, config.DevKey, time.Now().Add(time.Hour))
@@ -81,7 +81,7 @@ func TestADrainLosesNothingThatIsReceivedAndDeleted(t *testing.T) {
 	g.stop()
 	clients.Wait()
 	g.halt(t)
-	g.start(t, "--store=spawn")
+	g.start(t, "--store="+store)
 	code, rest, errs := g.try(t, g.connection, "", "receive", "q", "--count=0", "--wait=5s")
 	if code != exitOK && code != exitNothing { // all may have been received
 		t.Errorf("receive: exit code %d: %s", code, errs)

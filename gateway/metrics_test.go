@@ -100,7 +100,7 @@ queues: [{name: Orders}, {name: sessions, requires-session: true}]
 
 func TestARedisStoreTellsHowCallsShareExchanges(t *testing.T) {
 	t.Parallel()
-	g := startGateway(t, "--store=spawn", "--admin-listen=127.0.0.1:0")
+	g := startGateway(t, "--store="+storeOf(t, "redis"), "--admin-listen=127.0.0.1:0")
 	g.command(t, "", "queue", "create", "q")
 	g.command(t, "", "send", "q", "hello")
 	_, text := ask(t, "GET", "http://"+adminLine.FindStringSubmatch(g.stdout.String())[1]+"/metrics", "", "")

@@ -25,12 +25,12 @@ The backup is read from FILE or from standard input; crosstown backup has made i
 a store of any kind. An entity that exists and was never used is replaced. If one has,
 or had, messages, nothing of that name is restored: delete it, or choose an empty store.
 
-Stop the gateway first where the store is file or spawn; clients of gateways on a Redis
+Stop the gateway first where the store is file; clients of gateways on a Redis
 must not use the entities meanwhile. If the backup is truncated or damaged, or the
 restore fails, the entities that it has created are deleted again.`,
 		Example: `  crosstown restore messages.jsonl
   gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
-  crosstown backup --store file | crosstown restore --store spawn`,
+  crosstown backup --store file | crosstown restore --store redis://localhost:6379`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			in := c.InOrStdin()
@@ -54,7 +54,7 @@ restore fails, the entities that it has created are deleted again.`,
 			if err = r.run(c.Context()); err != nil {
 				err = errors.Join(err, r.undo(c.Context()))
 			}
-			if err = errors.Join(err, st.close()); err != nil {
+			if err = errors.Join(err, st.Close()); err != nil {
 				return err
 			}
 			_, _ = fmt.Fprintf(c.ErrOrStderr(), "restored %d entities with %d messages, as a store of kind %s had them on %s\n",

@@ -167,7 +167,7 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 // and closes it.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	c, log, traces, plugins := g.c, g.log, g.traces, g.plugins
-	defer func() { err = errors.Join(err, st.close()) }()
+	defer func() { err = errors.Join(err, st.Close()) }()
 	watched := newMetrics(c, log)
 	watched.Plugins(plugins.States)
 	behind := rungroup.New(context.WithoutCancel(ctx))

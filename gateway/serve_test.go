@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -205,34 +204,6 @@ topics:
 	}
 }
 
-func TestMessagesSurviveARestartOfASpawnedStore(t *testing.T) {
-	t.Parallel()
-	needRedis(t)
-	g := startGateway(t, "--store=spawn")
-	if !strings.Contains(g.stdout.String(), "messages survive a restart") {
-		t.Errorf("start-up lines:\n%s", g.stdout)
-	}
-	g.command(t, "", "queue", "create", "kept")
-	g.command(t, "", "send", "kept", "m", "--count=100")
-	g.halt(t)
-	g.start(t, "--store=spawn")
-	if got := strings.Count(g.command(t, "", "receive", "kept", "--count=0", "--wait=5s"), "\nm\n"); got != 100 {
-		t.Errorf("after the restart: got %d messages, want 100", got)
-	}
-}
-
-// needRedis skips where there is no server to start; in CI that is a failure.
-func needRedis(t *testing.T) {
-	t.Helper()
-	if _, ok := redisstore.FindServer(); !ok {
-		const missing = "no redis-server or valkey-server of version 7 or newer is on the PATH"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-}
-
 func TestDrainingFinishesWhatIsInFlightAndLetsNobodyIn(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory")
@@ -370,23 +341,6 @@ func TestADirectoryBelongsToOneGateway(t *testing.T) {
 	code, _, stderr := invoke(t, nil, "--listen=127.0.0.1:0", "--data="+g.data)
 	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a directory of its own") {
 		t.Errorf("got %d\n%s", code, stderr)
-	}
-}
-
-// What a spawned Redis has left is said, and left alone.
-func TestTheDataOfASpawnedRedisIsSaidAndLeftAlone(t *testing.T) {
-	t.Parallel()
-	data := t.TempDir()
-	kept := filepath.Join(data, "redis", "appendonlydir")
-	if err := os.MkdirAll(kept, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	g := startGateway(t, "--data="+data)
-	if lines := g.stdout.String(); !strings.Contains(lines, "note") || !strings.Contains(lines, filepath.Join(data, "redis")) || !strings.Contains(lines, "--store spawn") {
-		t.Errorf("start-up lines:\n%s", lines)
-	}
-	if _, err := os.Stat(kept); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -15,13 +15,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// store is the chosen engine and, if we started one, its server.
+// store is the chosen engine.
 type store struct {
 	core.Store
 	redis *redisstore.Store // nil where it is another engine
-	child *redisstore.Child // nil unless spawned
 	file  *filestore.Store  // nil where it is another engine
-	notes []string          // for the start-up lines
 }
 
 // openStore opens the engine that the configuration names; auto is files in the data directory.
@@ -32,12 +30,6 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	case c.Store == "memory":
 		available, _ := memory.Available()
 		return &store{Store: memstore.New(memstore.Options{Remember: available / 8})}, nil
-	case c.Store == "spawn":
-		st, err := spawnStore(ctx, spawnedDir(c), log)
-		if err == nil && hasEntries(filesDir(c)) {
-			st.notes = append(st.notes, leftOver(filesDir(c), "a file store", c.Data, "file", "spawn"))
-		}
-		return st, err
 	default:
 		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
 		if err != nil {
@@ -50,14 +42,9 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 // filesDir is where the file store keeps its data.
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
-// spawnedDir is where a spawned Redis keeps its data.
-func spawnedDir(c *config.Config) string { return filepath.Join(c.Data, "redis") }
-
 // mostResident is the most memory that the file store takes for messages by default.
 const mostResident = 256 << 20
 
-// fileStore opens the file store. What a spawned Redis has left is not touched: the start-up lines
-// say how to get at it.
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	available, _ := memory.Available()
 	opened, err := filestore.Open(filesDir(c), filestore.Options{
@@ -66,30 +53,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store file: %w; or choose another store with --store", err)
 	}
-	st := &store{Store: opened, file: opened}
-	if hasEntries(spawnedDir(c)) {
-		st.notes = append(st.notes, leftOver(spawnedDir(c), "a Redis that an earlier start has spawned", c.Data, "spawn", "file"))
-	}
-	return st, nil
-}
-
-// leftOver says that a directory has the data of another store, and how to move them to this one.
-func leftOver(dir, of, data, from, to string) string {
-	return fmt.Sprintf("%s has the data of %s: it is neither used nor deleted; --store %s uses it. To move its messages, stop the gateway and run: "+
-		"crosstown backup --store %s --data %q | crosstown restore --store %s --data %q", dir, of, from, from, data, to, data)
-}
-
-func spawnStore(ctx context.Context, dir string, log *slog.Logger) (*store, error) {
-	child, err := redisstore.Spawn(ctx, redisstore.SpawnOptions{Dir: dir, Logger: log})
-	if err != nil {
-		return nil, fmt.Errorf("%w; or keep messages in memory with --store memory", err)
-	}
-	opened, err := redisstore.Open(ctx, child.URL(), redisstore.Options{Logger: log})
-	if err != nil {
-		child.Stop()
-		return nil, fmt.Errorf("the Redis just started: %w", err)
-	}
-	return &store{Store: opened, redis: opened, child: child}, nil
+	return &store{Store: opened, file: opened}, nil
 }
 
 // lost is closed once the store has lost what it held; nil where it cannot.
@@ -134,13 +98,4 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 		told["store"] = h
 	}
 	return told
-}
-
-// close ends the engine, then its server.
-func (s *store) close() error {
-	err := s.Close()
-	if s.child != nil {
-		s.child.Stop()
-	}
-	return err
 }

@@ -18,7 +18,7 @@ func TestATestServerLivesAsLongAsItsInput(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("CROSSTOWN_STORE", "redis://127.0.0.1:1") // the environment does not count
 	file := filepath.Join(t.TempDir(), "entities.yaml")
-	if err := os.WriteFile(file, []byte("queues: [{name: orders}]\nstore: spawn\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("queues: [{name: orders}]\nstore: file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	in, ends := io.Pipe()

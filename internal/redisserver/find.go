@@ -1,6 +1,5 @@
-// Package server finds, starts and watches redis-server and valkey-server
-// processes, for the store's own child and for tests.
-package server
+// Package redisserver finds and runs redis-server and valkey-server for tests and tools.
+package redisserver
 
 import (
 	"context"

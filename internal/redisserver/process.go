@@ -1,4 +1,4 @@
-package server
+package redisserver
 
 import (
 	"bytes"
@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -47,26 +49,10 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Exited is closed when the process has ended.
-func (p *Process) Exited() <-chan struct{} { return p.exited }
-
 // Kill ends the process at once, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.exited
-}
-
-// Shutdown asks the server to end in good order, which completes its append-only file. After grace
-// it kills the server.
-func (p *Process) Shutdown(client *redis.Client, grace time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	_ = client.ShutdownNoSave(ctx).Err() // a server that ends breaks the connection
-	select {
-	case <-p.exited:
-	case <-ctx.Done():
-		p.Kill()
-	}
 }
 
 // WaitReady returns when the server answers, or the reason why it does not.
@@ -90,6 +76,35 @@ func (p *Process) WaitReady(ctx context.Context, client *redis.Client) error {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+// Serve runs a server that keeps an append-only file in a temporary directory, and returns its URL. stop
+// ends it and removes the directory.
+func Serve(ctx context.Context) (url string, stop func(), err error) {
+	program, ok := Find()
+	if !ok {
+		return "", nil, errors.New("no redis-server or valkey-server of version 7 or newer is on the PATH: install one")
+	}
+	dir, err := os.MkdirTemp("", "ct-redis-")
+	if err != nil {
+		return "", nil, err
+	}
+	socket := filepath.Join(dir, "s")
+	p, err := Start(program, dir, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
+	if err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	stop = func() {
+		p.Kill()
+		_ = os.RemoveAll(dir) // a directory left in the temporary one does no harm
+	}
+	client := Client("unix", socket)
+	defer func() { _ = client.Close() }() // it only asked whether the server is ready
+	if err := p.WaitReady(ctx, client); err != nil {
+		stop()
+		return "", nil, err
+	}
+	return "unix://" + socket, stop, nil
 }
 
 // Client connects to one server for commands about itself.

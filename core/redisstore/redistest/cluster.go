@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
 	"github.com/crosstown-mq/crosstown/internal/freeport"
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // masters is how many a Cluster has, and slots how many there are to share.
@@ -32,7 +32,7 @@ type Cluster struct {
 type node struct {
 	addr    string
 	client  *redis.Client
-	process *server.Process
+	process *redisserver.Process
 }
 
 // SharedCluster runs a cluster of masters for all tests of a package; stop it in TestMain.
@@ -115,9 +115,9 @@ func startNode(ctx context.Context, binary, dir string, args ...string) (*node, 
 		return nil, err
 	}
 	n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
-	n.client = server.Client("tcp", n.addr)
+	n.client = redisserver.Client("tcp", n.addr)
 	all := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)
-	n.process, err = server.Start(binary, dir, all...)
+	n.process, err = redisserver.Start(binary, dir, all...)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // startTimeout bounds starts, restarts and the forming of a cluster.
@@ -34,12 +34,12 @@ type Server struct {
 	client  *redis.Client
 
 	mu      sync.Mutex
-	process *server.Process // nil while it is down
+	process *redisserver.Process // nil while it is down
 }
 
 // found is the server on the PATH, or "".
 var found = sync.OnceValue(func() string {
-	path, _ := server.Find()
+	path, _ := redisserver.Find()
 	return path
 })
 
@@ -87,7 +87,7 @@ func launch(tb testing.TB, o Options) *Server {
 		tb.Fatalf("make a directory for redis-server: %v", err)
 	}
 	socket := filepath.Join(s.dir, "s")
-	s.client = server.Client("unix", socket)
+	s.client = redisserver.Client("unix", socket)
 	s.args = []string{"--port", "0", "--unixsocket", socket, "--dir", s.dir, "--save", "", "--enable-debug-command", "yes"}
 	if o.AOF != "" {
 		s.args = append(s.args, "--appendonly", "yes", "--appendfsync", o.AOF)
@@ -102,7 +102,7 @@ func launch(tb testing.TB, o Options) *Server {
 func (s *Server) start() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, err := server.Start(s.program, s.dir, s.args...)
+	p, err := redisserver.Start(s.program, s.dir, s.args...)
 	if err != nil {
 		return err
 	}

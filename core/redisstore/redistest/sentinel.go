@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/internal/server"
 	"github.com/crosstown-mq/crosstown/internal/freeport"
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // masterName is what the sentinel calls its master.
@@ -68,8 +68,8 @@ func (s *Sentinel) form(ctx context.Context, binary string) error {
 		return err
 	}
 	s.sentinel = &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(free))}
-	s.sentinel.client = server.Client("tcp", s.sentinel.addr)
-	s.sentinel.process, err = server.Start(binary, s.dir, config, "--sentinel", "--port", strconv.Itoa(free), "--bind", "127.0.0.1")
+	s.sentinel.client = redisserver.Client("tcp", s.sentinel.addr)
+	s.sentinel.process, err = redisserver.Start(binary, s.dir, config, "--sentinel", "--port", strconv.Itoa(free), "--bind", "127.0.0.1")
 	if err != nil {
 		return err
 	}

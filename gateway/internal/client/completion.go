@@ -32,7 +32,7 @@ var flagValues = map[string][]string{
 	"--rights":          {"Send", "Listen", "Send,Listen", "Manage"},
 	"--require-tls":     {"auto", "on", "off"},
 	"--status":          {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
-	"--store":           {"auto", "file", "memory", "spawn", "redis://", "rediss://"},
+	"--store":           {"auto", "file", "memory", "redis://", "rediss://"},
 	"--strict":          {"standard", "premium"},
 	"--sync":            {"always", "interval", "never"},
 	"--traces-protocol": {"http", "grpc"},

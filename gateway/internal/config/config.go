@@ -21,7 +21,7 @@ type Config struct {
 	Listen         []string      `koanf:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
 	TLS            TLS           `koanf:"tls"`
 	Data           string        `koanf:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
-	Store          string        `koanf:"store" usage:"store for messages: auto (same as file), file, memory, spawn (start a redis-server), or a redis:// or rediss:// URL"`
+	Store          string        `koanf:"store" usage:"store for messages: auto (same as file), file, memory, or a redis:// or rediss:// URL"`
 	Sync           string        `koanf:"sync" usage:"when the file store syncs acknowledged messages to disk: always (before it acknowledges them), interval (within 100ms) or never (the operating system decides)"`
 	Repair         bool          `koanf:"repair" usage:"start although files of the file store are damaged; the damaged part is lost (default: refuse to start)"`
 	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; 0 exits at once (default: no limit)"`

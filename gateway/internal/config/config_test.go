@@ -82,12 +82,12 @@ policies:
   - {name: ops, key: file, rights: [Listen, Send]}
 `}
 	environ := []string{
-		"CROSSTOWN_CONFIG=$DIR/c.yaml", "CROSSTOWN_STORE=spawn", "CROSSTOWN_DRAIN_TIMEOUT=PT2S", "CROSSTOWN_LOG_LEVEL=warn",
+		"CROSSTOWN_CONFIG=$DIR/c.yaml", "CROSSTOWN_STORE=memory", "CROSSTOWN_DRAIN_TIMEOUT=PT2S", "CROSSTOWN_LOG_LEVEL=warn",
 		"CROSSTOWN_AMQP_MAX_LINKS=8", "CROSSTOWN_WEBSOCKET_MAX_FEEDS=10", "CROSSTOWN_POLICY=app=env:Listen;env=abc==:Manage", "CROSSTOWN_DEV_KEY_ANYWHERE=true",
 	}
 	c := mustLoad(t, files, environ, "--drain-timeout=3s", "--listen", "127.0.0.1:3", "--listen=127.0.0.1:4", "--policy", "app=flag:Send,Listen")
 	want := config.Default()
-	want.Namespace, want.Store, want.DrainTimeout = "from-file", "spawn", 3*time.Second
+	want.Namespace, want.Store, want.DrainTimeout = "from-file", "memory", 3*time.Second
 	want.Data = "/home/somebody/.local/share/crosstown"
 	want.Listen = []string{"127.0.0.1:3", "127.0.0.1:4"}
 	want.Log = config.Log{Level: "warn", Format: "json"}
@@ -317,7 +317,7 @@ func TestTheConsoleIsOnWhereOnlyThisMachineReachesTheGateway(t *testing.T) {
 func TestStores(t *testing.T) {
 	t.Parallel()
 	for _, store := range []string{
-		"auto", "memory", "spawn", "redis://u:p@host:1/2", "rediss://host", "redis://one:1,two:2", "redis+sentinel://one:1,two:2/master", "unix:///run/redis.sock",
+		"auto", "memory", "redis://u:p@host:1/2", "rediss://host", "redis://one:1,two:2", "redis+sentinel://one:1,two:2/master", "unix:///run/redis.sock",
 	} {
 		if c := mustLoad(t, nil, nil, "--store="+store); c.Store != store {
 			t.Errorf("%s: got %s", store, c.Store)
@@ -325,7 +325,7 @@ func TestStores(t *testing.T) {
 	}
 	for store, want := range map[string]string{
 		"mysql://host": "--store: no store has URLs that begin with mysql://: use auto", "disk": `--store: "disk" is no store: use auto`,
-		"user:secret@host": "--store: it is no store: use auto",
+		"user:secret@host": "--store: it is no store: use auto", "spawn": "--store: the gateway starts no Redis: run redis-server --dir ",
 	} {
 		_, err := load(t, nil, nil, "--store="+store)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -120,13 +120,15 @@ func (m *Metrics) validate(r *report) {
 // validateStore checks the word or the URL's scheme; the store knows its URLs.
 // A text with an @ may hold a password and is not repeated.
 func (c *Config) validateStore(r *report) {
-	const remedy = "use auto, file, memory, spawn, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
+	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
 	case isURL:
 		if !slices.Contains([]string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix", "redis+unix"}, scheme) {
 			r.add("store", "no store has URLs that begin with %s://: %s", scheme, remedy)
 		}
-	case slices.Contains([]string{"auto", "file", "memory", "spawn"}, c.Store):
+	case slices.Contains([]string{"auto", "file", "memory"}, c.Store):
+	case c.Store == "spawn":
+		r.add("store", "the gateway starts no Redis: run redis-server --dir %[1]s --appendonly yes --port 0 --unixsocket %[1]s/redis.sock, and use the store unix://%[1]s/redis.sock", filepath.Join(c.Data, "redis"))
 	case strings.Contains(c.Store, "@"):
 		r.add("store", "it is no store: %s", remedy)
 	default:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/crosstown-mq/crosstown/core/filestore"
@@ -27,24 +26,9 @@ func (r *Report) store(ctx context.Context, c *config.Config) {
 		r.warn(check, "--store file keeps them", "memory: messages are lost at a restart")
 	case c.KeepsFiles():
 		r.files(c)
-	case c.Store == "spawn":
-		if found := serverProgram(); found != "" {
-			r.ok(check, "spawn: %s", found)
-		} else {
-			r.fail(check, "install redis-server or valkey-server, or use --store file", "spawn: there is no redis-server or valkey-server on the PATH")
-		}
 	default:
 		r.redis(ctx, c.Store)
 	}
-}
-
-func serverProgram() string {
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
 }
 
 // files looks at the directory of a file store.

@@ -27,6 +27,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkfaults"
 	"github.com/crosstown-mq/crosstown/gateway/tools/internal/repository"
 	"github.com/crosstown-mq/crosstown/internal/built"
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // How to add a client: a folder with its story, a program that exits with 0 when all is as it should be, and with the
@@ -85,7 +86,7 @@ type story struct {
 // onEachEngine starts a gateway on each store and tells the story on it.
 func onEachEngine(t *testing.T, tell func(s *story)) {
 	t.Helper()
-	for _, store := range []string{"memory", "spawn"} {
+	for _, store := range []string{"memory", "redis"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			tell(start(t, store))
@@ -96,8 +97,14 @@ func onEachEngine(t *testing.T, tell func(s *story)) {
 // start runs a gateway until the test ends.
 func start(t *testing.T, store string) *story {
 	t.Helper()
-	if store == "spawn" {
+	if store == "redis" {
 		need(t, "redis-server", "valkey-server")
+		url, stop, err := redisserver.Serve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+		store = url
 	}
 	c := exec.Command(binary, "--listen", "127.0.0.1:0", "--store", store, "--data", t.TempDir(), "--log-level", "error")
 	c.Stderr = os.Stderr

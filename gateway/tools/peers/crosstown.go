@@ -44,8 +44,6 @@ func (c crosstown) start(ctx context.Context, l *lab, s setup) (_ *broker, err e
 		store, err = startCluster(ctx, b, dir, s.masters, c.fsync)
 	case store == "" || s.gateways > 1 && c.fsync != "":
 		store, err = startRedis(ctx, b, dir, c.fsync)
-	case store == "spawn":
-		_, err = findRedis()
 	}
 	if err != nil {
 		return nil, err

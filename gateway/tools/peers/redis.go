@@ -10,16 +10,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 )
 
 // slots is how many hash slots a Redis Cluster has.
 const slots = 16384
 
 func findRedis() (string, error) {
-	program, ok := redisstore.FindServer()
+	program, ok := redisserver.Find()
 	if !ok {
 		return "", skipped("no redis-server or valkey-server of version 7.0 or newer on the PATH: apt install redis-server")
 	}
@@ -43,8 +42,7 @@ func (b *broker) redisVersion() string {
 	return ""
 }
 
-// startRedis runs a Redis with the settings of one that a gateway spawns, but for
-// fsync. It returns the URL for the gateway.
+// startRedis runs a Redis and returns the URL for the gateway.
 func startRedis(ctx context.Context, b *broker, dir, fsync string) (string, error) {
 	socket := filepath.Join(dir, "redis.sock")
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})

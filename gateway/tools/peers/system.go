@@ -24,7 +24,7 @@ var systems = []*system{
 	{name: "memory", title: "Crosstown, memory", start: crosstown{store: "memory"}.start},
 	{name: "file", title: "Crosstown, file", start: crosstown{store: "file", sync: "interval"}.start},
 	{name: "file-always", title: "Crosstown, file, synced", start: crosstown{store: "file", sync: "always"}.start},
-	{name: "redis", title: "Crosstown, Redis everysec", start: crosstown{store: "spawn", fsync: "everysec"}.start},
+	{name: "redis", title: "Crosstown, Redis everysec", start: crosstown{fsync: "everysec"}.start},
 	{name: "redis-always", title: "Crosstown, Redis always", start: crosstown{fsync: "always"}.start},
 	{name: "nats", title: "NATS JetStream, file", start: nats{}.start},
 	{name: "nats-always", title: "NATS JetStream, file, synced", start: nats{always: true}.start, share: 20},

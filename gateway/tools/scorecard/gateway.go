@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // The policies that the SDK's deployment script makes, with keys for the run.
@@ -33,14 +34,27 @@ type gateway struct {
 	network *network
 	process *exec.Cmd
 	done    chan error
+
+	endStore func() // ends a store that is a process of its own
 }
 
 // startGateway runs a gateway in a network and makes the queues that the Go
 // SDK's deployment script makes.
-func startGateway(ctx context.Context, n *network, binary, store, dir string, v variant) (*gateway, error) {
+func startGateway(ctx context.Context, n *network, binary, store, dir string, v variant) (_ *gateway, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
+	endStore := func() {}
+	if store == "redis" {
+		if store, endStore, err = redisserver.Serve(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			endStore()
+		}
+	}()
 	listen := []string{"127.0.0.1:0"}
 	if v.ports {
 		listen = []string{"127.0.0.1:5671", "127.0.0.1:5672", "127.0.0.1:443", "127.0.0.1:80"}
@@ -53,7 +67,7 @@ func startGateway(ctx context.Context, n *network, binary, store, dir string, v 
 		args = append(args, "--policy", name+"="+otherKey+":"+rights)
 	}
 	// It is stopped by a signal, not by the end of ctx.
-	g := &gateway{network: n, process: n.command(context.WithoutCancel(ctx), binary, append(args, v.flags...)...), done: make(chan error, 1)}
+	g := &gateway{network: n, process: n.command(context.WithoutCancel(ctx), binary, append(args, v.flags...)...), endStore: endStore, done: make(chan error, 1)}
 	g.process.Stderr = os.Stderr
 	out, err := g.process.StdoutPipe()
 	if err != nil {
@@ -106,6 +120,7 @@ func (g *gateway) command(ctx context.Context, name string, args ...string) *exe
 
 // stop ends the gateway, and fails if it did not end well.
 func (g *gateway) stop() error {
+	defer g.endStore()
 	_ = g.process.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case err := <-g.done:

@@ -48,7 +48,7 @@ var kinds = []struct {
 func main() {
 	o := options{sdks: map[string]*string{}}
 	flag.StringVar(&o.suites, "suites", "go", "the SDKs whose suites run, separated by commas; none only writes the report anew")
-	flag.StringVar(&o.stores, "stores", "memory,file,spawn", "the gateway's stores to run on, separated by commas")
+	flag.StringVar(&o.stores, "stores", "memory,file,redis", "the gateway's stores to run on, separated by commas; redis starts a redis-server for each gateway")
 	flag.StringVar(&o.only, "run", "", "run only the tests whose suite/name match this regular `expression`, and print what came out instead of writing it")
 	for _, k := range kinds {
 		o.sdks[k.name] = flag.String(k.name, "", "`folder` of "+k.sdk)
