@@ -1,0 +1,19 @@
+package memstore_test
+
+import (
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// The stores that version 8fcb296 wrote hold what Keep puts into a store of this version too.
+func TestStoreKeepsWhatThatOfVersion8fcb296Does(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	s := memstore.New(memstore.Options{Clock: clock.Now})
+	storetest.Keep(t, s, clock)
+	if got := storetest.Kept(t, s); got != storetest.KeptText {
+		t.Errorf("got\n%s\nwant\n%s", got, storetest.KeptText)
+	}
+}
