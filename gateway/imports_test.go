@@ -22,6 +22,7 @@ var arrows = []struct {
 }{
 	{"core/value", nil},
 	{"core", []string{"core/value"}},
+	{"internal/eventually", nil},
 	{"internal/freeport", nil},
 	{"internal/built", nil},
 	{"internal/variants", []string{"core/redisstore/redistest"}},
@@ -31,8 +32,8 @@ var arrows = []struct {
 	{"core/redisstore/redistest", []string{"internal/freeport", "internal/redisserver", "github.com/redis/go-redis/v9/..."}},
 	{"core/redisstore/...", []string{"core", "core/value", "core/redisstore/...", "github.com/redis/go-redis/v9/...", "github.com/vmihailenco/msgpack/v5"}},
 	{"core/filestore/...", []string{"core", "core/value", "core/memstore", "core/filestore/...", "golang.org/x/sys/unix"}},
-	{"core/storetest", []string{"core", "core/value"}},
-	{"core/storetest/linear", []string{"core", "github.com/anishathalye/porcupine"}},
+	{"core/storetest", []string{"core", "core/value", "internal/eventually"}},
+	{"core/storetest/linear", []string{"core", "internal/eventually", "github.com/anishathalye/porcupine"}},
 	{"core/rules", []string{"core", "core/value"}},
 	{"core/broker/internal/entity", []string{"core", "core/value"}},
 	{"core/broker/internal/pause", nil},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // BenchmarkForward moves messages of 1 KiB out of a full queue: to another queue
@@ -59,9 +60,7 @@ func benchmarkForward(b *testing.B, way string, keys int) {
 		}
 		here.send(b, "q", ms...)
 	}
-	for !hq.State().Connected {
-		time.Sleep(time.Millisecond)
-	}
+	eventually.True(b, "the remote is connected", func() bool { return hq.State().Connected })
 	ent, _, err := here.Entity(b.Context(), root, "q")
 	if err != nil {
 		b.Fatal(err)
@@ -72,16 +71,13 @@ func benchmarkForward(b *testing.B, way string, keys int) {
 	if _, err := here.UpdateEntity(b.Context(), root, "q", ent.Settings); err != nil {
 		b.Fatal(err)
 	}
-	for {
+	eventually.True(b, "all is forwarded", func() bool {
 		_, rt, err := here.Entity(b.Context(), root, "q")
 		if err != nil {
 			b.Fatal(err)
 		}
-		if rt.Active == 0 {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return rt.Active == 0
+	})
 	b.StopTimer()
 	b.ReportMetric(float64((processor()-began).Microseconds())/float64(b.N), "cpu-µs/msg")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msg/s")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -20,7 +19,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 func properties(t *testing.T, pairs ...core.Property) core.Properties {
@@ -144,29 +145,7 @@ func TestMessagesArePulledAsTheyAre(t *testing.T) {
 // empties waits until an address holds nothing.
 func (s *site) empties(t *testing.T, address string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); len(s.all(t, address, 0)) > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s still holds %d messages", address, len(s.all(t, address, 0)))
-		}
-	}
-}
-
-// storm cuts the way at random until the returned function is called.
-func storm(t *testing.T, w *way) (calm func()) {
-	t.Helper()
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Duration(20+rand.IntN(120)) * time.Millisecond):
-				w.cut(false)
-			}
-		}
-	}()
-	return func() { close(stop); <-done }
+	eventually.True(t, address+" holds nothing any more", func() bool { return len(s.all(t, address, 0)) == 0 })
 }
 
 // With the link cut again and again every message arrives once where the target
@@ -180,7 +159,7 @@ func TestNothingIsLostOrDoubledWhileTheLinkIsCut(t *testing.T) {
 			here, there, hq := pair(t, func(o *Options) { o.Batches = batches })
 			there.create(t, "orders", detecting)
 			here.create(t, "q", forwardTo("hq:orders"))
-			calm := storm(t, there.way)
+			there.way.storm()
 			for sent := 0; sent < messages; sent += perSend {
 				ms := numbered(sent, perSend)
 				for i, m := range ms {
@@ -189,9 +168,9 @@ func TestNothingIsLostOrDoubledWhileTheLinkIsCut(t *testing.T) {
 					}
 				}
 				here.send(t, "q", ms...)
-				time.Sleep(20 * time.Millisecond)
 			}
-			calm()
+			there.arrive(t, "orders", messages/2)
+			t.Logf("cut %d times", there.way.calm())
 			here.empties(t, "q")
 			last, counts := map[string]int{}, map[string]int{}
 			for _, d := range there.all(t, "orders", messages) {
@@ -222,12 +201,12 @@ func TestPullingLosesAndDoublesNothingWhileTheLinkIsCut(t *testing.T) {
 	here.create(t, "local", func(s *core.Settings) { s.EnablePartitioning = true })
 	hq := New(there.options(func(o *Options) { o.Window, o.Pulls = 20, []Pull{{"orders", "local"}} }))
 	here.runs(t, hq)
-	calm := storm(t, there.way)
+	there.way.storm()
 	for sent := 0; sent < messages; sent += 40 {
 		there.send(t, "orders", numbered(sent, 40)...)
-		time.Sleep(30 * time.Millisecond)
 	}
-	calm()
+	here.arrive(t, "local", messages/2)
+	t.Logf("cut %d times", there.way.calm())
 	there.empties(t, "orders")
 	counts := map[string]int{}
 	for _, d := range here.all(t, "local", messages) {
@@ -290,11 +269,7 @@ func TestASilentLinkIsGivenUp(t *testing.T) {
 	there.all(t, "orders", 10)
 	there.way.swallow(true)
 	here.send(t, "q", numbered(10, 10)...)
-	for end := time.Now().Add(time.Minute); hq.State().Connected; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it still counts as connected")
-		}
-	}
+	eventually.True(t, "the remote counts as away", func() bool { return !hq.State().Connected })
 	there.way.swallow(false)
 	there.way.cut(false)
 	here.empties(t, "q")
@@ -313,11 +288,7 @@ func TestAnEntityThatIsMissingThereIsWaitedFor(t *testing.T) {
 	here.send(t, "q", numbered(0, 5)...)
 	here.send(t, "p", numbered(0, 5)...)
 	there.all(t, "other", 5)
-	for end := time.Now().Add(time.Minute); !strings.Contains(hq.State().Error, "orders"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("state %+v, want an error that names the entity", hq.State())
-		}
-	}
+	eventually.True(t, "the state has an error that names the entity", func() bool { return strings.Contains(hq.State().Error, "orders") })
 	there.create(t, "orders")
 	if got := there.all(t, "orders", 5); len(got) != 5 {
 		t.Errorf("%d messages arrived, want 5", len(got))
@@ -437,11 +408,7 @@ func TestAWrongKeyKeepsTheRemoteAway(t *testing.T) {
 	there.create(t, "orders")
 	here.create(t, "q", forwardTo("hq:orders"))
 	here.send(t, "q", numbered(0, 1)...)
-	for end := time.Now().Add(time.Minute); !strings.Contains(hq.State().Error, "401"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("state %+v, want an error with 401", hq.State())
-		}
-	}
+	eventually.True(t, "the state has an error with 401", func() bool { return strings.Contains(hq.State().Error, "401") })
 	if got := here.all(t, "q", 1); len(got) != 1 {
 		t.Errorf("q holds %d messages, want 1", len(got))
 	}
@@ -484,7 +451,7 @@ func TestAMessageIsBlamedForTheEndOfItsLink(t *testing.T) {
 func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 	t.Parallel()
 	const messages = 30 // of 100 KB
-	there := newSite(t, nil)
+	there := newSiteAt(t, nil, storetest.NewClock().Now)
 	there.create(t, "source", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, 1 })
 	here := newSite(t, nil)
 	here.create(t, "local", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
@@ -497,7 +464,10 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 		m.Body.Bytes = append(m.Body.Bytes, make([]byte, 100<<10)...)
 	}
 	there.send(t, "source", ms...)
-	time.Sleep(core.MinLockDuration + 2*time.Second)
+	eventually.True(t, "what finds no room is unlocked there", func() bool { // before its lock ends: the clock there stands still
+		isLocked := func(d core.Delivery) bool { return !d.LockedUntil.IsZero() }
+		return hq.State().Sources[0].Error != "" && !slices.ContainsFunc(there.all(t, "source", 0), isLocked)
+	})
 	if got := here.all(t, "local", 0); len(got) == 0 || len(got) == messages {
 		t.Errorf("%d messages are here, want as many as there is room for", len(got))
 	}
@@ -512,9 +482,7 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 	}
 	in.AddCredit(2 * messages)
 	there.empties(t, "source")
-	for end := time.Now().Add(time.Minute); len(here.all(t, "local", 0)) > 0 && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond)
-	}
+	here.empties(t, "local")
 	in.Close()
 	if dead := there.all(t, "source/$DeadLetterQueue", 0); len(got) != messages || len(dead) != 0 {
 		t.Errorf("%d messages came and %d died, want %d and 0", len(got), len(dead), messages)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
@@ -69,6 +71,9 @@ type way struct {
 	mu    sync.Mutex
 	shut  bool
 	mute  chan struct{} // not nil: nothing passes until it is closed, and nobody is told
+	left  int           // in a storm: bytes that pass before the next cut
+	cuts  int           // in this storm
+	wild  bool          // there is a storm
 	conns map[net.Conn]struct{}
 }
 
@@ -130,6 +135,7 @@ func (w *way) copy(to, from net.Conn) {
 			if _, err := to.Write(b[:n]); err != nil {
 				break
 			}
+			w.passed(n)
 		}
 		if err != nil {
 			break
@@ -138,11 +144,41 @@ func (w *way) copy(to, from net.Conn) {
 	_, _ = to.Close(), io.EOF
 }
 
+// storm cuts the way again and again, each time when some bytes have passed: so much passes between two
+// cuts, however slow the machine is.
+func (w *way) storm() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wild, w.left = true, 0
+}
+
+// calm ends a storm, and returns how often it has cut the way.
+func (w *way) calm() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wild = false
+	return w.cuts
+}
+
+func (w *way) passed(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left -= n; w.wild && w.left < 0 {
+		w.left = rand.IntN(16 << 10)
+		w.cuts++
+		w.breakAll()
+	}
+}
+
 // cut breaks what passes, and keeps others from passing while it is shut.
 func (w *way) cut(shut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shut = shut
+	w.breakAll()
+}
+
+func (w *way) breakAll() {
 	for c := range w.conns {
 		_ = c.Close()
 		delete(w.conns, c)
@@ -236,11 +272,20 @@ func numbered(from, n int) []*core.Message {
 	return ms
 }
 
-// all is what an address holds, when that is at least n, or after a minute.
-func (s *site) all(t testing.TB, address string, n int) []core.Delivery {
+// arrive waits until an address holds at least n messages.
+func (s *site) arrive(t testing.TB, address string, n int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
-		var got []core.Delivery
+	eventually.True(t, fmt.Sprintf("%s holds %d messages", address, n), func() bool {
+		_, rt, err := s.Entity(t.Context(), root, address)
+		return err == nil && rt.Active >= int64(n)
+	})
+}
+
+// all is what an address holds, when that is at least n, or after a long time.
+func (s *site) all(t testing.TB, address string, n int) (got []core.Delivery) {
+	t.Helper()
+	eventually.Within(eventually.Bound, func() bool {
+		got = nil
 		for from := int64(0); ; {
 			ds, err := s.Peek(t.Context(), root, address, from, 500)
 			if err != nil {
@@ -252,9 +297,7 @@ func (s *site) all(t testing.TB, address string, n int) []core.Delivery {
 			got = append(got, ds...)
 			from = ds[len(ds)-1].SequenceNumber + 1
 		}
-		if len(got) >= n || time.Now().After(end) {
-			return got
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return len(got) >= n
+	})
+	return got
 }
