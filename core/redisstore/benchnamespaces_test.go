@@ -3,9 +3,9 @@ package redisstore_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // crowded makes a registry of 1,000 namespaces, each with three queues.
@@ -86,16 +86,13 @@ func BenchmarkNamespaces(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			for {
+			eventually.True(b, "the contents of the namespaces are removed", func() bool {
 				es, err := m.server.Client().DBSize(b.Context()).Result()
 				if err != nil {
 					b.Fatal(err)
 				}
-				if es <= 1010 { // their seals, and what every benchmark has
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
+				return es <= 1010 // their seals, and what every benchmark has
+			})
 		}
 	})
 }

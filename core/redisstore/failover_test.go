@@ -3,15 +3,18 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
@@ -135,23 +138,18 @@ func (o *outage) post(m *core.Message) (partition uint16, err error) {
 }
 
 // await waits until all that was acknowledged is received.
-func (o *outage) await(what string, within time.Duration) {
+func (o *outage) await(when string) {
 	o.Helper()
-	missing := func() (n int) {
+	eventually.True(o, "all acknowledged messages are received "+when, func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for body := range o.acked {
 			if !o.received[body] {
-				n++
+				return false
 			}
 		}
-		return n
-	}
-	for deadline := time.Now().Add(within); missing() > 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			o.Fatalf("%s: %d of %d acknowledged messages were not received", what, missing(), len(o.acked))
-		}
-	}
+		return true
+	})
 }
 
 func (o *outage) availability() string {
@@ -176,7 +174,7 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 		}
 		keys[key] = o.owners[partition] == o.victim
 	}
-	o.await("before", patience)
+	o.await("before")
 	if got := o.availability(); got != "Available" {
 		t.Errorf("availability before: got %s", got)
 	}
@@ -202,7 +200,7 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 			t.Errorf("without a key: got partition %d, %v, want one that is well", partition, err)
 		}
 	}
-	o.await("while the master is down", 2*time.Second)
+	o.await("while the master is down")
 	if got := o.availability(); got != "Limited" {
 		t.Errorf("availability while the master is down: got %s", got)
 	}
@@ -211,47 +209,35 @@ func TestAMasterThatFailsTakesOnlyItsPartitionsDown(t *testing.T) {
 	o.cluster.AwaitPromotion(t, o.victim)
 	promoted := time.Now()
 	for key := range keys {
-		for try := 0; ; try++ {
+		try := 0
+		o.again("send after the promotion", func() error {
+			try++
 			_, err := o.send(fmt.Sprint("after ", try, key), key)
-			if err == nil {
-				break
-			}
-			if core.CodeOf(err) != core.Busy || time.Since(promoted) > patience {
-				t.Fatalf("%s after the promotion: %v", key, err)
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return err
+		})
 	}
 	t.Logf("all partitions took messages %v after the promotion", time.Since(promoted))
-	o.await("after the promotion", patience)
+	o.await("after the promotion")
 	t.Logf("all was received %v after the promotion", time.Since(promoted))
-	for o.availability() != "Available" {
-		if time.Since(promoted) > patience {
-			t.Fatal("the queue is not available again")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	// Doorbells work where the partitions live now: no look around comes so soon, though a busy machine
-	// delays some.
-	time.Sleep(2 * pollInterval)
-	var took []time.Duration
-	for i := range 10 {
-		for key, moved := range keys {
-			if moved {
-				began := time.Now()
-				if _, err := o.send(fmt.Sprint("bell ", i, key), key); err != nil {
-					t.Fatal(err)
-				}
-				o.await("by the doorbell", patience)
-				took = append(took, time.Since(began))
-			}
-		}
-	}
-	slices.Sort(took)
-	if took[len(took)/4] > pollInterval/2 {
-		t.Errorf("messages by the doorbell took %v: they came by the look around", took)
-	}
+	o.becomes("Available")
+	o.hearsDoorbells()
 }
 
-// pollInterval is how often the store looks around by itself.
-const pollInterval = time.Second
+// hearsDoorbells waits until the store listens to the doorbells of all partitions where they live now.
+func (o *outage) hearsDoorbells() {
+	o.Helper()
+	nodes, _, _ := strings.Cut(strings.TrimPrefix(o.cluster.URL(), "redis://"), "/")
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: strings.Split(nodes, ",")})
+	defer func() { _ = c.Close() }()
+	e, _, err := o.broker.Entity(o.Context(), root, outageEntity)
+	if err != nil {
+		o.Fatal(err)
+	}
+	for i := range o.owners {
+		channel := fmt.Sprintf("%s{%s:%d}w", o.names, e.ID, i)
+		eventually.True(o, fmt.Sprintf("the store listens to the doorbell of partition %d", i), func() bool {
+			listeners, err := c.SPublish(o.Context(), channel, "").Result()
+			return err == nil && listeners == 1
+		})
+	}
+}

@@ -11,30 +11,25 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // again repeats an operation until it is no longer refused as Busy.
 func (o *outage) again(what string, f func() error) {
 	o.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	eventually.True(o, what, func() bool {
 		err := f()
-		if err == nil {
-			return
-		}
-		if core.CodeOf(err) != core.Busy || time.Now().After(deadline) {
+		if err != nil && core.CodeOf(err) != core.Busy {
 			o.Fatalf("%s: %v", what, err)
 		}
-	}
+		return err == nil
+	})
 }
 
 // becomes waits until the entity reports an availability.
 func (o *outage) becomes(want string) {
 	o.Helper()
-	for deadline := time.Now().Add(patience); o.availability() != want; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			o.Fatalf("availability: got %s, want %s", o.availability(), want)
-		}
-	}
+	eventually.True(o, "the entity's availability becomes "+want, func() bool { return o.availability() == want })
 }
 
 // subscriptionOf is the path of one of the topic's subscriptions.
@@ -67,7 +62,7 @@ func TestAMasterThatFailsTakesOnlyItsPartOfATopicDown(t *testing.T) {
 		}
 		keys[key] = o.owners[partition] == o.victim
 	}
-	o.await("before", patience)
+	o.await("before")
 	o.becomes("Available")
 
 	o.cluster.KillMaster(t, o.victim)
@@ -82,7 +77,7 @@ func TestAMasterThatFailsTakesOnlyItsPartOfATopicDown(t *testing.T) {
 			t.Errorf("without a key: got partition %d, %v, want one that is well", partition, err)
 		}
 	}
-	o.await("while the master is down", 2*time.Second)
+	o.await("while the master is down")
 	o.becomes("Limited")
 	if _, r, err := o.broker.Entity(t.Context(), root, subscriptionOf("live")); err != nil || r.Availability != "Limited" {
 		t.Errorf("the subscription: got availability %s, %v, want Limited", r.Availability, err)
@@ -93,7 +88,7 @@ func TestAMasterThatFailsTakesOnlyItsPartOfATopicDown(t *testing.T) {
 	for key := range keys {
 		o.again("send after the promotion", func() error { _, err := o.send("after "+key, key); return err })
 	}
-	o.await("after the promotion", patience)
+	o.await("after the promotion")
 	o.becomes("Available")
 	o.keeps("kept")
 	o.again("delete", func() error { return o.broker.DeleteEntity(t.Context(), root, outageEntity) })
@@ -230,11 +225,7 @@ func (o *outage) take(t *turn, first, n int) {
 		defer t.mu.Unlock()
 		return t.got
 	}
-	for deadline := time.Now().Add(patience); len(arrived()) < n; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			o.Fatalf("session %s: got %d messages from %d on, want %d", t.ID(), len(arrived()), first, n)
-		}
-	}
+	eventually.True(o, fmt.Sprintf("session %s gets %d messages from %d on", t.ID(), n, first), func() bool { return len(arrived()) >= n })
 	ds := arrived()
 	for i, d := range ds {
 		if want := fmt.Sprintf("%s %d", t.ID(), first+i); string(d.Body.Bytes) != want {

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 var entities atomic.Int64
@@ -180,8 +181,8 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 		receivers.Go(func() { books.receive(finished, s, p) })
 	}
 	for kill := range 4 {
-		books.awaitAcked(t, 50*(kill+1)) // under load: this is about a real process
-		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+		books.awaitAcked(t, 50*(kill+1))                            // under load: this is about a real process
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond) // random moments are what this is about
 		server.Kill()
 		server.Restart(t)
 	}
@@ -211,17 +212,11 @@ func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 // awaitAcked waits until so many messages are acknowledged.
 func (l *ledger) awaitAcked(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	eventually.True(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool {
 		l.mu.Lock()
-		acked := len(l.acked)
-		l.mu.Unlock()
-		if acked >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("got %d messages acknowledged, want %d", acked, n)
-		}
-	}
+		defer l.mu.Unlock()
+		return len(l.acked) >= n
+	})
 }
 
 func (l *ledger) send(ctx context.Context, s core.Store, p core.Partition, worker int) {
@@ -232,7 +227,7 @@ func (l *ledger) send(ctx context.Context, s core.Store, p core.Partition, worke
 			l.acked[body] = true
 			l.mu.Unlock()
 		} else {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // a client's pause before it tries again
 		}
 	}
 }
@@ -241,7 +236,7 @@ func (l *ledger) receive(ctx context.Context, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
 		ds, _, err := s.Lock(ctx, p, 50)
 		if err != nil || len(ds) == 0 {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // a client's pause before it tries again
 			continue
 		}
 		l.mu.Lock()
@@ -271,13 +266,7 @@ func settlementsOf(ds []core.Delivery) []core.Settlement {
 // await waits until all that was acknowledged has been delivered.
 func (l *ledger) await(t *testing.T) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for time.Now().Before(deadline) {
-		if len(l.missing()) == 0 {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually.Within(eventually.Bound, func() bool { return len(l.missing()) == 0 }) // check says what is missing
 }
 
 // missing lists what was acknowledged but never delivered.
@@ -311,7 +300,7 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	s := open(t, server.URL(), redisstore.Options{})
 	p := queue(t, s)
 	send(t, s, p, "first")
-	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", 300, "ALL").Err(); err != nil {
+	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err(); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -323,6 +312,9 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	_, err := s.Peek(ctx, p, 0, 1)
 	if core.CodeOf(err) != core.Timeout {
 		t.Errorf("peek: got %v, want a timeout", err)
+	}
+	if err := server.Client().Do(t.Context(), "CLIENT", "UNPAUSE").Err(); err != nil {
+		t.Fatal(err)
 	}
 	// The flush goes on without its caller.
 	if n := send(t, s, p, "next")[0]; n != 3 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // keysOf lists the keys of an entity, without what they have in common.
@@ -153,6 +155,11 @@ func TestADeletedEntityLeavesNoKeys(t *testing.T) {
 		dead.Sub = core.DeadLetter
 		stop := make(chan struct{})
 		var users sync.WaitGroup
+		var used atomic.Int64
+		busy := func(n int64) {
+			until := used.Load() + n
+			eventually.True(t, fmt.Sprintf("%d operations are done", n), func() bool { return used.Load() >= until })
+		}
 		for i := range 8 {
 			s := stores[i%2]
 			users.Go(func() {
@@ -162,15 +169,16 @@ func TestADeletedEntityLeavesNoKeys(t *testing.T) {
 						return
 					default:
 						use(t, s, []core.Partition{p, timed, dead}[rand.IntN(3)])
+						used.Add(1)
 					}
 				}
 			})
 		}
-		time.Sleep(20 * time.Millisecond) // under load
+		busy(200)
 		if err := stores[1].DeleteEntity(t.Context(), "ns", p.Entity); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		busy(100)
 		close(stop)
 		users.Wait()
 		if a := stores[0].Append(t.Context(), p, [][]*core.Message{{message("late")}}); core.CodeOf(a[0].Err) != core.NotFound {

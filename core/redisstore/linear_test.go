@@ -3,12 +3,12 @@ package redisstore_test
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/core/storetest/linear"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 func TestAQueueIsLinearizableUnderFaults(t *testing.T) {
@@ -49,11 +49,7 @@ func failing(t *testing.T) linear.Subject {
 	}
 	s.Ready = func(tb testing.TB) { // clients try the server again only after a while
 		for _, store := range stores {
-			for deadline := time.Now().Add(patience); store.Probe(tb.Context()) != nil; time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					tb.Fatal("the store does not recover")
-				}
-			}
+			eventually.True(tb, "the store recovers", func() bool { return store.Probe(tb.Context()) == nil })
 		}
 	}
 	return s

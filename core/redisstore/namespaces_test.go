@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // keysBelow lists all keys with a prefix, of a server or of a cluster.
@@ -52,16 +53,12 @@ func isFormat(key string) bool {
 // their catalogues.
 func awaitSealed(t *testing.T, url, prefix string, namespaces int) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		keys := keysBelow(t, url, prefix)
-		if len(keys) == namespaces && !slices.ContainsFunc(keys, func(k string) bool { return !strings.HasSuffix(k, "}d") }) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("keys of deleted namespaces are left: %v", keys)
-		}
-		time.Sleep(5 * time.Millisecond)
+	var keys []string
+	if !eventually.Within(eventually.Bound, func() bool {
+		keys = keysBelow(t, url, prefix)
+		return len(keys) == namespaces && !slices.ContainsFunc(keys, func(k string) bool { return !strings.HasSuffix(k, "}d") })
+	}) {
+		t.Fatalf("keys of deleted namespaces are left: %v", keys)
 	}
 }
 
@@ -179,9 +176,7 @@ func takeOver(t *testing.T, url string, amid bool) {
 		t.Fatal(err)
 	}
 	if amid {
-		for len(keysBelow(t, url, names)) > before-10 {
-			time.Sleep(time.Millisecond)
-		}
+		eventually.True(t, "the store begins to remove keys", func() bool { return len(keysBelow(t, url, names)) <= before-10 })
 	}
 	if err := dying.Close(); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // While a slot moves, its partition may be busy, but nothing else.
@@ -37,11 +38,11 @@ func TestASlotThatMovesLosesNothing(t *testing.T) {
 	for range 2 {
 		receivers.Go(func() { books.receive(finished, t, s, p) })
 	}
-	time.Sleep(300 * time.Millisecond) // load, in real time: this is about real processes
+	books.await(t, "messages before the move", 100)
 	move := cluster.BeginMove(t, tag)
 	for from, _ := move.Keys(t); len(from) > 0; from, _ = move.Keys(t) {
 		move.MoveKey(t, from[0])
-		time.Sleep(150 * time.Millisecond)
+		books.awaitAnswers(t, 20)
 	}
 	_, to := move.Keys(t)
 	for _, key := range to {
@@ -51,18 +52,10 @@ func TestASlotThatMovesLosesNothing(t *testing.T) {
 	}
 	move.Finish(t)
 	moved := books.count()
-	deadline := time.Now().Add(patience)
-	for books.count() < moved+200 && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-	}
-	if books.count() < moved+200 {
-		t.Errorf("only %d messages were acknowledged after the move", books.count()-moved)
-	}
+	books.await(t, "messages after the move", moved+200)
 	stop()
 	senders.Wait()
-	for deadline := time.Now().Add(patience); books.left() > 0 && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually.Within(eventually.Bound, func() bool { return books.left() == 0 })
 	finish()
 	receivers.Wait()
 	if n := books.left(); n > 0 {
@@ -109,14 +102,9 @@ func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
 	away.MoveAll(t)
 	back := away.BeginReturn(t)
 	back.MoveAll(t)
-	want := "[" + tag + "w 1]"
-	got := ""
-	for deadline := time.Now().Add(patience); got != want && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		got = back.At(t, "PUBSUB", "SHARDNUMSUB", tag+"w")
-	}
-	if got != want {
-		t.Errorf("listeners where the slot is: got %s, want %s", got, want)
-	}
+	eventually.True(t, "one listens where the slot is", func() bool {
+		return back.At(t, "PUBSUB", "SHARDNUMSUB", tag+"w") == "["+tag+"w 1]"
+	})
 }
 
 // moveBooks note what was acknowledged and completed.
@@ -131,6 +119,24 @@ func (b *moveBooks) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.acked)
+}
+
+// await waits until so many messages are acknowledged.
+func (b *moveBooks) await(t *testing.T, what string, n int) {
+	t.Helper()
+	eventually.True(t, fmt.Sprintf("%s: %d are acknowledged", what, n), func() bool { return b.count() >= n })
+}
+
+// awaitAnswers waits for so many further answers, of whatever kind.
+func (b *moveBooks) awaitAnswers(t *testing.T, n int) {
+	t.Helper()
+	answers := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.acked) + len(b.completed) + b.busy
+	}
+	until := answers() + n
+	eventually.True(t, fmt.Sprintf("%d calls are answered amid the move", n), func() bool { return answers() >= until })
 }
 
 func (b *moveBooks) left() (n int) {
@@ -152,7 +158,7 @@ func (b *moveBooks) refused(t *testing.T, what string, err error) {
 	b.mu.Lock()
 	b.busy++
 	b.mu.Unlock()
-	time.Sleep(10 * time.Millisecond)
+	time.Sleep(10 * time.Millisecond) // a client's pause before it tries again
 }
 
 func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core.Partition, worker int) {
@@ -236,27 +242,20 @@ func TestATopicThatMovesLosesNothing(t *testing.T) {
 		receivers.Go(func() { inPlain.receive(receiving, t, s, plain) })
 		receivers.Go(func() { inOrders.receiveInSessions(receiving, t, s, orders) })
 	}
-	time.Sleep(200 * time.Millisecond) // load, in real time: this is about real processes
+	inPlain.await(t, "publications before the move", 30)
 	move := cluster.BeginMove(t, names+"{"+st.topic.ID+":0}")
 	for from, _ := move.Keys(t); len(from) > 0; from, _ = move.Keys(t) {
 		move.MoveKey(t, from[0])
-		time.Sleep(50 * time.Millisecond)
+		inPlain.awaitAnswers(t, 10)
 	}
 	move.Finish(t)
 	moved := inPlain.count()
-	for deadline := time.Now().Add(patience); inPlain.count() < moved+50 && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	inPlain.await(t, "publications after the move", moved+50)
 	stop()
 	senders.Wait()
-	for deadline := time.Now().Add(patience); inPlain.left()+inOrders.left() > 0 && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually.Within(eventually.Bound, func() bool { return inPlain.left()+inOrders.left() == 0 })
 	finish()
 	receivers.Wait()
-	if inPlain.count() < moved+50 {
-		t.Errorf("only %d publications were acknowledged after the move", inPlain.count()-moved)
-	}
 	for name, b := range map[string]*moveBooks{"plain": &inPlain, "orders": &inOrders} {
 		if n := b.left(); n > 0 {
 			t.Errorf("%s: %d of %d publications were not completed", name, n, b.count())
@@ -284,7 +283,7 @@ func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.
 			b.refused(t, "accept", err)
 		}
 		if err != nil || !ok {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // no session is free
 			continue
 		}
 		ds, _, err := s.LockInSession(context.WithoutCancel(ctx), p, l, 20)

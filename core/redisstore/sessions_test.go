@@ -207,22 +207,16 @@ func TestTheHolderOfASessionIsRungByName(t *testing.T) {
 		defer b.Watch(p.Ref, core.WakeFunc(func(session core.SessionKey) { rung <- session }))()
 		const id = "mine\x00\x01"
 		l := accept(t, b, p, id)
-		lockIn(t, b, p, l, 1) // finds nothing: its holder waits
-		for quiet := false; !quiet; {
+		for timeout, got := time.After(patience), core.SessionKey(""); got != core.KeyOfSession(id); {
 			select {
-			case <-rung: // it has begun to listen
-			case <-time.After(100 * time.Millisecond):
-				quiet = true
+			case got = <-rung:
+			case <-timeout:
+				t.Fatal("nobody rang for the session")
 			}
-		}
-		sendIn(t, a, p, id, "x")
-		select {
-		case got := <-rung:
-			if got != core.KeyOfSession(id) {
-				t.Errorf("rung for %q, want %q", got, id)
+			if got == "" { // it has begun to listen, or looks around: a bell before that was not heard
+				lockIn(t, b, p, l, 9) // leaves nothing: its holder waits
+				sendIn(t, a, p, id, "x")
 			}
-		case <-time.After(patience):
-			t.Fatal("nobody rang")
 		}
 		if ds := lockIn(t, b, p, l, 1); len(ds) != 1 {
 			t.Errorf("got %d messages, want 1", len(ds))
@@ -279,8 +273,13 @@ func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
 	lockIn(t, s, p, l, 9) // comes back short
 	var rings atomic.Int64
 	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rings.Add(1) }))()
-	time.Sleep(2500 * time.Millisecond) // two looks around, by the wall clock
-	if n := rings.Load(); n > 1 {       // once when it has begun to listen
+	waiting, looks := queue(t, s), make(chan struct{}, 1000)
+	send(t, s, waiting, "nobody locks it") // so each look around rings for it
+	defer s.Watch(waiting.Ref, core.WakeFunc(func(core.SessionKey) { looks <- struct{}{} }))()
+	for range 4 { // once when it has begun to listen, then at looks around
+		<-looks
+	}
+	if n := rings.Load(); n > 1 { // once when it has begun to listen
 		t.Errorf("rung %d times", n)
 	}
 }

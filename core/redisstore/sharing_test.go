@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/core/storetest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // gateways opens two stores on the same data.
@@ -31,7 +32,7 @@ func deployments(t *testing.T, f func(t *testing.T, url string)) {
 }
 
 // patience is how long a test waits for what happens at once.
-const patience = time.Minute
+const patience = eventually.Bound
 
 func TestAnyGatewaySettlesAnyLock(t *testing.T) {
 	t.Parallel()
@@ -358,17 +359,9 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	send(t, s, p, "before")
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)
-	deadline := time.Now().Add(patience)
-	for {
-		err := s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the new master was not found: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually.True(t, "the store finds the new master", func() bool {
+		return s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err == nil
+	})
 	if err := settle(s, p, core.Complete, held...); err != nil {
 		t.Errorf("complete after the fail-over: %v", err)
 	}

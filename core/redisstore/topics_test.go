@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // stand is a topic of one partition with its subscriptions.
@@ -373,10 +375,15 @@ func TestADeletedTopicLeavesNoKeys(t *testing.T) {
 		version := st.version(stores[0])
 		running, stop := context.WithCancel(t.Context())
 		var users sync.WaitGroup
+		var used atomic.Int64
+		busy := func(n int64) {
+			until := used.Load() + n
+			eventually.True(t, fmt.Sprintf("%d operations are done", n), func() bool { return used.Load() >= until })
+		}
 		for i := range 8 {
 			s := stores[i%2]
 			users.Go(func() {
-				for running.Err() == nil {
+				for ; running.Err() == nil; used.Add(1) {
 					switch rand.IntN(4) {
 					case 0:
 						useTopic(t, s, st, version, a, b, orders)
@@ -395,13 +402,13 @@ func TestADeletedTopicLeavesNoKeys(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20 * time.Millisecond) // under load
+		busy(100)
 		gone := names + "{" + st.topic.ID + ":0}" + st.topic.ID + "b:"
 		for _, name := range []string{core.SubscriptionPath(st.topic.Name, "b"), st.topic.Name} {
 			if err := stores[1].DeleteEntity(t.Context(), "ns", name); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(10 * time.Millisecond)
+			busy(50)
 			if left, err := server(t).Client().Keys(t.Context(), gone+"*").Result(); err != nil || len(left) > 0 {
 				t.Errorf("after %s is deleted: %v, %v", name, left, err)
 			}

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // clear clears p, which must succeed.
@@ -233,6 +235,7 @@ var clearStories = []story{
 		var mu sync.RWMutex // held while something of an epoch is sent
 		epoch := 0
 		var work sync.WaitGroup
+		var settled atomic.Int64
 		stop := make(chan struct{})
 		end := sync.OnceFunc(func() {
 			close(stop)
@@ -272,12 +275,14 @@ var clearStories = []story{
 					}
 					for _, d := range ds {
 						s.store.Settle(s.Context(), s.main, []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // it may be cleared
+						settled.Add(1)
 					}
 				}
 			})
 		}
 		for range 20 {
-			time.Sleep(2 * time.Millisecond) // under load
+			until := settled.Load() + 5
+			eventually.True(s, "messages are settled between two clearings", func() bool { return settled.Load() >= until || s.Failed() })
 			mu.Lock()
 			epoch++
 			mu.Unlock()

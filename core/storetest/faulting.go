@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 func (s *fixture) setFaults(namespace, basis, rules string, ids ...string) {
@@ -102,15 +103,10 @@ var faultStories = []story{
 		s.createNamespace(newNamespace("suite", "n1"))
 		s.setFaults("n1", "", "rules", "a")
 		s.wantCode("delete", s.store.DeleteNamespace(s.Context(), "suite"), "")
-		for deadline := time.Now().Add(bellTimeout); ; time.Sleep(time.Millisecond) {
+		eventually.True(s, "a deleted namespace has no fault rules any more", func() bool {
 			rules, _, err := s.store.Faults(s.Context(), "n1")
 			s.wantCode("fault rules", err, "")
-			if rules == "" {
-				return
-			}
-			if time.Now().After(deadline) {
-				s.Fatal("the rules of a deleted namespace are left")
-			}
-		}
+			return rules == ""
+		})
 	}},
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // newNamespace describes a namespace as a gateway would.
@@ -65,22 +66,15 @@ func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 // awaitEmpty waits until a deleted namespace has no entities any more.
 func (s *fixture) awaitEmpty(namespace string) {
 	s.Helper()
-	deadline := time.Now().Add(bellTimeout)
-	for {
+	eventually.True(s, "a deleted namespace has no entities any more", func() bool {
 		left := 0
 		for _, l := range []core.Listing{{Kind: core.Queue}, {Kind: core.Topic}, {Kind: core.Subscription, Topic: "news"}} {
 			es, err := s.store.Entities(s.Context(), namespace, l, 0, 10)
 			s.wantCode("entities", err, "")
 			left += len(es)
 		}
-		if left == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("%d entities of a deleted namespace are left", left)
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return left == 0
+	})
 }
 
 var namespaceStories = []story{

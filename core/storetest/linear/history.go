@@ -22,6 +22,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // Subject is a store to check.
@@ -50,7 +51,6 @@ const (
 	faultCount   = 3
 	quietCalls   = 100             // about how many calls there are between two faults
 	checkTimeout = 5 * time.Second // most checks take milliseconds; one in a hundred would take minutes
-	patience     = 30 * time.Second
 )
 
 // forever is when a call ends whose outcome stays unknown.
@@ -246,11 +246,8 @@ func (h *history) awake() {
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
-	for deadline := time.Now().Add(patience); h.known.Load() < until && !h.Failed(); time.Sleep(200 * time.Microsecond) {
-		if time.Now().After(deadline) {
-			h.Errorf("not even %d calls were answered in %v", calls, patience)
-			return
-		}
+	if !eventually.Within(eventually.Bound, func() bool { return h.known.Load() >= until || h.Failed() }) {
+		h.Errorf("not even %d calls were answered in %v", calls, eventually.Bound)
 	}
 }
 
