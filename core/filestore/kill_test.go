@@ -355,7 +355,7 @@ func (v *process) make(n int, to map[string]place) []*core.Message {
 
 func (v *process) send() {
 	if v.messages.Load() > 300 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // while receivers of the same process catch up
 		return
 	}
 	to := make(map[string]place)
@@ -374,7 +374,7 @@ func (v *process) receive() {
 	ds, _, err := v.Lock(context.Background(), q, 1+rand.IntN(8))
 	v.check("lock", err)
 	if len(ds) == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // while senders of the same process catch up
 		return
 	}
 	how := rand.IntN(8)

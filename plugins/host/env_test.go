@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/built"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 // quick are options under which a test need not wait long.
 func quick(args ...string) host.Options {
 	return host.Options{
-		Name: "rogue", Path: rogue, Args: args, CallTimeout: 5 * time.Second, StartTimeout: 20 * time.Second,
+		Name: "rogue", Path: rogue, Args: args, CallTimeout: eventually.Bound, StartTimeout: eventually.Bound,
 		BackoffMin: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, Failures: 1000, HealthInterval: 200 * time.Millisecond,
 	}
 }
@@ -75,7 +76,7 @@ func start(t *testing.T, o host.Options) *env {
 		}
 	})
 	t.Cleanup(e.stop)
-	launched, cancelLaunch := context.WithTimeout(t.Context(), 30*time.Second)
+	launched, cancelLaunch := context.WithTimeout(t.Context(), 2*eventually.Bound)
 	defer cancelLaunch()
 	if err := e.Launched(launched); err != nil {
 		t.Fatalf("not launched: %v", err)
@@ -97,10 +98,8 @@ func (e *env) await(c host.Condition) {
 
 func (e *env) until(what string, holds func() bool) {
 	e.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			e.Fatalf("not %s after 20s: %+v\nlog:\n%s", what, e.state(), e.log)
-		}
+	if !eventually.Within(eventually.Bound, holds) {
+		e.Fatalf("not %s after %v: %+v\nlog:\n%s", what, eventually.Bound, e.state(), e.log)
 	}
 }
 
@@ -168,7 +167,7 @@ func (e *env) underLoad(callers int, f func()) load {
 				}
 				mu.Unlock()
 				if err != nil {
-					time.Sleep(time.Millisecond)
+					time.Sleep(time.Millisecond) // a caller's pause before it asks again
 				}
 			}
 		})

@@ -81,7 +81,7 @@ func losePower(t *testing.T, mode Sync, seed uint64, points *atomic.Int64) {
 		})
 	}
 	for range 4 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) // the senders append meanwhile, which is a random number of frames
 		if err := s.snapshot(); err != nil {
 			t.Error(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -22,13 +23,6 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
-
-// hang never returns. Without cgo the runtime would end a program whose goroutines all wait.
-func hang() {
-	for {
-		time.Sleep(time.Hour)
-	}
-}
 
 func main() {
 	manner := ""
@@ -70,7 +64,7 @@ func main() {
 	case "loud":
 		fmt.Fprintln(os.Stderr, "what it writes")
 		go func() {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // most likely it serves by then, which does not matter
 			slog.Warn("what it logs", "kind", "loud")
 			fmt.Println("what it prints")
 		}()
@@ -100,11 +94,14 @@ func main() {
 	})
 }
 
+// hang does nothing until the process is killed. With select {} the runtime ends a program without cgo: a deadlock.
+func hang() { <-time.After(math.MaxInt64) }
+
 // judge does what the message's properties ask for and answers with the
 // message's id, so that a caller sees whether the answer is its own.
 func judge(ctx context.Context, m *sdk.Message) (sdk.Verdict, error) {
 	if ms, ok := m.Properties["sleep"].(int64); ok {
-		time.Sleep(time.Duration(ms) * time.Millisecond)
+		time.Sleep(time.Duration(ms) * time.Millisecond) // a slow plugin
 	}
 	switch m.Properties["do"] {
 	case "crash":
