@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 
 // patience bounds what a test waits for; nothing takes nearly as long, on a busy machine either.
-const patience = 5 * time.Minute
+const patience = eventually.Bound
 
 // output is a buffer that one side writes while the other waits for a text.
 type output struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
@@ -144,12 +145,13 @@ namespaces: [{name: other, policies: [{name: other, key: key-of-the-other, right
 			}
 		}
 		var states []api.Push
-		for end := time.Now().Add(patience); len(states) == 0 || states[0].DeadLettered == 0; time.Sleep(10 * time.Millisecond) {
+		eventually.True(t, "a push tells of its dead letter", func() bool {
 			status, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
-			if err := json.Unmarshal([]byte(text), &states); status != 200 || err != nil || time.Now().After(end) {
+			if err := json.Unmarshal([]byte(text), &states); status != 200 || err != nil {
 				t.Fatalf("%d %v in %s", status, err, text)
 			}
-		}
+			return len(states) > 0 && states[0].DeadLettered > 0
+		})
 		if s := states[0]; len(states) != 1 || s.Delivered != 1 || s.DeadLettered != 1 || s.URL != server.URL+"/" || s.Namespace != "sbemulatorns" {
 			t.Errorf("got %+v", states)
 		}
@@ -188,19 +190,20 @@ func TestGatewaysOnOneRedisShareAPush(t *testing.T) {
 		}
 	}
 	store := redistest.Start(t, redistest.Options{}).URL()
-	gateways := []*gateway{startGateway(t, "--store="+storeOf(t, store), "--config="+path), startGateway(t, "--store="+storeOf(t, store), "--config="+path)}
+	gateways := []*gateway{startGateway(t, "--store="+store, "--config="+path), startGateway(t, "--store="+store, "--config="+path)}
 	gateways[0].command(t, "", "send", "orders", "hello", "--count", strconv.Itoa(messages))
-	for end, delivered := time.Now().Add(patience), int64(0); delivered < messages; time.Sleep(10 * time.Millisecond) {
-		delivered = 0
+	eventually.True(t, "the gateways have delivered all messages", func() bool {
+		delivered := int64(0)
 		for _, g := range gateways {
 			var states []api.Push
 			_, text := (&asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}).do("GET", api.PushesPath, "")
-			if err := json.Unmarshal([]byte(text), &states); err != nil || len(states) != 1 || time.Now().After(end) {
-				t.Fatalf("%d of %d were delivered, %v in %s", delivered, messages, err, text)
+			if err := json.Unmarshal([]byte(text), &states); err != nil || len(states) != 1 {
+				t.Fatalf("%v in %s", err, text)
 			}
 			delivered += states[0].Delivered
 		}
-	}
+		return delivered >= messages
+	})
 	mu.Lock()
 	defer mu.Unlock()
 	for id, count := range seen {

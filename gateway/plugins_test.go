@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/internal/built"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -167,13 +167,8 @@ func TestNoPluginOutlivesItsGateway(t *testing.T) {
 	}
 	p.signal(t, os.Kill)
 	p.exitCode()
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	eventually.True(t, "the plugin's process "+states[0].PID+" ends", func() bool {
 		stat, err := os.ReadFile("/proc/" + states[0].PID + "/stat")
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("process %s goes on", states[0].PID)
-		}
-	}
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }

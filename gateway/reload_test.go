@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // asks is the status that a management request with a key is answered.
@@ -304,11 +306,7 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	}
 	delivered := func(name string, n int64) {
 		t.Helper()
-		for end := time.Now().Add(patience); states()[name].Delivered != n; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s: got %+v, want %d delivered", name, states()[name], n)
-			}
-		}
+		eventually.True(t, fmt.Sprintf("%s has delivered %d", name, n), func() bool { return states()[name].Delivered == n })
 	}
 	reload := func(text, said string) string {
 		t.Helper()

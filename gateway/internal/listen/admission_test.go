@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // from is the gateway's end of a connection from an address.
@@ -240,11 +241,7 @@ func TestConnectionsThatEndGiveTheirPlacesBack(t *testing.T) {
 		_, _ = io.WriteString(c, first)
 		_ = c.Close()
 	}
-	for deadline := time.Now().Add(30 * time.Second); admission.State().Connections > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("connections are counted that have ended: %+v", admission.State())
-		}
-	}
+	eventually.True(t, "connections that have ended are not counted any more", func() bool { return admission.State().Connections == 0 })
 	if s := admission.State(); s.Strangers != 0 {
 		t.Errorf("got %+v", s)
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 func TestPartOf(t *testing.T) {
@@ -31,15 +33,12 @@ func TestThePaceFollowsTheLivingMemory(t *testing.T) {
 	} {
 		held = make([]byte, step.live)
 		got := 0
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if !eventually.Within(time.Minute, func() bool {
 			runtime.GC()
 			got = debug.SetGCPercent(usual)
 			debug.SetGCPercent(got)
-			if got >= step.least && got <= step.most {
-				break
-			}
-		}
-		if got < step.least || got > step.most {
+			return got >= step.least && got <= step.most
+		}) {
 			t.Errorf("%d MB are held: the percentage is %d, want %d to %d", step.live>>20, got, step.least, step.most)
 		}
 		runtime.KeepAlive(held)

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // The entities of a soak. Messages are sent to the first ones; those of the
@@ -165,7 +166,7 @@ func (s *soaker) receive(t *testing.T) {
 		return
 	}
 	in.AddCredit(1 + s.IntN(30))
-	time.Sleep(s.pause)
+	time.Sleep(s.pause) // a receiver's life, whatever it gets in it
 	drained := make(chan struct{})
 	in.Drain(func(int) { close(drained) })
 	<-drained
@@ -218,17 +219,14 @@ func TestTheBalanceHoldsOnRedis(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() }) // after the broker's end
 	r := newRigOn(t, metrics.Options{Refresh: time.Millisecond}, store)
 	r.soak(t, 3, 150, 2*time.Millisecond, 200*time.Millisecond)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // until the forwarders have ended their work
-		got, _ := r.scrape(t)
-		problems := got.problems()
-		if len(problems) == 0 {
-			got.report(t)
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(strings.Join(problems, "\n"))
-		}
+	var got scrape
+	if !eventually.Within(eventually.Bound, func() bool { // until the forwarders have ended their work
+		got, _ = r.scrape(t)
+		return len(got.problems()) == 0
+	}) {
+		t.Fatal(strings.Join(got.problems(), "\n"))
 	}
+	got.report(t)
 }
 
 // problems is what does not add up.

@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // lines is a log that can be read while it is written.
@@ -144,12 +145,13 @@ func TestCollectorThatIsAwayIsReportedOnce(t *testing.T) {
 	traces, b := exporting(t, tracing.Options{Endpoint: collector.URL, Protocol: tracing.HTTP, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(patience); !holds(); sendTo(t, b, 300) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: not within %v\n%s", what, patience, &log)
+		eventually.True(t, what, func() bool {
+			if !holds() {
+				sendTo(t, b, 300)
+				return false
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return true
+		})
 	}
 	until("several refusals", func() bool { mu.Lock(); defer mu.Unlock(); return refusals > 2 })
 	mu.Lock()

@@ -16,12 +16,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 var root = core.Identity{{Namespace: "ns", Policy: "root", Rights: core.AllRights}}
 
 // patience bounds every wait for something that should happen.
-const patience = 90 * time.Second
+const patience = eventually.Bound
 
 // shelf is an exporter that keeps spans.
 type shelf struct {
@@ -165,15 +166,13 @@ func (r *rig) settle(at string, d core.Delivery, o core.Outcome) error {
 // span ends.
 func (r *rig) forwarded(name string) {
 	r.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	eventually.True(r, name+" has forwarded what it had", func() bool {
 		left, err := r.Peek(r.Context(), root, name, 0, 1)
-		if err != nil || time.Now().After(end) {
-			r.Fatalf("%s has not forwarded: %v", name, err)
+		if err != nil {
+			r.Fatal(err)
 		}
-		if len(left) == 0 {
-			return
-		}
-	}
+		return len(left) == 0
+	})
 }
 
 // spans stops tracing and returns all that there was.
