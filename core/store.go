@@ -338,9 +338,12 @@ func (l *SessionLock) Token() LockToken {
 type Sessions interface {
 	// AcceptSession locks the session for Policy.LockDuration: SessionLocked if it is locked.
 	AcceptSession(ctx context.Context, p Partition, session string, m SessionMode) (SessionLock, error)
-	// AcceptNextSession locks the free session whose first available message has the lowest number,
-	// under the id that this message has; ok is false if there is none. Then it has armed the
-	// doorbell, and next is the next due time of a lock or schedule (zero: none known).
+	// AcceptNextSession locks the free session with available messages that has waited longest, under
+	// the id that its first available message has; ok is false if there is none. Then it has armed
+	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
+	// begins to wait when it has messages and no lock, behind all others, and keeps its place until
+	// it has a lock, or no messages. Those whose locks expire at one instant begin by their keys. An
+	// engine that is started may have them wait by the numbers of their first available messages.
 	AcceptNextSession(ctx context.Context, p Partition, m SessionMode) (l SessionLock, ok bool, next time.Time, err error)
 	// TakeOverSession passes the session's lock to the caller for Policy.LockDuration, if it is
 	// NonExclusive and token is its Token: SessionLocked if not, SessionLockLost if the session is

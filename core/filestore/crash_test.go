@@ -256,7 +256,11 @@ func TestCrashAtAnyMoment(t *testing.T) {
 				Clock: clock.Now, Sync: SyncAlways, Memory: int64(seed%2)*5000 - 1, segmentSize: 16 << 10, compact: []int64{-1, 30, 90}[seed%3],
 			}}
 			c.open(faultfs.New())
-			storetest.Differential(t, seed, steps, memstore.New(memstore.Options{Clock: clock.Now}), c, clock, c.restart)
+			model := memstore.New(memstore.Options{Clock: clock.Now})
+			storetest.Differential(t, seed, steps, model, c, clock, func() {
+				c.restart()
+				model.LineUp()
+			})
 			c.after()
 			c.mu.Lock()
 			c.busy = true

@@ -27,7 +27,8 @@ func TestStoreAnswersAsTheModel(t *testing.T) {
 			}
 			engine := &reopened{Store: s}
 			restarts := 0
-			storetest.Differential(t, seed, 1000, memstore.New(memstore.Options{Clock: clock.Now}), engine, clock, func() {
+			model := memstore.New(memstore.Options{Clock: clock.Now})
+			storetest.Differential(t, seed, 1000, model, engine, clock, func() {
 				switch restarts++; restarts % 3 {
 				case 0: // from the log alone, as after a crash
 					s.abandon()
@@ -46,6 +47,7 @@ func TestStoreAnswersAsTheModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				engine.Store = s
+				model.LineUp()
 			})
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

@@ -79,7 +79,8 @@ type queue struct {
 	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
-	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by the first
+	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by turn
+	turns    int64                        // the turn given last
 	held     timerHeap[*session]          // by the end of their locks
 }
 

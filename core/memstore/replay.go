@@ -34,8 +34,25 @@ func (s *Store) Start() error {
 			return err
 		}
 	}
+	s.LineUp()
 	s.resumeRemovals()
 	return nil
+}
+
+// LineUp has the free sessions of all queues wait by their first available messages: the journal does
+// not know for how long they have waited.
+func (s *Store) LineUp() {
+	for _, p := range s.allPartitions() {
+		p.mu.Lock()
+		for _, home := range p.homes() {
+			for _, q := range home.queues {
+				if q != nil {
+					q.lineUp()
+				}
+			}
+		}
+		p.mu.Unlock()
+	}
 }
 
 // loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.

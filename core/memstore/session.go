@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -21,7 +23,7 @@ type session struct {
 	state    []byte // nil: none
 	stated   int64  // when the state was set,
 	stater   string // and the id as the receiver wrote it that set it
-	first    int64  // the number by which it waits in queue.waiting; 0: it does not
+	turn     int64  // its turn in queue.waiting; 0: it does not wait there
 	woken    bool   // the call under way calls the doorbells for its holder
 
 	waitingPlace int // its place in queue.waiting
@@ -135,21 +137,18 @@ func (q *queue) noteSession(s *session) {
 	}
 }
 
-// review lets s wait for a holder if it should, and forgets it if it can, after
-// any change.
+// review lets s wait for a holder if it should, behind those that wait already, and forgets it if it
+// can, after any change.
 func (q *queue) review(s *session) {
-	first := int64(0)
-	if n, ok := s.ready.first(); ok && !s.isHeld() {
-		first = n
-	}
-	if first != s.first {
-		if s.first != 0 {
-			q.waiting.remove(s.waitingPlace)
-		}
-		if first != 0 {
-			q.waiting.add(s, first, 0, &s.waitingPlace)
-		}
-		s.first = first
+	waits := len(s.ready.items) > 0 && !s.isHeld()
+	switch {
+	case waits && s.turn == 0:
+		q.turns++
+		s.turn = q.turns
+		q.waiting.add(s, s.turn, 0, &s.waitingPlace)
+	case !waits && s.turn != 0:
+		q.waiting.remove(s.waitingPlace)
+		s.turn = 0
 	}
 	if s.messages == 0 && !s.isHeld() && s.state == nil {
 		q.grow(-s.weight())
@@ -157,5 +156,21 @@ func (q *queue) review(s *session) {
 		if len(q.sessions) == 0 {
 			q.sessions = nil // a map keeps the memory of the most that it ever held
 		}
+	}
+}
+
+// lineUp has the sessions wait by their first available messages.
+func (q *queue) lineUp() {
+	line := make([]*session, 0, len(q.waiting.items))
+	for _, x := range q.waiting.items {
+		line = append(line, x.of)
+	}
+	slices.SortFunc(line, func(x, y *session) int {
+		return cmp.Compare(x.ready.items[0].at, y.ready.items[0].at)
+	})
+	q.waiting, q.turns = timerHeap[*session]{}, 0
+	for _, s := range line {
+		s.turn = 0
+		q.review(s)
 	}
 }

@@ -30,7 +30,7 @@ func (t *txn) acceptSession(p core.Partition, id string, m core.SessionMode) (co
 	return t.accept(t.queue.session(key), id, m), nil
 }
 
-// AcceptNextSession locks the session that waits with the oldest message.
+// AcceptNextSession locks the session that has waited longest.
 func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	t, ok := s.enter(p)
 	if !ok {
@@ -149,7 +149,7 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 // letGo ends the lock of a session and wakes the receivers that wait for a session.
 func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
-	if x.first != 0 {
+	if x.turn != 0 {
 		t.wakeReceivers(q)
 	}
 }

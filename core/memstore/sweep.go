@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -23,17 +25,15 @@ func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
 
 // sweep does what is due in q: first ends expired locks by deadline, then
 // activates schedules by due time, then expires messages by expiry; those of
-// the same instant by number. The locks of sessions end before those of their
-// messages, which have the same deadlines. It returns false if the budget ends first.
+// the same instant by number. It returns false if the budget ends first.
 //
 // What it does depends on nothing that the queue's dead letters have a different
 // Policy for, because it runs on their behalf too.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
-	for x := q.held.due(t.now); x != nil; x = q.held.due(t.now) {
-		if !t.spend(budget) {
+	for q.held.due(t.now) != nil {
+		if !t.endSessions(q, budget) {
 			return false
 		}
-		t.letGo(q, x)
 	}
 	for e := q.locks.due(t.now); e != nil; e = q.locks.due(t.now) {
 		if !t.spend(budget) {
@@ -66,6 +66,33 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 			return false
 		}
 		t.expire(q, q.firstExpired(t.now))
+	}
+	return true
+}
+
+// endSessions ends the locks of the sessions that end first, which is at one instant: those of their messages by number,
+// then their own, by key. It returns false if the budget ends first.
+func (t *txn) endSessions(q *queue, budget *int) (done bool) {
+	ending := q.held.ties()
+	var all []*entry
+	for _, x := range ending {
+		for _, m := range x.locked.items {
+			all = append(all, m.of)
+		}
+	}
+	slices.SortFunc(all, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+	for _, e := range all {
+		if !t.spend(budget) {
+			return false
+		}
+		t.unlock(q, e, core.EventLockExpired)
+	}
+	slices.SortFunc(ending, func(x, y *session) int { return cmp.Compare(x.key, y.key) })
+	for _, x := range ending {
+		if !t.spend(budget) {
+			return false
+		}
+		t.letGo(q, x)
 	}
 	return true
 }

@@ -34,6 +34,17 @@ func (a *timerHeap[T]) due(now int64) (first T) {
 	return first
 }
 
+// ties returns all that has the earliest instant, in no order.
+func (a *timerHeap[T]) ties() (all []T) {
+	for at := []int{0}; len(at) > 0; {
+		i := at[0]
+		if at = at[1:]; i < len(a.items) && a.items[i].at == a.items[0].at {
+			all, at = append(all, a.items[i].of), append(at, 2*i+1, 2*i+2)
+		}
+	}
+	return all
+}
+
 // add enters a thing of number n and keeps its place up to date until it is removed.
 func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.items = append(a.items, timer[T]{})

@@ -44,8 +44,7 @@ func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session str
 	return l, err
 }
 
-// AcceptNextSession locks the free session whose first available message has the lowest number.
-// Like AcceptSession it ignores the end of ctx.
+// AcceptNextSession locks the free session that has waited longest. Like AcceptSession it ignores the end of ctx.
 func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
 	return s.accept(ctx, p, m, "next", "")
 }

@@ -257,7 +257,7 @@ var sessionStories = []story{
 		s.sendIn("y", "b")
 		s.wantBodies("messages", s.lock(9), "a", "b")
 	}},
-	{"the next session is the one whose first available message is oldest", withSessions(func(s *fixture) {
+	{"the next session is the one that has waited longest", withSessions(func(s *fixture) {
 		s.sendIn("y", "1")
 		s.sendIn("x", "2")
 		s.sendIn("z", "3")
@@ -272,8 +272,57 @@ var sessionStories = []story{
 		s.release(z)
 		s.release(x)
 		s.release(y)
-		s.settle(s.lockOneIn(s.acceptNext("x")), core.Complete)
-		s.acceptNext("z")
+		z = s.acceptNext("z")
+		s.settle(s.lockOneIn(z), core.Complete)
+		s.release(z)
+		s.sendIn("z", "5")
+		for _, session := range []string{"x", "y", "z"} {
+			s.acceptNext(session)
+		}
+	})},
+	{"a session that is released again and again lets others come first", withSessions(func(s *fixture) {
+		for range 200 {
+			s.sendIn("many", "a")
+		}
+		for i := range 5 {
+			s.sendIn("one"+fmt.Sprint(i), "b")
+		}
+		for _, session := range []string{"many", "one0", "one1", "one2", "one3", "one4", "many", "many"} {
+			l := s.acceptNext(session)
+			s.settle(s.lockOneIn(l), core.Complete)
+			s.release(l)
+		}
+	})},
+	{"a waiting session keeps its place when its first messages expire and others arrive", withSessions(func(s *fixture) {
+		s.send(text("a", in("x"), ttl(time.Second)))
+		s.sendIn("y", "b")
+		s.sendIn("x", "c")
+		s.clock.Advance(time.Second)
+		s.wantBodies("expired", s.peek(s.main), "b", "c")
+		s.acceptNext("x")
+		s.acceptNext("y")
+	})},
+	{"a session whose messages have all expired begins to wait anew", withSessions(func(s *fixture) {
+		s.send(text("a", in("x"), ttl(time.Second)))
+		s.sendIn("y", "b")
+		s.clock.Advance(time.Second)
+		s.wantBodies("expired", s.peek(s.main), "b")
+		s.sendIn("x", "c")
+		s.acceptNext("y")
+		s.acceptNext("x")
+	})},
+	{"sessions whose locks end queue up by the ends, then by key", withSessions(func(s *fixture) {
+		for _, session := range []string{"a", "c", "b", "d"} {
+			s.sendIn(session, "1")
+		}
+		s.lockOneIn(s.acceptNext("a"))
+		s.clock.Advance(time.Second)
+		s.lockOneIn(s.acceptNext("c"))
+		s.lockOneIn(s.acceptNext("b"))
+		s.clock.Advance(lockDuration)
+		for _, session := range []string{"d", "a", "b", "c"} {
+			s.acceptNext(session)
+		}
 	})},
 	{"a session without available messages is not next", withSessions(func(s *fixture) {
 		l := s.accept("deferred")
@@ -777,7 +826,7 @@ var sessionDeferStories = []story{
 		s.settle(got[1], core.Complete)
 		s.release(l)
 		s.wantStats("free again", s.main, core.Stats{Ready: 3, Scheduled: 1})
-		l = s.acceptNext("x")
+		l = s.accept("x")
 		ds := s.lockIn(l, 9)
 		s.wantBodies("the others, in order", ds, "b", "c")
 		for _, d := range ds {

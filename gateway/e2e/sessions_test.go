@@ -102,6 +102,37 @@ func TestASessionGivenBackGoesOnElsewhere(t *testing.T) {
 	})
 }
 
+// Functions' TestSingle_ReleaseSession and TestMultiple_ReleaseSession count on this order.
+func TestAReleasedSessionWaitsBehindOthers(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		for _, c := range []struct {
+			releases int // after so many messages the receiver takes the rest of a session
+			want     string
+		}{{1, "s1 s2 s2 s1"}, {4, "s1 s2 s1 s2"}} {
+			queue := e.queue(&admin.QueueProperties{RequiresSession: new(true)})
+			for _, id := range []string{"s1", "s1", "s2", "s2"} {
+				e.sendTo(queue, id, "x")
+			}
+			var order []string
+			for len(order) < 4 {
+				s := e.next(queue)
+				n := 1
+				if len(order) == c.releases { // it releases no more
+					n = 2
+				}
+				for _, m := range s.take(n) {
+					s.complete(m)
+					order = append(order, s.SessionID())
+				}
+				s.end()
+			}
+			if got := strings.Join(order, " "); got != c.want {
+				e.Errorf("%d releases: got %q, want %q", c.releases, got, c.want)
+			}
+		}
+	})
+}
+
 func TestASessionsStateOutlivesItsMessages(t *testing.T) {
 	everywhere(t, func(e *env) {
 		queue := e.queue(withSessions())

@@ -5,8 +5,7 @@
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] until    deadline of the lock, ms
 -- ARGV[6] proof    of the lock, as in sessions.lua
--- ARGV[7] which    one: the named session | next: the free session whose first available message
---                  has the lowest number
+-- ARGV[7] which    one: the named session | next: the free session that has waited longest
 -- ARGV[8] name     of the session for one
 -- Returns {'ok', 1, name of the session}: as given, or as its first available message has it |
 --         {'ok', 0, ms when the next is due or 0}: none is free, and the doorbell is armed |

@@ -9,17 +9,25 @@ local function keyOf(name)
   return zero and sub(name, 1, zero - 1) or name
 end
 
+-- queueUp has free sessions wait behind those that wait already; one that does keeps its turn.
+local function queueUp(freeSessions, sids)
+  local turn = tonumber(call('ZRANGE', freeSessions, -1, -1, 'WITHSCORES')[2] or 0)
+  for _, sid in ipairs(sids) do
+    turn = turn + call('ZADD', freeSessions, 'NX', format('%.0f', turn + 1), sid)
+  end
+end
+
 -- addAvailable makes messages, lowest number first, available in their sessions. k holds the keys
 -- available, freeSessions, holders and waiting of sessions.lua, and the doorbell. It wakes waiting
 -- holders, and returns true if it has made a session acceptable.
 local function addAvailable(k, numbers, names)
-  local members, lowest, order, opened = {}, {}, {}, false
+  local members, known, order, free = {}, {}, {}, {}
   for i, n in ipairs(numbers) do
     local sid = keyOf(names[i])
     members[#members + 1] = 0
     members[#members + 1] = sid .. '\0' .. pad(n)
-    if not lowest[sid] then
-      lowest[sid] = n
+    if not known[sid] then
+      known[sid] = true
       order[#order + 1] = sid
     end
   end
@@ -28,9 +36,9 @@ local function addAvailable(k, numbers, names)
     if call('HEXISTS', k.holders, sid) == 1 then
       if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
     else
-      call('ZADD', k.freeSessions, 'LT', lowest[sid], sid)
-      opened = true
+      free[#free + 1] = sid
     end
   end
-  return opened
+  if #free > 0 then queueUp(k.freeSessions, free) end
+  return #free > 0
 end

@@ -5,8 +5,9 @@
 -- The next KEYS:
 --   sessionNames  hash  n -> name of the session, for all messages that belong to one
 --   available     zset  <session>\0<n, 15 digits> of available messages, all with score 0
---   freeSessions  zset  sessions that are not locked, by the number of their first available
---                       message
+--   freeSessions  zset  sessions that are not locked and have available messages, by their turns:
+--                       the last one and 1 where a session begins to wait. Those that an earlier
+--                       version has written are the numbers of the first available messages
 --   sessionLocks  zset  locked sessions by deadline (ms)
 --   holders       hash  session -> proof of its lock: the 8-byte nonce, and for a non-exclusive
 --                       lock how often it was taken over
@@ -35,9 +36,8 @@ local function sessionNumber(member) return format('%d', tonumber(sub(member, -1
 
 -- offerSession lets a free session be accepted, if it has messages.
 local function offerSession(sid)
-  local first = sessionMembers(available, sid, 1)[1]
-  if first then
-    call('ZADD', freeSessions, sessionNumber(first), sid)
+  if sessionMembers(available, sid, 1)[1] then
+    queueUp(freeSessions, {sid})
     ready = true
   else
     call('ZREM', freeSessions, sid)

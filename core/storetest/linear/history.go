@@ -32,6 +32,8 @@ type Subject struct {
 	// Break breaks the store under its clients, of which some have answers under way, and returns what
 	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
+	// Restarts says that Break has free sessions wait by their first available messages.
+	Restarts bool
 	// Ready waits until all stores answer after a failure; nil: they do at once.
 	Ready func(tb testing.TB)
 	// Seed is that of the first history, 0 for one of its own.
@@ -261,6 +263,9 @@ func (h *history) fail(random *rand.Rand) {
 	h.mu.Unlock()
 	if repair != nil {
 		repair()
+	}
+	if h.Restarts {
+		h.note(clientCount, from, restarting{}, done)
 	}
 	h.faults.Add(1)
 }

@@ -17,6 +17,7 @@ type sequential struct {
 	last     int64     // the number given last
 	messages []item    // by number
 	sessions []chamber // by id: those that were accepted once
+	line     []string  // free sessions with available messages, the one that has waited longest first
 }
 
 // item is a message of a sequential partition.
@@ -64,13 +65,14 @@ var sequentially = porcupine.Model{
 	Init: func() any { return sequential{} },
 	Step: func(state, input, _ any) (bool, any) {
 		s := state.(sequential)
-		s.messages, s.sessions = slices.Clone(s.messages), slices.Clone(s.sessions)
+		s.messages, s.sessions, s.line = slices.Clone(s.messages), slices.Clone(s.sessions), slices.Clone(s.line)
 		ok := input.(step).apply(&s)
+		s.queueUp()
 		return ok, s
 	},
 	Equal: func(a, b any) bool {
 		x, y := a.(sequential), b.(sequential)
-		return x.last == y.last && slices.Equal(x.messages, y.messages) && slices.Equal(x.sessions, y.sessions)
+		return x.last == y.last && slices.Equal(x.messages, y.messages) && slices.Equal(x.sessions, y.sessions) && slices.Equal(x.line, y.line)
 	},
 	Hash: func(state any) uint64 {
 		s := state.(sequential)
@@ -80,6 +82,9 @@ var sequentially = porcupine.Model{
 		}
 		for _, c := range s.sessions {
 			h = h*31 + maphash.Comparable(seedOfHashes, c)
+		}
+		for _, id := range s.line {
+			h = h*31 + maphash.Comparable(seedOfHashes, id)
 		}
 		return h
 	},
@@ -110,6 +115,20 @@ func (s *sequential) take(limit int, nonce uint64, from func(*item) bool) []deli
 		}
 	}
 	return got
+}
+
+// queueUp brings the line of free sessions up to date after a step.
+func (s *sequential) queueUp() {
+	waits := func(id string) bool {
+		held := slices.ContainsFunc(s.sessions, func(c chamber) bool { return c.id == id && c.nonce != 0 })
+		return !held && slices.ContainsFunc(s.messages, func(m item) bool { return m.session == id && m.nonce == 0 })
+	}
+	s.line = slices.DeleteFunc(s.line, func(id string) bool { return !waits(id) })
+	for _, m := range s.messages {
+		if !slices.Contains(s.line, m.session) && waits(m.session) {
+			s.line = append(s.line, m.session)
+		}
+	}
 }
 
 // session finds what is kept of a session, or makes it.
@@ -226,6 +245,14 @@ type renewing struct {
 
 func (r renewing) apply(s *sequential) bool { return r.answer.fits(s.locked(r.n, r.nonce) >= 0) }
 
+// restarting forgets for how long sessions have waited.
+type restarting struct{}
+
+func (restarting) apply(s *sequential) bool {
+	s.line = nil
+	return true
+}
+
 // clearing removes all messages.
 type clearing struct{}
 
@@ -267,9 +294,8 @@ type accepting struct {
 func (a accepting) apply(s *sequential) bool {
 	id, could := a.got, true
 	if a.next {
-		i := slices.IndexFunc(s.messages, func(m item) bool { return m.nonce == 0 && s.session(m.session).nonce == 0 })
-		if could = i >= 0; could {
-			id = s.messages[i].session
+		if could = len(s.line) > 0; could {
+			id = s.line[0]
 		}
 	} else {
 		could = s.session(id).nonce == 0

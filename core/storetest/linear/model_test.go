@@ -48,6 +48,14 @@ func TestTheModelTellsWrongHistories(t *testing.T) {
 
 		{"the next session", true, []step{apart, accepting{true, "y", 7, done, nil}, accepting{true, "x", 8, done, nil}, accepting{next: true, answer: refused}}},
 		{"not the next session", false, []step{apart, accepting{true, "x", 7, done, nil}}},
+		{"a released session behind another", true, []step{
+			apart,
+			accepting{true, "y", 7, done, nil},
+			releasing{inSession{"y", 7, done}},
+			accepting{true, "x", 8, done, nil},
+			accepting{true, "y", 9, done, nil},
+		}},
+		{"a released session before another", false, []step{apart, accepting{true, "y", 7, done, nil}, releasing{inSession{"y", 7, done}}, accepting{true, "y", 8, done, nil}}},
 		{"a session with two holders", false, []step{accepting{false, "x", 7, done, nil}, accepting{false, "x", 8, done, nil}}},
 		{"a free session refused", false, []step{accepting{false, "x", 0, refused, nil}}},
 		{"messages of a session", true, []step{apart, accepting{false, "x", 7, done, nil}, taking{inSession{"x", 7, done}, 5, got(two)}, settling{2, 7, core.Complete, done}}},
