@@ -358,6 +358,9 @@ type Sessions interface {
 	// LockInSession is Lock for the messages of a session, by number. Their locks end with the
 	// session's. next is as for Lock: it may belong to another session.
 	LockInSession(ctx context.Context, p Partition, l SessionLock, max int) (ds []Delivery, next time.Time, err error)
+	// PeekInSession is Peek of the messages of one session. Its time does not depend on how many
+	// messages other sessions have, except scheduled ones.
+	PeekInSession(ctx context.Context, p Partition, session SessionKey, from int64, max int) ([]Delivery, error)
 	// SessionState returns the state that was set last, nil for none; an empty state is a state.
 	SessionState(ctx context.Context, p Partition, l SessionLock) ([]byte, error)
 	// SetSessionState sets the state; nil removes it. A state stays without messages.

@@ -700,3 +700,25 @@ func TestSessionHubEndsWhenNobodyComes(t *testing.T) {
 		b.mustAccept(t, "q", "a").Close()
 	})
 }
+
+func TestPeekInASessionFindsWhatIsBehindOtherSessions(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", sessionful)
+		s := b.sender(t, "q")
+		defer s.Close()
+		for range 205 {
+			others := make([]*core.Message, 100)
+			for i := range others {
+				others[i] = inSession("other")
+			}
+			if a := s.Send(t.Context(), [][]*core.Message{others})[0]; a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
+		b.send(t, "q", inSession("mine"), inSession("other"), inSession("mine"))
+		ds, err := b.holdID(t, "q", "mine").Peek(t.Context(), 0, 9)
+		if err != nil || len(ds) != 2 {
+			t.Errorf("got %d messages, %v, want the 2 of the session", len(ds), err)
+		}
+	})
+}

@@ -89,6 +89,11 @@ func (c *crasher) PeekState(ctx context.Context, p core.Partition, state core.St
 	return c.Store.PeekState(ctx, p, state, from, max)
 }
 
+func (c *crasher) PeekInSession(ctx context.Context, p core.Partition, session core.SessionKey, from int64, max int) ([]core.Delivery, error) {
+	defer c.after()
+	return c.Store.PeekInSession(ctx, p, session, from, max)
+}
+
 func (c *crasher) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
 	err := c.Store.Cancel(ctx, p, numbers)
 	c.acknowledged(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -165,6 +166,40 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 		deliveries[i] = t.lock(x.ready.due(math.MaxInt64), locked, x.nonce, x.until)
 	}
 	return t.deliver(ctx, deliveries, limit)
+}
+
+// PeekInSession is Peek of the messages of one session.
+func (s *Store) PeekInSession(ctx context.Context, p core.Partition, key core.SessionKey, from int64, limit int) ([]core.Delivery, error) {
+	if !p.Sessions {
+		return nil, nil
+	}
+	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) {
+		first := q.firstOf(key, from, max(limit, 0))
+		return slices.Values(first), len(first)
+	})
+}
+
+// firstOf is the first messages of a session from a number on, by number.
+func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
+	keep := func() {
+		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+		first = first[:min(limit, len(first))]
+	}
+	heaps := []*timerHeap[*entry]{&q.schedules}
+	if x := q.sessions[key]; x != nil {
+		heaps = append(heaps, &x.ready, &x.locked, &x.aside)
+	}
+	for i, heap := range heaps {
+		for _, x := range heap.items {
+			if e := x.of; e.n >= from && (i > 0 || e.sessionful && e.sessionKey() == key) {
+				if first = append(first, e); len(first) > 2*limit+1024 { // a session may be large
+					keep()
+				}
+			}
+		}
+	}
+	keep()
+	return first
 }
 
 // SessionState returns what was set last.

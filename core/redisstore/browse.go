@@ -291,7 +291,7 @@ func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.Stat
 		for len(numbers) > 0 && len(ds) < limit && err == nil {
 			n := min(len(numbers), limit-len(ds), sh.page())
 			var page []core.Delivery
-			page, err = s.peekNumbers(ctx, sh, state, numbers[:n])
+			page, err = s.peekNumbers(ctx, sh, numbers[:n], func(now core.State) bool { return now == state })
 			ds, numbers = append(ds, page...), numbers[n:]
 		}
 		return err
@@ -326,8 +326,8 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	}
 }
 
-// peekNumbers returns the messages of positions that are still in a state.
-func (s *Store) peekNumbers(ctx context.Context, sh *shard, state core.State, numbers []int64) ([]core.Delivery, error) {
+// peekNumbers returns the messages of positions, in the states that are wanted.
+func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
 	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(numbers))
 	for i, n := range numbers {
@@ -348,7 +348,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, state core.State, nu
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
-	return s.peeked(ctx, sh, entries, func(now core.State) bool { return now == state })
+	return s.peeked(ctx, sh, entries, wanted)
 }
 
 // peeked makes deliveries of entries in the states that are wanted.

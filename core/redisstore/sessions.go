@@ -187,6 +187,70 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 	return ds, next, err
 }
 
+// PeekInSession is Peek of the messages of one session. It reads the lists of the session, and what is scheduled.
+func (s *Store) PeekInSession(ctx context.Context, p core.Partition, key core.SessionKey, from int64, limit int) (ds []core.Delivery, err error) {
+	err = s.operate(ctx, p, "peek in session", func(ctx context.Context, sh *shard) error {
+		if !sh.Sessions {
+			return nil
+		}
+		if err := s.sweep(ctx, sh); err != nil {
+			return err
+		}
+		numbers, err := s.numbersOf(ctx, sh, key, max(from, 0), limit)
+		for len(numbers) > 0 && len(ds) < limit && err == nil {
+			n := min(len(numbers), limit-len(ds), sh.page())
+			var page []core.Delivery
+			page, err = s.peekNumbers(ctx, sh, numbers[:n], func(core.State) bool { return true })
+			ds, numbers = append(ds, page...), numbers[n:]
+		}
+		return err
+	})
+	return ds, err
+}
+
+// numbersOf returns positions of messages of a session from one on, in order: up to limit that are available, locked and
+// deferred each, and all that are scheduled.
+func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
+	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int64
+	for chunk := range slices.Chunk(due, listPage) {
+		args := []any{"HMGET", sh.keys.sessions[0]}
+		for _, n := range chunk {
+			args = append(args, n)
+		}
+		reply, err := s.do(ctx, args...)
+		names, _ := reply.([]any)
+		if err != nil || len(names) != len(chunk) {
+			return nil, cmp.Or(err, errReply)
+		}
+		for i, name := range names {
+			if text, ok := name.(string); ok && core.KeyOfSession(sessionID(text)) == key {
+				numbers = append(numbers, chunk[i])
+			}
+		}
+	}
+	for _, list := range []int{1, 5, 6} { // available, held, idleDeferred
+		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.sessions[list], "["+string(key)+"\x00"+padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		if err != nil {
+			return nil, err
+		}
+		members, _ := reply.([]any)
+		for _, raw := range members {
+			member, _ := raw.(string)
+			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
+			if err != nil {
+				return nil, errReply
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil
+}
+
 // take is claim in a session.
 func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
 	reply, err := s.inSession(ctx, sh, s.millis(), l, sessionLockMessagesScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())

@@ -11,6 +11,36 @@ import (
 )
 
 var browseStories = []story{
+	{"peek in a session shows its messages alone, in any state", withSessions(func(s *fixture) {
+		l := s.accept("X")
+		var want []string
+		for i := range 30 {
+			s.sendIn("other", "o")
+			s.sendIn("x", fmt.Sprint("x", i))
+			want = append(want, fmt.Sprint("x", i))
+		}
+		s.send(text("later", in("x"), s.after(time.Hour)), text("elsewhere", in("y"), s.after(time.Hour)))
+		ds := s.lockIn(l, 3)
+		s.settle(ds[1], core.Defer)
+		peek := func(from int64, limit int) []core.Delivery {
+			s.Helper()
+			ds, err := s.store.PeekInSession(s.Context(), s.main, core.KeyOfSession("x"), from, limit)
+			s.wantCode("peek in a session", err, "")
+			return ds
+		}
+		all := peek(0, 99)
+		s.wantBodies("all", all, append(want, "later")...)
+		s.wantTime("locked until", all[0].LockedUntil, l.Until)
+		for i, state := range []core.State{core.Active, core.Deferred, core.Active, core.Active} {
+			if all[i].State != state {
+				s.Errorf("state of %d: got %v, want %v", i, all[i].State, state)
+			}
+		}
+		s.wantBodies("some", peek(3, 4), want[1:5]...)
+		s.wantBodies("none", peek(0, 0))
+		_, last := core.SplitSequenceNumber(all[30].SequenceNumber)
+		s.wantBodies("behind the last", peek(last+1, 9))
+	})},
 	{"peek shows all messages by number, whatever their state", func(s *fixture) {
 		s.deferOne(text("deferred"))
 		s.sendTexts("locked", "again", "fresh")

@@ -473,6 +473,12 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.tell("peek%s %d from %d, %v: %s %v", name(at), limit, from, state, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
+	key := core.KeyOfSession(p.session())
+	a, errA = p.a.PeekInSession(p.Context(), at, key, from, limit)
+	b, errB = p.b.PeekInSession(p.Context(), at, key, from, limit)
+	p.tell("peek%s %d from %d, session %q: %s %v", name(at), limit, from, key, brief(a), errA)
+	p.sameCode("peek in a session", errA, errB)
+	p.sameDeliveries(a, b)
 }
 
 // stats compares the counts with each other, and with what can be peeked.

@@ -202,6 +202,13 @@ func (s *store) PeekState(ctx context.Context, p core.Partition, state core.Stat
 	return ds, err
 }
 
+func (s *store) PeekInSession(ctx context.Context, p core.Partition, session core.SessionKey, from int64, most int) ([]core.Delivery, error) {
+	began := time.Now()
+	ds, err := s.Store.PeekInSession(ctx, p, session, from, most)
+	s.done(callPeek, began, err)
+	return ds, err
+}
+
 func (s *store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
 	began := time.Now()
 	err := s.Store.Cancel(ctx, p, numbers)

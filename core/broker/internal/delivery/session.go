@@ -487,15 +487,11 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-const (
-	// sessionScan bounds how many messages of the partition a Peek in a session reads,
-	// sessionScanBytes how many bytes they may have.
-	sessionScan      = 20_000
-	sessionScanBytes = 64 << 20
-)
+// firstPeek is how many messages a Peek in a session asks the store for first. Each further call asks
+// for twice as many, up to PeekPage.
+const firstPeek = 8
 
-// Peek implements core.Session. It reads through the partition, which holds other sessions, too.
-// The read is bounded: messages far behind are found by a Peek from a later number.
+// Peek implements core.Session.
 func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	switch {
@@ -505,28 +501,23 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		return nil, nil
 	}
 	var found []core.Delivery
-	key := s.lock.Key()
 	err := s.call(func(p core.Partition) error {
-		size, scanned := 0, 0
-		for looked := 0; len(found) < limit && looked < sessionScan && scanned < sessionScanBytes; {
-			ds, err := s.hub.e.Store.Peek(ctx, p, n, PeekPage)
-			if err != nil && len(found) > 0 {
-				return nil // the next Peek reports it
-			}
-			for i := range ds {
-				scanned += ds[i].Size()
-				if ds[i].SessionKey() != key {
-					continue
+		size := 0
+		for ask := firstPeek; len(found) < limit && size < PeekBytes; ask = min(2*ask, PeekPage) {
+			asked := min(ask, limit-len(found))
+			ds, err := s.hub.e.Store.PeekInSession(ctx, p, s.lock.Key(), n, asked)
+			if err != nil {
+				if len(found) > 0 {
+					return nil // the next Peek reports it
 				}
-				found = append(found, ds[i])
-				if size += ds[i].Size(); size >= PeekBytes || len(found) == limit {
-					return nil
-				}
-			}
-			if err != nil || len(ds) < PeekPage {
 				return err
 			}
-			looked += len(ds)
+			for i := 0; i < len(ds) && size < PeekBytes; i++ {
+				found, size = append(found, ds[i]), size+ds[i].Size()
+			}
+			if len(ds) < asked {
+				return nil
+			}
 			_, n = core.SplitSequenceNumber(ds[len(ds)-1].SequenceNumber)
 			n++
 		}
