@@ -127,6 +127,10 @@ type Policy struct {
 	MaxBytes          int64         // quota; 0: none. It bounds Stats.Bytes of the main queue, which includes all sub-queues and a topic's subscriptions
 	Sessions          bool          // messages belong to sessions, and are locked through them
 	History           HistoryBounds // bounds of its history
+	// BrokerLocks says that the broker locks messages for work of its own, not for a receiver. An
+	// engine whose messages only one gateway may have ends such locks when it opens, as it ends those
+	// of sessions: no failed delivery counts, because their holder has ended with its process.
+	BrokerLocks bool
 }
 
 // Partition is a Ref with its Policy: the subject of every operation.

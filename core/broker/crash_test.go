@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -330,4 +331,58 @@ func atRandom(t *testing.T, seed uint64) {
 		g.end()
 	}
 	arrivedOnce(t, store, messages, "z", "west")
+}
+
+// Where one gateway has the store, the locks of a forwarder that was killed end when the store opens:
+// what it had locked is moved at once, and before what came later.
+func TestForwardingGoesOnInOrderAsSoonAsTheStoreOpensAfterAKill(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "z")
+		b.create(t, "a", forwardTo("z"))
+		b.stop()
+		store := b.store.Store.(*memstore.Store)
+		victim := startGateway(store)
+		rests()
+		locked := make(chan struct{})
+		victim.store.set(func(call string) (before, after bool) {
+			if call != "append" {
+				return false, false
+			}
+			select {
+			case <-locked:
+			default:
+				close(locked)
+			}
+			return true, false
+		})
+		sender, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "a", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func(body string) {
+			t.Helper()
+			if a := sender.Send(t.Context(), each(text(body)))[0]; a.Err != nil {
+				t.Fatal(a.Err)
+			}
+		}
+		send("0")
+		<-locked
+		victim.kill()
+		store.EndLinks()
+		killed := time.Now()
+		heir := startGateway(store)
+		defer heir.end()
+		send("1")
+		var got []string
+		for len(got) < 2 && time.Since(killed) < time.Minute {
+			rests()
+			got = nil
+			for _, d := range (&started{Broker: heir.Broker}).all(t, "z") {
+				got = append(got, string(d.Body.Bytes))
+			}
+		}
+		if took := time.Since(killed); took > 100*time.Millisecond || !slices.Equal(got, []string{"0", "1"}) {
+			t.Errorf("forwarded %q after %v, want 0 and 1 at once", got, took)
+		}
+	})
 }

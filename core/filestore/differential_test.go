@@ -47,7 +47,7 @@ func TestStoreAnswersAsTheModel(t *testing.T) {
 					t.Fatal(err)
 				}
 				engine.Store = s
-				model.LineUp()
+				model.EndLinks()
 			})
 			if err := s.Close(); err != nil {
 				t.Fatal(err)

@@ -44,8 +44,8 @@ func restarting(t *testing.T) linear.Subject {
 		}
 	})
 	return linear.Subject{
-		Restarts: true,
-		Stores:   []func() core.Store{func() core.Store { return current.Load() }},
+		EndsLinks: true,
+		Stores:    []func() core.Store{func() core.Store { return current.Load() }},
 		Break: func(random *rand.Rand) func() {
 			if random.IntN(2) == 0 {
 				current.Load().abandon()

@@ -183,7 +183,11 @@ func (s *Store) replay() error {
 		own.clock = newClock(time.Now, s.Latest(), s.o.Logger)
 		s.tasks.Go(func() { s.adjust(own.clock) })
 	}
-	return s.Start()
+	if err := s.Start(); err != nil {
+		return err
+	}
+	s.EndLinks()
+	return nil
 }
 
 // replayClock is a clock that is set once the store is replayed: it begins where that has ended.

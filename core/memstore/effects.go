@@ -58,6 +58,8 @@ const (
 	flagBody       = 1 << 6 // its body lies apart
 	flagInFrame    = 1 << 7 // its record is one of the frame's
 	flagID         = 1 << 8 // with the message's id, for the history
+	flagByBroker   = 1 << 9
+	flagsEnd       = 1 << 10
 )
 
 // effects are those of one call on a partition, or on the catalogue, until they are a frame.
@@ -180,15 +182,9 @@ func (x *effects) put(q *queue, e *entry) {
 	x.at(q.home, q.ref.Sub)
 	inFrame := e.record > 0
 	x.kind(effectPut)
-	flags := uint64(e.state)
-	if e.delayed {
-		flags |= flagDelayed
-	}
+	flags := e.flags()
 	if e.sessionful {
 		flags |= flagSessionful
-	}
-	if e.hasOverlay() {
-		flags |= flagOverlay
 	}
 	if e.more != nil && e.more.body.Length > 0 {
 		flags |= flagBody
@@ -226,6 +222,21 @@ func (x *effects) put(q *queue, e *entry) {
 	}
 }
 
+// flags are those that a put and a state have in common.
+func (e *entry) flags() uint64 {
+	flags := uint64(e.state)
+	if e.delayed {
+		flags |= flagDelayed
+	}
+	if e.hasOverlay() {
+		flags |= flagOverlay
+	}
+	if e.byBroker && e.state.isLocked() {
+		flags |= flagByBroker
+	}
+	return flags
+}
+
 // changing is what the state of a message brings along.
 func (x *effects) changing(e *entry) {
 	if e.state.isTimed() {
@@ -240,13 +251,7 @@ func (x *effects) changing(e *entry) {
 func (x *effects) state(q *queue, e *entry) {
 	x.at(q.home, q.ref.Sub)
 	x.kind(effectState)
-	flags := uint64(e.state)
-	if e.delayed {
-		flags |= flagDelayed
-	}
-	if e.hasOverlay() {
-		flags |= flagOverlay
-	}
+	flags := e.flags()
 	x.uint(flags)
 	x.uint(uint64(e.n))
 	x.uint(uint64(e.failures))

@@ -64,7 +64,7 @@ func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
 // lock claims e and returns it as it is delivered.
 func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.Delivery {
-	e.nonce, e.until = nonce, until
+	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
 	d := t.delivery(e)
 	d.LockToken = core.NewLockToken(t.ref.Index, e.n, e.nonce)

@@ -45,6 +45,7 @@ type entry struct {
 	failures   uint32 // deliveries that ended and left it here, deferrals included
 	state      messageState
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
+	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
 	sessionful bool     // it belongs to the session of its SessionKey, where
 	noted      bool     // there was a history when it came
 	moved      bool     // it comes from another entity, where it had its origin

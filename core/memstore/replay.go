@@ -34,25 +34,8 @@ func (s *Store) Start() error {
 			return err
 		}
 	}
-	s.LineUp()
 	s.resumeRemovals()
 	return nil
-}
-
-// LineUp has the free sessions of all queues wait by their first available messages: the journal does
-// not know for how long they have waited.
-func (s *Store) LineUp() {
-	for _, p := range s.allPartitions() {
-		p.mu.Lock()
-		for _, home := range p.homes() {
-			for _, q := range home.queues {
-				if q != nil {
-					q.lineUp()
-				}
-			}
-		}
-		p.mu.Unlock()
-	}
 }
 
 // loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
@@ -239,9 +222,9 @@ func (r *replay) put() error {
 	*e = entry{
 		state: messageState(flags & flagState), delayed: flags&flagDelayed != 0, sessionful: flags&flagSessionful != 0,
 		n: int64(r.uint()), origin: r.int(), enqueued: r.int(), expires: r.int(), failures: uint32(r.int()), size: int(r.int()),
-		noted: flags&flagID != 0,
+		noted: flags&flagID != 0, byBroker: flags&flagByBroker != 0,
 	}
-	if e.state >= messageStates {
+	if e.state >= messageStates || flags >= flagsEnd {
 		return errUnknownEffect
 	}
 	r.changing(e)
@@ -308,7 +291,7 @@ func (r *replay) state() error {
 	if flags&flagOverlay != 0 {
 		size, overlay = int(r.uint()), r.properties()
 	}
-	if to.state >= messageStates {
+	if to.state >= messageStates || flags >= flagsEnd {
 		return errUnknownEffect
 	}
 	q := r.queue
@@ -324,7 +307,8 @@ func (r *replay) state() error {
 		q.resize(e, size)
 	}
 	q.quit(e) // by its state and its expiry, which does not change
-	e.failures, e.until, e.nonce, e.delayed, e.state = to.failures, to.until, to.nonce, flags&flagDelayed != 0, to.state
+	e.failures, e.until, e.nonce, e.state = to.failures, to.until, to.nonce, to.state
+	e.delayed, e.byBroker = flags&flagDelayed != 0, flags&flagByBroker != 0
 	q.join(e)
 	return nil
 }

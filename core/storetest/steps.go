@@ -316,9 +316,10 @@ func positions(sequenceNumbers []int64) []int64 {
 
 func (p *player) lock(at core.Partition, limit int) {
 	p.Helper()
+	at.BrokerLocks = p.pick(4) == 0
 	a, nextA, errA := p.a.Lock(p.Context(), at, limit)
 	b, nextB, errB := p.b.Lock(p.Context(), at, limit)
-	p.tell("lock%s %d: %s %v", name(at), limit, brief(a), errA)
+	p.tell("lock%s %d, broker %t: %s %v", name(at), limit, at.BrokerLocks, brief(a), errA)
 	p.sameCode("lock", errA, errB)
 	p.excuse(at.Ref)
 	p.took(at, a, b)

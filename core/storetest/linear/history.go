@@ -32,8 +32,8 @@ type Subject struct {
 	// Break breaks the store under its clients, of which some have answers under way, and returns what
 	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
-	// Restarts says that Break has free sessions wait by their first available messages.
-	Restarts bool
+	// EndsLinks says that the locks of sessions end when the store is repaired.
+	EndsLinks bool
 	// Ready waits until all stores answer after a failure; nil: they do at once.
 	Ready func(tb testing.TB)
 	// Seed is that of the first history, 0 for one of its own.
@@ -264,8 +264,8 @@ func (h *history) fail(random *rand.Rand) {
 	if repair != nil {
 		repair()
 	}
-	if h.Restarts {
-		h.note(clientCount, from, restarting{}, done)
+	if h.EndsLinks && h.p.Sessions {
+		h.note(clientCount, from, reopening{}, done)
 	}
 	h.faults.Add(1)
 }
@@ -319,7 +319,9 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 			}
 			c.step = s
 		case accepting:
-			s.left = left
+			if !h.EndsLinks {
+				s.left = left
+			}
 			c.step = s
 		case extending, recalling:
 			lost = false // nothing came of it

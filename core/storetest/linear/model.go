@@ -245,14 +245,6 @@ type renewing struct {
 
 func (r renewing) apply(s *sequential) bool { return r.answer.fits(s.locked(r.n, r.nonce) >= 0) }
 
-// restarting forgets for how long sessions have waited.
-type restarting struct{}
-
-func (restarting) apply(s *sequential) bool {
-	s.line = nil
-	return true
-}
-
 // clearing removes all messages.
 type clearing struct{}
 
@@ -288,7 +280,7 @@ type accepting struct {
 	got    string // unless it was the next, and refused or unknown
 	nonce  uint64
 	answer answer
-	left   *leftovers
+	left   *leftovers // nil: locks whose answers were lost end when the store opens
 }
 
 func (a accepting) apply(s *sequential) bool {
@@ -301,7 +293,7 @@ func (a accepting) apply(s *sequential) bool {
 		could = s.session(id).nonce == 0
 	}
 	switch {
-	case !a.answer.fits(could), a.answer == done && id != a.got, a.answer == unknown && could && !a.left.sessions[id]:
+	case !a.answer.fits(could), a.answer == done && id != a.got, a.answer == unknown && could && a.left != nil && !a.left.sessions[id]:
 		return false
 	}
 	if could {
@@ -353,6 +345,21 @@ func (r releasing) apply(s *sequential) bool {
 			m.nonce = 0
 		}
 	}
+	return true
+}
+
+// reopening ends the locks of all sessions, and those of their messages, and forgets for how long sessions
+// have waited.
+type reopening struct{}
+
+func (reopening) apply(s *sequential) bool {
+	for i := range s.sessions {
+		s.sessions[i].nonce = 0
+	}
+	for i := range s.messages {
+		s.messages[i].nonce = 0
+	}
+	s.line = nil
 	return true
 }
 

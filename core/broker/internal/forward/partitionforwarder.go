@@ -227,7 +227,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		pause = pf.sweep(ctx, v)
 	}
 	p := v.Queues[pf.parent.key.sub][pf.index]
-	p.LockDuration = forwardLock
+	p.LockDuration, p.BrokerLocks = forwardLock, true
 	asked := forwardBatchSize
 	r := s.remotes[pf.parent.remote]
 	if r != nil {
