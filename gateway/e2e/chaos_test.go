@@ -100,13 +100,14 @@ func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Ran
 		return low + time.Duration(random.Int64N(int64(high-low)))
 	}
 	for range kills {
-		time.Sleep(between(300*time.Millisecond, 2*time.Second)) // random moments are what this is about
-		strike(random, func() { time.Sleep(between(0, 700*time.Millisecond)) })
+		time.Sleep(between(300*time.Millisecond, 2*time.Second))                // random moments are what this is about
+		strike(random, func() { time.Sleep(between(0, 700*time.Millisecond)) }) // as here
 	}
 	for _, g := range gateways {
 		e.eventually("the gateway is healthy after the last kill", func() bool { return g.health() == nil })
 	}
-	time.Sleep(time.Second) // and some calm after the storm
+	calm := c.books.progress() + 100
+	e.eventually("messages come and go after the last kill", func() bool { return c.books.progress() >= calm })
 	stopSending()
 	senders.Wait()
 	e.eventually("the queue is empty", func() bool { return e.runtime(queue).TotalMessageCount == 0 })
@@ -212,7 +213,7 @@ func (c *chaos) send(ctx context.Context, session *amqp.Session, who int) error 
 	defer close(flights)
 	for ctx.Err() == nil {
 		if c.books.backlog() > chaosBacklog {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) // while the receivers catch up
 			continue
 		}
 		var id string
@@ -306,7 +307,7 @@ func (c *chaos) post(ctx context.Context, who int) {
 			c.books.acknowledge(id)
 			continue
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // a client's pause before it tries again
 	}
 }
 
@@ -315,7 +316,7 @@ func (c *chaos) poll(ctx context.Context) {
 	for ctx.Err() == nil {
 		a, id := c.request(ctx, http.MethodPost, c.queue+"/messages/head?timeout=1", "")
 		if a == nil || a.StatusCode != http.StatusCreated {
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // a client's pause before it tries again
 			continue
 		}
 		var p struct{ SequenceNumber int64 }
@@ -354,6 +355,13 @@ func (b *books) next(who int) string {
 	defer b.mu.Unlock()
 	b.sent[who]++
 	return fmt.Sprintf("%d/%d", who, b.sent[who])
+}
+
+// progress counts what was acknowledged and what was completed.
+func (b *books) progress() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.acknowledged) + len(b.completed)
 }
 
 func (b *books) backlog() int {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -16,11 +17,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
 	"github.com/crosstown-mq/crosstown/internal/variants"
+
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// patience bounds every wait for something that should happen.
-const patience = 90 * time.Second
+// patience bounds every wait for something that should happen, on a busy machine too.
+const patience = eventually.Bound
 
 // silence is how long nothing must happen for a test to believe that nothing will.
 const silence = 400 * time.Millisecond
@@ -287,12 +291,27 @@ func beside[T any](e *env, f func() T) <-chan T {
 // eventually waits until a condition holds that only polling can see.
 func (e *env) eventually(what string, holds func() bool) {
 	e.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			e.Fatalf("%s: not within %v", what, patience)
+	eventually.True(e, what, holds)
+}
+
+// hasReceiver waits until a receiver has a link to an entity through the env's gateway.
+func (e *env) hasReceiver(entity string) {
+	e.Helper()
+	e.eventually("a receiver of "+entity+" is attached", func() bool {
+		var list struct{ Connections []shownConnection }
+		a := e.wantHTTP(e.http(http.MethodGet, "$crosstown/connections", "", nil), http.StatusOK)
+		if err := json.Unmarshal([]byte(a.body), &list); err != nil {
+			e.Fatalf("%s: %v", a.body, err)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		for _, c := range list.Connections {
+			for _, l := range c.Links {
+				if l.Entity == entity && l.Direction == "receive" {
+					return true
+				}
+			}
+		}
+		return false
+	})
 }
 
 // wantCode checks that an error of the SDK has a code.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
@@ -57,8 +58,9 @@ func (e *env) account(entity, id string) []told {
 func (e *env) tells(entity, id string, want ...string) []told {
 	e.Helper()
 	var got []string
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		events := e.account(entity, id)
+	var events []told
+	if !eventually.Within(patience, func() bool {
+		events = e.account(entity, id)
 		got = got[:0]
 		for _, x := range events {
 			var line strings.Builder
@@ -70,13 +72,11 @@ func (e *env) tells(entity, id string, want ...string) []told {
 			}
 			got = append(got, line.String())
 		}
-		if slices.Equal(got, want) {
-			return events
-		}
-		if time.Now().After(deadline) {
-			e.Fatalf("%s of %s:\ngot  %s\nwant %s", id, entity, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
-		}
+		return slices.Equal(got, want)
+	}) {
+		e.Fatalf("%s of %s:\ngot  %s\nwant %s", id, entity, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
 	}
+	return events
 }
 
 // marked is a message with an id.
@@ -297,11 +297,10 @@ func TestAnyGatewayExplainsWhatOthersDid(t *testing.T) {
 	m := one.one(receiver)
 	two.completeByToken(queue, m)
 	events := two.tells(queue, "m", "accepted", "delivered", "completed")
-	for deadline := time.Now().Add(patience); events[0].Gateway == "" || events[1].Gateway == ""; time.Sleep(50 * time.Millisecond) {
-		if events = two.account(queue, "m"); time.Now().After(deadline) {
-			t.Fatalf("got %+v", events)
-		}
-	}
+	two.eventually("the account names the gateways", func() bool {
+		events = two.account(queue, "m")
+		return events[0].Gateway != "" && events[1].Gateway != ""
+	})
 	if events[0].Gateway != events[1].Gateway || events[2].Gateway == "" || events[0].Gateway == events[2].Gateway {
 		t.Errorf("through %q, %q and %q", events[0].Gateway, events[1].Gateway, events[2].Gateway)
 	}

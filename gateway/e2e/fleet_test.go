@@ -32,7 +32,7 @@ func TestGatewaysShareEverything(t *testing.T) {
 		}
 		return ms[0]
 	})
-	time.Sleep(silence) // let it wait
+	b.hasReceiver(queue)
 	a.send(queue, "hello")
 	m, ok := <-waiting
 	if !ok {

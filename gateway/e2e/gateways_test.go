@@ -38,28 +38,25 @@ func (e *env) everything(r *azservicebus.Receiver) (all []*azservicebus.Received
 // seconds long, may hold up.
 func (e *env) afterDeath(what string, holds func() bool) {
 	e.Helper()
-	for deadline := time.Now().Add(2 * patience); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			e.Fatalf("%s: not within %v", what, 2*patience)
-		}
-	}
+	e.eventually(what, holds)
 }
 
-// Without the doorbell gateways look every second or so, from the last look on: then no message comes as
-// fast as quickOnes of them must, for a busy machine delays some doorbells, not all.
+// Without the doorbell gateways look every second or so, from the last look on: then no message that is sent
+// when the one before has arrived comes as fast as a quick one. With it some do on a busy machine, too.
 const (
-	doorbells = 20
 	quick     = 400 * time.Millisecond
-	quickOnes = doorbells / 4
+	quickOnes = 5
+	doorbells = 300 // at most
 )
 
-// rings sends messages one by one, each once the one before has arrived, and
-// checks that doorbells bring them.
+// rings sends messages one by one, each once the one before has arrived, until doorbells have brought some.
 func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessage, then func(*azservicebus.ReceivedMessage)) {
 	e.Helper()
-	time.Sleep(silence) // let the receiver wait
-	var took []time.Duration
-	for i := range doorbells {
+	fast := 0
+	for i := 0; fast < quickOnes; i++ {
+		if i == doorbells {
+			e.Fatalf("%d of %d messages came within %v: no doorbell brings them", fast, doorbells, quick)
+		}
 		began := time.Now()
 		send(i)
 		select {
@@ -67,7 +64,9 @@ func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessa
 			if !ok {
 				e.Fatal("the receiver has ended")
 			}
-			took = append(took, time.Since(began))
+			if time.Since(began) < quick {
+				fast++
+			}
 			if string(m.Body) != fmt.Sprint(i) {
 				e.Fatalf("got message %q, want %d", m.Body, i)
 			}
@@ -75,10 +74,6 @@ func (e *env) rings(send func(i int), arrived <-chan *azservicebus.ReceivedMessa
 		case <-time.After(patience):
 			e.Fatalf("message %d does not come", i)
 		}
-	}
-	slices.Sort(took)
-	if took[quickOnes-1] > quick {
-		e.Errorf("messages took %v: no doorbell brought them", took)
 	}
 }
 
@@ -126,6 +121,7 @@ func TestOneGatewaySendsAnotherDeliversAThirdSettles(t *testing.T) {
 	arrived := b.stream(ctx, b.receiver(queue).ReceiveMessages)
 	defer func() { cancel(); <-arrived }()
 	s := a.attached(queue)
+	b.hasReceiver(queue)
 	a.rings(
 		func(i int) { a.post(s, &azservicebus.Message{Body: fmt.Append(nil, i)}) }, arrived,
 		func(m *azservicebus.ReceivedMessage) { c.completeByToken(queue, m) },
@@ -278,7 +274,7 @@ func TestScheduledMessagesAreFannedOutOnce(t *testing.T) {
 			}
 			if dies {
 				// At any moment of the work, or about then.
-				time.Sleep(time.Until(due) + time.Duration(time.Now().UnixNano()%int64(40*time.Millisecond)))
+				time.Sleep(time.Until(due) + time.Duration(time.Now().UnixNano()%int64(40*time.Millisecond))) // random moments are what this is about
 				a.gw.kill()
 			}
 			for name, want := range map[string]int{"all": 2 * each, "few": 10} {
@@ -286,7 +282,7 @@ func TestScheduledMessagesAreFannedOutOnce(t *testing.T) {
 					return int(b.subscriptionRuntime(topic, name).ActiveMessageCount) >= want
 				})
 			}
-			time.Sleep(silence) // and no more come
+			time.Sleep(silence) // and no more come: a busy machine may miss one that is late, and fails nothing
 			for name, want := range map[string]int{"all": 2 * each, "few": 10} {
 				copies := map[string]int{}
 				for _, m := range b.everything(b.subscriber(topic, name)) {

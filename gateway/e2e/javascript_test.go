@@ -41,7 +41,7 @@ import (
 // what belongs together into one story, and tell it on one engine.
 
 // storyTime bounds a story.
-const storyTime = 5 * time.Minute
+const storyTime = 2 * patience
 
 // Where set, it is a failure that the JavaScript packages cannot be installed,
 // or that there is no Chromium; else stories are skipped then. So it is where

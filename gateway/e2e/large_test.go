@@ -32,7 +32,7 @@ const (
 	// largest is the size of the largest body: that of the largest message, but for its properties.
 	largest = int64(core.MaxMessageSizeKB<<10 - 1<<10)
 	// largePatience bounds the exchange of such a message on a slow machine.
-	largePatience = 2 * time.Minute
+	largePatience = 2 * patience
 )
 
 // memoryOf reads a value, in bytes, of a process' status: VmRSS is the resident memory, VmHWM its peak.

@@ -299,7 +299,7 @@ pipelines:
 	}
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	for range kills {
-		time.Sleep(time.Duration(100+random.IntN(900)) * time.Millisecond)
+		time.Sleep(time.Duration(100+random.IntN(900)) * time.Millisecond) // random moments are what this is about
 		c.kill()
 	}
 	halt()
@@ -385,17 +385,17 @@ func TestRoutedMessagesAreThereOnceWhenGatewaysDie(t *testing.T) {
 					if err == nil || t.Context().Err() != nil {
 						break
 					}
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(50 * time.Millisecond) // a client's pause before it tries again
 				}
 			}
 		})
 	}
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	for range 6 {
-		time.Sleep(time.Duration(200+random.IntN(1200)) * time.Millisecond)
+		time.Sleep(time.Duration(200+random.IntN(1200)) * time.Millisecond) // random moments are what this is about
 		victim := es[random.IntN(len(es))].gw
 		victim.kill()
-		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond) // as here
 		if err := victim.start(); err != nil {
 			t.Fatal(err)
 		}

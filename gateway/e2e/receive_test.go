@@ -59,7 +59,7 @@ func TestAWaitingReceiverIsWoken(t *testing.T) {
 			}
 			return string(ms[0].Body)
 		})
-		time.Sleep(silence) // let it wait
+		e.hasReceiver(queue)
 		e.send(queue, "hello")
 		if body := <-got; body != "hello" {
 			e.Errorf("got %s, want hello", body)

@@ -159,9 +159,12 @@ func TestForwardingOutlivesBothGateways(t *testing.T) {
 	if n := len(slices.Compact(got)); n != sent {
 		t.Errorf("%d messages arrived, want %d, each once", n, sent)
 	}
-	time.Sleep(silence)
-	if left := hq.runtime("orders").TotalMessageCount; left != int64(sent) {
-		t.Errorf("headquarters has %d messages, want %d", left, sent)
+	// What is sent last comes last: by then nothing else is under way.
+	branch.post(branch.sender("orders"), &azservicebus.Message{MessageID: new("last"), Body: []byte("last")})
+	hq.afterDeath("the last message is at headquarters", func() bool { return hq.runtime("orders").TotalMessageCount > int64(sent) })
+	branch.afterDeath("the branch has forwarded all", func() bool { return branch.runtime("orders").TotalMessageCount == 0 })
+	if left := hq.runtime("orders").TotalMessageCount; left != int64(sent)+1 {
+		t.Errorf("headquarters has %d messages, want %d", left, sent+1)
 	}
 }
 

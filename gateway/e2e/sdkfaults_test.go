@@ -162,7 +162,7 @@ func completeAfter(ctx context.Context, r *azservicebus.SessionReceiver, c sdkfa
 	if err != nil {
 		return err
 	}
-	time.Sleep(pause)
+	time.Sleep(pause) // what an application does with a message
 	ctx, cancel = context.WithTimeout(ctx, time.Duration(c.SettleMS)*time.Millisecond)
 	defer cancel()
 	return r.CompleteMessage(ctx, ms[0], nil)

@@ -77,7 +77,7 @@ func TestTheNextSessionIsWaitedFor(t *testing.T) {
 			}
 			return r.SessionID()
 		})
-		time.Sleep(silence) // let it wait
+		time.Sleep(silence) // most likely it waits by then; if not, it gets the session all the same
 		e.sendTo(queue, "late", "x")
 		if id := <-got; id != "late" {
 			e.Errorf("got session %q, want late", id)

@@ -157,7 +157,14 @@ func TestBooksBalanceOverAllKindsOfEntities(t *testing.T) {
 	for _, g := range s.gateways {
 		e.eventually("the gateway is healthy after the last fault", func() bool { return g.health() == nil })
 	}
-	time.Sleep(silence) // and some calm after the storm
+	progress := func() (n int) {
+		for _, out := range k.streams {
+			n += out.books.progress()
+		}
+		return n
+	}
+	calm := progress() + 100
+	e.eventually("messages come and go after the last fault", func() bool { return progress() >= calm })
 	stopSending()
 	senders.Wait()
 	for _, out := range k.streams {

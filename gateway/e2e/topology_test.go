@@ -251,7 +251,7 @@ func (l *load) send(ctx context.Context, nr int) {
 		l.mu.Lock()
 		l.sent[id] = true
 		l.mu.Unlock()
-		time.Sleep(loadPace)
+		time.Sleep(loadPace) // few messages a second are enough
 	}
 }
 

@@ -13,7 +13,7 @@ export const launching = {
  * happens. The browser is that of STORY_BROWSER (see browserserver.mjs), or else
  * one of the story's own. What the page writes to its console is printed, for
  * readers of a failure; an error that it does not catch fails the story. Waits
- * end after a minute.
+ * end after five minutes, which no machine takes.
  * @param {(page: import("playwright-core").Page, context: import("playwright-core").BrowserContext) => Promise<void>} story
  * @param {import("playwright-core").BrowserContextOptions} [options] such as viewport
  */
@@ -22,7 +22,7 @@ export async function browse(story, options = {}) {
   const browser = await (running ? chromium.connect(running) : chromium.launch(launching));
   try {
     const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
-    context.setDefaultTimeout(60000);
+    context.setDefaultTimeout(300000);
     await context.addInitScript(recordStatus);
     const page = await context.newPage();
     const faults = [];
