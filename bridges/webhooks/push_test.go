@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // pushed runs two pushes of a queue, as two gateways do, and returns what stops them.
@@ -52,11 +53,7 @@ func send(t *testing.T, b *broker.Broker, ms ...*core.Message) {
 // until waits for a condition; it polls because the store tells nobody.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("in vain: " + what)
-		}
-	}
+	eventually.True(t, what, is)
 }
 
 func left(t *testing.T, b *broker.Broker, address string) []core.Delivery {
@@ -126,7 +123,7 @@ func TestAPushDeliversSignedAndRepeats(t *testing.T) {
 	}
 	send(t, b, messages...)
 	pushes := pushed(t, b, PushOptions{URL: server.URL + "/in?secret=in-the-address", Headers: []string{"X-Event"}, Concurrent: 3})
-	until(t, "the queue to be empty", func() bool { return len(left(t, b, "in")) == 0 })
+	until(t, "the queue is empty", func() bool { return len(left(t, b, "in")) == 0 })
 	got := map[string]string{}
 	for _, d := range left(t, b, "in/$DeadLetterQueue") {
 		reason, _ := d.Properties.Get(core.PropertyDeadLetterReason)
@@ -188,7 +185,7 @@ func TestAPushKeepsTheOrderOfSessions(t *testing.T) {
 	}
 	send(t, b, messages...)
 	pushed(t, b, PushOptions{URL: server.URL, Concurrent: 2})
-	until(t, "the queue to be empty", func() bool { return len(left(t, b, "in")) == 0 })
+	until(t, "the queue is empty", func() bool { return len(left(t, b, "in")) == 0 })
 	mu.Lock()
 	defer mu.Unlock()
 	for _, session := range []string{"a", "b", "c"} {

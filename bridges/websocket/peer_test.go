@@ -22,6 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // keys is an authority whose tokens are "POLICY[@NAMESPACE] RIGHTS SCOPE [LIFE]".
@@ -133,17 +134,13 @@ func (h *house) queue(name string, change func(*core.Settings)) {
 	if change != nil {
 		change(&s)
 	}
-	deadline := time.Now().Add(patience)
-	for { // until the broker runs
+	eventually.True(h.tb, "the broker runs, and creates "+name, func() bool {
 		_, err := h.broker.CreateQueue(context.Background(), root, name, s)
-		if err == nil {
-			return
-		}
-		if core.CodeOf(err) != core.Busy || time.Now().After(deadline) {
+		if err != nil && core.CodeOf(err) != core.Busy {
 			h.tb.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return err == nil
+	})
 }
 
 // object is a frame or a part of one. Numbers are int64 or float64, instants and

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // patience bounds every wait for something that should happen.
-const patience = time.Minute
+const patience = eventually.Bound
 
 // tunneling serves a tunnel until the test ends, and returns its address and what ends it.
 func tunneling(t testing.TB, serve func(context.Context, net.Conn) error) (address string, end func()) {

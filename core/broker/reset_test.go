@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 func (b *started) reset(t *testing.T) {
@@ -368,6 +370,11 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	var mu sync.RWMutex // held while something of an epoch is sent
 	epoch := 0
 	var seen sync.Map // epochs that arrived
+	var arrived atomic.Int64
+	arrive := func(n int64) {
+		until := arrived.Load() + n
+		eventually.True(t, fmt.Sprintf("%d messages arrive", n), func() bool { return arrived.Load() >= until })
+	}
 	for _, name := range []string{"end", "dead", "rejects"} {
 		var r core.Receiver
 		r, err := b.OpenReceiver(ctx, root, name, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
@@ -380,6 +387,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 				seen.Store(string(ds[i].Body.Bytes), true)
 				all = append(all, core.Settlement{Token: ds[i].LockToken, Outcome: o})
 			}
+			arrived.Add(int64(len(ds)))
 			b.Settle(ctx, root, name, all) // the locks may be lost
 			r.AddCredit(len(all))
 		}})
@@ -437,7 +445,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 		}
 	}
 	for range 15 {
-		time.Sleep(20 * time.Millisecond) // under load
+		arrive(50)
 		mu.Lock()
 		epoch++
 		now := epoch
@@ -447,7 +455,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 		}
 		seen.Clear()
 		check(now)
-		time.Sleep(5 * time.Millisecond)
+		arrive(10)
 		check(now)
 		seen.Range(func(body, _ any) bool {
 			if body != fmt.Sprint(now) {
