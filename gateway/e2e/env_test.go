@@ -18,9 +18,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
-	"github.com/crosstown-mq/crosstown/internal/variants"
-
 	"github.com/crosstown-mq/crosstown/internal/eventually"
+	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 // patience bounds every wait for something that should happen, on a busy machine too.

@@ -23,6 +23,7 @@ import (
 	"unsafe"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
 	"github.com/crosstown-mq/crosstown/internal/built"
 	"github.com/crosstown-mq/crosstown/internal/variants"
 )

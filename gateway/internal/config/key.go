@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // keysDir is the directory in the data directory with the keys that gateways have made.
@@ -111,7 +113,7 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 // one of them meanwhile is an error.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
-		if err := os.MkdirAll(filepath.Dir(k.File), 0o700); err != nil {
+		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {
 			return nil, fmt.Errorf("keep the key of policy %s: %w", k.Policy, err)
 		}
 		f, err := os.OpenFile(k.File, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -119,7 +121,7 @@ func (c *Config) KeepKeys() ([]NewKey, error) {
 			return nil, fmt.Errorf("keep the key of policy %s: %w: start again", k.Policy, err)
 		}
 		_, err = f.WriteString(k.Key + "\n")
-		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		if err = errors.Join(err, f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(k.File))); err != nil {
 			return nil, fmt.Errorf("keep the key of policy %s: %w", k.Policy, errors.Join(err, os.Remove(k.File)))
 		}
 	}

@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // The files in the directory.
@@ -101,7 +103,7 @@ func CA(dir string) ([]byte, error) {
 }
 
 func openCA(dir string, now time.Time) (pair, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return pair{}, fmt.Errorf("development CA: %w", err)
 	}
 	path := filepath.Join(dir, caKeyFile)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // pair is a certificate and its private key. One file holds both, so that they
@@ -94,5 +96,8 @@ func viaTemp(path string, data []byte, mode os.FileMode, publish func(from, to s
 	if err != nil {
 		return err
 	}
-	return publish(temp.Name(), path)
+	if err := publish(temp.Name(), path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // Issuer is the claim iss of every token made here.
@@ -105,7 +107,7 @@ func makeKey(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return err
 	}
 	temp, err := os.CreateTemp(dir, "."+keyFile+".*") // mode 0600
@@ -116,10 +118,10 @@ func makeKey(dir, path string) error {
 	if err := errors.Join(pem.Encode(temp, &pem.Block{Type: keyBlock, Bytes: der}), temp.Sync(), temp.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(temp.Name(), path); !errors.Is(err, fs.ErrExist) {
+	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil
+	return durable.SyncDir(dir)
 }
 
 // Secret is what the endpoint wants to hear from clients that can say one.

@@ -10,8 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/crosstown-mq/crosstown/internal/redisserver"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
 // slots is how many hash slots a Redis Cluster has.

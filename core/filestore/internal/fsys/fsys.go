@@ -15,7 +15,7 @@ type FS interface {
 	Open(name string, flag int) (File, error)
 	// ReadDir lists the names in a directory, sorted.
 	ReadDir(dir string) ([]string, error)
-	// MkdirAll makes a directory and its parents, with the rights 0700.
+	// MkdirAll makes a directory and its parents, with the rights 0700, and makes them durable.
 	MkdirAll(dir string) error
 	// Rename gives a file another name, in place of a file that has it already.
 	Rename(from, to string) error

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // OS is the operating system's file system.
@@ -35,7 +37,7 @@ func (OS) ReadDir(dir string) ([]string, error) {
 }
 
 // MkdirAll makes a directory and its parents.
-func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+func (OS) MkdirAll(dir string) error { return durable.MkdirAll(dir) }
 
 // Rename gives a file another name.
 func (OS) Rename(from, to string) error { return os.Rename(from, to) }
@@ -47,7 +49,7 @@ func (OS) Remove(name string) error { return os.Remove(name) }
 func (OS) Link(from, to string) error { return os.Link(from, to) }
 
 // SyncDir makes the names in a directory durable.
-func (OS) SyncDir(dir string) error { return syncDir(dir) }
+func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
 // Free is how many bytes the file system of a directory has left.
 func (OS) Free(dir string) (int64, error) { return free(dir) }

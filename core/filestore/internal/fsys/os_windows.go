@@ -43,9 +43,6 @@ func lock(f *os.File) error {
 // unlock does nothing: other programs do not get the file, and closing it gives the lock back.
 func unlock(*os.File) error { return nil }
 
-// syncDir does nothing: Windows cannot sync a directory, and NTFS keeps names in its journal.
-func syncDir(string) error { return nil }
-
 func free(dir string) (int64, error) {
 	name, err := syscall.UTF16PtrFromString(dir)
 	if err != nil {

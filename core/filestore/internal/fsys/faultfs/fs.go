@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 const pageSize = 4096
@@ -27,6 +28,7 @@ type Kind string
 // The operations that change something or make it durable, and reading.
 const (
 	Create   Kind = "create"
+	Mkdir    Kind = "mkdir"
 	Write    Kind = "write"
 	Truncate Kind = "truncate"
 	Sync     Kind = "sync"
@@ -62,7 +64,6 @@ type FS struct {
 	names    map[string]*inode
 	synced   map[string]*inode // names that are durable
 	changes  []change          // to names, since SyncDir
-	dirs     map[string]bool
 	locks    map[string]string // text by path
 	capacity int64             // 0 for no limit
 	open     int
@@ -80,14 +81,12 @@ type change struct {
 
 // New makes an empty file system.
 func New() *FS {
-	return &FS{
-		names: make(map[string]*inode), synced: make(map[string]*inode),
-		dirs: make(map[string]bool), locks: make(map[string]string),
-	}
+	return &FS{names: make(map[string]*inode), synced: make(map[string]*inode), locks: make(map[string]string)}
 }
 
-// inode is a file. The mutex of its file system guards it.
+// inode is a file, or a directory. The mutex of its file system guards it.
 type inode struct {
+	isDir  bool
 	data   []byte // what a read sees
 	synced []byte // what is durable
 	// pages has, of each page changed since the last sync, what it was after the last changes.
@@ -141,15 +140,17 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 		}
 	}
 	after := New()
-	after.dirs = maps.Clone(f.dirs)
 	after.capacity = f.capacity
 	images := make(map[*inode]*inode, len(names))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		i := names[name]
+		if !after.hasDir(filepath.Dir(name)) {
+			continue // it went with its directory
+		}
 		image := images[i]
 		if image == nil {
 			data := i.crash(r, keep)
-			image = &inode{data: data, synced: slices.Clone(data)}
+			image = &inode{isDir: i.isDir, data: data, synced: slices.Clone(data)}
 			images[i] = image
 		}
 		after.names[name] = image
@@ -168,7 +169,7 @@ func (f *FS) Restart() *FS {
 	clone := func(i *inode) *inode {
 		if copies[i] == nil {
 			copies[i] = &inode{
-				data: slices.Clone(i.data), synced: slices.Clone(i.synced),
+				isDir: i.isDir, data: slices.Clone(i.data), synced: slices.Clone(i.synced),
 				pages: maps.Clone(i.pages), lengths: slices.Clone(i.lengths),
 			}
 		}
@@ -186,7 +187,6 @@ func (f *FS) Restart() *FS {
 		}
 		after.changes = append(after.changes, c)
 	}
-	after.dirs = maps.Clone(f.dirs)
 	after.capacity = f.capacity
 	return after
 }
@@ -307,7 +307,7 @@ func (f *FS) Open(name string, flag int) (fsys.File, error) {
 	switch {
 	case i != nil && flag&os.O_EXCL != 0:
 		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrExist}
-	case i == nil && flag&os.O_CREATE == 0, i == nil && !f.dirs[filepath.Dir(name)]:
+	case i == nil && flag&os.O_CREATE == 0, i == nil && !f.hasDir(filepath.Dir(name)):
 		return nil, &os.PathError{Op: "open", Path: name, Err: os.ErrNotExist}
 	case i == nil:
 		i = &inode{}
@@ -330,7 +330,7 @@ func (f *FS) change(c change) {
 func (f *FS) ReadDir(dir string) ([]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.dirs[dir] {
+	if !f.hasDir(dir) {
 		return nil, &os.PathError{Op: "open", Path: dir, Err: os.ErrNotExist}
 	}
 	var names []string
@@ -343,14 +343,33 @@ func (f *FS) ReadDir(dir string) ([]string, error) {
 	return names, nil
 }
 
-// MkdirAll makes a directory, durable at once.
-func (f *FS) MkdirAll(dir string) error {
+// hasDir reports whether a directory exists: the root always does.
+func (f *FS) hasDir(dir string) bool {
+	i := f.names[dir]
+	return dir == filepath.Dir(dir) || i != nil && i.isDir
+}
+
+// MkdirAll makes a directory and its parents.
+func (f *FS) MkdirAll(dir string) error { return durable.MakeAll(dir, f.mkdir, f.SyncDir) }
+
+func (f *FS) mkdir(dir string) (made bool, err error) {
+	f.mu.Lock()
+	exists, found := f.hasDir(dir), f.hasDir(filepath.Dir(dir))
+	f.mu.Unlock()
+	op := Op{Kind: Mkdir, Name: dir}
+	switch {
+	case exists:
+		return false, nil
+	case !found:
+		return false, &os.PathError{Op: "mkdir", Path: dir, Err: os.ErrNotExist}
+	}
+	if fault := f.before(op); fault != nil {
+		return false, failed(op, fault)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for ; !f.dirs[dir]; dir = filepath.Dir(dir) {
-		f.dirs[dir] = true
-	}
-	return nil
+	f.change(change{dir: filepath.Dir(dir), set: dir, to: &inode{isDir: true}})
+	return true, nil
 }
 
 // rename changes the names of a file.

@@ -1,0 +1,56 @@
+package filestore
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// The first run makes the directory of the store, and perhaps directories above it. A loss of power
+// that keeps only what is synced keeps what was acknowledged there.
+func TestMessagesOfAFirstRunSurviveALossOfPowerInNewDirectories(t *testing.T) {
+	t.Parallel()
+	fs := faultfs.New()
+	dir := "/srv/crosstown/data/messages"
+	if err := fs.MkdirAll("/srv"); err != nil {
+		t.Fatal(err)
+	}
+	clock := storetest.NewClock()
+	o := Options{Clock: clock.Now, Sync: SyncAlways, fs: fs}
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newQueue(t, s)
+	send(t, s, p, "acknowledged")
+	o.fs = fs.Crash(rand.New(rand.NewPCG(1, 1)), 0)
+	s.abandon()
+	again := mustOpen(t, dir, o)
+	if _, err := again.Entity(t.Context(), "ns", "q"); err != nil {
+		t.Fatalf("the queue: %v", err)
+	}
+	if got, want := bodies(t, again, p), []string{"acknowledged"}; !slices.Equal(got, want) {
+		t.Errorf("after the loss of power: got %q, want %q", got, want)
+	}
+}
+
+// A directory that cannot be made durable is refused before anything is acknowledged in it.
+func TestADirectoryThatCannotBeSyncedIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, unsynced := range []string{"/", "/srv"} {
+		fs := faultfs.New()
+		fs.Before = func(op faultfs.Op) *faultfs.Fault {
+			if op.Kind == faultfs.SyncDir && op.Name == unsynced {
+				return &faultfs.Fault{Err: faultfs.ErrIO}
+			}
+			return nil
+		}
+		if s, err := Open("/srv/data", Options{fs: fs}); err == nil {
+			t.Errorf("%s cannot be synced: the store opens", unsynced)
+			s.abandon()
+		}
+	}
+}
