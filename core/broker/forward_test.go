@@ -200,12 +200,8 @@ func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 		b.createTopic(t, "t")
 		b.create(t, "from", forwardTo("to"))
 		b.create(t, "parts", partitioned, forwardTo("to"))
-		b.create(t, "dead", forwardDead("to"))
 		sub := b.subscribe(t, "t", "s", nil, forwardTo("to"))
 		via := b.create(t, "via")
-		in := b.receive(t, "dead", core.PeekLock, 1)
-		b.send(t, "dead", text("letter"))
-		settle(t, b, "dead", core.DeadLetterOutcome, in.take()...)
 		b.send(t, "from", numbered(3)...)
 		for range 4 {
 			b.send(t, "parts", text("p"))
@@ -216,16 +212,58 @@ func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 		b.store.Append(t.Context(), partition(&via, 0, core.Transfer), each(m))
 		time.Sleep(forward.ScanInterval)
 		rests()
-		b.holds(t, map[string]string{"to": "", "from": "", "dead": "", "dead/$DeadLetterQueue": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
+		b.holds(t, map[string]string{"to": "", "from": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
 		b.transferDead(t, "from", "0 1 2", forward.ReasonDisabled)
 		b.transferDead(t, "parts", "p p p p", forward.ReasonDisabled)
-		b.transferDead(t, "dead", "letter", forward.ReasonDisabled)
 		b.transferDead(t, sub, "copy", forward.ReasonDisabled)
 		b.transferDead(t, "via", "transfer", forward.ReasonDisabled)
 		b.update(t, "to", func(s *core.Settings) { s.Status = core.StatusActive })
 		b.send(t, "from", text("later"))
 		rests()
 		b.holds(t, map[string]string{"to": "later"})
+	})
+}
+
+// azure-service-bus#666: they stay in their queue, and go on when there is room.
+func TestDeadLettersWaitForADestinationThatTakesNone(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "closed", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
+		b.create(t, "full", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
+		for range 6 {
+			b.send(t, "full", text(strings.Repeat("x", 200<<10)))
+		}
+		for from, to := range map[string]string{"a": "closed", "b": "full"} {
+			b.create(t, from, forwardDead(to))
+			in := b.receive(t, from, core.PeekLock, 3)
+			for i := range 3 {
+				b.send(t, from, text(fmt.Sprint(i)))
+				settle(t, b, from, core.DeadLetterOutcome, in.take()...)
+			}
+		}
+		wait := func() {
+			time.Sleep(forward.MaxDeadHold)
+			synctest.Wait()
+		}
+		wait()
+		stays := map[string]string{
+			"a/$DeadLetterQueue": "0 1 2", "b/$DeadLetterQueue": "0 1 2",
+			"a/$Transfer/$DeadLetterQueue": "", "b/$Transfer/$DeadLetterQueue": "",
+		}
+		b.holds(t, stays)
+		calls := b.store.lockCalls()
+		time.Sleep(time.Hour)
+		if n := b.store.lockCalls() - calls; n > 300 {
+			t.Errorf("tried %d times in an hour", n)
+		}
+		b.holds(t, stays)
+		if got := len(b.receive(t, "a/$DeadLetterQueue", core.PeekLock, 9).take()); got != 3 {
+			t.Errorf("%d dead letters can be received meanwhile, want 3", got)
+		}
+		time.Sleep(2 * time.Minute) // their locks end
+		b.update(t, "closed", func(s *core.Settings) { s.Status = core.StatusActive })
+		b.receive(t, "full", core.ReceiveAndDelete, 6).take()
+		wait()
+		b.holds(t, map[string]string{"a/$DeadLetterQueue": "", "b/$DeadLetterQueue": "", "closed": "0 1 2", "full": "0 1 2"})
 	})
 }
 

@@ -78,9 +78,9 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 }
 
 // destinationRefused handles a message whose destination is full. A parked message has
-// arrived there already, and waits.
+// arrived there already, and waits; so does a dead letter, where it is.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
-	if fb.pf.parent.set.Wait || fb.route.returns(to.e.Key()) {
+	if fb.route.waits || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)
 		return
 	}

@@ -78,7 +78,7 @@ type stored struct {
 func (pf *partitionForwarder) forward(ctx context.Context, e Entity, p core.Partition, ds []core.Delivery, locked time.Time) (moved int) {
 	fb := &forwardBatch{pf: pf, e: e, v: e.View(), p: p, ds: ds, locked: locked, dests: map[string]resolved{}, byDest: map[destination]*destinationBatch{}}
 	fb.route = route{
-		p: p, key: e.Key(), name: fb.v.Name, to: pf.parent.to, waits: pf.parent.set.Wait, remotes: pf.parent.set.remotes,
+		p: p, key: e.Key(), name: fb.v.Name, to: pf.parent.to, waits: pf.parent.set.Wait || p.Sub == core.DeadLetter, remotes: pf.parent.set.remotes,
 		resolve: func(name string) resolved { return fb.resolve(ctx, name) },
 		blocked: func(to destination) bool { _, blocked := pf.blocked[to]; return blocked },
 	}

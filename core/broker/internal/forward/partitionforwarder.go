@@ -21,6 +21,9 @@ const (
 	// take, and maxHeld how many are.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
+	// minDeadHold and MaxDeadHold are these bounds for dead letters, which are not locked meanwhile.
+	minDeadHold = time.Second
+	MaxDeadHold = time.Minute
 	// maxVerdictHold is the longest hold where the verdict of a pipeline is missing.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
@@ -257,6 +260,11 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		}
 		e.Counters().Queues[p.Sub].Moved.Add(int64(moved))
 	}
+	if len(pf.held) > 0 && r == nil && p.Sub == core.DeadLetter { // others may want to receive or remove them
+		pf.pausedUntil = pf.retryAt
+		pf.releaseHeld(ctx)
+		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}
+	}
 	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
 }
 
@@ -344,7 +352,13 @@ func (pf *partitionForwarder) holdBack(d *core.Delivery, to destination) {
 }
 
 // lengthenHold doubles the pause that follows a failure.
-func (pf *partitionForwarder) lengthenHold() { pf.holdTime = min(max(2*pf.holdTime, minHold), MaxHold) }
+func (pf *partitionForwarder) lengthenHold() {
+	least, most := minHold, MaxHold
+	if pf.parent.key.sub == core.DeadLetter {
+		least, most = minDeadHold, MaxDeadHold
+	}
+	pf.holdTime = min(max(2*pf.holdTime, least), most)
+}
 
 // releaseUntried releases messages that were not tried.
 func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partition, ds []core.Delivery) {

@@ -14,7 +14,7 @@ type route struct {
 	key     string         // of the source: its folded name
 	name    string         // of the source
 	to      string         // where its settings forward to; "": each message says it
-	waits   bool           // messages wait for a destination that is disabled
+	waits   bool           // messages wait for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved // finds a destination
 	blocked func(to destination) bool  // messages for it wait
