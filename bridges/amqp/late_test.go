@@ -90,3 +90,17 @@ func TestClosedConnectionIsLoggedWithItsReasonAndProduct(t *testing.T) {
 		t.Errorf("log: got %q, want the reason and the product", got)
 	}
 }
+
+// The SDK for Java before version 7 writes delivery-tags of 36 bytes, where AMQP 1.0 §2.8.7 allows 32.
+func TestDeliveryTagMayBeLongerThanItShould(t *testing.T) {
+	t.Parallel()
+	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
+	p.open()
+	p.attach(0, wire.RoleSender, "q1")
+	for id, length := range []int{36, 256} {
+		p.transfer(&wire.Transfer{DeliveryID: value.Some(uint32(id)), DeliveryTag: bytes.Repeat([]byte("x"), length)}, plainMessage(1))
+		if d := await[*wire.Disposition](p); d == nil || d.State != (wire.Accepted{}) {
+			t.Fatalf("a tag of %d bytes: got %+v, want the message accepted", length, d)
+		}
+	}
+}

@@ -19,9 +19,9 @@ type Options struct {
 	// MaxConnections is how many clients with a proven identity may be connected; more are closed
 	// at once; 5000. The listener bounds the others: see bridges.Prove.
 	MaxConnections int
-	MaxSessions    int // of one connection, at most 65536; 5000
+	MaxSessions    int // of one connection, at most 65536; 8192
 	MaxHandles     int // links of one session; 256
-	MaxLinks       int // of one connection; 5000
+	MaxLinks       int // of one connection; 8192
 
 	// SenderCredit is how many messages a client may have under way on one link to send on, sent and not stored yet;
 	// 1000. It bounds the unsettled incoming messages of a link.
@@ -57,9 +57,9 @@ func (o Options) withDefaults() Options {
 	}
 	orDefault(&o.MaxFrameSize, 65536)
 	orDefault(&o.MaxConnections, 5000)
-	orDefault(&o.MaxSessions, 5000)
+	orDefault(&o.MaxSessions, 8192)
 	orDefault(&o.MaxHandles, 256)
-	orDefault(&o.MaxLinks, 5000)
+	orDefault(&o.MaxLinks, 8192)
 	orDefault(&o.SenderCredit, 1000)
 	orDefault(&o.MaxUnsettled, 10_000)
 	orDefault(&o.MaxConnectionUnsettled, 50_000)

@@ -89,7 +89,7 @@ func (o *operation) rule() (core.Rule, error) {
 		return core.Rule{}, core.Refuse(core.InvalidArgument, "rule-description is not a map.")
 	}
 	rule := core.Rule{Name: name}
-	if action, _ := description.Get("sql-rule-action"); action != nil {
+	if action, _ := description.Get("sql-rule-action"); !isNoAction(action) {
 		if rule.Action, err = expression("sql-rule-action", action); err != nil {
 			return core.Rule{}, err
 		}
@@ -106,6 +106,13 @@ func (o *operation) rule() (core.Rule, error) {
 		err = core.Refuse(core.InvalidArgument, "rule-description must have one of sql-filter and correlation-filter.")
 	}
 	return rule, err
+}
+
+// isNoAction reports whether a value stands for no action: the SDK for Rust sends an empty map.
+func isNoAction(v any) bool {
+	m, ok := v.(value.Map)
+	e, _ := m.Get("expression")
+	return v == nil || ok && e == nil
 }
 
 // expression reads the map of an SQL filter or action.
@@ -209,10 +216,10 @@ func listed(v any) any {
 	return v
 }
 
-// narrowed is an integer as an int if it can be one: the JavaScript SDK writes whole numbers
-// as long here, and knows no long in what the management API answers.
+// narrowed is an integer as an int if it can be one: the JavaScript SDK writes whole numbers as long here, or as an unsigned
+// type, and knows none of these in what the management API answers.
 func narrowed(v any) any {
-	if n, ok := v.(int64); ok && n == int64(int32(n)) {
+	if n, ok := value.Int(v); ok && n == int64(int32(n)) {
 		return int32(n)
 	}
 	return v

@@ -79,12 +79,18 @@ func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 			"sql":    filterOf("a = 1"),
 			"action": append(filterOf("b = 2"), value.Entry{Key: "sql-rule-action", Value: value.Map{{Key: "expression", Value: "SET c = 3"}}}),
 			"none":   append(filterOf("1=0"), value.Entry{Key: "sql-rule-action", Value: nil}, value.Entry{Key: "rule-name", Value: "none"}),
+			"rust":   append(filterOf("2=0"), value.Entry{Key: "sql-rule-action", Value: value.Map{}}),
+			"rust2":  append(filterOf("3=0"), value.Entry{Key: "sql-rule-action", Value: value.Map{{Key: "expression", Value: nil}}}),
 			"correlation": {{Key: "correlation-filter", Value: value.Map{
 				{Key: "correlation-id", Value: nil},
 				{Key: "label", Value: "x"},
 				{Key: "session-id", Value: text("y")},
 				{Key: "properties", Value: value.Map{
 					{Key: "n", Value: int64(7)},
+					{Key: "js", Value: uint32(7)},
+					{Key: "u", Value: uint8(7)},
+					{Key: "s", Value: int16(-7)},
+					{Key: "v", Value: uint64(7)},
 					{Key: "l", Value: int64(1) << 40},
 					{Key: "at", Value: value.Described{Descriptor: value.DescriptorDateTime, Value: "2024-01-02T03:04:05.1234567"}}, // as HTTP stores it
 				}},
@@ -106,12 +112,24 @@ func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 			}},
 			{Descriptor: uint64(1335734829060), Value: value.List{
 				value.Described{Descriptor: uint64(83483426825), Value: value.List{nil, nil, nil, nil, "x", "y", nil, nil, value.Map{
-					{Key: "n", Value: int32(7)}, {Key: "l", Value: int64(1) << 40}, {Key: "at", Value: value.TimestampOf(time.Date(2024, 1, 2, 3, 4, 5, 123e6, time.UTC))},
+					{Key: "n", Value: int32(7)},
+					{Key: "js", Value: int32(7)},
+					{Key: "u", Value: int32(7)},
+					{Key: "s", Value: int32(-7)},
+					{Key: "v", Value: int32(7)},
+					{Key: "l", Value: int64(1) << 40},
+					{Key: "at", Value: value.TimestampOf(time.Date(2024, 1, 2, 3, 4, 5, 123e6, time.UTC))},
 				}}},
 				noAction, "correlation",
 			}},
 			{Descriptor: uint64(1335734829060), Value: value.List{
 				value.Described{Descriptor: uint64(83483426822), Value: value.List{"1=0", int32(20)}}, noAction, "none",
+			}},
+			{Descriptor: uint64(1335734829060), Value: value.List{
+				value.Described{Descriptor: uint64(83483426822), Value: value.List{"2=0", int32(20)}}, noAction, "rust",
+			}},
+			{Descriptor: uint64(1335734829060), Value: value.List{
+				value.Described{Descriptor: uint64(83483426822), Value: value.List{"3=0", int32(20)}}, noAction, "rust2",
 			}},
 			{Descriptor: uint64(1335734829060), Value: value.List{
 				value.Described{Descriptor: uint64(83483426822), Value: value.List{"a = 1", int32(20)}}, noAction, "sql",
@@ -126,11 +144,11 @@ func TestRulesAreAddedListedAndRemoved(t *testing.T) {
 				t.Errorf("rule %d: got %#v, want %#v", i, got[i], want[i])
 			}
 		}
-		page := value.Map{{Key: "top", Value: int32(2)}, {Key: "skip", Value: int32(4)}}
-		if got := rulesOf(t, call("enumerate-rules", page)); len(got) != 1 || !reflect.DeepEqual(got[0], want[4]) {
+		page := value.Map{{Key: "top", Value: int32(2)}, {Key: "skip", Value: int32(6)}}
+		if got := rulesOf(t, call("enumerate-rules", page)); len(got) != 1 || !reflect.DeepEqual(got[0], want[6]) {
 			t.Errorf("the last page: got %v", got)
 		}
-		for _, name := range []string{"$Default", "action", "correlation", "none", "SQL"} {
+		for _, name := range []string{"$Default", "action", "correlation", "none", "rust", "rust2", "SQL"} {
 			if a := call("remove-rule", value.Map{{Key: "rule-name", Value: name}}); a.get("statusCode") != int32(200) {
 				t.Errorf("remove %s: got %v", name, a.headers)
 			}

@@ -17,7 +17,7 @@ import (
 // builtIn are the values of settings that are 0 where nothing is said: the parts that they are for have
 // these defaults.
 var builtIn = map[string]any{
-	"amqp.max-connections": 5000, "amqp.max-sessions": 5000, "amqp.max-links": 5000, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
+	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }

@@ -55,7 +55,7 @@ remotes:
 	got := printed(t, []string{"CROSSTOWN_LOG_LEVEL=warn", "PUSH=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "--config", file, "--store", "redis://u:topsecret7@h:1", "--policy", "app=topsecret8:Listen")
 	for _, want := range []string{
 		"store: redis://u:xxxxx@h:1 # --store\n", "level: warn # CROSSTOWN_LOG_LEVEL\n", "format: json # " + file + ":2\n", "max-links: 7 # " + file + ":7\n",
-		"max-sessions: 5000 # default\n", "drain-timeout: 20s # default\n", "lock-duration: 30s # " + file + ":13\n", "key: '***' # " + file + ":14\n",
+		"max-sessions: 8192 # default\n", "drain-timeout: 20s # default\n", "lock-duration: 30s # " + file + ":13\n", "key: '***' # " + file + ":14\n",
 		"SharedAccessKey=*** # " + file, "password: '***' # ", "key-file: " + key, "name: app # --policy\n", "key: SAS_KEY_VALUE # default\n", "forward-wait: false # default\n",
 		"key: /etc/tls.key # ", "url: https://a.example/in?code=***&x=*** # ", "url: https://***@a.example/in # ",
 	} {

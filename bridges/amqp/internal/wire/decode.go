@@ -6,9 +6,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Lengths in bytes that AMQP 1.0 allows for a delivery tag (§2.8.7) and a transaction id.
+// Lengths in bytes that a delivery tag and a transaction id may have. AMQP 1.0 §2.8.7 allows 32 for a tag; the SDK for Java
+// before version 7 writes 36.
 const (
-	MaxDeliveryTag = 32
+	MaxDeliveryTag = 256
 	MaxTxnID       = 32
 )
 

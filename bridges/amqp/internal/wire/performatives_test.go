@@ -306,7 +306,7 @@ var hostile = []struct {
 	{"no mechanisms", "00 5340 45", CondInvalidField, "is mandatory"},
 	{"no outcome code", "00 5344 45", CondInvalidField, "code is mandatory"},
 	{"unknown outcome code", "00 5344 c0 03 01 5005", CondInvalidField, "code is 5, beyond 4"},
-	{"long tag", "00 5314 c0 26 03 43 40 a021" + strings.Repeat("00", 33), CondInvalidField, "delivery-tag has 33 bytes"},
+	{"long tag", "00 5314 d0 0000010c 00000003 43 40 b0 00000101" + strings.Repeat("00", 257), CondInvalidField, "delivery-tag has 257 bytes"},
 	{"long transaction id", "00 5315 c0 2e 05 42 43 40 40 00 5334 c0 24 01 a021" + strings.Repeat("00", 33), CondInvalidField, "txn-id has 33 bytes"},
 	{"transaction without id", "00 5315 c0 09 05 42 43 40 40 00 5334 45", CondInvalidField, "txn-id is mandatory"},
 	{"transaction in a transaction", "00 5315 c0 15 05 42 43 40 40 00 5334 c0 0b 02 a00101 00 5334 c0 02 01 40", CondInvalidField, "transactional state itself"},
