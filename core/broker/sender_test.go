@@ -278,6 +278,7 @@ func TestMessagesAreChecked(t *testing.T) {
 			"null and number":        {property("n", nil), "", ""},
 			"via partition key":      {core.Message{ViaPartitionKey: long}, core.InvalidArgument, "ViaPartitionKey"},
 			"user id is metadata":    {core.Message{UserID: make([]byte, 65<<10)}, core.InvalidArgument, "The largest is UserId"},
+			"largest is hidden":      {core.Message{DeliveryAnnotations: property("x-opt-y", make([]byte, 65<<10)).Properties}, core.InvalidArgument, "The largest is delivery annotation 'x-opt-y' with"},
 			"largest is the footer ": {core.Message{Footer: make([]byte, 65<<10)}, core.InvalidArgument, "the footer"},
 		} {
 			m := c.m

@@ -34,6 +34,9 @@ type location struct {
 	partition uint16
 }
 
+// name is the address of the location's queue or sub-queue.
+func (l *location) name() string { return l.e.View().Name + l.sub.Suffix() }
+
 // enlistedSend is a group that is sent by the commit.
 type enlistedSend struct {
 	e     *entry // the destination
@@ -294,7 +297,7 @@ func (t *transaction) bindTo(ctx context.Context, p location, messages, others i
 			return errSeveralPartitions
 		}
 		return core.Refuse(core.NotAllowed, "A transaction can settle, schedule and cancel messages of one entity only: it is bound to '%s', not '%s'.",
-			t.location.e.View().Name, v.Name)
+			t.location.name(), p.name())
 	}
 	if sent, bound := t.partition(p.e, v); bound && p.sub == core.Main && sent != p.partition {
 		return errSeveralPartitions

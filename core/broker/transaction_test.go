@@ -475,3 +475,19 @@ func TestATransactionInAFullEntitySendsNoMoreThanItCompletes(t *testing.T) {
 		}
 	})
 }
+
+func TestTransactionNamesTheQueuesThatItCannotSpan(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		b.send(t, "q", numbered(2)...)
+		ds := b.receive(t, "q", core.PeekLock, 2).take()
+		settle(t, b, "q", core.DeadLetterOutcome, ds[1])
+		dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1).take()
+		tx := b.Begin()
+		enlistSettle(t, tx, "q", core.Complete, ds[0])
+		err := tx.Settle(t.Context(), root, "q/$DeadLetterQueue", []core.Settlement{{Token: dead[0].LockToken}})
+		if want := "it is bound to 'q', not 'q/$DeadLetterQueue'."; !strings.HasSuffix(core.TextOf(err), want) {
+			t.Errorf("got %v, want …%s", err, want)
+		}
+	})
+}

@@ -134,7 +134,7 @@ func largestPart(m *core.Message) (name string, size int) {
 	for _, part := range []struct {
 		kind string
 		of   core.Properties
-	}{{"message annotation", m.Annotations}, {"user property", m.Properties}} {
+	}{{"message annotation", m.Annotations}, {"delivery annotation", m.DeliveryAnnotations}, {"user property", m.Properties}} {
 		if part.of.IsEmpty() {
 			continue
 		}
