@@ -88,7 +88,7 @@ type AccessRule struct {
 
 // Limits of the wire contract's settings table.
 const (
-	MinLockDuration        = 5 * time.Second
+	MinLockDuration        = time.Second
 	MaxLockDuration        = 5 * time.Minute
 	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
 	MinTimeToLive          = time.Second

@@ -154,7 +154,7 @@ func TestSDKSessionState(t *testing.T) {
 
 func TestSDKSessionLockIsRenewedAndLost(t *testing.T) {
 	t.Parallel()
-	c := sdkSessionful(t, core.MinLockDuration)
+	c := sdkSessionful(t, 5*time.Second)
 	sdkSendTo(t, c, "a", "1")
 	r := sdkAccept(t, c, "a")
 	m := sdkTake(t, r, 1)[0]

@@ -49,7 +49,8 @@ const (
 	// they may have.
 	receiverWindow = 100
 	receiverBytes  = 64 << 20
-	// renewalPause is the pause between renewals. No lock of a Service Bus lasts for less than 5 s.
+	// renewalPause is the pause between renewals. A message whose lock lasts for less comes again if it
+	// takes longer than that.
 	renewalPause = 2 * time.Second
 )
 

@@ -44,7 +44,7 @@ func TestNothingIsLostAmongClientsThatComeAndGo(t *testing.T) {
 		const senders, each, receivers = 3, 200, 4
 		h := openHouse(t, Options{})
 		h.queue("q", func(s *core.Settings) {
-			s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, core.MaxMaxDeliveryCount
+			s.LockDuration, s.MaxDeliveryCount = 5*time.Second, core.MaxMaxDeliveryCount
 		})
 		var mu sync.Mutex
 		completed := map[string]int{}

@@ -56,7 +56,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		want  core.Code
 	}{
 		{"LockDuration", any, 300 * second, false, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
-		{"least LockDuration", any, 5 * second, true, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
+		{"least LockDuration", any, second, true, queue(func(s *core.Settings, n int) { s.LockDuration = time.Duration(n) * time.Millisecond }), core.OutOfRange},
 		{"least DefaultMessageTimeToLive", any, second, true, queue(func(s *core.Settings, n int) { s.DefaultMessageTimeToLive = time.Duration(n) * time.Millisecond }), core.OutOfRange},
 		{"DuplicateDetectionHistoryTimeWindow", any, 7 * 24 * 3600, false, queue(func(s *core.Settings, n int) { s.DuplicateDetectionHistoryTimeWindow = time.Duration(n) * time.Second }), core.OutOfRange},
 		{"least DuplicateDetectionHistoryTimeWindow", any, 20, true, queue(func(s *core.Settings, n int) { s.DuplicateDetectionHistoryTimeWindow = time.Duration(n) * time.Second }), core.OutOfRange},

@@ -588,7 +588,7 @@ topics:
       - name: ok
         forward-to: sb://host/x
         forward-dead-lettered-messages-to: A/Subscriptions/ok
-        lock-duration: 1s
+        lock-duration: 500ms
         rules:
           - name: r
             sql: a = = b
@@ -617,7 +617,7 @@ topics:
 		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,
 		`c.yaml:9: topics[0].subscriptions[0].name: The subscription name 's/1' is not allowed because of '/'`,
 		`c.yaml:12: topics[0].subscriptions[1].forward-dead-lettered-messages-to: "A/Subscriptions/ok" is the entity itself`,
-		`c.yaml:13: topics[0].subscriptions[1].lock-duration: LockDuration is 1s: it must be at least 5s.`,
+		`c.yaml:13: topics[0].subscriptions[1].lock-duration: LockDuration is 500ms: it must be at least 1s.`,
 		`c.yaml:15: topics[0].subscriptions[1].rules[0]: Rule 'r': SQL filter, position 5: `,
 		`c.yaml:17: topics[0].subscriptions[1].rules[1].name: rule "R" is there twice`,
 		`c.yaml:17: topics[0].subscriptions[1].rules[1]: it has both sql and correlation: keep one`,

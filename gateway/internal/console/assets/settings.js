@@ -14,7 +14,7 @@ const statuses = ["Active", "Disabled", "SendDisabled", "ReceiveDisabled"];
  */
 const table = [
   { name: "Status", label: "Status", type: statuses, kinds: all },
-  { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "5 s to 5 min" },
+  { name: "LockDuration", label: "Lock duration", type: "duration", kinds: stored, hint: "1 s to 5 min" },
   { name: "MaxDeliveryCount", label: "Deliveries before dead-lettering", type: "number", kinds: stored, hint: "1 to 2,147,483,647" },
   { name: "DefaultMessageTimeToLive", label: "Time to live of messages", type: "duration", kinds: all, hint: "or forever" },
   { name: "DeadLetteringOnMessageExpiration", label: "Dead-letter what expires", type: "boolean", kinds: stored },
