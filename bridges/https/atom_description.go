@@ -109,18 +109,21 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	if name == authorizationRules {
 		return readAccessRules(n, q)
 	}
-	s := core.SettingNamed(name)
+	s, text := core.SettingNamed(name), n.value()
+	if name == "UserMetadata" { // white space at its ends is the user's
+		text = n.text
+	}
 	switch {
 	case s == nil && slices.Contains(notSettable, name):
 		return nil
 	case s == nil:
 		return core.Refuse(core.InvalidArgument, "<%.60s> is not a setting of a %s.%s", name, strings.ToLower(kind.String()), suggestion(name, kind))
-	case !s.Kinds.Has(kind), n.isEmpty():
+	case !s.Kinds.Has(kind), n.null, len(n.children) == 0 && text == "":
 		return nil
 	case len(n.children) > 0:
 		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, formOf(s))
-	case !readLeaf(s, q, n.value()):
-		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", n.value(), name, formOf(s))
+	case !readLeaf(s, q, text):
+		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", text, name, formOf(s))
 	}
 	return nil
 }

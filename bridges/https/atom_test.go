@@ -105,7 +105,8 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 			<ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights></Rights>
 			<CreatedTime>2023-01-02T03:04:05.678Z</CreatedTime><ModifiedTime/><KeyName>k</KeyName><PrimaryKey>p</PrimaryKey>
 			<SecondaryKey>s</SecondaryKey></AuthorizationRule></AuthorizationRules>
-		<Status>SendDisabled</Status><ForwardTo>sb://bus.example.com:5671/other/queue</ForwardTo><UserMetadata>a &amp; b</UserMetadata>
+		<Status>SendDisabled</Status><ForwardTo>sb://bus.example.com:5671/other/queue</ForwardTo><UserMetadata> a &amp; b
+ </UserMetadata>
 		<CreatedAt>x</CreatedAt><CountDetails xmlns:d2p1="urn:x"><d2p1:ActiveMessageCount>3</d2p1:ActiveMessageCount></CountDetails>
 		<AutoDeleteOnIdle/><EnablePartitioning>true</EnablePartitioning><SubscriptionCount>1</SubscriptionCount>
 		<ForwardDeadLetteredMessagesTo>dead</ForwardDeadLetteredMessagesTo><MaxMessageSizeInKilobytes i:nil="true"/>
@@ -117,7 +118,7 @@ func TestQueueIsCreatedFromItsDescription(t *testing.T) {
 	want.LockDuration, want.MaxSizeInMegabytes, want.RequiresDuplicateDetection, want.RequiresSession = 45*time.Second, 2048, true, true
 	want.DefaultMessageTimeToLive, want.DeadLetteringOnMessageExpiration = 14*day, true
 	want.DuplicateDetectionHistoryTimeWindow, want.MaxDeliveryCount, want.EnableBatchedOperations = time.Hour, 7, false
-	want.Status, want.ForwardTo, want.UserMetadata, want.EnablePartitioning = core.StatusSendDisabled, "sb://bus.example.com:5671/other/queue", "a & b", true
+	want.Status, want.ForwardTo, want.UserMetadata, want.EnablePartitioning = core.StatusSendDisabled, "sb://bus.example.com:5671/other/queue", " a & b\n ", true
 	want.ForwardDeadLetteredMessagesTo, want.SupportOrdering = "dead", false
 	want.AuthorizationRules = []core.AccessRule{{
 		Name: "k", PrimaryKey: "p", SecondaryKey: "s", Rights: core.Send | core.Listen, CreatedAt: time.Date(2023, 1, 2, 3, 4, 5, 678e6, time.UTC),

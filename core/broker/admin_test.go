@@ -425,6 +425,23 @@ func TestAccessRulesSayWhenTheyWereMadeAndChanged(t *testing.T) {
 	})
 }
 
+// Stores keep milliseconds, and .NET's live tests compare the times of what happens within one.
+func TestTimesOfAnEntityAreInTheOrderOfWhatHappened(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		ent, _, err := b.Entity(t.Context(), root, "q")
+		if err != nil || !ent.UpdatedAt.Equal(ent.CreatedAt) || !ent.AccessedAt.IsZero() {
+			t.Errorf("created %v, updated %v, accessed %v, %v: want neither an update nor a use", ent.CreatedAt, ent.UpdatedAt, ent.AccessedAt, err)
+		}
+		b.update(t, "q", func(s *core.Settings) { s.MaxDeliveryCount = 3 })
+		b.send(t, "q", text("m"))
+		ent, _, err = b.Entity(t.Context(), root, "q")
+		if err != nil || !ent.UpdatedAt.After(ent.CreatedAt) || !ent.AccessedAt.After(ent.UpdatedAt) || ent.AccessedAt.Sub(ent.CreatedAt) > time.Millisecond {
+			t.Errorf("created %v, updated %v, accessed %v, %v: want one after the other", ent.CreatedAt, ent.UpdatedAt, ent.AccessedAt, err)
+		}
+	})
+}
+
 // SDKs compare the times.
 func TestLastUseIsNeverBeforeTheCreation(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {

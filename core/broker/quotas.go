@@ -79,7 +79,8 @@ func withReportedSize(e core.Entity) core.Entity {
 }
 
 // withUse is the entity with a last use that the store does not know yet. A subscription counts as
-// used when it was created.
+// used when it was created. Of what happened within a millisecond, which is what stores keep, an update
+// is later than the creation, and a use later than both: clients compare the times.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {
@@ -88,6 +89,13 @@ func (b *Broker) withUse(e core.Entity) core.Entity {
 	}
 	if e.AccessedAt.Before(e.CreatedAt) && (e.Kind == core.Subscription || !e.AccessedAt.IsZero()) {
 		e.AccessedAt = e.CreatedAt // an earlier version recorded whole seconds
+	}
+	const tick = 100 * time.Nanosecond
+	if e.Revision > 1 && !e.UpdatedAt.After(e.CreatedAt) {
+		e.UpdatedAt = e.CreatedAt.Add(tick)
+	}
+	if !e.AccessedAt.IsZero() && !e.AccessedAt.After(e.UpdatedAt) {
+		e.AccessedAt = e.UpdatedAt.Add(tick)
 	}
 	return e
 }
