@@ -17,92 +17,92 @@ import (
 // flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
 // with a usage text have a flag; all but lists of structures have a variable.
 type Config struct {
-	Namespace      string        `koanf:"namespace" usage:"name of the gateway's own namespace"`
-	Listen         []string      `koanf:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
-	TLS            TLS           `koanf:"tls"`
-	Data           string        `koanf:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
-	Store          string        `koanf:"store" usage:"store for messages: auto (same as file), file, memory, or a redis:// or rediss:// URL"`
-	Sync           string        `koanf:"sync" usage:"when the file store syncs acknowledged messages to disk: always (before it acknowledges them), interval (within 100ms) or never (the operating system decides)"`
-	Repair         bool          `koanf:"repair" usage:"start although files of the file store are damaged; the damaged part is lost (default: refuse to start)"`
-	StoreWait      time.Duration `koanf:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; 0 exits at once (default: no limit)"`
-	Log            Log           `koanf:"log"`
-	AdminListen    string        `koanf:"admin-listen" usage:"address that serves metrics and profiles without authentication, host:port, such as 127.0.0.1:9095 (default: none)"`
-	Metrics        Metrics       `koanf:"metrics"`
-	Traces         Traces        `koanf:"traces"`
-	DrainTimeout   time.Duration `koanf:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
-	MessageMemory  string        `koanf:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
-	DevKeyAnywhere bool          `koanf:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
-	ForwardWait    bool          `koanf:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
-	RequireTLS     string        `koanf:"require-tls" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
-	Console        string        `koanf:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
-	UpdateEntities bool          `koanf:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
-	EmulatorConfig string        `koanf:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
-	Emulator       bool          `koanf:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
-	Strict         string        `koanf:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
-	CORSOrigins    []string      `koanf:"cors-origins" usage:"origin whose pages may send, receive and read event streams over HTTP, such as https://app.example.com or https://*.example.com; * allows all; repeatable (default: the gateway's own pages only)"`
-	AMQP           AMQP          `koanf:"amqp"`
-	WebSocket      WebSocket     `koanf:"websocket"`
-	Contents       `koanf:",squash"`
-	Namespaces     []Namespace `koanf:"namespaces"`
-	Plugins        []Plugin    `koanf:"plugins"`
-	Serializers    Serializers `koanf:"serializers"`
-	Identity       `koanf:",squash"`
+	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
+	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
+	TLS            TLS           `config:"tls"`
+	Data           string        `config:"data" usage:"directory for certificates and messages (default $XDG_DATA_HOME/crosstown or ~/.local/share/crosstown)"`
+	Store          string        `config:"store" usage:"store for messages: auto (same as file), file, memory, or a redis:// or rediss:// URL"`
+	Sync           string        `config:"sync" usage:"when the file store syncs acknowledged messages to disk: always (before it acknowledges them), interval (within 100ms) or never (the operating system decides)"`
+	Repair         bool          `config:"repair" usage:"start although files of the file store are damaged; the damaged part is lost (default: refuse to start)"`
+	StoreWait      time.Duration `config:"store-wait" usage:"how long to wait at start-up for a Redis that cannot be reached or cannot serve; 0 exits at once (default: no limit)"`
+	Log            Log           `config:"log"`
+	AdminListen    string        `config:"admin-listen" usage:"address that serves metrics and profiles without authentication, host:port, such as 127.0.0.1:9095 (default: none)"`
+	Metrics        Metrics       `config:"metrics"`
+	Traces         Traces        `config:"traces"`
+	DrainTimeout   time.Duration `config:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
+	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
+	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
+	ForwardWait    bool          `config:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
+	RequireTLS     string        `config:"require-tls" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
+	Console        string        `config:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
+	UpdateEntities bool          `config:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
+	EmulatorConfig string        `config:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
+	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
+	Strict         string        `config:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`
+	CORSOrigins    []string      `config:"cors-origins" usage:"origin whose pages may send, receive and read event streams over HTTP, such as https://app.example.com or https://*.example.com; * allows all; repeatable (default: the gateway's own pages only)"`
+	AMQP           AMQP          `config:"amqp"`
+	WebSocket      WebSocket     `config:"websocket"`
+	Contents       `config:",squash"`
+	Namespaces     []Namespace `config:"namespaces"`
+	Plugins        []Plugin    `config:"plugins"`
+	Serializers    Serializers `config:"serializers"`
+	Identity       `config:",squash"`
 
-	newKeys []NewKey `koanf:"-"` // made, and not kept yet
+	newKeys []NewKey `config:"-"` // made, and not kept yet
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
-	Skipped []string `koanf:"-"`
+	Skipped []string `config:"-"`
 }
 
 // TLS says which certificate to show. Without one a development certificate is made.
 type TLS struct {
-	Cert  string   `koanf:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
-	Key   string   `koanf:"key" usage:"file of the certificate's private key in PEM"`
-	Hosts []string `koanf:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
+	Cert  string   `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
+	Key   string   `config:"key" usage:"file of the certificate's private key in PEM"`
+	Hosts []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
 }
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string `koanf:"level" usage:"minimum level to log: debug, info, warn or error"`
-	Format string `koanf:"format" usage:"log format: text or json"`
+	Level  string `config:"level" usage:"minimum level to log: debug, info, warn or error"`
+	Format string `config:"format" usage:"log format: text or json"`
 }
 
 // Metrics bounds what is shown to Prometheus. Zeros are the defaults.
 type Metrics struct {
-	MaxEntities   int           `koanf:"max-entities"`   // with time series of their own
-	MaxNamespaces int           `koanf:"max-namespaces"` // likewise, beside the gateway's own
-	Refresh       time.Duration `koanf:"refresh"`        // how old the store's counts may be
+	MaxEntities   int           `config:"max-entities"`   // with time series of their own
+	MaxNamespaces int           `config:"max-namespaces"` // likewise, beside the gateway's own
+	Refresh       time.Duration `config:"refresh"`        // how old the store's counts may be
 }
 
 // AMQP limits what one gateway takes on.
 type AMQP struct {
-	MaxConnections int `koanf:"max-connections"` // of the gateway
-	MaxSessions    int `koanf:"max-sessions"`    // of a connection
-	MaxLinks       int `koanf:"max-links"`       // of a connection
-	MaxUnsettled   int `koanf:"max-unsettled"`   // deliveries of a link
-	MaxFrameSize   int `koanf:"max-frame-size"`  // bytes
+	MaxConnections int `config:"max-connections"` // of the gateway
+	MaxSessions    int `config:"max-sessions"`    // of a connection
+	MaxLinks       int `config:"max-links"`       // of a connection
+	MaxUnsettled   int `config:"max-unsettled"`   // deliveries of a link
+	MaxFrameSize   int `config:"max-frame-size"`  // bytes
 }
 
 // WebSocket is for clients that are web pages above all.
 type WebSocket struct {
-	Origins []string `koanf:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
+	Origins []string `config:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
-	MaxConnections int `koanf:"max-connections"` // of the native protocol
-	MaxFeeds       int `koanf:"max-feeds"`       // of a connection
-	MaxFrame       int `koanf:"max-frame"`       // bytes of a client's frame
+	MaxConnections int `config:"max-connections"` // of the native protocol
+	MaxFeeds       int `config:"max-feeds"`       // of a connection
+	MaxFrame       int `config:"max-frame"`       // bytes of a client's frame
 }
 
 // Policy is a shared access policy: a name, its keys and the rights they give. A key may be in a file or a
 // variable. A policy without any has one that the gateway makes once, and keeps in the data directory.
 type Policy struct {
-	Name             string     `koanf:"name"`
-	Key              string     `koanf:"key"`
-	KeyFile          string     `koanf:"key-file"`
-	KeyEnv           string     `koanf:"key-env"` // the name of the variable
-	SecondaryKey     string     `koanf:"secondary-key"`
-	SecondaryKeyFile string     `koanf:"secondary-key-file"`
-	SecondaryKeyEnv  string     `koanf:"secondary-key-env"`
-	Rights           core.Right `koanf:"rights"`
+	Name             string     `config:"name"`
+	Key              string     `config:"key"`
+	KeyFile          string     `config:"key-file"`
+	KeyEnv           string     `config:"key-env"` // the name of the variable
+	SecondaryKey     string     `config:"secondary-key"`
+	SecondaryKeyFile string     `config:"secondary-key-file"`
+	SecondaryKeyEnv  string     `config:"secondary-key-env"`
+	Rights           core.Right `config:"rights"`
 }
 
 // The development policy, the official emulator's own.

@@ -26,7 +26,7 @@ func decode(r *report, values map[string]any, target any) {
 func decoderConfig(target any) *mapstructure.DecoderConfig {
 	return &mapstructure.DecoderConfig{
 		Result:     target,
-		TagName:    "koanf",
+		TagName:    "config",
 		DecodeHook: convert,
 		MatchName:  func(key, field string) bool { return key == field },
 	}

@@ -188,7 +188,7 @@ func mapping(v reflect.Value) (*yaml.Node, error) {
 			return nil, err
 		}
 		if n != nil {
-			name, _ := scalar(f.Tag.Get("koanf"))
+			name, _ := scalar(f.Tag.Get("config"))
 			m.Content = append(m.Content, name, n)
 		}
 	}

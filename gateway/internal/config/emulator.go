@@ -163,7 +163,7 @@ func (e *emulator) correlation(v any, at, path string) any {
 	for property, v := range given {
 		found := v == nil
 		for _, f := range fields(reflect.TypeFor[Correlation]()) {
-			if name := f.Tag.Get("koanf"); v != nil && (spelling.Fold(name) == spelling.Fold(property) || name == "label" && spelling.Fold(property) == "subject") {
+			if name := f.Tag.Get("config"); v != nil && (spelling.Fold(name) == spelling.Fold(property) || name == "label" && spelling.Fold(property) == "subject") {
 				known[name], found = v, true
 				e.r.origins[path+"."+name] = e.origin(at + "." + property)
 			}

@@ -10,22 +10,22 @@ import (
 
 // Fault is a rule that makes operations of clients go wrong, from the start of the gateway.
 type Fault struct {
-	Name        string            `koanf:"name"`
-	Operation   string            `koanf:"operation"`
-	Entity      string            `koanf:"entity"`
-	Client      string            `koanf:"client"`
-	Properties  map[string]string `koanf:"properties"`
-	Skip        int               `koanf:"skip"`
-	Times       int               `koanf:"times"`
-	Probability float64           `koanf:"probability"`
-	Seed        uint64            `koanf:"seed"`
-	Effect      string            `koanf:"effect"`
-	Code        string            `koanf:"code"`
-	Condition   string            `koanf:"condition"`
-	After       bool              `koanf:"after"`
-	Delay       time.Duration     `koanf:"delay"`
-	Rate        float64           `koanf:"rate"`
-	Life        time.Duration     `koanf:"life"`
+	Name        string            `config:"name"`
+	Operation   string            `config:"operation"`
+	Entity      string            `config:"entity"`
+	Client      string            `config:"client"`
+	Properties  map[string]string `config:"properties"`
+	Skip        int               `config:"skip"`
+	Times       int               `config:"times"`
+	Probability float64           `config:"probability"`
+	Seed        uint64            `config:"seed"`
+	Effect      string            `config:"effect"`
+	Code        string            `config:"code"`
+	Condition   string            `config:"condition"`
+	After       bool              `config:"after"`
+	Delay       time.Duration     `config:"delay"`
+	Rate        float64           `config:"rate"`
+	Life        time.Duration     `config:"life"`
 }
 
 // Rule is the rule.

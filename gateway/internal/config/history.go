@@ -12,9 +12,9 @@ import (
 // topic's subscriptions remember as it does. Of several that are for one entity
 // the first counts.
 type History struct {
-	Entity string        `koanf:"entity"` // a name; * in it is any text
-	Keep   time.Duration `koanf:"keep"`   // for how long; 0: DefaultHistory
-	Max    int           `koanf:"max"`    // events of an entity at most; 0: DefaultEvents
+	Entity string        `config:"entity"` // a name; * in it is any text
+	Keep   time.Duration `config:"keep"`   // for how long; 0: DefaultHistory
+	Max    int           `config:"max"`    // events of an entity at most; 0: DefaultEvents
 }
 
 // Defaults of a History.

@@ -14,16 +14,16 @@ import (
 // Hook is an address that takes requests of another service as messages. Its secrets are in a file
 // or in a variable, one a line or one a word: while a secret changes, the old and the new one.
 type Hook struct {
-	Name       string        `koanf:"name"`
-	Entity     string        `koanf:"entity"`
-	Verify     string        `koanf:"verify"` // url, github, stripe or standard
-	SecretFile string        `koanf:"secret-file"`
-	SecretEnv  string        `koanf:"secret-env"` // the name of the variable
-	Tolerance  time.Duration `koanf:"tolerance"`  // of the signature's time; default 5m
-	IDHeader   string        `koanf:"id-header"`
-	Headers    []string      `koanf:"headers"`
+	Name       string        `config:"name"`
+	Entity     string        `config:"entity"`
+	Verify     string        `config:"verify"` // url, github, stripe or standard
+	SecretFile string        `config:"secret-file"`
+	SecretEnv  string        `config:"secret-env"` // the name of the variable
+	Tolerance  time.Duration `config:"tolerance"`  // of the signature's time; default 5m
+	IDHeader   string        `config:"id-header"`
+	Headers    []string      `config:"headers"`
 
-	Keys [][]byte `koanf:"-"` // of the secrets
+	Keys [][]byte `config:"-"` // of the secrets
 }
 
 const defaultTolerance = 5 * time.Minute

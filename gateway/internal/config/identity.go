@@ -13,22 +13,22 @@ import (
 
 // Identity says whose JSON web tokens are believed.
 type Identity struct {
-	Issuers           []Issuer `koanf:"issuers"`
-	DevIdentity       bool     `koanf:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
-	DevIdentityListen string   `koanf:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
+	Issuers           []Issuer `config:"issuers"`
+	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
+	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
 }
 
 // Issuer is one whose JSON web tokens are accepted, and what they may do. Owner,
 // Sender and Receiver list claims as name=value; a token that has one of them has
 // the role.
 type Issuer struct {
-	Issuer    string         `koanf:"issuer"`
-	JWKS      string         `koanf:"jwks"`      // file; "" asks the issuer
-	Audiences []string       `koanf:"audiences"` // default: Service Bus'
-	Leeway    *time.Duration `koanf:"leeway"`
-	Owner     []string       `koanf:"owner"`
-	Sender    []string       `koanf:"sender"`
-	Receiver  []string       `koanf:"receiver"`
+	Issuer    string         `config:"issuer"`
+	JWKS      string         `config:"jwks"`      // file; "" asks the issuer
+	Audiences []string       `config:"audiences"` // default: Service Bus'
+	Leeway    *time.Duration `config:"leeway"`
+	Owner     []string       `config:"owner"`
+	Sender    []string       `config:"sender"`
+	Receiver  []string       `config:"receiver"`
 }
 
 // ServiceBusAudiences are what the SDKs have their tokens made out to.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 )
 
@@ -44,12 +43,11 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 		file = readFile(name, origin{source: fileVariable}, r)
 	}
 	all := settings(reflect.TypeFor[Config]())
-	merged := koanf.New(".")
+	values := map[string]any{}
 	for _, l := range []layer{file, envLayer(environ, all, r), flagLayer(given, all)} {
 		r.origins.overlay(l.origins)
-		_ = merged.Load(provider(l.values), nil) // cannot fail: it merges maps
+		merge(values, l.values)
 	}
-	values := merged.Raw()
 	addPolicies(values, policiesOf(strings.FieldsFunc(Variable(environ, policyVariable), isPolicySeparator), policyVariable, r), policyVariable, r)
 	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
 
@@ -79,14 +77,22 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// provider gives koanf a map that is read already.
-type provider map[string]any
-
-// ReadBytes is not used: there is nothing to parse.
-func (p provider) ReadBytes() ([]byte, error) { return nil, nil }
-
-// Read returns the map.
-func (p provider) Read() (map[string]any, error) { return p, nil }
+// merge puts settings over others. Maps are merged; all else is replaced.
+func merge(values, over map[string]any) {
+	for name, v := range over {
+		m, ok := v.(map[string]any)
+		if !ok {
+			values[name] = v
+			continue
+		}
+		below, ok := values[name].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			values[name] = below
+		}
+		merge(below, m)
+	}
+}
 
 func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 

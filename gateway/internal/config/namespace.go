@@ -13,38 +13,38 @@ const defaultPartitions = 4
 
 // Contents is what a namespace has: the gateway's own, and each further one.
 type Contents struct {
-	Partitions int        `koanf:"partitions" usage:"partitions of a queue or topic with partitioning enabled"`
-	Policies   []Policy   `koanf:"policies"`
-	Queues     []Queue    `koanf:"queues"`
-	Topics     []Topic    `koanf:"topics"`
-	Pipelines  []Pipeline `koanf:"pipelines"`
-	Retries    []Retry    `koanf:"retries"`
-	Histories  []History  `koanf:"explain"`
-	Remotes    []Remote   `koanf:"remotes"`
-	Hooks      []Hook     `koanf:"hooks"`
-	Pushes     []Push     `koanf:"pushes"`
+	Partitions int        `config:"partitions" usage:"partitions of a queue or topic with partitioning enabled"`
+	Policies   []Policy   `config:"policies"`
+	Queues     []Queue    `config:"queues"`
+	Topics     []Topic    `config:"topics"`
+	Pipelines  []Pipeline `config:"pipelines"`
+	Retries    []Retry    `config:"retries"`
+	Histories  []History  `config:"explain"`
+	Remotes    []Remote   `config:"remotes"`
+	Hooks      []Hook     `config:"hooks"`
+	Pushes     []Push     `config:"pushes"`
 	// AllowFaults lets clients with Manage make operations go wrong: for tests.
-	AllowFaults bool `koanf:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
+	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
 	// Faults are what goes wrong from the start.
-	Faults []Fault `koanf:"faults"`
+	Faults []Fault `config:"faults"`
 	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
-	VirtualTime bool `koanf:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
+	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
 
 // Namespace is one besides the gateway's own. Its clients are told from those of
 // others by the host that they call, or by their policy.
 type Namespace struct {
-	Name     string   `koanf:"name"`
-	Hosts    []string `koanf:"hosts"`
-	Quotas   Quotas   `koanf:"quotas"`
-	Contents `koanf:",squash"`
+	Name     string   `config:"name"`
+	Hosts    []string `config:"hosts"`
+	Quotas   Quotas   `config:"quotas"`
+	Contents `config:",squash"`
 }
 
 // Quotas bound what a namespace may hold. Zero bounds nothing.
 type Quotas struct {
-	MaxEntities      int `koanf:"max-entities"`       // queues and topics together
-	MaxConnections   int `koanf:"max-connections"`    // at a time, of this gateway
-	MaxSizeMegabytes int `koanf:"max-size-megabytes"` // the sum of the entities' max-size-in-megabytes
+	MaxEntities      int `config:"max-entities"`       // queues and topics together
+	MaxConnections   int `config:"max-connections"`    // at a time, of this gateway
+	MaxSizeMegabytes int `config:"max-size-megabytes"` // the sum of the entities' max-size-in-megabytes
 }
 
 // Own is the gateway's own namespace.

@@ -10,17 +10,17 @@ import (
 // Pipeline is what messages pass on their way into the queues and topics that
 // it is for. Of several that are for one entity the first counts.
 type Pipeline struct {
-	Entity   string   `koanf:"entity"` // a name; * in it is any text
-	Ingress  []Stage  `koanf:"ingress"`
-	To       *Stage   `koanf:"to"`        // the plugin that interprets To
-	FollowTo []string `koanf:"follow-to"` // the queues and topics that a To may name; * is any text
+	Entity   string   `config:"entity"` // a name; * in it is any text
+	Ingress  []Stage  `config:"ingress"`
+	To       *Stage   `config:"to"`        // the plugin that interprets To
+	FollowTo []string `config:"follow-to"` // the queues and topics that a To may name; * is any text
 }
 
 // Stage is where a plugin is asked.
 type Stage struct {
-	Plugin      string         `koanf:"plugin"`
-	Values      map[string]any `koanf:"parameters"`
-	Unavailable string         `koanf:"unavailable"` // the plugin's own unless given
+	Plugin      string         `config:"plugin"`
+	Values      map[string]any `config:"parameters"`
+	Unavailable string         `config:"unavailable"` // the plugin's own unless given
 }
 
 // What may become of messages that a plugin gives no answer for. The first holds

@@ -11,28 +11,28 @@ import (
 // Plugin is a program that the gateway runs. Zero settings have the defaults of
 // plugins/host, which are in the sample configuration.
 type Plugin struct {
-	Name   string   `koanf:"name"`
-	Path   string   `koanf:"path"`
-	Args   []string `koanf:"args"`
-	SHA256 string   `koanf:"sha256"`
-	Env    []string `koanf:"env"` // NAME=VALUE, or NAME for the gateway's own value
-	Dir    string   `koanf:"dir"`
+	Name   string   `config:"name"`
+	Path   string   `config:"path"`
+	Args   []string `config:"args"`
+	SHA256 string   `config:"sha256"`
+	Env    []string `config:"env"` // NAME=VALUE, or NAME for the gateway's own value
+	Dir    string   `config:"dir"`
 	// Unavailable says what becomes of messages that it gives no answer for, unless
 	// the stage that asks says otherwise. It counts for rules that ask.
-	Unavailable string `koanf:"unavailable"`
+	Unavailable string `config:"unavailable"`
 
-	CallTimeout    time.Duration `koanf:"call-timeout"`
-	StartTimeout   time.Duration `koanf:"start-timeout"`
-	DrainTimeout   time.Duration `koanf:"drain-timeout"`
-	Queue          int           `koanf:"queue"` // messages
-	Batch          int           `koanf:"batch"` // messages of a frame
-	BackoffMin     time.Duration `koanf:"backoff-min"`
-	BackoffMax     time.Duration `koanf:"backoff-max"`
-	Failures       int           `koanf:"failures"` // in a row that turn it off
-	Off            time.Duration `koanf:"off"`
-	HealthInterval time.Duration `koanf:"health-interval"`
-	MaxMemory      int           `koanf:"max-memory-megabytes"`
-	MaxFiles       int           `koanf:"max-open-files"`
+	CallTimeout    time.Duration `config:"call-timeout"`
+	StartTimeout   time.Duration `config:"start-timeout"`
+	DrainTimeout   time.Duration `config:"drain-timeout"`
+	Queue          int           `config:"queue"` // messages
+	Batch          int           `config:"batch"` // messages of a frame
+	BackoffMin     time.Duration `config:"backoff-min"`
+	BackoffMax     time.Duration `config:"backoff-max"`
+	Failures       int           `config:"failures"` // in a row that turn it off
+	Off            time.Duration `config:"off"`
+	HealthInterval time.Duration `config:"health-interval"`
+	MaxMemory      int           `config:"max-memory-megabytes"`
+	MaxFiles       int           `config:"max-open-files"`
 }
 
 var (

@@ -94,7 +94,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 		v = reflect.ValueOf(policy.asWritten())
 	}
 	for _, f := range fields(v.Type()) {
-		name := f.Tag.Get("koanf")
+		name := f.Tag.Get("config")
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		field := v.FieldByIndex(f.Index)
 		if field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct && !field.IsNil() {

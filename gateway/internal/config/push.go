@@ -11,18 +11,18 @@ import (
 // Push is a queue or subscription whose messages are delivered by HTTP POST. Its secret is in a file
 // or in a variable.
 type Push struct {
-	Name        string        `koanf:"name"`
-	From        string        `koanf:"from"` // a queue, or TOPIC/Subscriptions/NAME
-	URL         string        `koanf:"url"`
-	SecretFile  string        `koanf:"secret-file"`
-	SecretEnv   string        `koanf:"secret-env"` // the name of the variable
-	Headers     []string      `koanf:"headers"`
-	Concurrency int           `koanf:"concurrency"`
-	Timeout     time.Duration `koanf:"timeout"`
-	FirstDelay  time.Duration `koanf:"first-delay"`
-	MaxDelay    time.Duration `koanf:"max-delay"`
+	Name        string        `config:"name"`
+	From        string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
+	URL         string        `config:"url"`
+	SecretFile  string        `config:"secret-file"`
+	SecretEnv   string        `config:"secret-env"` // the name of the variable
+	Headers     []string      `config:"headers"`
+	Concurrency int           `config:"concurrency"`
+	Timeout     time.Duration `config:"timeout"`
+	FirstDelay  time.Duration `config:"first-delay"`
+	MaxDelay    time.Duration `config:"max-delay"`
 
-	Keys [][]byte `koanf:"-"` // of the secret
+	Keys [][]byte `config:"-"` // of the secret
 }
 
 // Pushes are those of all namespaces.

@@ -57,7 +57,7 @@ func TestTheReferenceHasEverySettingOfEntities(t *testing.T) {
 			if f.Type.Kind() != reflect.Pointer {
 				continue
 			}
-			name := f.Tag.Get("koanf")
+			name := f.Tag.Get("config")
 			kinds[name] += of.letter
 			text := defaultText(reflect.ValueOf(usual).FieldByName(f.Name).Interface())
 			if old, ok := defaults[name]; ok && old != text {
@@ -111,7 +111,7 @@ func TestTheReferenceHasEveryMemberOfLists(t *testing.T) {
 // what a namespace has like the gateway.
 func members(t reflect.Type) (all []string) {
 	for _, f := range fields(t) {
-		name := f.Tag.Get("koanf")
+		name := f.Tag.Get("config")
 		switch {
 		case t == reflect.TypeFor[Namespace]() && len(f.Index) > 1:
 		case deref(f.Type).Kind() == reflect.Struct:
@@ -139,7 +139,7 @@ func takenUp(path string) string {
 	v := reflect.ValueOf(changed).Elem()
 	for name := range strings.SplitSeq(path, ".") {
 		for _, f := range fields(v.Type()) {
-			if f.Tag.Get("koanf") == name {
+			if f.Tag.Get("config") == name {
 				v = v.FieldByIndex(f.Index)
 				break
 			}

@@ -35,7 +35,7 @@ func (h Contents) fixed() Contents {
 func differences(a, b reflect.Value, prefix string) []string {
 	var all []string
 	for _, f := range fields(a.Type()) {
-		x, y, path := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index), prefix+f.Tag.Get("koanf")
+		x, y, path := a.FieldByIndex(f.Index), b.FieldByIndex(f.Index), prefix+f.Tag.Get("config")
 		switch {
 		case f.Type.Kind() == reflect.Struct:
 			all = append(all, differences(x, y, path+".")...)

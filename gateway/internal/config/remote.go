@@ -15,28 +15,28 @@ import (
 // Remote is another broker, which a namespace forwards messages to and pulls them
 // from. It is named by one of ConnectionString, URL and Namespace.
 type Remote struct {
-	Name             string `koanf:"name"`
-	ConnectionString string `koanf:"connection-string"` // of a Service Bus
-	URL              string `koanf:"url"`               // amqp:// or amqps:// with host and port
-	Namespace        string `koanf:"namespace"`         // another one of this gateway, which may be made at run time
+	Name             string `config:"name"`
+	ConnectionString string `config:"connection-string"` // of a Service Bus
+	URL              string `config:"url"`               // amqp:// or amqps:// with host and port
+	Namespace        string `config:"namespace"`         // another one of this gateway, which may be made at run time
 
-	Username string `koanf:"username"` // for SASL PLAIN, with Password
-	Password string `koanf:"password"`
-	Policy   string `koanf:"policy"` // signs tokens, with Key
-	Key      string `koanf:"key"`
+	Username string `config:"username"` // for SASL PLAIN, with Password
+	Password string `config:"password"`
+	Policy   string `config:"policy"` // signs tokens, with Key
+	Key      string `config:"key"`
 
-	CA         string `koanf:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
-	ServerName string `koanf:"server-name"` // in its certificate, and what it is called; default: the host
+	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
+	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
 
-	Window  int    `koanf:"window"`  // messages under way
-	Batches *bool  `koanf:"batches"` // it knows those of Service Bus; default: if it has a policy
-	Pull    []Pull `koanf:"pull"`
+	Window  int    `config:"window"`  // messages under way
+	Batches *bool  `config:"batches"` // it knows those of Service Bus; default: if it has a policy
+	Pull    []Pull `config:"pull"`
 }
 
 // Pull is an entity of a remote whose messages are fetched.
 type Pull struct {
-	From string `koanf:"from"` // there; of a topic: TOPIC/Subscriptions/NAME
-	Into string `koanf:"into"` // a queue or topic here
+	From string `config:"from"` // there; of a topic: TOPIC/Subscriptions/NAME
+	Into string `config:"into"` // a queue or topic here
 }
 
 // Endpoint is how a remote is reached.

@@ -12,11 +12,11 @@ import (
 // and subscriptions that it is for. Of several that are for one entity the first
 // counts.
 type Retry struct {
-	Entity  string        `koanf:"entity"`  // a name; * in it is any text
-	Backoff time.Duration `koanf:"backoff"` // after the first failed delivery
-	Factor  float64       `koanf:"factor"`  // by which each further one multiplies it; 0: 1
-	Max     time.Duration `koanf:"max"`     // the longest wait; 0: the broker's own limit
-	Jitter  float64       `koanf:"jitter"`  // the share of a wait that may be taken off at random
+	Entity  string        `config:"entity"`  // a name; * in it is any text
+	Backoff time.Duration `config:"backoff"` // after the first failed delivery
+	Factor  float64       `config:"factor"`  // by which each further one multiplies it; 0: 1
+	Max     time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
+	Jitter  float64       `config:"jitter"`  // the share of a wait that may be taken off at random
 }
 
 // maxFactor is the largest factor that makes sense.

@@ -17,28 +17,28 @@ import (
 // Rule is a rule of a subscription: by a SQL expression, by correlation, by what
 // a plugin says, for no message or, with none of these, for every message.
 type Rule struct {
-	Name             string         `koanf:"name"`
-	SQL              string         `koanf:"sql"`
-	Plugin           string         `koanf:"plugin"`     // the rule is for what it passes
-	Parameters       map[string]any `koanf:"parameters"` // of SQL: values of @name; what the plugin is told
-	Correlation      *Correlation   `koanf:"correlation"`
-	MatchNone        bool           `koanf:"match-none"`
-	Action           string         `koanf:"action"`
-	ActionParameters map[string]any `koanf:"action-parameters"`
+	Name             string         `config:"name"`
+	SQL              string         `config:"sql"`
+	Plugin           string         `config:"plugin"`     // the rule is for what it passes
+	Parameters       map[string]any `config:"parameters"` // of SQL: values of @name; what the plugin is told
+	Correlation      *Correlation   `config:"correlation"`
+	MatchNone        bool           `config:"match-none"`
+	Action           string         `config:"action"`
+	ActionParameters map[string]any `config:"action-parameters"`
 }
 
 // Correlation is the condition of a correlation filter: all that is given must
 // be equal. The fields are those of core.Correlation, by name.
 type Correlation struct {
-	CorrelationID    *string        `koanf:"correlation-id"`
-	MessageID        *string        `koanf:"message-id"`
-	To               *string        `koanf:"to"`
-	ReplyTo          *string        `koanf:"reply-to"`
-	Label            *string        `koanf:"label"`
-	SessionID        *string        `koanf:"session-id"`
-	ReplyToSessionID *string        `koanf:"reply-to-session-id"`
-	ContentType      *string        `koanf:"content-type"`
-	Properties       map[string]any `koanf:"properties"`
+	CorrelationID    *string        `config:"correlation-id"`
+	MessageID        *string        `config:"message-id"`
+	To               *string        `config:"to"`
+	ReplyTo          *string        `config:"reply-to"`
+	Label            *string        `config:"label"`
+	SessionID        *string        `config:"session-id"`
+	ReplyToSessionID *string        `config:"reply-to-session-id"`
+	ContentType      *string        `config:"content-type"`
+	Properties       map[string]any `config:"properties"`
 }
 
 // Rule is the rule as the broker takes it. Errors name the part that is wrong.

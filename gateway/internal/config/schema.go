@@ -29,7 +29,7 @@ func (s setting) variable() string {
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {
-		name := f.Tag.Get("koanf")
+		name := f.Tag.Get("config")
 		switch {
 		case f.Type.Kind() == reflect.Struct:
 			for _, s := range settings(f.Type) {
@@ -52,7 +52,7 @@ func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
 	}
-	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("koanf") == "-" })
+	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("config") == "-" })
 	knownFields.Store(t, all)
 	return all
 }
@@ -76,8 +76,8 @@ func unknown(r *report, v any, t reflect.Type, path string) {
 		types := map[string]reflect.Type{}
 		var known []string
 		for _, f := range fields(t) {
-			types[f.Tag.Get("koanf")] = f.Type
-			known = append(known, f.Tag.Get("koanf"))
+			types[f.Tag.Get("config")] = f.Type
+			known = append(known, f.Tag.Get("config"))
 		}
 		for name, inner := range v {
 			innerPath := strings.TrimPrefix(path+"."+name, ".")

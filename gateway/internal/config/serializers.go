@@ -12,15 +12,15 @@ import (
 // Serializers say how payloads are read and rewritten. Without a chain none is
 // rewritten, and conditions on fields of the body are for JSON.
 type Serializers struct {
-	Chain    []string            `koanf:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
-	Entities []EntitySerializers `koanf:"entities"`
+	Chain    []string            `config:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
+	Entities []EntitySerializers `config:"entities"`
 }
 
 // EntitySerializers are those of a queue or subscription.
 type EntitySerializers struct {
-	Name    string   `koanf:"name"`    // of a subscription: topic/Subscriptions/name
-	Chain   []string `koanf:"chain"`   // what none of these can decode is dead-lettered
-	Deliver string   `koanf:"deliver"` // the content type for receivers that name none
+	Name    string   `config:"name"`    // of a subscription: topic/Subscriptions/name
+	Chain   []string `config:"chain"`   // what none of these can decode is dead-lettered
+	Deliver string   `config:"deliver"` // the content type for receivers that name none
 }
 
 func (s *Serializers) validate(r *report, plugins []Plugin) {

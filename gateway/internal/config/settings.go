@@ -30,7 +30,7 @@ func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 		if v := all.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
 			alone := new(T)
 			reflect.ValueOf(alone).Elem().Field(i).Set(v)
-			visit(all.Type().Field(i).Tag.Get("koanf"), alone)
+			visit(all.Type().Field(i).Tag.Get("config"), alone)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func Given[T EntitySettings](given *T) (all []GivenSetting) {
 	v := reflect.ValueOf(given).Elem()
 	for i := range v.NumField() {
 		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
-			all = append(all, GivenSetting{v.Type().Field(i).Tag.Get("koanf"), core.SettingNamed(v.Type().Field(i).Name)})
+			all = append(all, GivenSetting{v.Type().Field(i).Tag.Get("config"), core.SettingNamed(v.Type().Field(i).Name)})
 		}
 	}
 	return all

@@ -25,7 +25,7 @@ func TestSettingsOfEntitiesAreThoseOfCore(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if name := f.Tag.Get("koanf"); name != spelling.Hyphenated(s.Name) {
+			if name := f.Tag.Get("config"); name != spelling.Hyphenated(s.Name) {
 				t.Errorf("%s: %s is called %s", settings, s.Name, name)
 			}
 			if of := reflect.TypeOf(s.Of(&core.Settings{})); f.Type != of {

@@ -8,9 +8,9 @@ import (
 
 // Traces says where OpenTelemetry's spans of messages go.
 type Traces struct {
-	Endpoint string  `koanf:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
-	Protocol string  `koanf:"protocol" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
-	Sample   float64 `koanf:"sample" usage:"fraction of the messages without a trace context to trace, 0 to 1"`
+	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
+	Protocol string  `config:"protocol" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
+	Sample   float64 `config:"sample" usage:"fraction of the messages without a trace context to trace, 0 to 1"`
 }
 
 // The protocols of OTLP.
