@@ -197,7 +197,7 @@ func TestSessionRefusals(t *testing.T) {
 		"locked by another": {func(p *peer) { p.accept(0, "a"); p.ask(1, "q", "a", 0) }, wire.CondSessionCannotBeLocked, "The requested session 'a' cannot be accepted. It may be locked by another receiver. TrackingId:"},
 		"no next one":       {func(p *peer) { p.ask(0, "q", nil, 5000) }, wire.CondTimeout, "The operation did not complete within the allotted timeout"},
 		"a plain queue":     {func(p *peer) { p.ask(0, "plain", "a", 0) }, wire.CondNotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions."},
-		"dead letters":      {func(p *peer) { p.ask(0, "q/$DeadLetterQueue", "a", 0) }, wire.CondNotAllowed, "A sessionful message receiver cannot"},
+		"dead letters":      {func(p *peer) { p.ask(0, "q/$DeadLetterQueue", "a", 0) }, wire.CondNotImplemented, "Cannot create a MessageSession for a sub-queue."},
 		"no filter": {func(p *peer) {
 			p.send(0, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Source: &wire.Source{Address: value.Some("q")}})
 		}, wire.CondNotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver. TrackingId:"},

@@ -56,7 +56,9 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, address strin
 	}
 	v := e.View()
 	switch {
-	case !v.Settings.RequiresSession || a.Sub != core.Main:
+	case a.Sub != core.Main:
+		return nil, nil, entity.ErrSubQueue
+	case !v.Settings.RequiresSession:
 		return nil, nil, entity.ErrNoSessions
 	case v.Settings.ForwardTo != "":
 		return nil, nil, entity.Forwards(v)

@@ -607,7 +607,7 @@ func TestSessionsWhereTheyDoNotBelong(t *testing.T) {
 			text string
 		}{
 			"a session of a plain queue":   {errorOf(b.accept(t.Context(), "plain", "a", core.PeekLock)), core.NotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions."},
-			"a session of dead letters":    {errorOf(b.accept(t.Context(), "q/$DeadLetterQueue", "a", core.PeekLock)), core.NotAllowed, "A sessionful message receiver"},
+			"a session of dead letters":    {errorOf(b.accept(t.Context(), "q/$DeadLetterQueue", "a", core.PeekLock)), core.NotImplemented, "Cannot create a MessageSession for a sub-queue."},
 			"no session":                   {errorOf(b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{})), core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."},
 			"a purge without a session":    {errorOf(b.Purge(t.Context(), root, "q", b.store.Now(), 1)), core.NotAllowed, "It is not possible"},
 			"a list of a plain queue":      {errorOf(b.ListSessions(t.Context(), root, "plain", time.Time{}, 0, 1)), core.NotAllowed, "A sessionful"},

@@ -15,6 +15,7 @@ var (
 
 	ErrSessionLost  = core.Refuse(core.SessionLockLost, "The session lock has expired on the MessageSession. Accept a new MessageSession.")
 	ErrNoSessions   = core.Refuse(core.NotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions.")
+	ErrSubQueue     = core.Refuse(core.NotImplemented, "Cannot create a MessageSession for a sub-queue.")
 	errSessionsOnly = core.Refuse(core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.")
 	ErrNoSessionID  = core.Refuse(core.NotAllowed, "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support enabled can only receive messages that have the SessionId set to a valid value.")
 
