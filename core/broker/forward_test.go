@@ -570,6 +570,23 @@ func TestAnEntityForwardsOnlyToAnotherThatTakesMessages(t *testing.T) {
 	})
 }
 
+// A client whose token is for the source alone may write the destination that is there in other letters.
+func TestADestinationInOtherLettersIsTheSame(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "target")
+		b.create(t, "other")
+		source := b.create(t, "source", forwardTo("TARGET"))
+		own := core.Identity{{Rights: core.AllRights, Scope: "source"}}
+		for to, code := range map[string]core.Code{"target": "", "Target": "", "other": core.Unauthorized} {
+			s := source.Settings
+			s.ForwardTo = to
+			if _, err := b.UpdateEntity(t.Context(), own, "source", s); core.CodeOf(err) != code {
+				t.Errorf("%s: got %v, want %q", to, err, code)
+			}
+		}
+	})
+}
+
 func TestASubscriptionThatForwardsIsNotDeletedWhenIdle(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")

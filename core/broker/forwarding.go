@@ -92,6 +92,9 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 		if host != "" && !b.isOwnHost(ctx, host) {
 			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is no name of this namespace, so its entities cannot be reached from here.", f.setting, *f.to)
 		}
+		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
+			continue // the same destination in other letters
+		}
 		if err := b.checkDestination(ctx, id, f.setting, *f.to); err != nil {
 			return err
 		}
