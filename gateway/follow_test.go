@@ -88,10 +88,10 @@ func TestRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
 	_, notes, end := g.background(t, "reply", "orders", "--exec", `test "$REQUEST_SUBJECT" != bad && tr a-z A-Z`, "--content-type=text/plain", "--property=by=test")
-	if got := g.exits(t, exitOK, []string{"request", "orders", "hello", "--timeout=20s"}, "content type: text/plain", "by = test"); bodies(got) != "HELLO" {
+	if got := g.exits(t, exitOK, []string{"request", "orders", "hello", "--timeout=5m"}, "content type: text/plain", "by = test"); bodies(got) != "HELLO" {
 		t.Errorf("got %q", got)
 	}
-	if got := g.exits(t, exitOK, []string{"request", "orders", "again", "--reply-to=replies", "--raw", "--timeout=20s"}); got != "AGAIN" {
+	if got := g.exits(t, exitOK, []string{"request", "orders", "again", "--reply-to=replies", "--raw", "--timeout=5m"}); got != "AGAIN" {
 		t.Errorf("got %q", got)
 	}
 	g.command(t, "", "send", "orders", "nobody")

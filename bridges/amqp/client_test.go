@@ -5,9 +5,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // dial connects go-amqp as the policy root with all rights.
@@ -57,7 +58,7 @@ func TestSendReceiveAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := receiver(t, session(t, c), "q1")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Bound)
 	defer cancel()
 	m, err := r.Receive(ctx, nil)
 	if err != nil {

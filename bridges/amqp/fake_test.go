@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // fakeBroker keeps queues in memory, as far as the tests of the bridge need it.
@@ -500,7 +501,7 @@ func serve(tb testing.TB, b core.Broker, a core.Authority, o Options) string {
 			if err != nil {
 				tb.Errorf("Serve: got %v, want nil", err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(eventually.Bound):
 			tb.Error("Serve does not return")
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // FuzzMessage decodes bytes as a message and encodes it as a delivery: that is a valid message with the same body, and
@@ -99,7 +100,7 @@ func FuzzConnection(f *testing.F) {
 		_ = here.Close()
 		select {
 		case <-done:
-		case <-time.After(30 * time.Second):
+		case <-time.After(eventually.Bound):
 			t.Fatal("the connection does not end")
 		}
 		if faults.seen.Load() {

@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // Clients compare the answer to an attach with what they asked for, and take what it has for granted.
@@ -362,7 +363,7 @@ func TestManyLinks(t *testing.T) {
 	addr := serveWhole(t, Options{}, "q0", "q1", "q2", "q3")
 	c := dial(t, addr)
 	const n = 300
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Bound)
 	defer cancel()
 	errs := make(chan error, 8)
 	for i := range 4 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // peer is a client that speaks frame by frame, and may misbehave.
@@ -28,14 +29,14 @@ func newPeer(tb testing.TB, nc net.Conn) *peer {
 	return &peer{tb: tb, nc: nc, buf: make([]byte, 1<<20)}
 }
 
-// dialPeer connects a peer over TCP. It gives up on everything after some seconds.
+// dialPeer connects a peer over TCP. It gives up on everything after some minutes.
 func dialPeer(tb testing.TB, addr string) *peer {
 	tb.Helper()
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := nc.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(eventually.Bound)); err != nil {
 		tb.Fatal(err)
 	}
 	return newPeer(tb, nc)

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // serveWhole runs a bridge in front of the real broker with the given queues, for the length of the test, and returns
@@ -38,7 +39,12 @@ func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
 // serveBrokerAs is serveBroker, with what as makes of the broker between it and the bridge.
 func serveBrokerAs(tb testing.TB, o Options, as func(*broker.Broker) core.Broker) (addr string, b *broker.Broker) {
 	tb.Helper()
-	b = broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	return serveBrokerOn(tb, memstore.New(memstore.Options{}), o, as)
+}
+
+func serveBrokerOn(tb testing.TB, store core.Store, o Options, as func(*broker.Broker) core.Broker) (addr string, b *broker.Broker) {
+	tb.Helper()
+	b = broker.New(store, broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()
@@ -70,7 +76,7 @@ func sdk(t *testing.T, addr string) *azservicebus.Client {
 }
 
 func sdkContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Bound)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// inWebSocket connects a peer to a bridge through a tunnel. It gives up on everything after some seconds.
+// inWebSocket connects a peer to a bridge through a tunnel. It gives up on everything after some minutes.
 func inWebSocket(tb testing.TB, addr string) *peer {
 	tb.Helper()
 	s := dialSocket(tb, addr)
-	if err := s.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := s.SetDeadline(time.Now().Add(eventually.Bound)); err != nil {
 		tb.Fatal(err)
 	}
 	return newPeer(tb, s)

@@ -18,7 +18,7 @@ func receive(tb testing.TB, r interface {
 },
 ) *azservicebus.ReceivedMessage {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(tb.Context(), eventually.Bound)
 	defer cancel()
 	ms, err := r.ReceiveMessages(ctx, 1, nil)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/wsstream"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // patient makes a client that tries again at once.
@@ -144,16 +145,25 @@ func TestConnectionsBreak(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Drop}) // the message is locked, and never comes
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	for len(b.left()) > 0 && ctx.Err() == nil {
-		_, _ = r.ReceiveMessages(ctx, 1, nil)
-	}
+	met(t, b, r)
 	b.ExpectFaultsMet()
 	b.Advance(time.Minute)
 	if m := receive(t, r); string(m.Body) != "two" && string(m.Body) != "one" {
 		t.Errorf("got %q", m.Body)
 	}
+}
+
+// met receives until the faults are met, which may keep the messages back, and returns those that came.
+func met(t *testing.T, b *Bus, r *azservicebus.Receiver) (came []*azservicebus.ReceivedMessage) {
+	t.Helper()
+	eventually.True(t, "the faults are met", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		ms, _ := r.ReceiveMessages(ctx, 1, nil)
+		came = append(came, ms...)
+		return len(b.left()) == 0
+	})
+	return came
 }
 
 // left are the faults that are still to be met.
@@ -215,12 +225,12 @@ func TestLocksAreLostAndMessagesComeAgain(t *testing.T) {
 	}
 	m := receive(t, holder)
 	other, err := c.AcceptSessionForQueue(t.Context(), "s", id, nil)
-	for deadline := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(deadline); {
-		other, err = c.AcceptSessionForQueue(t.Context(), "s", id, nil)
-	}
-	if err != nil {
-		t.Fatalf("the session is still locked: %v", err)
-	}
+	eventually.True(t, "the session is not locked any more", func() bool {
+		if err != nil {
+			other, err = c.AcceptSessionForQueue(t.Context(), "s", id, nil)
+		}
+		return err == nil
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the SDK waits on the link that is gone
 	defer cancel()
 	if err := holder.CompleteMessage(ctx, m, nil); err == nil {
@@ -270,10 +280,8 @@ func TestMessagesAreReordered(t *testing.T) {
 	// A receiver that closes leaves what was kept back to the next one.
 	b.Inject(Fault{Operation: faults.Deliver, Effect: faults.Reorder, Delay: time.Minute})
 	send(t, c, "q", "five")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if ms, err := r.ReceiveMessages(ctx, 1, nil); err == nil && len(ms) == 1 { // the drain brought it
-		if err := r.AbandonMessage(t.Context(), ms[0], nil); err != nil {
+	for _, m := range met(t, b, r) { // the drain brought it
+		if err := r.AbandonMessage(t.Context(), m, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,7 +407,7 @@ func native(t *testing.T, b *Bus, address string) *websocket.Conn {
 // breaks reads frames until the connection breaks without a word, and returns what it has read.
 func breaks(t *testing.T, ws *websocket.Conn) (all string) {
 	t.Helper()
-	if err := ws.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := ws.SetReadDeadline(time.Now().Add(eventually.Bound)); err != nil {
 		t.Fatal(err)
 	}
 	for {

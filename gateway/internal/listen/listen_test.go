@@ -19,6 +19,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // serveEcho runs a mux whose AMQP side echoes what it reads, prefixed with
@@ -86,7 +87,7 @@ func testTLS(t *testing.T) (server, client *tls.Config) {
 func echo(t *testing.T, conn net.Conn) string {
 	t.Helper()
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(eventually.Bound))
 	if _, err := io.WriteString(conn, "AMQP hello\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestASilentPeerIsDropped(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	_, _ = io.WriteString(conn, "AMQ")
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(eventually.Bound))
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("read: got %v, want EOF", err)
 	}
