@@ -106,7 +106,7 @@ func onRemembering(t *testing.T, story func(e *env)) {
 
 func TestAGatewayExplainsHowMessagesWereSettled(t *testing.T) {
 	onRemembering(t, func(e *env) {
-		queue := e.queue(&admin.QueueProperties{LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(3))})
+		queue := e.queue(&admin.QueueProperties{MaxDeliveryCount: new(int32(3))})
 		s := e.senderOf(e.clientAs(sendOnly, sendOnlyKey), queue)
 		e.post(s, marked("m"))
 		r, err := e.clientAs(listenOnly, listenKey).NewReceiverForQueue(queue, nil)
@@ -159,9 +159,10 @@ func TestAGatewayExplainsHowMessagesWereSettled(t *testing.T) {
 		e.tells(queue, "count", "accepted", "delivered", "abandoned", "delivered", "abandoned", "delivered", "abandoned",
 			"dead-lettered MaxDeliveryCountExceeded")
 
-		e.post(s, marked("lost"))
-		e.one(r) // and no word of it
-		e.tells(queue, "lost", "accepted", "delivered", "lock-expired")
+		brief := e.queue(shortLock())
+		e.post(e.sender(brief), marked("lost"))
+		e.one(e.receiver(brief)) // and no word of it
+		e.tells(brief, "lost", "accepted", "delivered", "lock-expired")
 
 		e.post(s, &azservicebus.Message{MessageID: new("short"), TimeToLive: new(time.Second)})
 		e.tells(queue, "short", "accepted", "expired")
