@@ -19,7 +19,7 @@ func TestTheClientSaysWhatItDoesNotKnow(t *testing.T) {
 
 func TestTheClientLosesNothingWhenItsConnectionBreaks(t *testing.T) {
 	tell(t, func(e *env) {
-		queue := e.queue(&admin.QueueProperties{RequiresDuplicateDetection: new(true), LockDuration: new("PT5S")})
+		queue := e.queue(&admin.QueueProperties{RequiresDuplicateDetection: new(true), LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(1000))})
 		e.browser("clientpage", "STORY_PAGE="+e.page("pages/client.mjs"), "STORY_QUEUE="+queue)
 	}, "redis/tcp")
 }

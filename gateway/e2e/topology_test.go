@@ -117,7 +117,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 	}
 	b := balance(t, gateways[0].host, gateways[1].host)
 	e := &env{T: t, gw: &gateway{host: b.host(), data: dir, ca: gateways[0].ca}, plain: true}
-	name := e.queue(&admin.QueueProperties{LockDuration: new("PT5S"), RequiresDuplicateDetection: new(true), EnablePartitioning: new(true)})
+	name := e.queue(&admin.QueueProperties{LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(1000)), RequiresDuplicateDetection: new(true), EnablePartitioning: new(true)})
 
 	l := newLoad(e, name)
 	l.flows("before")

@@ -11,7 +11,7 @@ const { STORY_QUEUE: queue, STORY_CONNECTION: connection } = process.env;
 const message = { body: "hello" };
 
 async function send(connectionString, entity, what) {
-  const client = new ServiceBusClient(connectionString, { retryOptions: { maxRetries: 0, timeoutInMs: 5000 } });
+  const client = new ServiceBusClient(connectionString, { retryOptions: { maxRetries: 0, timeoutInMs: 60_000 } });
   try {
     await client.createSender(entity).sendMessages(what);
   } finally {

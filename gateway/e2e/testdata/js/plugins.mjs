@@ -75,7 +75,7 @@ await browse(async (page) => {
     Object.defineProperty(document, "hidden", { value: true, configurable: true });
     document.dispatchEvent(new Event("visibilitychange"));
   });
-  await page.waitForTimeout(500); // for what was asked before
+  await page.waitForTimeout(2000); // for what was asked before
   const sofar = asked.length;
   await page.waitForTimeout(2500);
   assert.deepEqual(asked.slice(sofar), []);

@@ -11,13 +11,13 @@ globalThis.crypto ??= webcrypto;
 
 const connection = process.env.STORY_CONNECTION;
 const queue = process.env.STORY_QUEUE;
-const retryOptions = { maxRetries: 0, timeoutInMs: 20000 };
+const retryOptions = { maxRetries: 0, timeoutInMs: 120_000 };
 const webSocketOptions = process.env.STORY_WEBSOCKET && { webSocket: WebSocket };
 const client = new ServiceBusClient(connection, { retryOptions, webSocketOptions });
 const admin = new ServiceBusAdministrationClient(connection);
 
 async function one(receiver) {
-  const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: 20000 });
+  const [message] = await receiver.receiveMessages(1, { maxWaitTimeInMs: 300_000 });
   assert.ok(message, "no message came");
   return message;
 }

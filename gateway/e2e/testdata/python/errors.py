@@ -21,7 +21,7 @@ def settle_lost():
         with client.get_queue_sender(queue) as sender:
             sender.send_messages(ServiceBusMessage("hello"))
         with client.get_queue_receiver(queue) as receiver:
-            [message] = receiver.receive_messages(max_wait_time=20)
+            [message] = receiver.receive_messages(max_wait_time=300)
             url = f"{os.environ['STORY_MESSAGES']}/{message.message_id}/{message.lock_token}"
             request = urllib.request.Request(url, method="PUT", headers={"Authorization": os.environ["STORY_TOKEN"]})
             urllib.request.urlopen(request).close()

@@ -33,7 +33,7 @@ def take(receiver, count):
     """Receives exactly so many messages."""
     got = []
     while len(got) < count:
-        more = receiver.receive_messages(max_message_count=count - len(got), max_wait_time=20)
+        more = receiver.receive_messages(max_message_count=count - len(got), max_wait_time=300)
         if not more:
             raise AssertionError(f"got {texts(got)}, want {count} messages")
         got += more

@@ -9,9 +9,9 @@ function same(got, want, what) {
 }
 
 globalThis.tell = async ({ connection, token, queue, sessions }) => {
-  const client = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0, timeoutInMs: 20000 } });
+  const client = new ServiceBusClient(connection, { retryOptions: { maxRetries: 0, timeoutInMs: 120_000 } });
   const one = async (receiver) => {
-    const messages = await receiver.receiveMessages(1, { maxWaitTimeInMs: 20000 });
+    const messages = await receiver.receiveMessages(1, { maxWaitTimeInMs: 300_000 });
     same(messages.length, 1, "messages");
     return messages[0];
   };
@@ -66,7 +66,7 @@ globalThis.tell = async ({ connection, token, queue, sessions }) => {
   }
 
   // A page that is given a token, rather than a key, for sending.
-  const guest = new ServiceBusClient(token, { retryOptions: { maxRetries: 0, timeoutInMs: 20000 } });
+  const guest = new ServiceBusClient(token, { retryOptions: { maxRetries: 0, timeoutInMs: 120_000 } });
   await guest.createSender(queue).sendMessages({ body: "by token" });
   const refused = await guest.createReceiver(queue).peekMessages(1).catch((e) => e);
   same(refused.code, "UnauthorizedAccess", "peeking with a right to send");
