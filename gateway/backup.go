@@ -176,6 +176,7 @@ func (b *backup) catalogue(ctx context.Context, namespace string, known map[stri
 			}
 		}
 	}
+	var written []*core.Entity
 	for _, e := range sources {
 		described := []core.Entity{*e}
 		if e.Kind == core.Topic {
@@ -197,8 +198,9 @@ func (b *backup) catalogue(ctx context.Context, namespace string, known map[stri
 				return nil, err
 			}
 		}
+		written = append(written, e)
 	}
-	return sources, nil
+	return written, nil
 }
 
 func (b *backup) partition(ctx context.Context, source core.Backups, e *core.Entity, index uint16, known map[string]string) error {

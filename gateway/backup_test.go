@@ -1,10 +1,16 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
 func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
@@ -22,7 +28,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		{"backup --store file", exitFailure, "has no messages: name the store with --store"},
 		{"backup --store spawn", exitUsage, "the gateway starts no Redis: run redis-server --dir "},
 		{"backup --store memory", exitFailure, "the memory store ends with its gateway"},
-		{"restore --store memory " + broken, exitFailure, "line 1 of the backup"},
+		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},
 		{"restore", exitFailure, "the backup is empty"},
 		{"backup --store nonsense", exitUsage, "nonsense"},
@@ -117,5 +123,97 @@ func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
 	g.command(t, "", "queue", "create", "again")
 	if got := g.command(t, backup, "send", "again", "--records"); !strings.Contains(got, "sent ") {
 		t.Errorf("sending a backup: %s", got)
+	}
+}
+
+// damaged is a backup after a change of its lines, with a last line that fits.
+func damaged(t *testing.T, backup string, change func(lines []string) []string) string {
+	t.Helper()
+	lines := strings.SplitAfter(backup, "\n")
+	lines = change(slices.Clone(lines[:len(lines)-2])) // without the last line
+	text := strings.Join(lines, "")
+	end := record.End{Lines: len(lines), Messages: strings.Count(text, `"sequenceNumber"`)}
+	end.CRC32C = fmt.Sprintf("%08x", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+	last, err := json.Marshal(record.Line{End: &end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + string(last) + "\n"
+}
+
+func TestADamagedBackupIsRefusedWithItsLineAndNothingIsRestored(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t)
+	g.command(t, "", "queue", "create", "orders")
+	g.command(t, "", "topic", "create", "news")
+	g.command(t, "", "subscription", "create", "news", "all")
+	g.command(t, "", "send", "orders", "m", "--count=3")
+	g.command(t, "", "send", "news", "n")
+	g.halt(t)
+	code, backup, stderr := invoke(t, nil, "backup", "--data", g.data)
+	if code != exitOK {
+		t.Fatalf("backup: %s", stderr)
+	}
+	replace := func(old, with string) func([]string) []string {
+		return func(lines []string) []string {
+			for i := range lines {
+				lines[i] = strings.ReplaceAll(lines[i], old, with)
+			}
+			return lines
+		}
+	}
+	line := func(lines []string, text string) int {
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, text) })
+		if i < 0 {
+			t.Fatalf("the backup has no line with %s:\n%s", text, backup)
+		}
+		return i
+	}
+	without := func(text string) func([]string) []string {
+		return func(lines []string) []string {
+			i := line(lines, text)
+			return slices.Delete(lines, i, i+1)
+		}
+	}
+	twice := func(text string) func([]string) []string {
+		return func(lines []string) []string {
+			i := line(lines, text)
+			return slices.Insert(lines, i, lines[i])
+		}
+	}
+	for name, c := range map[string]struct {
+		change func([]string) []string
+		want   string
+	}{
+		"a name that is a path":                 {replace(`"Name":"orders"`, `"Name":"../../../etc/x"`), "line 2: The entity name"},
+		"a name with a line break":              {replace(`"Name":"orders"`, `"Name":"or\nders"`), "line 2: The entity name"},
+		"a name of 5 MB":                        {replace(`"Name":"orders"`, `"Name":"`+strings.Repeat("x", 5<<20)+`"`), "line 2: The entity name 'xxx"},
+		"a subscription's name that is a path":  {replace(`/Subscriptions/all"`, `/Subscriptions/.."`), "line 4: The subscription name '..'"},
+		"a destination with a line break":       {replace(`"ForwardTo":""`, `"ForwardTo":"a\nb"`), "line 2: "},
+		"an id that is none":                    {replace(`"ID":"`, `"ID":"../`), "line 2: "},
+		"the line of a queue is missing":        {without(`"Name":"orders"`), `line 4: the line of the entity "orders" is missing`},
+		"the line of a topic is missing":        {without(`"Name":"news"`), "line 3: the line of the subscription's topic is missing"},
+		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "the line of the subscription"},
+		"the line of a partition is missing":    {without(`"partition":{`), "line 5: the line of its partition is missing"},
+		"an entity is twice":                    {twice(`"Name":"orders"`), "line 3: the entity is in the backup twice"},
+		"a partition is twice":                  {twice(`"partition":{`), "line 6: partition 0 of orders is in the backup twice"},
+		"a message is twice":                    {twice(`"sequenceNumber":2,`), "comes after message 2"},
+		"a line is cut":                         {replace(`"Name":"news/`, "\n"), "line 4: "},
+	} {
+		text := damaged(t, backup, c.change)
+		file, data := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := invoke(t, nil, "restore", file, "--data", data)
+		if code != exitFailure || !strings.Contains(stderr, "the backup is damaged at ") || !strings.Contains(stderr, c.want) || len(stderr) > 2000 {
+			t.Errorf("%s: got %d %.1000s, want %q", name, code, stderr, c.want)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("%s: a store was made", name)
+		}
+	}
+	if code, _, stderr := invoke(t, nil, "restore", "--data", g.data); code != exitFailure || !strings.Contains(stderr, "empty") {
+		t.Errorf("restore of nothing: got %d %s", code, stderr)
 	}
 }

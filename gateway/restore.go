@@ -26,8 +26,9 @@ a store of any kind. An entity that exists and was never used is replaced. If on
 or had, messages, nothing of that name is restored: delete it, or choose an empty store.
 
 Stop the gateway first where the store is file; clients of gateways on a Redis
-must not use the entities meanwhile. If the backup is truncated or damaged, or the
-restore fails, the entities that it has created are deleted again.`,
+must not use the entities meanwhile. A file is read to its end first: if it is
+truncated or damaged, nothing is restored. If the restore fails, or the backup
+comes through a pipe and is damaged, the entities that were created are deleted again.`,
 		Example: `  crosstown restore messages.jsonl
   gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
   crosstown backup --store file | crosstown restore --store redis://localhost:6379`,
@@ -42,7 +43,10 @@ restore fails, the entities that it has created are deleted again.`,
 				defer func() { _ = f.Close() }() // it was only read
 				in = f
 			}
-			backup, header, err := record.NewReader(in) // before a store is opened, and its files made
+			if err := checkWhole(in); err != nil { // before a store is opened, and its files made
+				return err
+			}
+			backup, header, err := newCheckedBackup(in)
 			if err != nil {
 				return err
 			}
@@ -70,7 +74,7 @@ restore fails, the entities that it has created are deleted again.`,
 type restore struct {
 	store    *store
 	target   core.Backups
-	in       *record.Reader
+	in       *checkedBackup
 	progress *command.Progress
 	created  []core.Entity
 }
@@ -91,10 +95,8 @@ func (r *restore) run(ctx context.Context) error {
 			err = r.namespace(ctx, *l.Namespace)
 		case l.Entity != nil:
 			err = r.entity(ctx, *l.Entity)
-		case l.Partition != nil:
+		default: // what belongs to a partition follows its line
 			err = r.partition(ctx, l.Partition)
-		default:
-			err = fmt.Errorf("line %d of the backup is not where it belongs", r.in.Line())
 		}
 		if err != nil {
 			return err
@@ -174,9 +176,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 			}
 			var x *core.Stored
 			if err == nil {
-				if x, err = l.Stored(); err != nil {
-					err = fmt.Errorf("line %d of the backup: %w", r.in.Line(), err)
-				}
+				x, err = l.Stored()
 			}
 			if !yield(x, err) || err != nil {
 				return

@@ -33,6 +33,8 @@ type Line struct {
 	Thing     *Thing          `json:"thing,omitempty"`
 	*Message
 	End *End `json:"end,omitempty"`
+
+	stored *core.Stored // of Message, once it was read
 }
 
 // Header is the first line.
@@ -170,7 +172,12 @@ func Of(x *core.Stored, path string) Line {
 // Stored is the reverse of Of, for a Thing or a Message.
 func (l *Line) Stored() (*core.Stored, error) {
 	if l.Message != nil {
-		return l.Message.stored()
+		if l.stored != nil {
+			return l.stored, nil
+		}
+		x, err := l.Message.stored()
+		l.stored = x
+		return x, err
 	}
 	t := l.Thing
 	for kind, name := range kinds {

@@ -57,7 +57,6 @@ type Reader struct {
 	in              *bufio.Reader
 	sum             hash.Hash32
 	lines, messages int
-	unread          *Line
 	ended           bool
 }
 
@@ -82,10 +81,6 @@ var errTruncated = errors.New("the backup is truncated: its last line is missing
 
 // Next returns the next line, or io.EOF after a last line that is right.
 func (r *Reader) Next() (*Line, error) {
-	if l := r.unread; l != nil {
-		r.unread = nil
-		return l, nil
-	}
 	if r.ended {
 		return nil, io.EOF
 	}
@@ -100,7 +95,7 @@ func (r *Reader) Next() (*Line, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(l); err != nil {
-		return nil, fmt.Errorf("line %d of the backup: %w", r.lines+1, err)
+		return nil, fmt.Errorf("the backup is damaged at line %d: %w", r.lines+1, err)
 	}
 	if l.End != nil {
 		return nil, r.check(l.End)
@@ -125,9 +120,6 @@ func (r *Reader) check(end *End) error {
 	r.ended = true
 	return io.EOF
 }
-
-// Unread has Next return a line again.
-func (r *Reader) Unread(l *Line) { r.unread = l }
 
 // Line is the number of the line that was read last.
 func (r *Reader) Line() int { return r.lines }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+// checkedBackup reads a backup and refuses what no store has: names and ids that none can have, lines
+// that are twice, missing or out of order.
+type checkedBackup struct {
+	*record.Reader
+	unread     *record.Line
+	entities   map[string]*core.Entity // by ID
+	names      map[string]bool         // of entities, folded, behind their namespace
+	partitions map[string]bool         // whose lines were read
+	of         *core.Entity            // whose partition is read
+	last       map[string]int64        // number of the last message by subscription and sub-queue, of that partition
+}
+
+func newCheckedBackup(in io.Reader) (*checkedBackup, *record.Header, error) {
+	r, header, err := record.NewReader(in)
+	return &checkedBackup{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
+}
+
+// checkWhole reads a backup to its end, and goes back to its beginning. It does nothing with what can
+// be read only once.
+func checkWhole(in io.Reader) error {
+	file, ok := in.(io.ReadSeeker)
+	if !ok {
+		return nil
+	}
+	at, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil // a pipe or a terminal
+	}
+	b, _, err := newCheckedBackup(file)
+	for err == nil {
+		_, err = b.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	_, err = file.Seek(at, io.SeekStart)
+	return err
+}
+
+// Next is that of record.Reader for lines that can be restored.
+func (b *checkedBackup) Next() (*record.Line, error) {
+	if l := b.unread; l != nil {
+		b.unread = nil
+		return l, nil
+	}
+	l, err := b.Reader.Next()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case l.Namespace != nil:
+		err = checkNamespace(l.Namespace)
+	case l.Entity != nil:
+		err = b.checkEntity(l.Entity)
+	case l.Partition != nil:
+		err = b.checkPartition(l.Partition)
+	case l.Thing != nil, l.Message != nil:
+		err = b.checkStored(l)
+	default:
+		err = errors.New("it is not where it belongs")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the backup is damaged at line %d: %w", b.Line(), err)
+	}
+	return l, nil
+}
+
+func checkNamespace(n *core.Namespace) error {
+	errs := []error{namespaces.CheckName(n.Name), checkID(n.ID)}
+	for _, host := range n.Hosts {
+		errs = append(errs, namespaces.CheckHost(host))
+	}
+	for i := range n.Policies {
+		errs = append(errs, namespaces.CheckPolicy(&n.Policies[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// checkID refuses what core.NewIncarnation does not make.
+func checkID(id string) error {
+	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
+		return fmt.Errorf("%.80q is not the id of a namespace or an entity", id)
+	}
+	return nil
+}
+
+func (b *checkedBackup) checkEntity(e *core.Entity) error {
+	name := core.FoldName(e.Namespace) + ":" + core.FoldName(e.Name)
+	errs := []error{checkID(e.ID)}
+	if e.Namespace != "" {
+		errs = append(errs, core.ValidateName(e.Namespace))
+	}
+	if e.Kind == core.Subscription {
+		topic, own, _ := core.SplitSubscription(e.Name)
+		errs = append(errs, core.ValidateName(topic), core.ValidateSubscriptionName(own))
+		if of := b.entities[e.TopicID]; of == nil || of.Kind != core.Topic || of.Namespace != e.Namespace || core.FoldName(of.Name) != core.FoldName(topic) {
+			errs = append(errs, errors.New("the line of the subscription's topic is missing"))
+		}
+	} else {
+		errs = append(errs, core.ValidateName(e.Name))
+	}
+	for i := range e.Rules {
+		errs = append(errs, core.ValidateRuleName(e.Rules[i].Name))
+	}
+	for _, to := range [...]string{e.Settings.ForwardTo, e.Settings.ForwardDeadLetteredMessagesTo} {
+		if remote, at, ok := core.SplitRemote(to); ok {
+			errs = append(errs, core.ValidateName(remote), checkText(at))
+		} else {
+			errs = append(errs, checkText(to))
+		}
+	}
+	switch {
+	case e.Kind > core.Subscription:
+		errs = append(errs, fmt.Errorf("kind %d of entities is unknown", e.Kind))
+	case e.Partitions < 1 || e.Partitions > core.MaxPartitions:
+		errs = append(errs, fmt.Errorf("the entity has %d partitions", e.Partitions))
+	case b.entities[e.ID] != nil, b.names[name]:
+		errs = append(errs, errors.New("the entity is in the backup twice"))
+	}
+	b.entities[e.ID], b.names[name] = e, true
+	return errors.Join(errs...)
+}
+
+// checkText refuses an address that no setting can have.
+func checkText(address string) error {
+	if len(address) > 2*core.MaxNameLength || strings.ContainsFunc(address, func(r rune) bool { return r < ' ' }) {
+		return fmt.Errorf("%.80q is not the name of an entity", address)
+	}
+	return nil
+}
+
+func (b *checkedBackup) checkPartition(p *record.Partition) error {
+	e, name := b.entities[p.ID], fmt.Sprint(p.ID, "/", p.Index)
+	switch {
+	case e == nil:
+		return fmt.Errorf("the line of the entity %.80q is missing", p.Entity)
+	case e.Kind == core.Subscription, int(p.Index) >= e.Partitions:
+		return fmt.Errorf("%s has no partition %d", e.Name, p.Index)
+	case b.partitions[name]:
+		return fmt.Errorf("partition %d of %s is in the backup twice", p.Index, e.Name)
+	}
+	b.partitions[name], b.of, b.last = true, e, map[string]int64{}
+	return nil
+}
+
+func (b *checkedBackup) checkStored(l *record.Line) error {
+	if b.of == nil {
+		return errors.New("the line of its partition is missing")
+	}
+	x, err := l.Stored()
+	if err != nil {
+		return err
+	}
+	if x.Subscription != "" {
+		if e := b.entities[x.Subscription]; e == nil || e.TopicID != b.of.ID {
+			return fmt.Errorf("the line of the subscription %.80q is missing", x.Subscription)
+		}
+	}
+	if x.Kind == core.StoredMessage {
+		_, n := core.SplitSequenceNumber(x.SequenceNumber)
+		queue := fmt.Sprint(x.Subscription, "/", x.Sub)
+		if n <= b.last[queue] {
+			return fmt.Errorf("message %d comes after message %d", n, b.last[queue])
+		}
+		b.last[queue] = n
+	}
+	return nil
+}
+
+// Unread makes Next return a line again.
+func (b *checkedBackup) Unread(l *record.Line) { b.unread = l }
