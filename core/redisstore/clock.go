@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,6 +104,8 @@ func instant(millis int64) time.Time {
 	return time.UnixMilli(millis).UTC()
 }
 
+var errNoMaster = errors.New("the cluster has no master")
+
 // readClock reads the server's clock. The server answers at some instant between question and
 // receipt, so a slow answer says less. In a cluster, masters that do not answer are ignored.
 func (s *Store) readClock(ctx context.Context) error {
@@ -138,7 +141,7 @@ func (s *Store) readClock(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	if all == nil {
-		return fmt.Errorf("read the server's clock: %w", errors.Join(errs...))
+		return fmt.Errorf("read the server's clock: %w", cmp.Or(errors.Join(errs...), errNoMaster))
 	}
 	best := all.narrowed(s.clock.last.Load())
 	s.clock.last.Store(&best)

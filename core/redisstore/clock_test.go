@@ -1,10 +1,27 @@
 package redisstore
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
+
+func TestAClusterWithoutMastersIsAnErrorWithItsReason(t *testing.T) {
+	t.Parallel()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil },
+	})
+	defer func() { _ = cluster.Close() }() // it has no connections
+	s := &Store{connection: &connection{rdb: cluster, cluster: cluster}}
+	err := s.readClock(t.Context())
+	if err == nil || strings.Contains(err.Error(), "%!") || !strings.Contains(err.Error(), "master") {
+		t.Errorf("got %v, want an error that says that no master has answered", err)
+	}
+}
 
 func TestTheClockIsTheServers(t *testing.T) {
 	t.Parallel()
