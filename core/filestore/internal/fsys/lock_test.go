@@ -3,8 +3,11 @@
 package fsys
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -40,4 +43,74 @@ func TestALockIsFreeWhileProgramsStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A lock holds although its file was removed by hand: else two processes would have the directory.
+func TestALockHoldsWhenItsFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "LOCK")
+	first, err := OS{}.Lock(path, "123\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, removed := range []bool{false, true} {
+		if removed {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		second, err := OS{}.Lock(path, "456\n")
+		if locked, ok := errors.AsType[*LockedError](err); !ok || locked.Text != map[bool]string{false: "123", true: "unknown: its file LOCK was removed"}[removed] {
+			t.Errorf("removed %t: lock again: got %v, want an error that says who has the lock", removed, err)
+			if err == nil {
+				_ = second.Close()
+			}
+		}
+		if holder, err := Holder(path); holder == "" || err != nil {
+			t.Errorf("removed %t: the holder is %q, %v", removed, holder, err)
+		}
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OS{}.Lock(path, "456\n")
+	if err != nil {
+		t.Fatalf("lock when it is free: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if holder, err := Holder(path); holder != "" || err != nil {
+		t.Errorf("free: the holder is %q, %v", holder, err)
+	}
+}
+
+// The file of a lock that is a link would have what it names overwritten.
+func TestALockThatIsALinkIsRefused(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "LOCK"), filepath.Join(dir, "other")
+	if err := os.WriteFile(other, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, path); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err := (OS{}).Lock(path, "1"); err == nil || !strings.Contains(err.Error(), "is a link") {
+		t.Errorf("lock: got %v, want a refusal", err)
+		if err == nil {
+			_ = lock.Close()
+		}
+	}
+	if text, err := os.ReadFile(other); string(text) != "precious" || err != nil {
+		t.Errorf("what the link names has %q, %v", text, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := OS{}.Lock(path, "1")
+	if err != nil {
+		t.Fatalf("lock after the refusal: %v", err)
+	}
+	_ = lock.Close()
 }

@@ -2,8 +2,11 @@ package fsys
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/internal/durable"
@@ -54,58 +57,74 @@ func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 // Free is how many bytes the file system of a directory has left.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock takes the exclusive lock of a file.
+// Lock takes the exclusive lock of a file, and that of its directory, which stays when the file is
+// removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s is a link: remove it, if no process uses the directory", name)
+	}
+	dir, err := lockDir(filepath.Dir(name))
 	if err != nil {
-		return nil, err
+		return nil, withHolder(err, name)
 	}
-	if err := lock(f); err != nil {
-		if locked, ok := errors.AsType[*LockedError](err); ok {
-			content := make([]byte, 64)
-			n, _ := f.ReadAt(content, 0)
-			locked.Text = strings.TrimSpace(string(content[:n]))
-		}
-		_ = f.Close()
-		return nil, err
+	l := heldLock{nil, dir}
+	if l.file, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
-	err = f.Truncate(0)
+	if err = lock(l.file); err == nil {
+		err = l.file.Truncate(0)
+	}
 	if err == nil {
-		_, err = f.WriteAt([]byte(text), 0)
+		_, err = l.file.WriteAt([]byte(text), 0)
 	}
 	if err != nil {
-		_ = f.Close()
-		return nil, err
+		return nil, errors.Join(withHolder(err, name), l.Close())
 	}
-	return heldLock{f}, nil
+	return l, nil
+}
+
+// withHolder adds what the process that has a lock wrote into its file.
+func withHolder(err error, name string) error {
+	if locked, ok := errors.AsType[*LockedError](err); ok {
+		text, err := os.ReadFile(name)
+		if locked.Text = strings.TrimSpace(string(text)); errors.Is(err, fs.ErrNotExist) {
+			locked.Text = "unknown: its file " + filepath.Base(name) + " was removed"
+		}
+	}
+	return err
 }
 
 // Holder returns what the process that has the lock of a file wrote into it, or "" if none has. The
 // errors are those of Lock, and fs.ErrNotExist. It has the lock itself for a moment.
 func Holder(name string) (string, error) {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return "", err
+	dir, err := lockDir(filepath.Dir(name))
+	var file *os.File
+	if err == nil {
+		if file, err = os.OpenFile(name, os.O_RDWR, 0); err == nil {
+			err = lock(file)
+		}
 	}
-	defer func() { _ = f.Close() }() // nothing was written
-	err = lock(f)
-	if _, locked := errors.AsType[*LockedError](err); locked {
-		content := make([]byte, 64)
-		n, _ := f.ReadAt(content, 0)
-		return strings.TrimSpace(string(content[:n])), nil
+	err = errors.Join(withHolder(err, name), heldLock{file, dir}.Close())
+	if locked, ok := errors.AsType[*LockedError](err); ok {
+		return locked.Text, nil
 	}
-	if err != nil {
-		return "", err
-	}
-	return "", unlock(f)
+	return "", err
 }
 
-// heldLock is the file of a lock.
-type heldLock struct{ *os.File }
+// heldLock is the file of a lock and its directory, each nil where it is not open.
+type heldLock struct{ file, dir *os.File }
 
-// Close gives the lock back before it closes the file: a program that this process is starting has
-// the file, too, until it runs, and would keep the lock as long.
-func (l heldLock) Close() error { return errors.Join(unlock(l.File), l.File.Close()) }
+// Close gives the lock back before it closes the files: a program that this process is starting has
+// them, too, until it runs, and would keep the lock as long.
+func (l heldLock) Close() error {
+	var errs []error
+	for _, f := range [...]*os.File{l.file, l.dir} {
+		if f != nil {
+			errs = append(errs, unlock(f), f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
 
 type osFile struct{ *os.File }
 

@@ -14,6 +14,26 @@ func lock(f *os.File) error {
 			return &OwnerError{f.Name(), int(stat.Uid), os.Geteuid()}
 		}
 	}
+	return flock(f)
+}
+
+// lockDir locks a directory itself. It returns nil where the file system locks only files.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err = flock(f); err == nil {
+		return f, nil
+	}
+	_ = f.Close() // nothing was written
+	if errors.Is(err, ErrNoLocks) || errors.Is(err, syscall.EBADF) || errors.Is(err, syscall.EINVAL) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+func flock(f *os.File) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {

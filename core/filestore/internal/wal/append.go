@@ -231,9 +231,9 @@ const spaceInterval = 100 * time.Millisecond
 
 // space is what the disk has left.
 type space struct {
-	full atomic.Bool  // the last write found no space
-	due  atomic.Int64 // when to ask again, ns since the Unix epoch
-	left atomic.Int64 // bytes, less what was taken since
+	full atomic.Pointer[error] // of the last write, if it found no space
+	due  atomic.Int64          // when to ask again, ns since the Unix epoch
+	left atomic.Int64          // bytes, less what was taken since
 }
 
 // takeSpace takes n bytes of what the disk has left beyond what is kept, or says that it is full.
@@ -244,10 +244,13 @@ func (l *Log) takeSpace(n int64) error {
 		l.lookForSpace()
 	}
 	keep := l.keep.Load()
-	if !s.full.Load() && s.left.Add(-n) >= keep {
+	if cause := s.full.Load(); cause != nil {
+		return &FullError{l.dir, max(s.left.Load(), 0), keep, *cause}
+	}
+	if s.left.Add(-n) >= keep {
 		return nil
 	}
-	return &FullError{l.dir, max(s.left.Add(n), 0), keep}
+	return &FullError{l.dir, max(s.left.Add(n), 0), keep, nil}
 }
 
 // lookForSpace asks the file system what it has left.

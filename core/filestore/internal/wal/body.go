@@ -43,7 +43,7 @@ func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
 		}
 		if fsys.Full(err) {
 			free, _ := l.fs.Free(l.dir)
-			return &FullError{l.dir, free, l.keep.Load()}
+			return &FullError{l.dir, free, l.keep.Load(), err}
 		}
 		return err
 	}

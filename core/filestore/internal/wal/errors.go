@@ -22,12 +22,20 @@ type FullError struct {
 	Dir  string
 	Free int64 // bytes left on the file system
 	Keep int64 // bytes kept for control records and a snapshot
+	// Cause is why the last write failed, such as the quota of a user; nil if none did.
+	Cause error
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("the file system of %s is full: %d bytes are left, of which %d are kept for settlements: "+
+	text := fmt.Sprintf("the file system of %s is full: %d bytes are left, of which %d are kept for settlements: "+
 		"receive messages or free space", e.Dir, e.Free, e.Keep)
+	if e.Cause != nil {
+		text += fmt.Sprintf(" (%v)", e.Cause)
+	}
+	return text
 }
+
+func (e *FullError) Unwrap() error { return e.Cause }
 
 // DamageError says that something synced is not what was written.
 type DamageError struct {

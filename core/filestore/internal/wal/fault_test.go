@@ -140,6 +140,9 @@ func TestFullDisk(t *testing.T) {
 		if err := s.l.Full(); !errors.As(err, &full) {
 			t.Errorf("Full: got %v", err)
 		}
+		if full.Cause != nil {
+			t.Errorf("no write has failed: got the cause %v", full.Cause)
+		}
 		r, err := s.l.Reserve(t.Context(), 200, Control)
 		if err != nil {
 			t.Fatal(err)
@@ -158,6 +161,13 @@ func TestFullDisk(t *testing.T) {
 		}
 		if err := s.l.Wait(ctx, end); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Wait on a full disk: got %v", err)
+		}
+		if err := s.l.Full(); !errors.Is(err, faultfs.ErrFull) || !strings.Contains(err.Error(), faultfs.ErrFull.Error()) {
+			t.Errorf("Full after a write that was cut short: got %v, want the error of the write", err)
+		}
+		fs.SetCapacity(fs.Used() + 50)
+		if large := largeBody; !errors.Is(s.l.WriteBody(t.Context(), &large), faultfs.ErrFull) {
+			t.Error("a large body was refused without the error of the write")
 		}
 		acked := s.acked
 		if err := survives(t, withCapacity(fs.Crash(rand.New(rand.NewPCG(1, 1)), 1)), o, rand.New(rand.NewPCG(1, 2)), acked, s.appended); err != nil {

@@ -179,7 +179,7 @@ func (w *writer) write(wait bool) (bool, error) {
 		done, err := w.frames(w.batch, w.done)
 		w.done = done
 		if err == nil {
-			w.l.space.full.Store(false)
+			w.l.space.full.Store(nil)
 			continue
 		}
 		if w.active != nil && !w.active.sealed { // back to the last whole frame
@@ -190,7 +190,7 @@ func (w *writer) write(wait bool) (bool, error) {
 		if !fsys.Full(err) {
 			return false, err
 		}
-		if !w.l.space.full.Swap(true) {
+		if w.l.space.full.Swap(&err) == nil {
 			w.l.o.Logger.Warn("the disk is full: messages are refused until there is space", "dir", w.l.dir, "err", err)
 		}
 		if !wait {
