@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
@@ -173,7 +172,7 @@ func TestReceiversAndAnOperatorShareSessions(t *testing.T) {
 			}
 			g.command(t, lines.String(), "send", "replies", "--session", fmt.Sprint("s", s))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		var mu sync.Mutex
 		ends := map[int64]string{} // by number

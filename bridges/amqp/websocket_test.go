@@ -103,12 +103,9 @@ func TestConnectionsInWebSocketsEndAsOverTCP(t *testing.T) { // not parallel: it
 		})
 	}
 	stop()
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; {
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines were there before, %d are left:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
-		}
-		runtime.Gosched()
+	if !eventually.Within(time.Minute, func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%d goroutines were there before, %d are left:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
 	}
 }
 

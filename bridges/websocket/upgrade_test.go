@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorilla/websocket"
 )
@@ -51,7 +50,7 @@ func TestWhoMayUpgrade(t *testing.T) {
 			if c.protocols != "" {
 				header.Set("Sec-WebSocket-Protocol", c.protocols)
 			}
-			d := websocket.Dialer{HandshakeTimeout: 10 * time.Second}
+			d := websocket.Dialer{HandshakeTimeout: patience}
 			conn, answer, err := d.Dial("ws://"+own, header)
 			if answer == nil {
 				t.Fatal(err)

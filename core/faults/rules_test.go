@@ -15,10 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
-
-// patience bounds the wait for a change to reach another gateway.
-const patience = time.Minute
 
 // site is a gateway: the rules of a namespace, and what is sent in front of them.
 type site struct {
@@ -70,11 +68,7 @@ func (s *site) wantCounts(matched, met int) {
 // until sends until the answer is the wanted one.
 func (s *site) until(want core.Code) {
 	s.Helper()
-	for deadline := time.Now().Add(patience); s.send() != want; {
-		if time.Now().After(deadline) {
-			s.Fatalf("the other gateway's change has not come: no send got %q", want)
-		}
-	}
+	eventually.True(s, fmt.Sprintf("the other gateway's change comes: a send gets %q", want), func() bool { return s.send() == want })
 }
 
 // onBoth tells a story at two gateways of one store: in memory, and on Redis, where each has a store of
