@@ -163,11 +163,15 @@ func TestStrangersExhaustNothing(t *testing.T) {
 			t.Errorf("%s: the gateway took %d bytes, want at most %d", a.name, memory, gatewayMemory)
 		}
 	}
+	e.eventually("attackers take all places, and the gateway closes connections of some", func() bool {
+		if e.metric(`crosstown_shut_connections_total{of="strangers"}`) > 0 {
+			return true
+		}
+		e.attack(attackers, length, attacks[0].do) // a busy machine may let too few in within that time
+		return false
+	})
 	stop()
 	working.Wait()
-	if shut := e.metric(`crosstown_shut_connections_total{of="strangers"}`); shut == 0 {
-		t.Error("no connection was closed: the attacks did not take all places")
-	}
 }
 
 // attack has so many attackers do the same for a while, each again when its
