@@ -21,7 +21,7 @@ const (
 
 // supportFolders are the names of folders with test support.
 var supportFolders = []string{
-	"storetest", "redistest", "faultfs", "crosstowntest", "tracingtest", "rightstest", "sdkfaults", "sdkerrors", "wsstream", "plugintest", "freeport", "built", "variants", "redisserver",
+	"storetest", "redistest", "faultfs", "crosstowntest", "tracingtest", "rightstest", "sdkfaults", "sdkerrors", "wsstream", "plugintest", "freeport", "built", "variants", "redisserver", "eventually",
 }
 
 var otherFolders = []string{"examples", "testdata", "e2e"}
