@@ -171,6 +171,10 @@ type Upkeep interface {
 // LockDeferred and Cancel MessageNotFound, and the other operations find nothing. With
 // Policy.Sessions, every lost lock, there too, is reported as SessionLockLost instead of LockLost.
 //
+// A message whose record is damaged is put aside when a call reads it: the call leaves it out, no
+// failed delivery counts, and Stats counts it as Damaged. If a call that locks messages fails, their
+// locks end without a failed delivery.
+//
 // Sub-queues: messages that are dead-lettered in X go to X.DeadLetters(). In sub-queues of dead
 // letters messages do not expire, delivery counts do not rise, and Settle refuses DeadLetter with
 // NotAllowed. In the transfer queue messages do not expire either, but counts rise.
@@ -452,6 +456,7 @@ type Stats struct {
 	Locked    int64
 	Deferred  int64 // including locked deferred messages, which Locked does not count
 	Scheduled int64
+	Damaged   int64 // put aside, because what the engine has kept of them is not what it wrote
 	Bytes     int64 // about the memory of the messages, with everything kept for clients beside them; see Policy.MaxBytes
 	Enqueued  int64 // numbers given so far; a scheduled message gets a second one when it becomes active
 
@@ -471,6 +476,7 @@ func (s *Stats) Add(t Stats) {
 	s.Locked += t.Locked
 	s.Deferred += t.Deferred
 	s.Scheduled += t.Scheduled
+	s.Damaged += t.Damaged
 	s.Bytes += t.Bytes
 	s.Enqueued += t.Enqueued
 	s.SessionsHeld += t.SessionsHeld

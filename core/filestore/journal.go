@@ -2,6 +2,9 @@ package filestore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +15,7 @@ import (
 // journal is the log as memstore sees it.
 type journal struct {
 	log      *wal.Log
+	logger   *slog.Logger
 	memory   int64        // bytes of messages that stay in memory
 	resident atomic.Int64 // bytes of messages that do
 	appended atomic.Int64 // bytes since the store was opened
@@ -46,6 +50,12 @@ func (j *journal) Err() error {
 
 func (j *journal) Read(r memstore.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
+	if damage, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
+		err = fmt.Errorf("%w: %w", memstore.ErrDamaged, err)
+		if ok {
+			j.logger.Error("a message is damaged", "file", damage.File, "from", damage.From, "to", damage.To, "err", damage.Reason)
+		}
+	}
 	return head, body, refusal(err)
 }
 

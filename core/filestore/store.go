@@ -126,7 +126,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, repairHint(err)
 	}
 	s := &Store{log: log, o: o, dir: dir, stop: make(chan struct{})}
-	s.journal = &journal{log: log, memory: o.Memory}
+	s.journal = &journal{log: log, logger: o.Logger, memory: o.Memory}
 	if err := s.replay(); err != nil {
 		return nil, errors.Join(repairHint(err), log.Close())
 	}
@@ -187,7 +187,13 @@ func (s *Store) replay() error {
 		return err
 	}
 	s.EndLinks()
-	return nil
+	if !s.o.Repair {
+		return nil
+	}
+	return s.RemoveDamaged(func(of core.Ref, n int64, err error) {
+		s.o.Logger.Error("repair: removed a damaged message", "entity", of.Entity, "subscription", of.Subscription,
+			"partition", of.Index, "sub", of.Sub.Suffix(), "seq", n, "err", err)
+	})
 }
 
 // replayClock is a clock that is set once the store is replayed: it begins where that has ended.
@@ -272,6 +278,10 @@ func (s *Store) About(context.Context) core.About {
 	case SyncNever:
 		about.Detail += ", synced by the operating system"
 		about.Warnings = append(about.Warnings, "A loss of power may lose what was acknowledged in the last minutes: --sync interval or --sync always keeps it.")
+	}
+	if n := s.Damaged(); n > 0 {
+		about.Warnings = append(about.Warnings, fmt.Sprintf(
+			"%d messages are damaged and not delivered: the log names file and place; restore a backup, or start once with --repair, which removes them.", n))
 	}
 	if err := s.log.Full(); err != nil {
 		about.Warnings = append(about.Warnings, err.Error())

@@ -51,7 +51,7 @@ func (s *Store) peek(ctx context.Context, p core.Partition, limit int, choose fu
 		if len(deliveries) >= limit {
 			break
 		}
-		if e.state == reserved {
+		if e.state >= reserved {
 			continue
 		}
 		d := t.delivery(e)
@@ -61,7 +61,8 @@ func (s *Store) peek(ctx context.Context, p core.Partition, limit int, choose fu
 		deliveries = append(deliveries, d)
 	}
 	t.leave()
-	if err := t.complete(ctx, deliveries); err != nil {
+	deliveries, err := t.complete(ctx, deliveries)
+	if err != nil {
 		return nil, fmt.Errorf("peek at %s/%d: %w", p.Entity, p.Index, err)
 	}
 	return deliveries, nil
@@ -163,6 +164,7 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 		Locked:    q.counts[locked],
 		Deferred:  q.counts[deferred] + q.counts[lockedDeferred],
 		Scheduled: q.counts[scheduled] + q.counts[reserved],
+		Damaged:   q.counts[broken],
 		Bytes:     bytes,
 		Enqueued:  q.last,
 

@@ -1,8 +1,10 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -20,7 +22,8 @@ type Journal interface {
 	End() Position
 	// Wait waits until everything before a position is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the parts of a record, which may not be changed.
+	// Read returns the parts of a record, which may not be changed. The error wraps ErrDamaged if
+	// the record is not what was written.
 	Read(r Ref) (head, body []byte, err error)
 	// Pin keeps records from being removed until unpin is called, those whose last entry goes
 	// meanwhile too. It never waits.
@@ -257,30 +260,40 @@ type absent struct {
 	more *extra
 }
 
-// complete waits until the messages of deliveries are durable, and reads those that are absent.
-func (t *txn) complete(ctx context.Context, ds []core.Delivery) error {
+// complete waits until the messages of deliveries are durable, and reads those that are absent. It
+// leaves out those that are damaged. If it fails, the locks of the others end.
+func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
 	j := t.store.journal
 	if j == nil || len(ds) == 0 {
-		return t.store.stopped()
+		return ds, t.store.stopped()
 	}
 	defer t.unpin()
-	if err := j.Wait(ctx, t.newest); err != nil {
-		return err
-	}
-	k := 0
-	for i := range ds {
-		if ds[i].Message != nil {
-			continue
+	err := j.Wait(ctx, t.newest)
+	sound := ds[:0]
+	var damaged []found
+	for i, k := 0, 0; i < len(ds); i++ {
+		if ds[i].Message == nil && err == nil {
+			x := t.absent[k]
+			k++
+			var m *core.Message
+			if m, err = t.store.read(x.ref, x.more); errors.Is(err, ErrDamaged) {
+				damaged, err = append(damaged, found{ds[i].SequenceNumber, x.ref}), nil
+				continue
+			}
+			if err == nil {
+				ds[i].Message = m
+				ds[i].DeadLetterSource = transit(m).DeadLetterSource
+			}
 		}
-		m, err := t.store.read(t.absent[k].ref, t.absent[k].more)
-		if err != nil {
-			return err
-		}
-		ds[i].Message = m
-		ds[i].DeadLetterSource = transit(m).DeadLetterSource
-		k++
+		sound = append(sound, ds[i])
 	}
-	return t.store.stopped()
+	if len(damaged) > 0 {
+		t.putAside(damaged)
+	}
+	if err = cmp.Or(err, t.store.stopped()); err != nil {
+		t.giveBack(sound)
+	}
+	return sound, err
 }
 
 // unpin ends what delivery has pinned.
@@ -299,7 +312,7 @@ func (s *Store) read(r Ref, more *extra) (*core.Message, error) {
 	}
 	m, behind, length, err := decodeHead(head)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	switch {
 	case more != nil && more.body.Length > 0:

@@ -14,25 +14,13 @@ import (
 // first available messages: the journal does not know for how long they have waited. It is called after
 // Start, before any other call.
 func (s *Store) EndLinks() {
-	for _, p := range s.allPartitions() {
-		t := txn{partition: p, store: s, ref: core.Ref{Entity: p.entityID, Index: p.index}, now: s.millis()}
+	_ = s.whileOpening(func(t *txn, q *queue) error { // it never fails
 		// The next call with the entity's policy keeps its history within its bounds.
 		t.History = core.HistoryBounds{Keep: math.MaxInt64, Max: math.MaxInt}
-		p.mu.Lock()
-		if s.journal != nil {
-			p.effects = newEffects(s.journal)
-			p.effects.now = t.now
-		}
-		for _, t.home = range p.homes() {
-			for _, q := range t.home.queues {
-				if q != nil {
-					t.endLinks(q)
-					q.lineUp()
-				}
-			}
-		}
-		t.leave()
-	}
+		t.endLinks(q)
+		q.lineUp()
+		return nil
+	})
 }
 
 func (t *txn) endLinks(q *queue) {

@@ -35,7 +35,8 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, limit int) ([]cor
 		next = t.queue.next()
 	}
 	t.leave()
-	if err := t.complete(ctx, ds); err != nil {
+	ds, err := t.complete(ctx, ds)
+	if err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
 	}
 	return ds, instant(next), nil
@@ -158,6 +159,10 @@ func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int6
 		deliveries[i] = t.lockUnder(e, lockedDeferred, x)
 	}
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
+	if err == nil && len(deliveries) < len(entries) { // some are damaged
+		t.giveBack(deliveries)
+		return nil, missing("deferred", p, numbers)
+	}
 	return deliveries, err
 }
 

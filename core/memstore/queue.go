@@ -18,6 +18,7 @@ const (
 	lockedDeferred                     // asked for by number, and under lock
 	scheduled                          // waiting for its time
 	reserved                           // waiting for its transaction, which will have it scheduled
+	broken                             // put aside: its record is damaged
 	messageStates
 )
 
@@ -124,8 +125,9 @@ func (q *queue) remove(e *entry) {
 	q.release(e)
 }
 
-// evict tells the journal that the messages of a queue which is dropped leave the memory.
+// evict says that the messages of a queue which is dropped leave the memory.
 func (q *queue) evict() {
+	q.home.partition.remembered.damaged.Add(-q.counts[broken])
 	if j := q.home.partition.journal; j != nil {
 		j.Evicted(q.resident)
 	}
@@ -223,7 +225,10 @@ func (q *queue) grow(by int) {
 // join enters e in the heaps of its state.
 func (q *queue) join(e *entry) {
 	q.counts[e.state]++
-	if e.sessionful && e.state != scheduled && e.state != reserved {
+	if e.state == broken {
+		q.home.partition.remembered.damaged.Add(1)
+	}
+	if e.sessionful && e.state < scheduled {
 		q.enrol(e)
 	}
 	switch e.state {
@@ -246,6 +251,9 @@ func (q *queue) join(e *entry) {
 // quit is the reverse of join.
 func (q *queue) quit(e *entry) {
 	q.counts[e.state]--
+	if e.state == broken {
+		q.home.partition.remembered.damaged.Add(-1)
+	}
 	if e.session != nil {
 		q.strike(e)
 	}

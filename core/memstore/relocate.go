@@ -2,6 +2,7 @@ package memstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -50,8 +51,9 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		for i := range strays {
 			m, err := s.readAsKept(&strays[i])
 			if err != nil {
-				// It may have been removed meanwhile, and its segment with it.
-				if p.isAt(home, sub, &strays[i]) {
+				// It may have been removed meanwhile, and its segment with it. What is damaged stays
+				// where it is.
+				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, &strays[i]) {
 					return err
 				}
 				continue

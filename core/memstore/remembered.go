@@ -12,6 +12,8 @@ type remembered struct {
 	most   int64 // 0: no limit
 	ids    atomic.Int64
 	events atomic.Int64
+
+	damaged atomic.Int64 // messages that were put aside
 }
 
 func (r *remembered) isFull(of *atomic.Int64) bool { return r.most > 0 && of.Load() >= r.most }

@@ -30,36 +30,11 @@ func (s *Store) Apply(at Position, frame []byte, records []Ref) error {
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
-		if err := p.loadScheduled(s); err != nil {
-			return err
-		}
+	}
+	if err := s.whileOpening(s.loadScheduled); err != nil {
+		return err
 	}
 	s.resumeRemovals()
-	return nil
-}
-
-// loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
-// Those that are reserved stay in memory.
-func (p *partition) loadScheduled(s *Store) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, home := range p.homes() {
-		for _, q := range home.queues {
-			if q == nil {
-				continue
-			}
-			for _, x := range q.schedules.items {
-				e := x.of
-				m, err := s.read(e.ref, e.more)
-				if err != nil {
-					return fmt.Errorf("scheduled message %d of %s/%d: %w", e.n, p.entityID, p.index, err)
-				}
-				if e.setMessage(m); e.state == scheduled {
-					e.message = nil
-				}
-			}
-		}
-	}
 	return nil
 }
 

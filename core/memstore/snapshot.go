@@ -431,6 +431,11 @@ func (r *replay) loadPiece() error {
 // reset empties what an earlier attempt to write the partition has loaded.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
+	for _, q := range b.queues {
+		if q != nil {
+			q.evict()
+		}
+	}
 	b.queues = [core.SubQueues]*queue{}
 	b.forgetAll()
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Read returns a record's parts and checks them. A recent record comes from memory and shares it
-// with the Record that was appended; neither part may be changed. The error is a *DamageError, or
-// ErrGone if the segment was removed.
+// with the Record that was appended; neither part may be changed. The error is a *DamageError,
+// ErrGone if the segment was removed, or that of a read that failed.
 func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 	if head, body, ok := l.readRecent(ref.Position); ok {
 		return head, body, nil
@@ -28,10 +28,10 @@ func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 	}
 	b := make([]byte, recordHeaderSize+int(ref.Length))
 	if err := l.readAt(s, b, int64(ref.Offset())); err != nil {
-		if errors.Is(err, ErrGone) {
-			return nil, nil, err
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, nil, l.damagedRecord(s, ref, "the file ends before")
 		}
-		return nil, nil, l.damagedRecord(s, ref, err.Error())
+		return nil, nil, err
 	}
 	head, body, ok := decodeRecord(b)
 	if !ok {
@@ -128,10 +128,29 @@ func (x *segments) open(l *Log, s *segment) error {
 			s.use.Unlock()
 			return err
 		}
+		if err := l.checkBody(s, file); err != nil {
+			s.use.Unlock()
+			return errors.Join(err, file.Close())
+		}
 		s.file = file
 	}
 	s.use.Unlock()
 	x.keep(s)
+	return nil
+}
+
+// checkBody checks that a file of a large body is not that of another.
+func (l *Log) checkBody(s *segment, file fsys.File) error {
+	if !s.body {
+		return nil
+	}
+	var b [segmentHeaderSize]byte
+	if _, err := file.ReadAt(b[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if h, _, ok := decodeSegmentHeader(b[:]); !ok || !h.body || h.id != s.id || h.log != l.id {
+		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "its header is not that of this body"}
+	}
 	return nil
 }
 

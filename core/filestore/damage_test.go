@@ -1,0 +1,296 @@
+package filestore
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// flipped changes a bit of the file that has a text, in the middle of that.
+func flipped(t *testing.T, fs *faultfs.FS, text string) {
+	t.Helper()
+	names, err := fs.ReadDir(crashDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path := filepath.Join(crashDir, name)
+		f, err := fs.Open(path, os.O_RDONLY)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, size)
+		if _, err := f.ReadAt(b, 0); err != nil && size > 0 {
+			t.Fatal(err)
+		}
+		if i := strings.Index(string(b), text); i >= 0 {
+			if err := fs.Flip(path, i+len(text)/2, 4); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("no file has %q", text)
+}
+
+// cold is a store on a file system whose messages are read from the disk, as after a restart.
+func cold(t *testing.T, clock *storetest.Clock, fill func(s *Store, p core.Partition)) (*faultfs.FS, Options, core.Partition) {
+	t.Helper()
+	fs := faultfs.New()
+	o := Options{Clock: clock.Now, Sync: SyncAlways, fs: fs, Memory: -1, recent: 1, compact: -1}
+	s, err := Open(crashDir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newQueue(t, s)
+	fill(s, p)
+	if err := s.Close(); err != nil { // what is synced is not read when the store opens
+		t.Fatal(err)
+	}
+	return fs, o, p
+}
+
+func body(i int) string { return fmt.Sprintf("the body of message %03d", i) }
+
+func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
+	t.Parallel()
+	for _, sessions := range []bool{false, true} {
+		clock := storetest.NewClock()
+		fs, o, p := cold(t, clock, func(s *Store, p core.Partition) {
+			for i := range 100 {
+				m := message(body(i))
+				m.SessionID = "x"
+				p.Sessions = sessions
+				if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+					t.Fatal(a[0].Err)
+				}
+			}
+		})
+		p.Sessions = sessions
+		flipped(t, fs, body(37))
+		s := mustOpen(t, crashDir, o)
+		rung := make(chan struct{}, 100)
+		defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
+		lock := func(limit int) ([]core.Delivery, error) {
+			ds, _, err := s.Lock(t.Context(), p, limit)
+			return ds, err
+		}
+		if sessions {
+			l, err := s.AcceptSession(t.Context(), p, "x", core.Exclusive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock = func(limit int) ([]core.Delivery, error) {
+				ds, _, err := s.LockInSession(t.Context(), p, l, limit)
+				return ds, err
+			}
+		}
+		var got []string
+		for range 15 {
+			ds, err := lock(10)
+			if err != nil {
+				t.Fatalf("sessions %t: lock: %v", sessions, err)
+			}
+			for _, d := range ds {
+				if d.DeliveryCount != 0 {
+					t.Errorf("%s has %d failed deliveries, want 0", d.Body.Bytes, d.DeliveryCount)
+				}
+				got = append(got, string(d.Body.Bytes))
+			}
+		}
+		if len(got) != 99 || slices.Contains(got, body(37)) {
+			t.Errorf("sessions %t: received %d messages, want 99: all but one", sessions, len(got))
+		}
+		if len(rung) == 0 {
+			t.Error("a receiver that got fewer than it asked for is not told to look again")
+		}
+		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Locked != 99 {
+			t.Errorf("stats: got %+v, %v; want 1 damaged and 99 locked", stats, err)
+		}
+		if got := bodies(t, s, p); len(got) != 99 {
+			t.Errorf("peeked %d messages, want 99", len(got))
+		}
+		if about := s.About(t.Context()); !slices.ContainsFunc(about.Warnings, func(w string) bool { return strings.Contains(w, "1 messages") && strings.Contains(w, "--repair") }) {
+			t.Errorf("the store warns of %q, want the damaged message", about.Warnings)
+		}
+		clock.Advance(time.Hour)
+		s.abandon()
+		again := mustOpen(t, crashDir, o) // the state was kept
+		if stats, err := again.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Ready != 99 {
+			t.Errorf("stats after a restart: got %+v, %v", stats, err)
+		}
+	}
+}
+
+func TestPeekingFindsADamagedMessageAndShowsTheOthers(t *testing.T) {
+	t.Parallel()
+	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) { send(t, s, p, body(1), body(2), body(3)) })
+	flipped(t, fs, body(2))
+	s := mustOpen(t, crashDir, o)
+	for range 2 {
+		if got, want := bodies(t, s, p), []string{body(1), body(3)}; !slices.Equal(got, want) {
+			t.Errorf("peeked %q, want %q", got, want)
+		}
+	}
+	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 {
+		t.Errorf("stats: got %+v, %v", stats, err)
+	}
+}
+
+// An error of the disk says nothing of the message: the call fails, and its locks end uncounted.
+func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
+	t.Parallel()
+	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) { send(t, s, p, body(1), body(2), body(3)) })
+	failing := false
+	fs.Before = func(op faultfs.Op) *faultfs.Fault {
+		if failing && op.Kind == faultfs.Read {
+			return &faultfs.Fault{Err: faultfs.ErrIO}
+		}
+		return nil
+	}
+	s := mustOpen(t, crashDir, o)
+	p.MaxDeliveryCount = 1
+	for range 3 {
+		failing = true
+		if ds, _, err := s.Lock(t.Context(), p, 2); err == nil {
+			t.Errorf("locked %d messages, want the error of the disk", len(ds))
+		}
+		failing = false
+		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Ready != 3 || stats.Damaged != 0 {
+			t.Errorf("after the failure: got %+v, %v; want 3 available", stats, err)
+		}
+	}
+	ds, _, err := s.Lock(t.Context(), p, 9)
+	if err != nil || len(ds) != 3 {
+		t.Fatalf("lock: %d, %v", len(ds), err)
+	}
+	for i, d := range ds {
+		if string(d.Body.Bytes) != body(i+1) || d.DeliveryCount != 0 {
+			t.Errorf("got %s with %d failed deliveries", d.Body.Bytes, d.DeliveryCount)
+		}
+	}
+}
+
+func TestAStoreOpensWithADamagedScheduledMessage(t *testing.T) {
+	t.Parallel()
+	clock := storetest.NewClock()
+	fs, o, p := cold(t, clock, func(s *Store, p core.Partition) {
+		for i := range 3 {
+			m := message(body(i))
+			m.ScheduledEnqueueTime, m.TimeToLive = clock.Now().Add(time.Minute), time.Hour
+			if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+				t.Fatal(a[0].Err)
+			}
+		}
+	})
+	flipped(t, fs, body(1))
+	for range 2 {
+		s, err := Open(crashDir, o)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Scheduled != 2 {
+			t.Errorf("stats: got %+v, %v; want 1 damaged and 2 scheduled", stats, err)
+		}
+		s.abandon()
+	}
+	clock.Advance(time.Minute)
+	s := mustOpen(t, crashDir, o)
+	if got, want := bodies(t, s, p), []string{body(0), body(2)}; !slices.Equal(got, want) {
+		t.Errorf("due: got %q, want %q", got, want)
+	}
+}
+
+// A deferred message that is damaged is not found, and the others that were asked for stay deferred.
+func TestDamagedDeferredMessagesAreNotFound(t *testing.T) {
+	t.Parallel()
+	var numbers []int64
+	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
+		send(t, s, p, body(1), body(2))
+		ds, _, err := s.Lock(t.Context(), p, 2)
+		if err != nil || len(ds) != 2 {
+			t.Fatalf("lock: %d, %v", len(ds), err)
+		}
+		for _, d := range ds {
+			numbers = append(numbers, d.SequenceNumber)
+			if err := s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}})[0]; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	flipped(t, fs, body(1))
+	s := mustOpen(t, crashDir, o)
+	if _, err := s.LockDeferred(t.Context(), p, numbers, nil); core.CodeOf(err) != core.MessageNotFound {
+		t.Errorf("lock deferred: got %v, want %v", err, core.MessageNotFound)
+	}
+	if ds, err := s.LockDeferred(t.Context(), p, numbers[1:], nil); err != nil || string(ds[0].Body.Bytes) != body(2) || ds[0].DeliveryCount != 1 {
+		t.Errorf("lock the sound one: got %+v, %v", ds, err)
+	}
+}
+
+// Repair reads every message and removes those that are damaged, whether or not they were found before.
+func TestRepairRemovesDamagedMessages(t *testing.T) {
+	t.Parallel()
+	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
+		send(t, s, p, body(1), body(2), body(3), strings.Repeat("large body", 150_000))
+	})
+	flipped(t, fs, body(2))
+	flipped(t, fs, "large bodylarge body")
+	o.Repair = true
+	s, err := Open(crashDir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Ready != 2 || stats.Damaged != 0 {
+		t.Errorf("stats: got %+v, %v; want 2 available", stats, err)
+	}
+	s.abandon()
+	o.Repair = false
+	again := mustOpen(t, crashDir, o)
+	if got, want := bodies(t, again, p), []string{body(1), body(3)}; !slices.Equal(got, want) {
+		t.Errorf("after the repair: got %q, want %q", got, want)
+	}
+}
+
+// The body of another message, of the same length, is not delivered.
+func TestABodyFileInThePlaceOfAnotherIsDamage(t *testing.T) {
+	t.Parallel()
+	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
+		send(t, s, p, strings.Repeat("first body", 150_000), strings.Repeat("other body", 150_000), "small")
+	})
+	names, err := fs.ReadDir(crashDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".body") {
+			files = append(files, filepath.Join(crashDir, name))
+		}
+	}
+	if len(files) != 2 {
+		t.Fatalf("large bodies are in %q", files)
+	}
+	if err := fs.Rename(files[1], files[0]); err != nil { // one is another's, one is missing
+		t.Fatal(err)
+	}
+	s := mustOpen(t, crashDir, o)
+	if got := bodies(t, s, p); !slices.Equal(got, []string{"small"}) {
+		t.Errorf("peeked %d messages, want only the small one", len(got))
+	}
+	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 2 {
+		t.Errorf("stats: got %+v, %v; want 2 damaged", stats, err)
+	}
+}

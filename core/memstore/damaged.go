@@ -1,0 +1,127 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ErrDamaged says that a record is not what was written, or is missing. A Journal's other errors say
+// nothing of the record: it may be read later.
+var ErrDamaged = errors.New("the message is damaged")
+
+// found is a message that a call has read, or could not read.
+type found struct {
+	number int64
+	ref    Ref
+}
+
+// putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
+// read them has left the partition. Receivers are woken: they may have got fewer than they asked for.
+func (t *txn) putAside(damaged []found) {
+	n, _, ok := t.store.enterOnce(core.Partition{Ref: t.ref, Policy: t.Policy}, nil)
+	if !ok {
+		return
+	}
+	for _, x := range damaged {
+		_, at := core.SplitSequenceNumber(x.number)
+		e := n.queue.entry(at)
+		if e == nil || e.ref != x.ref || e.state == broken {
+			continue
+		}
+		if of := e.session; of != nil && of.isHeld() {
+			n.wakeHolder(n.queue, of)
+		}
+		n.queue.move(e, broken)
+		n.wakeReceivers(n.queue)
+	}
+	n.leave()
+}
+
+// giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
+func (t *txn) giveBack(ds []core.Delivery) {
+	n, _, ok := t.store.enterOnce(core.Partition{Ref: t.ref, Policy: t.Policy}, nil)
+	if !ok {
+		return
+	}
+	for i := range ds {
+		if e := n.holder(ds[i].LockToken); e != nil {
+			n.note(core.EventReleased, n.queue, e)
+			n.unlock(n.queue, e, "")
+		}
+	}
+	n.leave()
+}
+
+// Damaged is how many messages were put aside because they are damaged.
+func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
+
+// RemoveDamaged reads all messages and removes those that are damaged; it calls removed with each. It
+// comes after Start, before any other call.
+func (s *Store) RemoveDamaged(removed func(of core.Ref, n int64, err error)) error {
+	return s.whileOpening(func(t *txn, q *queue) error {
+		var damaged []int64
+		for e := range q.log.from(0) {
+			_, err := s.read(e.ref, e.more)
+			switch {
+			case err == nil:
+			case errors.Is(err, ErrDamaged):
+				damaged = append(damaged, e.n)
+				removed(q.ref, e.n, err)
+			default:
+				return fmt.Errorf("message %d of %s/%d: %w", e.n, t.entityID, t.index, err)
+			}
+		}
+		for _, n := range damaged {
+			q.remove(q.entry(n))
+		}
+		return nil
+	})
+}
+
+// loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
+// Those that are reserved stay in memory, those that are damaged are put aside.
+func (s *Store) loadScheduled(_ *txn, q *queue) error {
+	for _, x := range slices.Clone(q.schedules.items) {
+		e := x.of
+		m, err := s.read(e.ref, e.more)
+		if errors.Is(err, ErrDamaged) {
+			q.move(e, broken)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("scheduled message %d of %s/%d: %w", e.n, q.ref.Entity, q.ref.Index, err)
+		}
+		if e.setMessage(m); e.state == scheduled {
+			e.message = nil
+		}
+	}
+	return nil
+}
+
+// whileOpening visits all queues of a store that was replayed, before any call.
+func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
+	for _, p := range s.allPartitions() {
+		t := txn{partition: p, store: s, ref: core.Ref{Entity: p.entityID, Index: p.index}, now: s.millis()}
+		p.mu.Lock()
+		if s.journal != nil {
+			p.effects = newEffects(s.journal)
+			p.effects.now = t.now
+		}
+		var err error
+		for _, t.home = range p.homes() {
+			for _, q := range t.home.queues {
+				if q != nil && err == nil {
+					err = visit(&t, q)
+				}
+			}
+		}
+		t.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
