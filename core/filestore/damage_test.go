@@ -1,6 +1,7 @@
 package filestore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -292,5 +294,50 @@ func TestABodyFileInThePlaceOfAnotherIsDamage(t *testing.T) {
 	}
 	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 2 {
 		t.Errorf("stats: got %+v, %v; want 2 damaged", stats, err)
+	}
+}
+
+func TestVerifyFindsBodiesThatAreCutMissingOrSwapped(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(t *testing.T, first, second string) error{
+		"sound":   func(*testing.T, string, string) error { return nil },
+		"cut":     func(_ *testing.T, first, _ string) error { return os.Truncate(first, 1<<20) },
+		"emptied": func(_ *testing.T, first, _ string) error { return os.Truncate(first, 0) },
+		"missing": func(_ *testing.T, first, _ string) error { return os.Remove(first) },
+		"swapped": func(t *testing.T, first, second string) error {
+			other := filepath.Join(t.TempDir(), "other")
+			return errors.Join(os.Rename(first, other), os.Rename(second, first), os.Rename(other, second))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := mustOpen(t, dir, Options{Sync: SyncNever})
+			p := newQueue(t, s)
+			send(t, s, p, strings.Repeat("first body", 150_000), strings.Repeat("other body", 150_000), "small")
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "*.body"))
+			if err != nil || len(files) != 2 {
+				t.Fatalf("large bodies are in %q, %v", files, err)
+			}
+			if err := damage(t, files[0], files[1]); err != nil {
+				t.Fatal(err)
+			}
+			found, err := Inspect(dir, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := found.Damaged(), name != "sound"; got != want {
+				t.Errorf("damaged: got %t, want %t: %+v", got, want, found.Segments)
+			}
+			if name != "sound" && !slices.ContainsFunc(found.Segments, func(s wal.SegmentReport) bool { return s.File == files[0] && len(s.Damage) > 0 }) {
+				t.Errorf("no damage of %s: %+v", files[0], found.Segments)
+			}
+			if again, err := Inspect(dir, true); err != nil || again.Damaged() != found.Damaged() {
+				t.Errorf("a second look: %v", err)
+			}
+		})
 	}
 }

@@ -154,7 +154,10 @@ func (s *Store) replay() error {
 	var from wal.Position
 	for _, info := range s.log.Snapshots() {
 		mem := s.newMemory(now)
-		err := s.load(mem, info)
+		r, err := s.log.OpenSnapshot(info)
+		if err == nil {
+			err = load(mem, r)
+		}
 		if err == nil {
 			s.Store, from, s.lastSize = mem, info.From, info.Size
 			break
@@ -203,13 +206,10 @@ func (s *Store) newMemory(clock func() time.Time) *memstore.Store {
 	return memstore.New(memstore.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})
 }
 
-func (s *Store) load(mem *memstore.Store, info wal.SnapshotInfo) error {
-	r, err := s.log.OpenSnapshot(info)
-	if err != nil {
-		return err
-	}
+// load fills an empty store with a snapshot, and closes that.
+func load(mem *memstore.Store, r io.ReadCloser) error {
 	in := bufio.NewReaderSize(r, 1<<16)
-	err = mem.Load(in, func(b []byte) error {
+	err := mem.Load(in, func(b []byte) error {
 		_, err := io.ReadFull(in, b)
 		return err
 	})

@@ -81,6 +81,20 @@ func (s *Store) RemoveDamaged(removed func(of core.Ref, n int64, err error)) err
 	})
 }
 
+// Records calls found with each record that a message names, and whether it is a large body. It comes
+// after Load, before any other call.
+func (s *Store) Records(found func(r Ref, large bool)) {
+	_ = s.whileOpening(func(_ *txn, q *queue) error { // it never fails
+		for e := range q.log.from(0) {
+			found(e.ref, false)
+			if e.more != nil && e.more.body.Length > 0 {
+				found(e.more.body, true)
+			}
+		}
+		return nil
+	})
+}
+
 // loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
 // Those that are reserved stay in memory, those that are damaged are put aside.
 func (s *Store) loadScheduled(_ *txn, q *queue) error {

@@ -185,7 +185,7 @@ func FuzzSnapshot(f *testing.F) {
 			if _, err := Inspect(fs, dir, true); err != nil && !isFormat(err) {
 				t.Fatal(err)
 			}
-			in, err := openSnapshot(fs, dir, SnapshotInfo{ID: 1, Size: int64(len(content))})
+			in, err := OpenSnapshot(fs, dir, SnapshotInfo{ID: 1, Size: int64(len(content))})
 			if err != nil {
 				t.Fatal(err)
 			}

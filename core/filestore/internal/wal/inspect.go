@@ -48,6 +48,12 @@ type unsound struct {
 	reason string
 }
 
+// MissingSegment is the report of a segment that is not there.
+func MissingSegment(dir string, id uint32, body bool) SegmentReport {
+	s := &segment{segmentHeader: segmentHeader{id: id, body: body}}
+	return SegmentReport{File: filepath.Join(dir, s.name()), ID: id, Body: body, Damage: []string{"the file is missing"}}
+}
+
 // SnapshotReport describes a snapshot.
 type SnapshotReport struct {
 	File   string    `json:"file"`
@@ -246,7 +252,7 @@ func (x *Inspection) snapshot(fs fsys.FS, r *SnapshotReport, dir string, content
 	if !content {
 		return nil
 	}
-	in, err := openSnapshot(fs, dir, s)
+	in, err := OpenSnapshot(fs, dir, s)
 	if err != nil {
 		return err
 	}

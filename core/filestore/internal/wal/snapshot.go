@@ -248,10 +248,11 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 // and io.EOF comes only after a sound trailer: what was read until then counts only if io.EOF
 // comes. Other errors are *DamageError; the older snapshot may be sound.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
-	return openSnapshot(l.fs, l.dir, s)
+	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-func openSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
+// OpenSnapshot is Log.OpenSnapshot in a directory, by the ID and the Size of a snapshot.
+func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)
 	if err != nil {
