@@ -19,7 +19,5 @@ func TestStoreOfVersion8fcb296IsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }() // it was only read
-	if got := storetest.Kept(t, s); got != storetest.KeptText {
-		t.Errorf("got\n%s\nwant\n%s", got, storetest.KeptText)
-	}
+	storetest.WantKept(t, s)
 }

@@ -13,7 +13,5 @@ func TestStoreKeepsWhatThatOfVersion8fcb296Does(t *testing.T) {
 	clock := storetest.NewClock()
 	s := memstore.New(memstore.Options{Clock: clock.Now})
 	storetest.Keep(t, s, clock)
-	if got := storetest.Kept(t, s); got != storetest.KeptText {
-		t.Errorf("got\n%s\nwant\n%s", got, storetest.KeptText)
-	}
+	storetest.WantKept(t, s)
 }

@@ -24,9 +24,7 @@ func TestStoreOfVersion8fcb296IsRead(t *testing.T) {
 			t.Parallel()
 			o := redisstore.Options{Prefix: prefix(), Clock: storetest.NewClock().Now}
 			load(t, url, o.Prefix, "testdata/kept.aof")
-			if got := storetest.Kept(t, open(t, url, o)); got != storetest.KeptText {
-				t.Errorf("got\n%s\nwant\n%s", got, storetest.KeptText)
-			}
+			storetest.WantKept(t, open(t, url, o))
 		})
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// KeptText is what Kept says of a store that version 8fcb296 filled by Keep. What it wrote, every
+// keptText is what kept says of a store that version 8fcb296 filled by Keep. What it wrote, every
 // later version reads: each engine has such a store in its testdata.
 //
 //go:embed testdata/kept.txt
-var KeptText string
+var keptText string
 
 // keptTopic is the topic that Keep makes, keptOf its subscription.
 const (
@@ -46,9 +46,21 @@ func Keep(tb testing.TB, store core.Store, clock *Clock) {
 	}
 }
 
-// Kept describes what a store keeps of what Keep has put there: entities, rules, counts, messages in
+// WantKept checks that a store keeps what Keep has put there.
+func WantKept(tb testing.TB, store core.Store) {
+	tb.Helper()
+	got, want := strings.Split(kept(tb, store), "\n"), strings.Split(keptText, "\n")
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			tb.Errorf("from line %d on: got\n%s\nwant\n%s", i+1, strings.Join(got[i:min(i+3, len(got))], "\n"), strings.Join(want[i:min(i+3, len(want))], "\n"))
+			return
+		}
+	}
+}
+
+// kept describes what a store keeps of what Keep has put there: entities, rules, counts, messages in
 // every state, sessions with their states and locks.
-func Kept(tb testing.TB, store core.Store) string {
+func kept(tb testing.TB, store core.Store) string {
 	tb.Helper()
 	var b strings.Builder
 	must := func(err error) {
@@ -64,7 +76,8 @@ func Kept(tb testing.TB, store core.Store) string {
 		all = append(all, es...)
 	}
 	for _, e := range all {
-		fmt.Fprintf(&b, "%s, made %s: %+v\n", &e, e.CreatedAt.UTC(), e.Settings)
+		fmt.Fprintf(&b, "%s, made %s: locks %v, at most %d deliveries, sessions %t, %d MB, %v\n", &e, e.CreatedAt.UTC(),
+			e.Settings.LockDuration, e.Settings.MaxDeliveryCount, e.Settings.RequiresSession, e.Settings.MaxSizeInMegabytes, e.Settings.Status)
 		if e.Kind == core.Subscription {
 			rules, err := store.Rules(tb.Context(), e, 0, 100)
 			must(err)
@@ -87,11 +100,11 @@ func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partitio
 	if err != nil {
 		tb.Fatal(err)
 	}
-	stats.Bytes = 0 // each engine's own
-	if stats == (core.Stats{}) {
+	if stats.Enqueued == 0 {
 		return
 	}
-	fmt.Fprintf(b, "  partition %d, sub-queue %d: %+v\n", p.Index, p.Sub, stats)
+	fmt.Fprintf(b, "  partition %d, sub-queue %d: %d ready, %d locked, %d deferred, %d scheduled, %d numbers, %d sessions held, %d waiting\n", p.Index, p.Sub,
+		stats.Ready, stats.Locked, stats.Deferred, stats.Scheduled, stats.Enqueued, stats.SessionsHeld, stats.SessionsWaiting)
 	for _, state := range []core.State{core.Active, core.Deferred, core.Scheduled} {
 		ds, err := store.PeekState(tb.Context(), p, state, 0, 100)
 		if err != nil {
