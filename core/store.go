@@ -337,6 +337,10 @@ func (l *SessionLock) Token() LockToken {
 	return NewLockToken(l.Index, 0, l.Nonce)
 }
 
+// SessionGrace is how much longer than its Until says a session's lock is kept, with those of its
+// messages: what a client does as the lock ends counts, as at Service Bus.
+const SessionGrace = 300 * time.Millisecond
+
 // Sessions is the part of a partition with Policy.Sessions. Each operation with a lock (its Until
 // is ignored) returns SessionLockLost once the lock has ended or has been taken over. When a
 // session's lock expires, the locks of its messages end like others that expire at that instant,

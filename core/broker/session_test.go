@@ -210,7 +210,7 @@ func TestSessionLockExpiresUnlessRenewed(t *testing.T) {
 		if got := h.closures(); len(got) > 0 {
 			t.Fatalf("closed too early: %v", got)
 		}
-		time.Sleep(time.Millisecond + delivery.ExpiryGrace)
+		time.Sleep(time.Millisecond + core.SessionGrace)
 		synctest.Wait()
 		if got := h.closures(); len(got) != 1 || !errors.Is(got[0], core.SessionLockLost) {
 			t.Fatalf("closed with %v, want %v", got, core.SessionLockLost)
@@ -321,7 +321,7 @@ func TestNextSessionComesFreeByItself(t *testing.T) {
 			b.send(t, "q", of("a", 0, 1)...)
 			b.mustAccept(t, "q", "a")
 			time.Sleep(30 * time.Second)
-		}, 30 * time.Second},
+		}, 30*time.Second + core.SessionGrace},
 		"its holder closes it": {func(t *testing.T, b *started) {
 			b.send(t, "q", of("a", 0, 1)...)
 			h := b.mustAccept(t, "q", "a")

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
 )
 
 // accepting opens a session as o says, and keeps what it delivers.
@@ -157,52 +156,40 @@ func TestNextSessionIsLockedAsAskedFor(t *testing.T) {
 	})
 }
 
-// Its holder is told a moment after the end of a session's lock, but at once when
-// another one has it; all else fails from the end on.
-func TestLapsedSessionLingers(t *testing.T) {
-	for name, c := range map[string]struct {
-		then func(t *testing.T, b *started)
-		want time.Duration
-	}{
-		"alone":            {func(*testing.T, *started) {}, delivery.ExpiryGrace},
-		"accepted by name": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "a") }, 0},
-		"accepted as next": {func(t *testing.T, b *started) { b.mustAccept(t, "q", "") }, 0},
-		"the queue is closed": {func(t *testing.T, b *started) {
-			b.update(t, "q", func(s *core.Settings) { s.Status = core.StatusDisabled })
-		}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, b *started) {
-				b.create(t, "q", sessionful)
-				b.send(t, "q", of("a", 0, 1)...)
-				h := b.mustAccept(t, "q", "a")
-				h.AddCredit(1)
-				d := h.take()[0]
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				end := time.Now()
-				if err := under(t, b.Broker, h, core.Complete, d); !errors.Is(err, core.SessionLockLost) {
-					t.Errorf("settle: got %v, want %v", err, core.SessionLockLost)
-				}
-				if _, err := h.Renew(t.Context()); !errors.Is(err, core.SessionLockLost) {
-					t.Errorf("renew: got %v, want %v", err, core.SessionLockLost)
-				}
-				h.drain()
-				if got := h.closures(); len(got) > 0 {
-					t.Errorf("closed at once with %v", got)
-				}
-				c.then(t, b)
-				synctest.Wait()
-				for len(h.closures()) == 0 && time.Since(end) < time.Second {
-					time.Sleep(time.Millisecond)
-					synctest.Wait()
-				}
-				if got := time.Since(end); got != c.want || !errors.Is(h.closures()[0], core.SessionLockLost) {
-					t.Errorf("closed after %v with %v, want after %v", got, h.closures(), c.want)
-				}
-			})
-		})
-	}
+// What a holder does a moment after the end of its lock counts, and others wait as long.
+func TestSessionIsHeldAMomentLongerThanItsLockSays(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", sessionful)
+		b.send(t, "q", of("a", 0, 1)...)
+		h := b.mustAccept(t, "q", "a")
+		h.AddCredit(1)
+		d := h.take()[0]
+		next := make(chan time.Time, 1)
+		time.Sleep(time.Minute - time.Second)
+		go func() {
+			b.mustAccept(t, "q", "")
+			next <- time.Now()
+		}()
+		time.Sleep(time.Second + core.SessionGrace - time.Millisecond)
+		synctest.Wait()
+		end := h.LockedUntil().Add(core.SessionGrace)
+		if got := h.closures(); len(got) > 0 {
+			t.Errorf("closed too early, with %v", got)
+		}
+		if err := under(t, b.Broker, h, core.Abandon, d); err != nil {
+			t.Errorf("settle: %v", err)
+		}
+		if at := <-next; at.Before(end) || at.Sub(end) > 10*time.Millisecond {
+			t.Errorf("another receiver has it at %v, want it at %v", at, end)
+		}
+		synctest.Wait()
+		if got := h.closures(); len(got) != 1 || !errors.Is(got[0], core.SessionLockLost) {
+			t.Errorf("closed with %v, want %v", got, core.SessionLockLost)
+		}
+		if _, err := h.Renew(t.Context()); !errors.Is(err, core.SessionLockLost) {
+			t.Errorf("renew afterwards: got %v, want %v", err, core.SessionLockLost)
+		}
+	})
 }
 
 func TestLapsedSessionThatIsClosedIsNotTold(t *testing.T) {

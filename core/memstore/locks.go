@@ -109,7 +109,7 @@ func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockT
 // not be swept yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.state.isLocked() || e.until <= t.now || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.isLocked() || e.ends() <= t.now || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e

@@ -239,7 +239,7 @@ func (q *queue) join(e *entry) {
 			q.again.add(e, e.n, e.n, &e.place)
 		}
 	case locked, lockedDeferred:
-		q.locks.add(e, e.until, e.n, &e.place)
+		q.locks.add(e, e.ends(), e.n, &e.place)
 	case scheduled, reserved:
 		q.schedules.add(e, e.until, e.n, &e.place)
 	}

@@ -16,7 +16,7 @@ type session struct {
 	ready    timerHeap[*entry] // those that are available, by number
 	locked   timerHeap[*entry] // those under lock, by number
 	aside    timerHeap[*entry] // those that are deferred and not under lock, by number
-	until    int64             // when its lock ends; 0: no receiver holds it
+	until    int64             // when its lock ends, as is said; 0: no receiver holds it
 	nonce    uint64            // of the lock
 	mode     core.SessionMode
 	passed   uint32 // how often the lock has been taken over
@@ -31,6 +31,17 @@ type session struct {
 }
 
 func (s *session) isHeld() bool { return s.until != 0 }
+
+// ends is when the lock of a session that is held really ends.
+func (s *session) ends() int64 { return s.until + core.SessionGrace.Milliseconds() }
+
+// ends is when the lock of an entry really ends.
+func (e *entry) ends() int64 {
+	if e.sessionful {
+		return e.until + core.SessionGrace.Milliseconds()
+	}
+	return e.until
+}
 
 // id is the session's id as the receiver wrote it that set the state, else as
 // the oldest message has it.
@@ -103,12 +114,12 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 	}
 	s.nonce, s.until = nonce, until
 	q.noteSession(s)
-	q.held.add(s, until, 0, &s.heldPlace)
+	q.held.add(s, s.ends(), 0, &s.heldPlace)
 	for _, x := range s.locked.items {
 		e := x.of
 		q.locks.remove(e.place)
 		e.until = until
-		q.locks.add(e, e.until, e.n, &e.place)
+		q.locks.add(e, e.ends(), e.n, &e.place)
 	}
 	q.review(s)
 }

@@ -114,7 +114,7 @@ func (s *Store) enterSessionWith(p core.Partition, l core.SessionLock, room *eff
 // holds returns the session whose lock l proves, or nil if the lock is lost.
 func (t *txn) holds(l *core.SessionLock) *session {
 	x := t.queue.sessions[l.Key()]
-	if x == nil || !x.isHeld() || x.until <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
+	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
 		return nil
 	}
 	return x

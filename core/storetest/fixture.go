@@ -25,6 +25,7 @@ const (
 	fixturePartitions = 3
 	fixtureIndex      = 2
 	lockDuration      = 30 * time.Second
+	sessionEnd        = lockDuration + core.SessionGrace // when the lock of a session is over
 	maxDeliveries     = 3
 )
 

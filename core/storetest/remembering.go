@@ -172,7 +172,7 @@ var historyStories = []story{
 		s.release(l)
 		l = s.accept("s")
 		s.lockIn(l, 2)
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		l = s.accept("s")
 		s.settle(s.lockIn(l, 1)[0], core.Complete)
 		s.wantHistory(s.main, "a", "accepted 1", "released 1", "lock-expired 1 (1)", "completed 1")

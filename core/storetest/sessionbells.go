@@ -61,7 +61,7 @@ var sessionBellStories = []story{
 		s.lockOneIn(l)
 		listen("release of a session whose messages are locked", "", arm, func() { s.release(l) })
 		s.acceptNext("x")
-		listen("the end of the session's lock", "", arm, func() { s.clock.Advance(lockDuration); s.sweep(s.main) })
+		listen("the end of the session's lock", "", arm, func() { s.clock.Advance(sessionEnd); s.sweep(s.main) })
 		s.settle(s.lockOneIn(s.acceptNext("x")), core.Complete)
 		listen("schedule", "", arm, func() { s.send(text("b", in("y"), s.after(time.Second))) })
 		listen("activation", "", arm, func() { s.clock.Advance(time.Second); s.sweep(s.main) })

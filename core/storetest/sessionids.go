@@ -55,7 +55,7 @@ var sessionIDStories = []story{
 		ds := s.lockIn(l, 9)
 		s.wantBodies("when it is due", ds, "a")
 		want(s, "id", ds[0].SessionID, "X")
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantBodies("when the lock has ended", s.lockIn(s.accept("x"), 9), "b", "a")
 	})},
 	{"a session is listed with the id under which its state was set, else that of its oldest message", withSessions(func(s *fixture) {
@@ -112,7 +112,7 @@ var sessionIDStories = []story{
 		s.wantSessions("with state", start, "", 9, "")
 		until, err := s.store.RenewSession(s.Context(), s.main, l)
 		s.wantCode("renew", err, "")
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantLost("at "+until.String(), l, core.LockToken{}, ds[0].SequenceNumber)
 	})},
 	{"the bell rings for the holder of the session with the empty id", withSessions(func(s *fixture) {

@@ -197,7 +197,7 @@ var sessionStories = []story{
 		l = s.acceptNext("x")
 		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 		s.wantCode("accept what is held again", err, core.SessionLocked)
-		s.clock.Advance(lockDuration - time.Millisecond)
+		s.clock.Advance(sessionEnd - time.Millisecond)
 		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
 		s.wantCode("accept one millisecond early", err, core.SessionLocked)
 		s.clock.Advance(time.Millisecond)
@@ -319,7 +319,7 @@ var sessionStories = []story{
 		s.clock.Advance(time.Second)
 		s.lockOneIn(s.acceptNext("c"))
 		s.lockOneIn(s.acceptNext("b"))
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		for _, session := range []string{"d", "a", "b", "c"} {
 			s.acceptNext(session)
 		}
@@ -350,11 +350,11 @@ var sessionStories = []story{
 		s.send(text("a", in("x"), s.after(time.Hour)))
 		s.wantTime("next with a schedule", next(), start.Add(time.Hour))
 		l := s.accept("y")
-		s.wantTime("next with a session lock", next(), start.Add(lockDuration))
+		s.wantTime("next with a session lock", next(), start.Add(sessionEnd))
 		s.clock.Advance(time.Second)
 		_, err := s.store.RenewSession(s.Context(), s.main, l)
 		s.wantCode("renew", err, "")
-		s.wantTime("next after renewal", next(), start.Add(lockDuration+time.Second))
+		s.wantTime("next after renewal", next(), start.Add(sessionEnd+time.Second))
 		s.release(l)
 		s.wantTime("next after release", next(), start.Add(time.Hour))
 	})},
@@ -418,7 +418,7 @@ var sessionStories = []story{
 		s.sendIn("x", "a", "b", "c")
 		l := s.accept("x")
 		d := s.lockIn(l, 2)[0]
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantLost("expired", l, d.LockToken, 0)
 		s.wantStats("expired", s.main, core.Stats{Ready: 3})
 		l = s.acceptNext("x")
@@ -427,7 +427,7 @@ var sessionStories = []story{
 		for i, count := range []uint32{1, 1, 0} {
 			want(s, "delivery count", ds[i].DeliveryCount, count)
 		}
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantBodies("dead letters", s.peek(s.dead()), "a", "b")
 		s.wantBodies("left", s.peek(s.main), "c")
 	})},
@@ -461,7 +461,7 @@ var sessionStories = []story{
 		got, err := s.tryRenew(s.main, ds[0].LockToken)
 		s.wantCode("renew a message", err, "")
 		s.wantTime("a message renewed after the session", got, until)
-		s.clock.Advance(lockDuration - time.Millisecond)
+		s.clock.Advance(sessionEnd - time.Millisecond)
 		ds = append(ds, s.lockIn(l, 1)...)
 		s.wantTime("locked later", ds[1].LockedUntil, until)
 		for _, d := range ds {
@@ -494,7 +494,7 @@ var sessionStories = []story{
 		s.sendIn("x", "a")
 		old := s.accept("x")
 		d := s.lockOneIn(old)
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		l := s.accept("x")
 		again := s.lockOneIn(l)
 		s.wantLost("old", old, d.LockToken, 0)
@@ -558,10 +558,30 @@ var sessionStories = []story{
 		l := s.accept("x")
 		s.lockOneIn(l)
 		s.send(text("b", in("y"), s.after(lockDuration)))
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantBodies("dead letters", s.lockAt(s.dead(), 9), "a")
 		s.wantLost("the session", l, core.LockToken{}, 0)
 		s.wantBodies("activated", s.lockIn(s.acceptNext("y"), 9), "b")
+	})},
+	{"what the holder of a session does a moment after the end of its lock counts", withSessions(func(s *fixture) {
+		s.sendIn("x", "a", "b")
+		l := s.accept("x")
+		ds := s.lockIn(l, 2)
+		s.wantTime("locked until", ds[0].LockedUntil, l.Until)
+		s.clock.Advance(sessionEnd - time.Millisecond)
+		s.wantBodies("peeked", s.peek(s.main), "a", "b")
+		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+		s.wantCode("accept by another", err, core.SessionLocked)
+		s.acceptNext("")
+		s.settle(ds[0], core.Complete)
+		s.setState(l, []byte("state"))
+		until, err := s.store.RenewSession(s.Context(), s.main, l)
+		s.wantCode("renew", err, "")
+		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
+		s.clock.Advance(sessionEnd - time.Millisecond)
+		s.settle(ds[1], core.Complete)
+		s.clock.Advance(time.Millisecond)
+		s.wantLost("over", l, ds[1].LockToken, 0)
 	})},
 	{"an empty session can be held, renewed and released", withSessions(func(s *fixture) {
 		l := s.accept("x")
@@ -569,12 +589,12 @@ var sessionStories = []story{
 		until, err := s.store.RenewSession(s.Context(), s.main, l)
 		s.wantCode("renew", err, "")
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
-		s.wantTime("next", s.sweep(s.main), until)
-		s.clock.Advance(lockDuration - time.Millisecond)
+		s.wantTime("next", s.sweep(s.main), until.Add(core.SessionGrace))
+		s.clock.Advance(sessionEnd - time.Millisecond)
 		s.release(l)
 		s.wantTime("next", s.sweep(s.main), time.Time{})
 		l = s.accept("x")
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantTime("next", s.sweep(s.main), time.Time{})
 		s.wantLost("expired", l, core.LockToken{}, 0)
 	})},
@@ -590,7 +610,7 @@ var sessionStories = []story{
 		}
 		s.wantSessionCounts("held", s.main, 600, 0)
 		s.wantStats("held", s.main, core.Stats{Locked: n})
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantStats("ended", s.main, core.Stats{Ready: n})
 		want(s, "delivery count", s.lockOneIn(s.acceptNext("0")).DeliveryCount, 1)
 	})},
@@ -841,7 +861,7 @@ var sessionDeferStories = []story{
 		s.release(l)
 		l = s.acceptNext("x")
 		d := s.lockNumbersIn(l, number(2))[0]
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantLost("expired", l, d.LockToken, number(1))
 		ds := s.lockIn(s.acceptNext("x"), 9)
 		s.wantBodies("all, in order", ds, "a", "b", "c")
@@ -893,7 +913,7 @@ var sessionDeferStories = []story{
 		s.wantBodies("normal flow", s.lockIn(l, 9))
 		d := s.lockDeferredIn(l, n)[0]
 		want(s, "count after release", d.DeliveryCount, 1)
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantLost("expired", l, d.LockToken, n)
 		l = s.accept("x")
 		s.wantBodies("normal flow", s.lockIn(l, 9))
@@ -904,7 +924,7 @@ var sessionDeferStories = []story{
 		l := s.accept("x")
 		n := s.deferIn(l, text("a"))
 		s.lockDeferredIn(l, n)
-		s.clock.Advance(lockDuration)
+		s.clock.Advance(sessionEnd)
 		s.wantStats("main", s.main, core.Stats{})
 		s.wantBodies("dead letters", s.lockAt(s.dead(), 9), "a")
 	})},

@@ -10,6 +10,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // gateways starts so many on one Redis.
@@ -171,7 +173,7 @@ func TestASessionLosesNothingWithItsGateway(t *testing.T) {
 	b.sendTo(queue, "s", numbersOf(21, 25)...)
 	_, err := b.client().AcceptSessionForQueue(b.ctx(), queue, "s", nil)
 	b.wantCondition(err, "com.microsoft:session-cannot-be-locked") // before the lock ends
-	b.moveClock(`{"set": "` + held.LockedUntil().Format(time.RFC3339Nano) + `"}`)
+	b.moveClock(`{"set": "` + held.LockedUntil().Add(core.SessionGrace).Format(time.RFC3339Nano) + `"}`)
 	next := b.next(queue)
 	if next.SessionID() != "s" {
 		t.Errorf("session %q was accepted", next.SessionID())

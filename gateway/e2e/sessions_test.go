@@ -13,6 +13,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // wantText checks what an error says.
@@ -173,7 +175,7 @@ func TestASessionLockIsRenewedOrEnds(t *testing.T) {
 		}
 		s.complete(ms[0])
 		// It is not renewed any more: another takes over, and the message counts as delivered.
-		e.advance(10 * time.Second)
+		e.advance(10*time.Second + core.SessionGrace)
 		next := e.accept(queue, "s")
 		// The SDK takes a lost session for something that comes back, and tries again for long.
 		soon, cancel := context.WithTimeout(e.ctx(), time.Second)

@@ -8,7 +8,7 @@
 --   freeSessions  zset  sessions that are not locked and have available messages, by their turns:
 --                       the last one and 1 where a session begins to wait. Those that an earlier
 --                       version has written are the numbers of the first available messages
---   sessionLocks  zset  locked sessions by deadline (ms)
+--   sessionLocks  zset  locked sessions by deadline (ms), as is said: it is over grace later
 --   holders       hash  session -> proof of its lock: the 8-byte nonce, and for a non-exclusive
 --                       lock how often it was taken over
 --   held          zset  like available, of locked messages
@@ -16,6 +16,7 @@
 --   waiting       set   sessions whose holder waits for messages
 local sessionNames, available, freeSessions, sessionLocks, holders, held, idleDeferred, waiting = unpack(KEYS, taken + 1, taken + 8)
 taken = taken + 8
+local grace = 300 -- core.SessionGrace, ms
 local arrivals = {available = available, freeSessions = freeSessions, holders = holders, waiting = waiting, bell = bell}
 
 -- sessionOf returns the session of message n, false if it has none.
@@ -68,7 +69,11 @@ local function endLocks(members, what)
 end
 
 session = {
-  locks = sessionLocks,
+  -- nextEnd is when the next lock of a session is over, nil if there is none.
+  nextEnd = function()
+    local first = call('ZRANGE', sessionLocks, 0, 0, 'WITHSCORES')[2]
+    return first and tonumber(first) + grace
+  end,
 
   -- count returns how many sessions are locked, and how many are free and have messages.
   count = function() return {call('ZCARD', sessionLocks), call('ZCARD', freeSessions)} end,
@@ -160,7 +165,7 @@ session = {
   sweep = function()
     while true do
       local first = call('ZRANGE', sessionLocks, 0, 0, 'WITHSCORES')
-      if #first == 0 or tonumber(first[2]) > now then return true end
+      if #first == 0 or tonumber(first[2]) + grace > now then return true end
       local sids, members = call('ZRANGEBYSCORE', sessionLocks, first[2], first[2]), {}
       for _, sid in ipairs(sids) do
         for _, member in ipairs(sessionMembers(held, sid, -1)) do members[#members + 1] = member end

@@ -207,8 +207,8 @@ local function sweep()
   local done = (not session or session.sweep()) and runDue(locks, 'fail') and runDue(scheduled, 'activate') and
     (not canExpire or runDue(expiry, 'expireDue'))
   if not done then return false end
-  due = never
-  for _, key in ipairs({locks, scheduled, canExpire and expiry or locks, session and session.locks or locks}) do
+  due = session and session.nextEnd() or never
+  for _, key in ipairs({locks, scheduled, canExpire and expiry or locks}) do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
     due = math.min(due, tonumber(first or never)) -- a lock in a session has no deadline of its own
   end
@@ -220,8 +220,8 @@ end
 -- only available ones count; emptied says that there are none.
 local function nextDue(emptied)
   if due == never then return 0 end
-  local next = never
-  for _, key in ipairs({locks, scheduled, session and session.locks or nil}) do
+  local next = session and session.nextEnd() or never
+  for _, key in ipairs({locks, scheduled}) do
     local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
     next = math.min(next, tonumber(first[2] or next))
   end

@@ -17,10 +17,6 @@ const (
 	releaseTimeout = 5 * time.Second
 	// SettleTimeout bounds how long a closed session waits for the settlements under way.
 	SettleTimeout = 30 * time.Second
-	// ExpiryGrace is how long after the end of a lock its client is told, unless another client
-	// waits for the session: clients whose work takes as long as the lock close the session
-	// themselves within that time.
-	ExpiryGrace = 300 * time.Millisecond
 )
 
 // Session implements core.Session. One goroutine (run) calls the store and runs the callbacks, so
@@ -34,7 +30,7 @@ type Session struct {
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
-	until       time.Time   // end of the lock, by the store's clock
+	until       time.Time   // end of the lock, as is said, by the store's clock
 	renewing    int         // Renew calls under way, which may have moved until
 	credit      int         // unspent
 	poller                  // of looks for messages
@@ -52,8 +48,6 @@ type Session struct {
 // sessionEnd is how a session ends.
 type sessionEnd struct {
 	ended   error           // why the broker closed it
-	expired bool            // ended because the lock's time was over
-	endsNow bool            // do not wait for ExpiryGrace
 	closed  bool            // Close or CloseAfter was called
 	settled <-chan struct{} // the release waits for its end; nil: for nothing
 }
@@ -156,15 +150,6 @@ func (s *Session) End(err error) {
 	if s.ended == nil {
 		s.ended = err
 	}
-	s.endsNow = true
-	s.signal()
-}
-
-// endNow ends the wait for ExpiryGrace.
-func (s *Session) endNow() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endsNow = true
 	s.signal()
 }
 
@@ -225,8 +210,8 @@ func (s *Session) next() (n int, look bool, pause time.Duration, open bool) {
 	defer s.mu.Unlock()
 	for {
 		now := s.hub.e.Store.Now()
-		if s.renewing == 0 && !now.Before(s.until) && s.ended == nil {
-			s.ended, s.expired = entity.ErrSessionLost, true
+		if s.renewing == 0 && !now.Before(s.until.Add(core.SessionGrace)) && s.ended == nil {
+			s.ended = entity.ErrSessionLost
 		}
 		if s.isOver() {
 			return 0, false, 0, false
@@ -265,7 +250,7 @@ func (s *Session) drain() {
 
 // pause is how long until something is due. s.mu is held.
 func (s *Session) pause(now time.Time) time.Duration {
-	pause := s.until.Sub(now)
+	pause := s.until.Add(core.SessionGrace).Sub(now)
 	if s.renewing > 0 {
 		pause = sessionLookInterval // or until the renewal has ended
 	}
@@ -360,25 +345,6 @@ func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	return gone
 }
 
-// awaitGrace waits for ExpiryGrace after the end of the lock.
-func (s *Session) awaitGrace() {
-	timer := time.NewTimer(ExpiryGrace)
-	defer timer.Stop()
-	for {
-		s.mu.Lock()
-		waits := s.expired && !s.endsNow && !s.closed
-		s.mu.Unlock()
-		if !waits {
-			return
-		}
-		select {
-		case <-s.woken:
-		case <-timer.C:
-			return
-		}
-	}
-}
-
 // finish releases the session, unless its lock has ended, and runs the remaining callbacks.
 func (s *Session) finish() {
 	s.mu.Lock()
@@ -393,7 +359,6 @@ func (s *Session) finish() {
 		f(unspent)
 		unspent = 0
 	}
-	s.awaitGrace()
 	s.mu.Lock()
 	closed := s.closed
 	s.mu.Unlock()

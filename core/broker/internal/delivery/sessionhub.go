@@ -137,7 +137,6 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	held := h.held[key]
 	h.mu.Unlock()
 	if held != nil && held.closing() {
-		held.endNow()
 		select {
 		case <-held.done:
 		case <-ctx.Done():
