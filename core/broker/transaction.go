@@ -122,11 +122,14 @@ func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
 	if err != nil || x.via != nil || t.location != nil && t.location.e != x.e {
 		return err
 	}
-	if p, bound := t.partition(x.e, v); bound && (key == "" || core.PartitionOf(key, n) != p) {
+	if key == "" {
+		return keyNeeded(v)
+	}
+	if p, bound := t.partition(x.e, v); bound && core.PartitionOf(key, n) != p {
 		return errSeveralPartitions
 	}
 	for _, other := range t.sends {
-		if theirs, _ := entity.GroupKey(other.group, duplicates); other.e == x.e && other.via == nil && (key == "" || key != theirs) {
+		if theirs, _ := entity.GroupKey(other.group, duplicates); other.e == x.e && other.via == nil && key != theirs {
 			return errSeveralPartitions
 		}
 	}
