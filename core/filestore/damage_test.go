@@ -341,3 +341,32 @@ func TestVerifyFindsBodiesThatAreCutMissingOrSwapped(t *testing.T) {
 		})
 	}
 }
+
+// A repair that finds no room loses nothing: it is refused, or done again with room.
+func TestARepairOnAFullDiskLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text string
+		want string // of the start without room; "": it starts
+	}{{body(2), ""}, {"xtownlog", "is full: free some space"}} {
+		fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) { send(t, s, p, body(1), body(2), body(3)) })
+		flipped(t, fs, c.text)
+		o.Repair = true
+		fs.SetCapacity(fs.Used())
+		s, err := Open(crashDir, o)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Fatalf("repair without room: got %v, want %q", err, c.want)
+		}
+		if err == nil {
+			if got, want := bodies(t, s, p), []string{body(1), body(3)}; !slices.Equal(got, want) {
+				t.Errorf("without room: got %q, want %q", got, want)
+			}
+			s.abandon()
+		}
+		fs.SetCapacity(0)
+		again := mustOpen(t, crashDir, o)
+		if got, want := bodies(t, again, p), []string{body(1), body(2), body(3)}; c.want != "" && !slices.Equal(got, want) || c.want == "" && len(got) != 2 {
+			t.Errorf("with room: got %q, want %q", got, want)
+		}
+	}
+}
