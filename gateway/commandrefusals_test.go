@@ -1,0 +1,260 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+var updateRefusals = flag.Bool("update", false, "write what commands print into testdata/command-refusals.txt")
+
+const refusingEntities = `
+queues:
+  - {name: orders}
+  - {name: empty}
+  - {name: locked, lock-duration: 5m}
+  - {name: full, max-size-in-megabytes: 1}
+  - {name: sessions, requires-session: true}
+  - {name: held, requires-session: true, lock-duration: 5m}
+  - {name: no-send, status: SendDisabled}
+  - {name: no-receive, status: ReceiveDisabled}
+  - {name: off, status: Disabled}
+  - {name: parts, enable-partitioning: true}
+  - {name: deferred, lock-duration: 5m}
+  - {name: asked}
+topics:
+  - name: events
+    subscriptions: [{name: all}, {name: in-sessions, requires-session: true}]
+policies:
+  - {name: RootManageSharedAccessKey, key: SAS_KEY_VALUE, rights: [Manage, Send, Listen]}
+  - {name: sender, key: s, rights: [Send]}
+  - {name: listener, key: l, rights: [Listen]}
+`
+
+// refusals are command lines that fail, by the connection that they use: root, sender, listener, wrong-key,
+// wrong-policy, nowhere, foreign (a broker that is not a gateway), or untrusted.
+const refusals = `
+root      send
+root      send orders x --ttl=soon --schedule=never --property=p --count=0
+root      send orders x --count=-1
+root      send orders x --records
+root      send orders --records --subject=s
+root      send orders x --file=f
+root      send orders --file=/nowhere/body
+root      send orders --records --file=/nowhere/lines
+root      send orders x --nope
+root      send orders x --schedule=9000000000h
+root      send orders x --partition-key=a --session=b
+root      send nope x
+root      send events/Subscriptions/all x
+root      send orders/$DeadLetterQueue x
+root      send orders/$management x
+root      send sessions x
+root      send sessions x --schedule=1h
+root      send no-send x
+root      send no-send x --schedule=1h
+root      send off x
+root      send full LARGE --count=12
+root      send full x
+root      send full x --schedule=1h
+root      send orders HUGE
+root      send orders HUGE --schedule=1h
+root      send events HUGE
+root      send orders x --message-id=LONG
+root      send orders x --message-id=LONG --schedule=1h
+root      send orders x --session=LONG
+root      send orders x --property=p=HUGE
+root      send parts x --partition-key=a --session=b
+sender    send nope x
+listener  send orders x
+listener  send orders x --schedule=1h
+wrong-key send orders x
+wrong-policy send orders x
+nowhere   send orders x
+untrusted send orders x
+foreign   send nope x
+root      receive --nope
+root      receive orders --count=-1 --wait=never --mode=some
+root      receive orders --mode=delete --abandon --reason=x
+root      receive orders --reason=x
+root      receive orders --complete --abandon
+root      receive orders --follow --abandon
+root      receive orders --follow --wait=1s
+root      receive orders --session=a --next-session
+root      receive orders --session=a --dlq
+root      receive orders extra
+root      receive
+root      receive nope
+root      receive nope --dlq
+root      receive nope --session=a
+root      receive nope --next-session
+root      receive events
+root      receive events/Subscriptions/nope
+root      receive orders/$management
+root      receive empty --wait=100ms
+root      receive empty --wait=100ms --json
+root      receive empty --wait=100ms --dlq
+root      receive empty --wait=100ms --mode=delete
+root      receive empty --wait=100ms --count=0
+root      receive events/Subscriptions/all --wait=100ms
+root      receive locked --wait=100ms
+root      receive sessions
+root      receive sessions --dlq --wait=100ms
+root      receive events/Subscriptions/in-sessions
+root      receive sessions --next-session --wait=100ms
+root      receive sessions --session=a --wait=100ms
+root      receive held --session=a --wait=100ms
+root      receive held --next-session --wait=100ms
+root      receive orders --session=a
+root      receive orders --next-session --wait=100ms
+root      receive orders/$DeadLetterQueue --session=a
+root      receive no-receive
+root      receive no-receive --session=a
+root      receive no-receive --next-session
+root      receive off
+root      receive sessions --session=LONG
+sender    receive orders
+sender    receive sessions --next-session
+listener  receive nope
+listener  receive sessions
+wrong-key receive orders
+wrong-key receive orders --next-session
+wrong-policy receive orders
+nowhere   receive orders
+nowhere   receive orders --next-session
+untrusted receive orders
+foreign   receive nope
+foreign   receive sessions
+foreign   receive empty --wait=100ms
+foreign   receive sessions --next-session --wait=100ms
+root      deferred receive nope
+root      deferred receive empty
+root      deferred receive empty --sequence-number=7
+root      deferred receive empty --where=a==b
+root      deferred receive empty --count=-1
+root      deferred receive empty --reason=x
+root      deferred receive empty --complete --dead-letter
+root      deferred receive deferred
+root      deferred receive no-receive
+sender    deferred receive deferred
+wrong-key deferred receive deferred
+nowhere   deferred receive deferred
+untrusted deferred receive deferred
+root      request nope x --timeout=100ms
+root      request asked x --timeout=100ms
+root      request orders x --reply-to=orders
+root      request orders x --reply-to=nope
+root      request off x --reply-to=sessions
+sender    request orders x
+listener  request orders x --reply-to=sessions
+wrong-key request orders x --reply-to=sessions
+nowhere   request orders x
+root      reply nope x
+root      reply sessions x
+root      reply orders x --session=a
+root      reply no-receive x
+sender    reply orders x
+wrong-key reply orders x
+nowhere   reply orders x
+foreign   queue purge nope --yes
+foreign   queue purge no-receive --yes
+foreign   queue purge deferred --state=deferred --yes
+sender    queue purge orders --yes
+nowhere   queue purge orders --yes
+root      queue purge deferred --state=deferred --yes
+`
+
+// Scripts read exit codes, and people texts: both stay as they are when commands use another client.
+func TestTheTextsOfRefusalsStay(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", refusingEntities))
+	policy := func(name, key string) string {
+		return strings.NewReplacer(config.DevPolicy, name, config.DevKey, key).Replace(g.connection)
+	}
+	nowhere := freePort(t)
+	connections := map[string]string{
+		"root": g.connection, "sender": policy("sender", "s"), "listener": policy("listener", "l"), "wrong-key": policy(config.DevPolicy, "wrong"),
+		"wrong-policy": policy("nobody", "x"), "foreign": g.notOurs(t),
+		"nowhere":   "Endpoint=sb://localhost:" + nowhere + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true",
+		"untrusted": g.secure,
+	}
+	g.command(t, "", "send", "locked", "x")
+	g.command(t, "", "send", "held", "x", "--session=a")
+	hold, err := g.sdk(t).NewReceiverForQueue("locked", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hold.ReceiveMessages(t.Context(), 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.sdk(t).AcceptSessionForQueue(t.Context(), "held", "a", nil); err != nil {
+		t.Fatal(err)
+	}
+	g.lockDeferred(t, "deferred")
+
+	long := strings.NewReplacer("LARGE", strings.Repeat("x", 200<<10), "HUGE", strings.Repeat("x", 300_000), "LONG", strings.Repeat("m", 200))
+	volatile := strings.NewReplacer(
+		":"+nowhere, ":NOWHERE", hostOf(g.connection), "GATEWAY", hostOf(connections["foreign"]), "FOREIGN", hostOf(connections["untrusted"]), "TLS",
+		strings.Repeat("x", 300_000), "HUGE", strings.Repeat("m", 200), "LONG")
+	var got strings.Builder
+	for line := range strings.Lines(strings.TrimSpace(refusals)) {
+		words := strings.Fields(line)
+		var args []string
+		for _, word := range words[1:] {
+			args = append(args, long.Replace(word))
+		}
+		if words[0] == "untrusted" {
+			args = append(args, "--data="+t.TempDir())
+		}
+		code, _, errs := g.try(t, connections[words[0]], "", args...)
+		fmt.Fprintf(&got, "%s\n  exit %d\n", strings.TrimSpace(line), code)
+		for said := range strings.Lines(varying.ReplaceAllString(volatile.Replace(errs), "$1 SIZE")) {
+			fmt.Fprintf(&got, "  %s\n", strings.TrimRight(said, "\n"))
+		}
+	}
+	path := filepath.Join("testdata", "command-refusals.txt")
+	if *updateRefusals {
+		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted := strings.Split(string(want), "\n")
+	for i, line := range strings.Split(got.String(), "\n") {
+		if i >= len(wanted) || line != wanted[i] {
+			t.Fatalf("%s:%d is not\n%s\nAll that is printed:\n%s", path, i+1, line, got.String())
+		}
+	}
+}
+
+// varying is how many bytes the encoding of a message has, which is a matter of the client.
+var varying = regexp.MustCompile(`(has|in bytes:) \d{6,}`)
+
+// hostOf is the host and port of a connection string.
+func hostOf(connection string) string {
+	_, rest, _ := strings.Cut(connection, "sb://")
+	host, _, _ := strings.Cut(rest, ";")
+	return strings.TrimSuffix(host, "/")
+}
+
+// lockDeferred sends a message, defers it and receives it again.
+func (g *gateway) lockDeferred(t *testing.T, queue string) {
+	t.Helper()
+	g.deferOne(t, queue, "")
+	r, err := g.sdk(t).NewReceiverForQueue(queue, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ReceiveDeferredMessages(t.Context(), []int64{1}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
