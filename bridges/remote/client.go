@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	goamqp "github.com/Azure/go-amqp"
+
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -81,18 +83,36 @@ func (c *Client) peek(ctx context.Context, entity string, arguments map[string]a
 	if err != nil {
 		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
 	}
-	list, _ := answer.Get("messages")
-	entries, _ := list.(value.List)
-	found := make([]amqp.Arrival, len(entries))
-	for i, entry := range entries {
-		fields, _ := entry.(value.Map)
-		encoded, _ := fields.Get("message")
-		payload, _ := encoded.([]byte)
-		if found[i], err = amqp.ReadMessage(payload); err != nil {
-			return nil, fmt.Errorf("peek at '%s': message %d of the answer: %w", entity, i, err)
-		}
+	var found []amqp.Arrival
+	if err := eachMessage(answer, func(a amqp.Arrival, _ value.Map) { found = append(found, a) }); err != nil {
+		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
 	}
 	return found, nil
+}
+
+// checkAddress refuses the address of a management node: what is sent there is a request, and not a message.
+func checkAddress(entity string) error {
+	if a, err := core.ParseAddress(entity); err == nil && a.Management {
+		return &goamqp.Error{Condition: goamqp.ErrCondNotFound, Description: fmt.Sprintf("The messaging entity '%s' could not be found.", entity)}
+	}
+	return nil
+}
+
+// eachMessage calls use with each message of an answer and its entry.
+func eachMessage(answer value.Map, use func(a amqp.Arrival, entry value.Map)) error {
+	list, _ := answer.Get("messages")
+	entries, _ := list.(value.List)
+	for i, e := range entries {
+		entry, _ := e.(value.Map)
+		encoded, _ := entry.Get("message")
+		payload, _ := encoded.([]byte)
+		a, err := amqp.ReadMessage(payload)
+		if err != nil {
+			return fmt.Errorf("message %d of the answer: %w", i, err)
+		}
+		use(a, entry)
+	}
+	return nil
 }
 
 // CancelScheduled removes scheduled messages of an entity.

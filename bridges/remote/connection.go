@@ -164,6 +164,8 @@ func (l *connection) receiver(ctx context.Context, entity string, within time.Du
 		return nil, err
 	}
 	o.Credit = -1
-	o.RequestedSenderSettleMode = goamqp.SenderSettleModeUnsettled.Ptr()
+	if o.RequestedSenderSettleMode == nil {
+		o.RequestedSenderSettleMode = goamqp.SenderSettleModeUnsettled.Ptr()
+	}
 	return l.session.NewReceiver(ctx, entity, o)
 }

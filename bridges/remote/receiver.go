@@ -13,6 +13,8 @@ import (
 	goamqp "github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 const (
@@ -29,13 +31,23 @@ var ErrNoSession = errors.New("no free session has messages")
 // completed.
 var ErrLockLost = errors.New("the lock has ended")
 
-// Receiver receives with peek-lock, and renews the locks of what it has received and of its session until
-// it is closed. Its methods are called from one goroutine.
+// ReceiverOptions say what a Receiver receives. The zero value is peek-lock, without a session.
+type ReceiverOptions struct {
+	Session *string       // receive from this session
+	Next    time.Duration // or wait so long for the next free session that has messages; 0: do not
+	Delete  bool          // the remote removes what it delivers
+	Largest int64         // no message there has more bytes; 0: that is not known
+}
+
+// Receiver receives, and renews the locks of what it has received and of its session until it is closed. Its
+// methods are called from one goroutine.
 type Receiver struct {
 	client *Client
 	entity string
 	link   *goamqp.Receiver
-	credit uint32 // to issue
+	o      ReceiverOptions
+	window int // how many messages may be asked for and not taken
+	asked  int // how many are
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when renewals have ended
 
@@ -52,50 +64,50 @@ const (
 	// renewalPause is the pause between renewals. A message whose lock lasts for less comes again if it
 	// takes longer than that.
 	renewalPause = 2 * time.Second
+	// longestSessionWait bounds a wait for a next session.
+	longestSessionWait = time.Hour
 )
 
-// Taken is a message under lock.
+// Taken is a message under lock, or one that was removed.
 type Taken struct {
 	amqp.Arrival
-	m *goamqp.Message
+	m     *goamqp.Message // nil: it was deferred
+	token goamqp.UUID     // of a deferred message
 }
 
-// Receiver opens a link from a queue, a subscription or a sub-queue. No message there has more than largest
-// bytes; 0: that is not known.
-func (c *Client) Receiver(ctx context.Context, entity string, largest int64) (*Receiver, error) {
-	link, err := c.connection.receiver(ctx, entity, linkTimeout, &goamqp.ReceiverOptions{SettlementMode: goamqp.ReceiverSettleModeSecond.Ptr()})
-	if err != nil {
-		return nil, fmt.Errorf("receive from '%s': %w", entity, err)
+// Receiver opens a link from a queue, a subscription or a sub-queue, or from a session of it. The error is
+// ErrNoSession if no next session came.
+func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions) (*Receiver, error) {
+	if err := checkAddress(entity); err != nil {
+		return nil, err
 	}
-	return c.receiving(ctx, entity, link, largest), nil
-}
-
-// NextSession opens a link from the next free session that has messages, for which the remote waits for
-// a while.
-func (c *Client) NextSession(ctx context.Context, entity string, wait time.Duration, largest int64) (*Receiver, error) {
-	link, err := c.connection.receiver(ctx, entity, wait+linkTimeout, &goamqp.ReceiverOptions{
-		SettlementMode: goamqp.ReceiverSettleModeSecond.Ptr(),
-		Filters:        []goamqp.LinkFilter{goamqp.NewLinkFilter(sessionFilter, sessionFilterCode, nil)},
-		Properties:     map[string]any{sessionWait: uint32(wait.Milliseconds())},
-	})
-	if refused, ok := errors.AsType[*goamqp.Error](err); ok && refused.Condition == "com.microsoft:timeout" {
+	within, link := linkTimeout, &goamqp.ReceiverOptions{SettlementMode: goamqp.ReceiverSettleModeSecond.Ptr()}
+	if o.Delete {
+		link.SettlementMode, link.RequestedSenderSettleMode = goamqp.ReceiverSettleModeFirst.Ptr(), goamqp.SenderSettleModeSettled.Ptr()
+	}
+	switch {
+	case o.Session != nil:
+		link.Filters = []goamqp.LinkFilter{goamqp.NewLinkFilter(sessionFilter, sessionFilterCode, *o.Session)}
+	case o.Next > 0:
+		wait := min(o.Next, longestSessionWait)
+		within += wait
+		link.Filters = []goamqp.LinkFilter{goamqp.NewLinkFilter(sessionFilter, sessionFilterCode, nil)}
+		link.Properties = map[string]any{sessionWait: uint32(wait.Milliseconds())}
+	}
+	opened, err := c.connection.receiver(ctx, entity, within, link)
+	if refused, ok := errors.AsType[*goamqp.Error](err); ok && o.Next > 0 && refused.Condition == "com.microsoft:timeout" {
 		return nil, ErrNoSession
 	}
 	if err != nil {
-		return nil, fmt.Errorf("receive from a session of '%s': %w", entity, err)
+		return nil, fmt.Errorf("receive from '%s': %w", entity, err)
 	}
-	return c.receiving(ctx, entity, link, largest), nil
-}
-
-// receiving is the Receiver of a link.
-func (c *Client) receiving(ctx context.Context, entity string, link *goamqp.Receiver, largest int64) *Receiver {
 	r := &Receiver{
-		client: c, entity: entity, link: link, credit: uint32(min(max(1, receiverBytes/max(1, largest)), receiverWindow)),
+		client: c, entity: entity, link: opened, o: o, window: int(min(max(1, receiverBytes/max(1, o.Largest)), receiverWindow)),
 		ended: make(chan struct{}), held: map[*goamqp.Message]struct{}{},
 	}
 	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go r.renew(ctx)
-	return r
+	return r, nil
 }
 
 // Session is the id of the session that the link holds, "" where it holds none.
@@ -104,12 +116,18 @@ func (r *Receiver) Session() string {
 	return id
 }
 
-// Take returns messages that are locked, none if none comes within a while.
-func (r *Receiver) Take(ctx context.Context, wait time.Duration) ([]Taken, error) {
-	if err := r.link.IssueCredit(r.credit); err != nil {
-		return nil, lockError(err)
+// Take returns up to most messages, none if none comes within a while. It does not ask for more than most, so
+// that none is left over when as many have come; 0: as many as come at once.
+func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
+	if most <= 0 || most > r.window {
+		most = r.window
 	}
-	r.credit = 0
+	if most > r.asked {
+		if err := r.link.IssueCredit(uint32(most - r.asked)); err != nil {
+			return nil, lockError(err)
+		}
+		r.asked = most
+	}
 	for end := time.Now().Add(wait); ; {
 		all, err := r.takeWithin(ctx, min(time.Until(end), renewalPause/2)) // renewals come in between
 		if err != nil || len(all) > 0 || !time.Now().Before(end) {
@@ -135,15 +153,20 @@ func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken,
 		r.arrive(m)
 		r.collect()
 	}
+	return r.taken()
+}
+
+// taken are the messages that have arrived. r.mu is held.
+func (r *Receiver) taken() ([]Taken, error) {
 	all := make([]Taken, len(r.arrived))
 	for i, m := range r.arrived {
 		a, err := amqp.ReadMessage(encodedOf(m))
 		if err != nil {
 			return nil, fmt.Errorf("a message cannot be read: %w", err)
 		}
-		all[i] = Taken{a, m}
+		all[i] = Taken{Arrival: a, m: m}
 	}
-	r.credit = uint32(len(all))
+	r.asked -= len(all)
 	r.arrived = nil
 	return all, nil
 }
@@ -157,30 +180,89 @@ func (r *Receiver) collect() {
 
 func (r *Receiver) arrive(m *goamqp.Message) {
 	r.arrived = append(r.arrived, m)
-	r.held[m] = struct{}{}
+	if !r.o.Delete {
+		r.held[m] = struct{}{}
+	}
+}
+
+// TakeDeferred returns deferred messages by their numbers: all, or an error.
+func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, error) {
+	mode := uint32(goamqp.ReceiverSettleModeSecond)
+	if r.o.Delete {
+		mode = uint32(goamqp.ReceiverSettleModeFirst)
+	}
+	answer, err := r.ask(ctx, "receive-by-sequence-number", map[string]any{"sequence-numbers": numbers, "receiver-settle-mode": mode})
+	if err != nil {
+		return nil, fmt.Errorf("receive deferred messages of '%s': %w", r.entity, err)
+	}
+	var all []Taken
+	err = eachMessage(answer, func(a amqp.Arrival, fields value.Map) {
+		lock, _ := fields.Get("lock-token")
+		token, _ := lock.(value.UUID)
+		all = append(all, Taken{Arrival: a, token: goamqp.UUID(token)})
+	})
+	return all, err
+}
+
+// ask makes a request of the entity, in the session that the link holds.
+func (r *Receiver) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
+	if session, ok := r.link.LinkSourceFilterValue(sessionFilter).(string); ok {
+		arguments["session-id"] = session
+	}
+	return r.client.management.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
 }
 
 // Complete removes messages from the remote, and returns an element for each. It is ErrLockLost for a
 // message that is not locked any more.
 func (r *Receiver) Complete(ctx context.Context, ts []Taken) []error {
-	return r.settle(ctx, ts, r.link.AcceptMessage)
+	return r.settle(ctx, ts, r.link.AcceptMessage, "completed", nil)
+}
+
+// Abandon unlocks messages, and counts a delivery. It returns what Complete does.
+func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
+	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
+}
+
+// DeadLetter moves messages to the dead-letter queue, in order. "" is no reason, and no description. It
+// returns what Complete does.
+func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, description string) (errs []error) {
+	why, info := map[string]any{}, map[string]any{}
+	for _, text := range []struct{ argument, property, text string }{
+		{"deadletter-reason", core.PropertyDeadLetterReason, reason}, {"deadletter-description", core.PropertyDeadLetterDescription, description},
+	} {
+		if text.text != "" {
+			why[text.argument], info[text.property] = text.text, text.text
+		}
+	}
+	for i := range ts {
+		errs = append(errs, r.settle(ctx, ts[i:i+1], func(ctx context.Context, m *goamqp.Message) error {
+			return r.link.RejectMessage(ctx, m, &goamqp.Error{Condition: "com.microsoft:dead-letter", Info: info})
+		}, "suspended", why)...)
+	}
+	return errs
 }
 
 // Release unlocks messages without counting a delivery.
 func (r *Receiver) Release(ctx context.Context, ts []Taken) error {
-	errs := r.settle(ctx, ts, r.link.ReleaseMessage)
+	errs := r.settle(ctx, ts, r.link.ReleaseMessage, "abandoned", nil)
 	return errors.Join(slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, ErrLockLost) })...)
 }
 
-// settle settles messages at the same time: each waits for the remote's answer.
-func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.Context, *goamqp.Message) error) []error {
+// settle settles messages at the same time: each waits for the remote's answer. status and why are the
+// outcome of a message that was deferred.
+func (r *Receiver) settle(ctx context.Context, ts []Taken, outcome func(context.Context, *goamqp.Message) error, status string, why map[string]any) []error {
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	errs := make([]error, len(ts))
 	var all sync.WaitGroup
 	for i := range ts {
 		all.Go(func() {
-			if errs[i] = ErrLockLost; r.drop(ts[i].m) {
+			if ts[i].m == nil {
+				arguments := map[string]any{"disposition-status": status, "lock-tokens": []goamqp.UUID{ts[i].token}}
+				maps.Copy(arguments, why)
+				_, err := r.ask(ctx, "update-disposition", arguments)
+				errs[i] = lockError(err)
+			} else if errs[i] = ErrLockLost; r.drop(ts[i].m) {
 				errs[i] = lockError(outcome(ctx, ts[i].m))
 			}
 		})
@@ -203,40 +285,54 @@ func (r *Receiver) drop(m *goamqp.Message) bool {
 func lockError(err error) error {
 	refused, ok := errors.AsType[*goamqp.Error](err)
 	if ok && (refused.Condition == "com.microsoft:message-lock-lost" || refused.Condition == "com.microsoft:session-lock-lost") {
-		return fmt.Errorf("%w: %s", ErrLockLost, refused.Description)
+		return &lostLock{refused}
 	}
 	return err
 }
 
-// Return takes the credit back and releases what was not taken. No Take may follow.
-func (r *Receiver) Return(ctx context.Context) error {
+// lostLock is ErrLockLost in the remote's words.
+type lostLock struct{ refused *goamqp.Error }
+
+func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockLost, e.refused.Description) }
+func (e *lostLock) Unwrap() error        { return e.refused }
+func (e *lostLock) Is(target error) bool { return target == ErrLockLost }
+
+// Rest takes the credit back and returns what arrived before. No Take may follow.
+func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
+	if r.asked == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	if err := r.link.DrainCredit(ctx, nil); err != nil {
-		return err
+		return nil, err
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.collect()
-	arrived := make([]Taken, len(r.arrived))
-	for i, m := range r.arrived {
-		arrived[i].m = m
+	return r.taken()
+}
+
+// Return takes the credit back and releases what was not taken. No Take may follow.
+func (r *Receiver) Return(ctx context.Context) error {
+	rest, err := r.Rest(ctx)
+	if err != nil {
+		return err
 	}
-	r.arrived = nil
-	r.mu.Unlock()
-	return r.Release(ctx, arrived)
+	return r.Release(ctx, rest)
 }
 
 // renew renews locks until ctx ends. A renewal that fails is tried again after a pause: a lock that has
 // ended meanwhile is told of when a message is taken or settled.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
-	session, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
+	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)
 	for {
 		if wait(ctx, cmp.Or(r.client.remote.o.renewal, renewalPause)); ctx.Err() != nil {
 			return
 		}
 		if inSession {
-			_, _ = r.client.management.ask(ctx, r.entity, "com.microsoft:renew-session-lock", map[string]any{"session-id": session})
+			_, _ = r.ask(ctx, "renew-session-lock", map[string]any{})
 			continue
 		}
 		r.mu.Lock()

@@ -111,7 +111,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 			return err
 		}
 	}
-	r, err := m.link.Receiver(ctx, m.from, 0)
+	r, err := m.link.Receiver(ctx, m.from, remote.ReceiverOptions{})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	var others []remote.Taken
 	for err == nil && len(wanted) > 0 && ctx.Err() == nil {
 		var taken []remote.Taken
-		if taken, err = r.Take(ctx, takeWait); err != nil || len(taken) == 0 {
+		if taken, err = r.Take(ctx, 0, takeWait); err != nil || len(taken) == 0 {
 			break
 		}
 		var mine []remote.Taken

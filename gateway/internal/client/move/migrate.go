@@ -353,7 +353,7 @@ func (m *mover) release() {
 // with a message that stays is kept until the end, so that it does not come before the others again.
 func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
 	if !e.Settings.RequiresSession || from != e.Name {
-		r, err := m.source.Receiver(ctx, from, e.Settings.MaxMessageSizeInKilobytes<<10)
+		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
 		if err != nil {
 			return 0, err
 		}
@@ -367,7 +367,7 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 		return n, err
 	}
 	for seen := map[string]bool{}; ; {
-		r, err := m.source.NextSession(ctx, from, nextSessionWait, e.Settings.MaxMessageSizeInKilobytes<<10)
+		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Next: nextSessionWait, Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
 		if errors.Is(err, remote.ErrNoSession) {
 			return n, nil
 		}
@@ -412,7 +412,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 // receive moves what a link brings, until it brings nothing for a while. It counts the messages that stay.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
-		taken, err := r.Take(ctx, while)
+		taken, err := r.Take(ctx, 0, while)
 		if err != nil || len(taken) == 0 {
 			return n, stay, err
 		}
