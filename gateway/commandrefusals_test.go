@@ -97,6 +97,7 @@ root      receive nope --next-session
 root      receive events
 root      receive events/Subscriptions/nope
 root      receive orders/$management
+root      receive orders/$management --session=a
 root      receive empty --wait=100ms
 root      receive empty --wait=100ms --json
 root      receive empty --wait=100ms --dlq

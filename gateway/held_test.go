@@ -53,6 +53,12 @@ func (g *gateway) deferOne(t *testing.T, queue, session string) {
 		args = append(args, "--session", session)
 	}
 	g.command(t, "", args...)
+	g.deferNext(t, queue, session)
+}
+
+// deferNext defers the next message of a queue, or of a session.
+func (g *gateway) deferNext(t *testing.T, queue, session string) {
+	t.Helper()
 	var r interface {
 		ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
 		DeferMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.DeferMessageOptions) error
@@ -117,7 +123,6 @@ func TestEveryStateIsPurged(t *testing.T) {
 	}
 }
 
-// The Go SDK does not know all types: peek shows what receive cannot.
 func TestPeekShowsEveryTypeAndChooses(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, g *gateway) {
@@ -130,7 +135,7 @@ func TestPeekShowsEveryTypeAndChooses(t *testing.T) {
 		}
 		g.exits(t, exitNothing, []string{"peek", "orders", "--state=deferred"}, "no message")
 		g.exits(t, exitUsage, []string{"peek", "orders", "--state=gone"}, "--state")
-		g.exits(t, exitNothing, []string{"receive", "orders", "--wait=300ms"}, "no message arrived within 300ms; active messages are there, such as 1", "crosstown peek")
+		g.exits(t, exitOK, []string{"receive", "orders"}, "d = 4822679907192029E-398 (decimal64)", "n = 1 (int)", "b = 5 (byte)")
 		for _, m := range []struct{ body, session string }{{"one", "a"}, {"two", "b"}, {"three", "A"}} {
 			g.command(t, "", "send", "replies", m.body, "--session", m.session)
 		}

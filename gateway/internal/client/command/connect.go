@@ -15,7 +15,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	"github.com/crosstown-mq/crosstown/bridges/https"
@@ -148,17 +147,8 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Client connects for messages with the SDK. It makes one attempt: at a terminal an error is better than a wait.
-func (t *Target) Client() (*azservicebus.Client, error) {
-	return azservicebus.NewClientFromConnectionString(t.Text, &azservicebus.ClientOptions{
-		ApplicationID: "crosstown",
-		TLSConfig:     t.TLS,
-		RetryOptions:  azservicebus.RetryOptions{MaxRetries: -1},
-	})
-}
-
-// Link connects for messages as they are encoded: the SDK does not know all types. The token is for entity, "" for
-// the namespace. Close ends the connection.
+// Link connects for messages, once: at a terminal an error is better than a wait. The token is for entity, "" for the
+// namespace. Close ends the connection.
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

@@ -3,9 +3,13 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Pairs reads NAME=VALUE texts of a flag, and begins each name with prefix. A value that reads as a whole
@@ -23,6 +27,19 @@ func Pairs(flag string, texts []string, prefix string) (map[string]any, error) {
 		values[prefix+name] = typed(value)
 	}
 	return values, errors.Join(errs...)
+}
+
+// Properties reads the user properties of a flag, as Pairs does.
+func Properties(flag string, texts []string) (core.Properties, error) {
+	values, err := Pairs(flag, texts, "")
+	if err != nil {
+		return core.Properties{}, err
+	}
+	var pairs []core.Property
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		pairs = append(pairs, core.Property{Key: name, Value: values[name]})
+	}
+	return core.NewProperties(pairs...)
 }
 
 func typed(text string) any {

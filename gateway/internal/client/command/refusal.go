@@ -13,7 +13,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/bridges/https"
@@ -32,9 +31,6 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// codes is how the SDK begins its texts.
-var codes = strings.NewReplacer("(connlost): ", "", "(timeout): ", "", "(locklost): ", "", "(closed): ", "", "(notfound): ", "", "(unauthorized): ", "")
-
 // Explain says what a gateway refused in its own words, without what the SDKs wrap around them, and adds
 // the remedy to the errors that a newcomer meets first. What is explained already stays as it is.
 func (t *Target) Explain(err error) error {
@@ -52,15 +48,11 @@ func (t *Target) Explain(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		err = e // without the request that it came to
 	}
-	coded, ok := errors.AsType[*azservicebus.Error](err)
-	if text := Said(err); ok && text != "" && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout) {
-		return &explained{text, err} // the SDK takes a refusal that it does not know for a lost connection
-	}
 	err = t.reason(err)
 	if e, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return &explained{fmt.Sprintf("%s answers %s: it is neither a gateway nor Service Bus: check the host and port of the connection string", t.Host, e.RawResponse.Status), err}
 	}
-	return &explained{codes.Replace(err.Error()), err}
+	return &explained{err.Error(), err}
 }
 
 // policyHint is the remedy for a refused token.
@@ -104,14 +96,14 @@ func (t *Target) reason(err error) error {
 		return fmt.Errorf("%s: %s", Trim(why), t.policyHint())
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
-	coded, isCoded := errors.AsType[*azservicebus.Error](err)
+	lost, isLost := errors.AsType[*amqp.ConnError](err)
 	refused, isRefused := errors.AsType[*amqp.Error](err)
 	switch {
-	case unreachable, isCoded && (coded.Code == azservicebus.CodeConnectionLost || coded.Code == azservicebus.CodeTimeout):
+	case unreachable, isLost && lost.RemoteErr == nil:
 		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string or --context", t.Host, t.From(), err)
-	case isCoded && coded.Code == azservicebus.CodeNotFound, isRefused && refused.Condition == amqp.ErrCondNotFound:
+	case isRefused && refused.Condition == amqp.ErrCondNotFound:
 		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), ListHint)
-	case isCoded && coded.Code == azservicebus.CodeUnauthorizedAccess, isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
+	case isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
 		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), t.policyHint())
 	}
 	if text := Said(err); text != "" {
@@ -138,13 +130,12 @@ func (t *Target) explainResponse(e *azcore.ResponseError) error {
 	}
 }
 
-// Said is the description in an AMQP error or in one of the AMQP management
-// protocol, or "".
+// Said is the description in an AMQP error, or "".
 func Said(err error) string {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return Trim(refused.Description)
 	}
-	return descriptionIn(err.Error())
+	return ""
 }
 
 // Trim takes off what identifies a refusal to machines.
@@ -155,16 +146,6 @@ func Trim(text string) string {
 	text, _, _ = strings.Cut(text, " TrackingId:")
 	text, _, _ = strings.Cut(text, " To know more visit ")
 	return strings.TrimSuffix(text, ".")
-}
-
-// descriptionIn is the description in the text of an AMQP error that the SDK has made one of its own.
-func descriptionIn(text string) string {
-	_, description, ok := strings.Cut(text, ", Description: ")
-	if !ok {
-		_, description, _ = strings.Cut(text, "and description: ")
-	}
-	description, _, _ = strings.Cut(description, ", Info: map[")
-	return Trim(description)
 }
 
 // explainStatus is the refusal of a management API with its remedy.

@@ -17,7 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -132,14 +131,12 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 			errs = append(errs, fmt.Errorf("--broker: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
 		}
 	}
-	values, err := command.Pairs("--property", o.properties, "")
+	properties, err := command.Properties("--property", o.properties)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, command.Usage(err)
 	}
-	if len(values) > 0 {
-		if m.Properties, err = json.Marshal(messages.TypedValues(values)); err != nil {
-			return nil, err
-		}
+	if !properties.IsEmpty() {
+		m.Properties = typedjson.Properties(properties)
 	}
 	return json.Marshal(&record.Line{Message: m})
 }

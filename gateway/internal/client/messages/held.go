@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
@@ -205,11 +205,11 @@ The exit code is 4 if no message fits.`,
 		if err != nil {
 			return t.Explain(err)
 		}
-		_, err = receiveDeferred(c.Context(), t, b.entity, found, azservicebus.ReceiveModePeekLock, func(r source, ms []*azservicebus.ReceivedMessage) error {
-			if err := printMessages(c.OutOrStdout(), o.JSON, ms); err != nil {
+		_, err = b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{}, func(r *remote.Receiver, ts []remote.Taken) error {
+			if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
 				return err
 			}
-			return how.settle(context.WithoutCancel(c.Context()), r, ms)
+			return how.settle(context.WithoutCancel(c.Context()), r, ts)
 		})
 		return t.Explain(err)
 	}
@@ -236,8 +236,8 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 const deferredAtOnce = 100
 
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
-func receiveDeferred(ctx context.Context, t *command.Target, entity string, numbers heldNumbers, mode azservicebus.ReceiveMode, use func(source, []*azservicebus.ReceivedMessage) error) (n int, err error) {
-	sessions := hasSessions(ctx, t, entity)
+func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
+	sessions := hasSessions(ctx, b.target, b.entity)
 	if !sessions { // a message may have a session id all the same
 		var all []int64
 		for _, some := range numbers {
@@ -248,32 +248,31 @@ func receiveDeferred(ctx context.Context, t *command.Target, entity string, numb
 	}
 	gone := 0
 	for session, some := range numbers {
-		choice := sessionChoice{id: session, exact: sessions}
-		r, done, err := openSource(ctx, t, []string{entity}, &azservicebus.ReceiverOptions{ReceiveMode: mode}, choice, sessionPatience)
+		r, err := openReceiver(ctx, b.link, b.entity, o, sessionChoice{id: session, exact: sessions}, 0)
 		if err != nil {
 			return n, err
 		}
 		got, missed, err := deferredOf(ctx, r, some, use)
-		done()
+		r.Close()
 		n, gone = n+got, gone+missed
 		if err != nil {
 			return n, err
 		}
 	}
 	if gone > 0 {
-		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), entity)
+		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), b.entity)
 	}
 	return n, nil
 }
 
 // deferredOf receives deferred messages. The broker gives all of some or none: then they are asked for
 // one by one.
-func deferredOf(ctx context.Context, r source, numbers []int64, use func(source, []*azservicebus.ReceivedMessage) error) (n, gone int, err error) {
+func deferredOf(ctx context.Context, r *remote.Receiver, numbers []int64, use func(*remote.Receiver, []remote.Taken) error) (n, gone int, err error) {
 	for some := range slices.Chunk(numbers, deferredAtOnce) {
-		ms, err := r.ReceiveDeferredMessages(ctx, some, nil)
+		ts, err := r.TakeDeferred(ctx, some)
 		if err == nil {
-			n += len(ms)
-			if err := use(r, ms); err != nil {
+			n += len(ts)
+			if err := use(r, ts); err != nil {
 				return n, gone, err
 			}
 			continue

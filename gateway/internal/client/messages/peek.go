@@ -1,22 +1,15 @@
 package messages
 
 import (
-	"encoding/json"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
-
-// sessionPatience bounds how long a session is waited for that has the messages asked for.
-const sessionPatience = 5 * time.Second
 
 // stateWords are the words of --state.
 var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
@@ -102,7 +95,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	found := 0
 	_, err = b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
 		found++
-		return printPeeked(c.OutOrStdout(), o.JSON, b.entity, a)
+		return printMessage(c.OutOrStdout(), o.JSON, b.entity, *a, false)
 	})
 	if err == nil && found == 0 {
 		err = b.none(c.Context(), &o.selection)
@@ -126,23 +119,4 @@ func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 		}
 		return a.SessionKey() == key
 	}
-}
-
-// shownLine is a message that was peeked at, as --json prints it: a line of a backup with what receive
-// --json tells of dead letters.
-type shownLine struct {
-	record.Line
-	DeadLetterReason *string `json:"deadLetterReason,omitempty"`
-	DeadLetterText   *string `json:"deadLetterErrorDescription,omitempty"`
-	DeadLetterSource *string `json:"deadLetterSource,omitempty"`
-}
-
-// printPeeked prints a message for a person, or as a line.
-func printPeeked(out io.Writer, asJSON bool, entity string, a *amqp.Arrival) error {
-	s := shownOf(a)
-	if asJSON {
-		return json.NewEncoder(out).Encode(&shownLine{lineOf(entity, *a), s.DeadLetterReason, s.DeadLetterText, s.DeadLetterSource})
-	}
-	_, err := io.WriteString(out, s.text())
-	return err
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
@@ -165,7 +165,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 	if err != nil {
 		return 0, err
 	}
-	return receiveDeferred(c.Context(), t, name, found, azservicebus.ReceiveModeReceiveAndDelete, func(source, []*azservicebus.ReceivedMessage) error { return nil })
+	return b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{Delete: true}, func(*remote.Receiver, []remote.Taken) error { return nil })
 }
 
 // purgeActive removes what can be received of an entity or sub-queue.
@@ -181,13 +181,6 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 		return answer.Purged, err
 	}
 	// Another broker, an entity with sessions, or one whose refusal a receiver explains.
-	options := &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}
-	switch address.Sub {
-	case core.DeadLetter:
-		options.SubQueue = azservicebus.SubQueueDeadLetter
-	case core.TransferDeadLetter:
-		options.SubQueue = azservicebus.SubQueueTransfer
-	}
 	session := sessionChoice{next: address.Sub == core.Main && hasSessions(c.Context(), t, address.Entity)}
 	link, err := t.Link(c.Context(), name)
 	if err != nil {
@@ -196,9 +189,9 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	defer link.Close()
 	progress := command.NewProgress(c.ErrOrStderr(), "purged")
 	for total, wait := 0, purgeWait; ; {
-		n, err := empty(c.Context(), t, address.Entity, options, session, wait, progress)
+		n, err := empty(c.Context(), link, name, session, wait, progress)
 		total += n
-		if err != nil && !errors.Is(err, errNoSession) {
+		if err != nil && !errors.Is(err, remote.ErrNoSession) {
 			return total, err
 		}
 		left, err := link.HasActive(c.Context(), name, nil)
@@ -214,14 +207,14 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 }
 
 // empty receives and deletes messages of an entity, or of a session, until none comes for a while.
-func empty(ctx context.Context, t *command.Target, entity string, options *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
-	receiver, done, err := openSource(ctx, t, []string{entity}, options, session, wait)
+func empty(ctx context.Context, link *remote.Client, entity string, session sessionChoice, wait time.Duration, p *command.Progress) (int, error) {
+	receiver, err := openReceiver(ctx, link, entity, remote.ReceiverOptions{Delete: true}, session, wait)
 	if err != nil {
 		return 0, err
 	}
-	defer done()
+	defer receiver.Close()
 	if session.next { // there may be many, and each ends with this wait
 		wait /= 2
 	}
-	return drain(ctx, receiver, 0, wait, func([]*azservicebus.ReceivedMessage) error { return nil }, p)
+	return drain(ctx, receiver, 0, wait, func([]remote.Taken) error { return nil }, p)
 }

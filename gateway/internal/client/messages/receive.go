@@ -1,25 +1,22 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
-
-// maxReceived is how many messages are asked for at once.
-const maxReceived = 500
 
 type receiveOptions struct {
 	command.Flags
@@ -134,72 +131,68 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	entity, err := t.Entity(args)
+	if err != nil {
+		return err
+	}
 	if o.follow {
 		wait = always
 		if !c.Flags().Changed("count") {
 			o.count = 0
 		}
 	}
+	link, err := t.Link(c.Context(), entity)
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	if o.dlq {
+		entity += core.DeadLetter.Suffix()
+	}
 	received := 0
 	for {
-		n, err := o.receive(c, t, args, received, wait)
+		n, err := o.receive(c, link, entity, received, wait)
 		received += n
 		switch {
 		case o.follow && c.Context().Err() != nil:
 			return nil // the end was asked for
-		case o.follow && errors.Is(err, errNoSession): // the gateway has waited for a while
+		case o.follow && errors.Is(err, remote.ErrNoSession): // the gateway has waited for a while
 			continue
-		case errors.Is(err, errNoSession):
+		case errors.Is(err, remote.ErrNoSession):
 			return command.Nothingf("%v", err)
 		case err != nil && received == 0 && !o.dlq:
-			return sessionHint(c.Context(), t, args, o.session, err)
+			return sessionHint(c.Context(), t, entity, o.session, err)
 		case err != nil:
 			return t.Explain(err)
 		case o.follow && o.session.next && (o.count == 0 || received < o.count):
 			continue
 		case received == 0:
-			return command.Nothingf("no message arrived within %v%s", wait, o.others(c.Context(), t, args))
+			return command.Nothingf("no message arrived within %v%s", wait, o.others(c.Context(), link, entity))
 		}
 		return nil
 	}
 }
 
 // others tells of messages that are there and do not come.
-func (o *receiveOptions) others(ctx context.Context, t *command.Target, args []string) string {
-	entity, err := t.Entity(args)
-	if err != nil || o.session.named() || o.session.next {
+func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity string) string {
+	if o.session.named() || o.session.next {
 		return ""
-	}
-	link, err := t.Link(ctx, entity)
-	if err != nil {
-		return ""
-	}
-	defer link.Close()
-	if o.dlq {
-		entity += core.DeadLetter.Suffix()
 	}
 	page, err := link.PeekState(ctx, entity, core.Active, 0, core.MaxPeek)
 	page = slices.DeleteFunc(page, func(a amqp.Arrival) bool { return a.State != core.Active })
 	if err != nil || len(page) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked, or which have properties of types that this command cannot read: see crosstown peek", page[0].SequenceNumber)
+	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked: see crosstown peek", page[0].SequenceNumber)
 }
 
 // receive receives from an entity, or from one of its sessions. There were messages before.
-func (o *receiveOptions) receive(c *cobra.Command, t *command.Target, args []string, before int, wait time.Duration) (int, error) {
-	options := &azservicebus.ReceiverOptions{}
-	if o.mode == "delete" {
-		options.ReceiveMode = azservicebus.ReceiveModeReceiveAndDelete
-	}
-	if o.dlq {
-		options.SubQueue = azservicebus.SubQueueDeadLetter
-	}
-	receiver, done, err := openSource(c.Context(), t, args, options, o.session, wait)
+func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
+	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
 		return 0, err
 	}
-	defer done()
+	defer receiver.Close()
 	if o.follow && o.session.next {
 		wait = sessionIdle
 	}
@@ -211,70 +204,56 @@ func (o *receiveOptions) receive(c *cobra.Command, t *command.Target, args []str
 	if o.follow {
 		told = io.Discard // what arrives is printed
 	}
-	return drain(c.Context(), receiver, count, wait, func(ms []*azservicebus.ReceivedMessage) error {
-		if err := printMessages(c.OutOrStdout(), o.JSON, ms); err != nil {
+	return drain(c.Context(), receiver, count, wait, func(ts []remote.Taken) error {
+		if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
 			return err
 		}
 		if o.mode == "delete" {
 			return nil
 		}
-		return o.settle(context.WithoutCancel(c.Context()), receiver, ms) // they are printed
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // they are printed
 	}, command.NewProgress(told, "received"))
 }
 
-// settle ends the locks, to the last one even if some are lost. Each settlement waits for an answer, so they are
-// made at the same time, but for dead letters, which keep their order.
-func (o *outcome) settle(ctx context.Context, r source, ms []*azservicebus.ReceivedMessage) error {
-	errs := make([]error, len(ms))
-	var all sync.WaitGroup
-	for i, m := range ms {
-		all.Go(func() {
-			if err := o.settleOne(ctx, r, m); err != nil {
-				errs[i] = fmt.Errorf("settle %d: %w", show(m).SequenceNumber, err)
-			}
-		})
-		if o.deadLetter {
-			all.Wait()
+// settle ends the locks, to the last one even if some are lost.
+func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Taken) error {
+	var errs []error
+	switch {
+	case o.abandon:
+		errs = r.Abandon(ctx, ts)
+	case o.deadLetter:
+		errs = r.DeadLetter(ctx, ts, o.reason, o.description)
+	default:
+		errs = r.Complete(ctx, ts)
+	}
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("settle %d: %w", ts[i].SequenceNumber, err)
 		}
 	}
-	all.Wait()
 	return errors.Join(errs...)
 }
 
-func (o *outcome) settleOne(ctx context.Context, r source, m *azservicebus.ReceivedMessage) error {
-	switch {
-	case o.abandon:
-		return r.AbandonMessage(ctx, m, nil)
-	case o.deadLetter:
-		return r.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: optional(o.reason), ErrorDescription: optional(o.description)})
-	default:
-		return r.CompleteMessage(ctx, m, nil)
+// drain receives up to count messages (0: all), until none comes within wait, hands them to use, and returns how
+// many there were.
+func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
+	hand := func(ts []remote.Taken) error {
+		received += len(ts)
+		if len(ts) == 0 {
+			return nil
+		}
+		defer func() { p.At(received) }()
+		return use(ts)
 	}
-}
-
-// drain receives up to count messages (0: all), until none comes within wait,
-// hands them to use, and returns how many there were.
-func drain(ctx context.Context, r source, count int, wait time.Duration, use func([]*azservicebus.ReceivedMessage) error, p *command.Progress) (int, error) {
-	received := 0
 	for count == 0 || received < count {
-		most := maxReceived
-		if count > 0 {
-			most = min(most, count-received)
+		ts, err := r.Take(ctx, count-received, wait)
+		if len(ts) == 0 { // what was on its way would be lost where the remote removes what it delivers
+			rest, failed := r.Rest(context.WithoutCancel(ctx))
+			return received, cmp.Or(errors.Join(hand(rest), err), failed)
 		}
-		waiting, cancel := context.WithTimeout(ctx, wait)
-		ms, err := r.ReceiveMessages(waiting, most, nil)
-		cancel()
-		if err != nil {
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				return received, nil
-			}
+		if err := hand(ts); err != nil {
 			return received, err
 		}
-		received += len(ms)
-		if err := use(ms); err != nil {
-			return received, err
-		}
-		p.At(received)
 	}
 	return received, nil
 }

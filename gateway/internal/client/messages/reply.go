@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,9 +12,10 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
@@ -42,9 +44,9 @@ The request is completed when the reply is sent.
 
 The shell runs the command of --exec once for each request: its standard input is the
 body, and REQUEST_MESSAGE_ID, REQUEST_SUBJECT, REQUEST_CONTENT_TYPE,
-REQUEST_CORRELATION_ID and REQUEST_SESSION_ID are in its environment. It has as long as
-the request is locked. If it fails, the request is abandoned. A request without reply-to,
-or whose reply-to is not there, is dead-lettered.`,
+REQUEST_CORRELATION_ID and REQUEST_SESSION_ID are in its environment. The request stays
+locked meanwhile. If the command fails, the request is abandoned. A request without
+reply-to, or whose reply-to is not there, is dead-lettered.`,
 		Example: `  crosstown reply prices '{"price":5}' --content-type application/json
   crosstown reply prices --exec 'jq -c "{price: (.sku | length)}"'
   crosstown reply uppercase --exec 'tr a-z A-Z' --count 1`,
@@ -65,7 +67,7 @@ or whose reply-to is not there, is dead-lettered.`,
 }
 
 func (o *replyOptions) run(c *cobra.Command, args []string) error {
-	properties, err := command.Pairs("--property", o.properties, "")
+	properties, err := command.Properties("--property", o.properties)
 	switch {
 	case err != nil:
 		return command.Usage(err)
@@ -87,16 +89,16 @@ func (o *replyOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if r.client, err = t.Client(); err != nil {
-		return err
+	if r.link, err = t.Link(c.Context(), args[0]); err != nil {
+		return t.Explain(err)
 	}
-	defer func() { _ = r.client.Close(context.WithoutCancel(c.Context())) }()
-	err = r.run(c.Context(), t, args[0])
+	defer r.link.Close()
+	err = r.run(c.Context(), args[0])
 	if c.Context().Err() != nil {
 		err = nil // the end was asked for
 	}
 	if err != nil && r.taken == 0 {
-		return sessionHint(c.Context(), t, args, o.session, err)
+		return sessionHint(c.Context(), t, args[0], o.session, err)
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "answered %s\n", command.Plural(r.answered, "request"))
 	return t.Explain(err)
@@ -110,25 +112,25 @@ var (
 // replier answers requests.
 type replier struct {
 	options    *replyOptions
-	properties map[string]any
+	properties core.Properties
 	body       []byte // without a command
 	notes      io.Writer
-	client     *azservicebus.Client
+	link       *remote.Client
 	answered   int
 	taken      int
 }
 
-func (r *replier) run(ctx context.Context, t *command.Target, entity string) error {
+func (r *replier) run(ctx context.Context, entity string) error {
 	for ctx.Err() == nil && (r.options.count == 0 || r.taken < r.options.count) {
-		requests, done, err := openSource(ctx, t, []string{entity}, &azservicebus.ReceiverOptions{}, r.options.session, always)
-		if errors.Is(err, errNoSession) {
+		requests, err := openReceiver(ctx, r.link, entity, remote.ReceiverOptions{}, r.options.session, always)
+		if errors.Is(err, remote.ErrNoSession) {
 			continue // the gateway has waited for a while
 		}
 		if err != nil {
 			return err
 		}
 		err = r.serve(ctx, requests)
-		done()
+		requests.Close()
 		if err != nil || !r.options.session.next {
 			return err
 		}
@@ -137,74 +139,70 @@ func (r *replier) run(ctx context.Context, t *command.Target, entity string) err
 }
 
 // serve answers requests until there are as many as were asked for, or a session has no more.
-func (r *replier) serve(ctx context.Context, requests source) error {
+func (r *replier) serve(ctx context.Context, requests *remote.Receiver) error {
 	wait := always
 	if r.options.session.next {
 		wait = sessionIdle
 	}
 	for r.options.count == 0 || r.taken < r.options.count {
-		waiting, cancel := context.WithTimeout(ctx, wait)
-		ms, err := requests.ReceiveMessages(waiting, 1, nil)
-		cancel()
-		if err != nil {
-			if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-				return nil
-			}
+		ts, err := requests.Take(ctx, 1, wait)
+		if err != nil || len(ts) == 0 {
 			return err
 		}
-		for _, m := range ms {
-			r.taken++
-			if err := r.settle(context.WithoutCancel(ctx), requests, m, r.answer(ctx, m)); err != nil {
-				return err
-			}
+		r.taken++
+		if err := r.settle(context.WithoutCancel(ctx), requests, ts, r.answer(ctx, &ts[0].Arrival)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // settle ends a request's lock.
-func (r *replier) settle(ctx context.Context, requests source, m *azservicebus.ReceivedMessage, failed error) error {
+func (r *replier) settle(ctx context.Context, requests *remote.Receiver, request []remote.Taken, failed error) error {
 	if failed == nil {
 		r.answered++
-		return requests.CompleteMessage(ctx, m, nil)
+		return errors.Join(requests.Complete(ctx, request)...)
 	}
-	_, _ = fmt.Fprintf(r.notes, "request %s was not answered: %v\n", cmp.Or(m.MessageID, fmt.Sprint(show(m).SequenceNumber)), failed)
+	settle := requests.Abandon
 	if errors.Is(failed, errNoReplyTo) || errors.Is(failed, errNoReplyQueue) {
-		return requests.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: new("NoReplyTo"), ErrorDescription: new(failed.Error())})
+		settle = func(ctx context.Context, ts []remote.Taken) []error {
+			return requests.DeadLetter(ctx, ts, "NoReplyTo", failed.Error())
+		}
 	}
-	return requests.AbandonMessage(ctx, m, nil)
+	err := errors.Join(settle(ctx, request)...)
+	_, _ = fmt.Fprintf(r.notes, "request %s was not answered: %v\n", cmp.Or(request[0].MessageID.String(), fmt.Sprint(request[0].SequenceNumber)), failed)
+	return err
 }
 
 // answer makes a reply and sends it.
-func (r *replier) answer(ctx context.Context, m *azservicebus.ReceivedMessage) error {
-	to := core.ResourcePath(deref(m.ReplyTo))
+func (r *replier) answer(ctx context.Context, a *amqp.Arrival) error {
+	to := core.ResourcePath(a.ReplyTo)
 	if to == "" {
 		return errNoReplyTo
 	}
-	body, err := r.reply(ctx, m)
+	body, err := r.reply(ctx, a)
 	if err != nil {
 		return err
 	}
-	answer := &azservicebus.Message{
-		Body: body, ApplicationProperties: r.properties, ContentType: optional(r.options.contentType), Subject: optional(r.options.subject),
-		CorrelationID: optional(m.MessageID), SessionID: m.ReplyToSessionID,
+	answer := &core.Message{
+		Body: core.Body{Bytes: body}, Properties: r.properties, MessageID: idOf(rand.Text()), ContentType: r.options.contentType,
+		Subject: r.options.subject, CorrelationID: a.MessageID, SessionID: a.ReplyToSessionID,
+	}
+	if a.Has(core.FieldReplyToSessionID, a.ReplyToSessionID) {
+		answer.EmptyText = core.FieldSessionID
 	}
 	return r.send(context.WithoutCancel(ctx), to, answer)
 }
 
 // send sends a reply. A client that has it may delete its queue before the acknowledgement comes.
-func (r *replier) send(ctx context.Context, to string, answer *azservicebus.Message) error {
-	sender, err := r.client.NewSender(to, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sender.Close(ctx) }()
-	_, err = sender.NewMessageBatch(ctx, nil) // it opens the link
+func (r *replier) send(ctx context.Context, to string, answer *core.Message) error {
+	sender, err := r.link.Sender(ctx, to)
 	if isGone(err) {
 		return errNoReplyQueue
 	}
 	if err == nil {
-		err = sender.SendMessage(ctx, answer, nil)
+		defer sender.Close()
+		err = errors.Join(sender.Add(ctx, answer), sender.Flush(ctx))
 	}
 	if isGone(err) {
 		return nil
@@ -215,30 +213,19 @@ func (r *replier) send(ctx context.Context, to string, answer *azservicebus.Mess
 	return nil
 }
 
-// execMargin is what is left of a request's lock when its command is ended.
-const execMargin = 2 * time.Second
-
-// reply is the body of the reply to a request.
-func (r *replier) reply(ctx context.Context, m *azservicebus.ReceivedMessage) ([]byte, error) {
+// reply is the body of the reply to a request, whose lock is renewed meanwhile.
+func (r *replier) reply(ctx context.Context, a *amqp.Arrival) ([]byte, error) {
 	if r.options.exec == "" {
 		return r.body, nil
 	}
-	if m.LockedUntil != nil {
-		limited, cancel := context.WithDeadline(ctx, m.LockedUntil.Add(-execMargin))
-		defer cancel()
-		ctx = limited
-	}
 	var out bytes.Buffer
 	command := exec.CommandContext(ctx, "sh", "-c", r.options.exec)
-	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(m.Body), &out, r.notes
-	command.WaitDelay = execMargin / 2 // what it has started may keep its output open
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(contentOf(a)), &out, r.notes
+	command.WaitDelay = time.Second // what it has started may keep its output open
 	command.Env = append(os.Environ(),
-		"REQUEST_MESSAGE_ID="+m.MessageID, "REQUEST_SUBJECT="+deref(m.Subject), "REQUEST_CONTENT_TYPE="+deref(m.ContentType),
-		"REQUEST_CORRELATION_ID="+deref(m.CorrelationID), "REQUEST_SESSION_ID="+deref(m.SessionID))
+		"REQUEST_MESSAGE_ID="+a.MessageID.String(), "REQUEST_SUBJECT="+a.Subject, "REQUEST_CONTENT_TYPE="+a.ContentType,
+		"REQUEST_CORRELATION_ID="+a.CorrelationID.String(), "REQUEST_SESSION_ID="+a.SessionID)
 	if err := command.Run(); err != nil {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return nil, fmt.Errorf("the command took longer than the request's lock lasts: give the entity a longer --lock-duration")
-		}
 		return nil, fmt.Errorf("the command failed: %w", err)
 	}
 	return out.Bytes(), nil

@@ -9,10 +9,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -78,7 +78,7 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	if err != nil || timeout <= 0 {
 		return command.Usagef("--timeout: %q: write a duration such as 30s", o.timeout)
 	}
-	properties, err := command.Pairs("--property", o.properties, "")
+	properties, err := command.Properties("--property", o.properties)
 	if err != nil {
 		return command.Usage(err)
 	}
@@ -90,24 +90,28 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	m := &azservicebus.Message{
-		Body: body, ApplicationProperties: properties, MessageID: new(cmp.Or(o.messageID, rand.Text())),
-		ContentType: optional(o.contentType), Subject: optional(o.subject),
+	m := &core.Message{
+		Body: core.Body{Bytes: body}, Properties: properties, MessageID: idOf(cmp.Or(o.messageID, rand.Text())), ContentType: o.contentType, Subject: o.subject,
 	}
 	if c.Flags().Changed("session") { // its id may be empty
-		m.SessionID = &o.session
+		m.SessionID, m.EmptyText = o.session, core.FieldSessionID
 	}
-	replies, done, err := o.replies(c.Context(), t, m)
+	link, err := t.Link(c.Context(), args[0])
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	replies, done, err := o.replies(c.Context(), t, link, m)
 	if err != nil {
 		return t.Explain(err)
 	}
 	defer done()
-	if err := sendOne(c.Context(), t, args[0], m); err != nil {
+	if err := sendOne(c.Context(), link, args[0], m); err != nil {
 		return t.Explain(err)
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), timeout)
 	defer cancel()
-	reply, err := awaitReply(ctx, replies, *m.MessageID, c.ErrOrStderr())
+	reply, err := awaitReply(ctx, replies, m.MessageID.String(), c.ErrOrStderr())
 	if err != nil {
 		if c.Context().Err() == nil && ctx.Err() != nil {
 			return command.Nothingf("no reply came within %v", timeout)
@@ -115,10 +119,10 @@ func (o *requestOptions) run(c *cobra.Command, args []string) error {
 		return t.Explain(err)
 	}
 	if o.raw {
-		_, err = c.OutOrStdout().Write(reply.Body)
+		_, err = c.OutOrStdout().Write(contentOf(&reply[0].Arrival))
 		return err
 	}
-	return printMessages(c.OutOrStdout(), o.JSON, []*azservicebus.ReceivedMessage{reply})
+	return printReceived(c.OutOrStdout(), o.JSON, reply)
 }
 
 // wholeBody is the body of a command's argument, file or standard input.
@@ -135,74 +139,65 @@ func wholeBody(c *cobra.Command, args []string, file string) ([]byte, error) {
 }
 
 // replies opens what the reply comes to, and names it in the request. done closes it.
-func (o *requestOptions) replies(ctx context.Context, t *command.Target, m *azservicebus.Message) (r source, done func(), err error) {
+func (o *requestOptions) replies(ctx context.Context, t *command.Target, link *remote.Client, m *core.Message) (r *remote.Receiver, done func(), err error) {
+	removing := remote.ReceiverOptions{Delete: true}
 	if o.replyTo != "" {
-		session := rand.Text()
-		m.ReplyTo, m.ReplyToSessionID = &o.replyTo, &session
-		r, done, err = openSource(ctx, t, []string{o.replyTo}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{id: session, exact: true}, 0)
-		if err != nil {
-			err = fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.Explain(err))
+		m.ReplyTo, m.ReplyToSessionID = o.replyTo, rand.Text()
+		removing.Session = &m.ReplyToSessionID
+		if r, err = link.Receiver(ctx, o.replyTo, removing); err != nil {
+			return nil, nil, fmt.Errorf("--reply-to: %s must be a queue with sessions: %s", o.replyTo, t.Explain(err))
 		}
-		return r, done, err
+		return r, r.Close, nil
 	}
 	client, err := t.Admin()
 	if err != nil {
 		return nil, nil, err
 	}
-	name := "crosstown-reply-" + rand.Text()
-	if _, err := client.CreateQueue(ctx, name, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AutoDeleteOnIdle: new(core.FormatDuration(replyQueueLife))}}); err != nil {
+	m.ReplyTo = "crosstown-reply-" + rand.Text()
+	if _, err := client.CreateQueue(ctx, m.ReplyTo, &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AutoDeleteOnIdle: new(core.FormatDuration(replyQueueLife))}}); err != nil {
 		return nil, nil, fmt.Errorf("make a temporary queue for the reply: %w", err)
 	}
 	remove := func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		_, _ = client.DeleteQueue(ctx, name, nil) // else it is deleted when it has been idle
+		_, _ = client.DeleteQueue(ctx, m.ReplyTo, nil) // else it is deleted when it has been idle
 	}
-	m.ReplyTo = &name
-	r, closed, err := openSource(ctx, t, []string{name}, &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}, sessionChoice{}, 0)
-	if err != nil {
+	if r, err = link.Receiver(ctx, m.ReplyTo, removing); err != nil {
 		remove()
 		return nil, nil, err
 	}
 	return r, func() {
-		closed()
+		r.Close()
 		remove()
 	}, nil
 }
 
 // sendOne sends a message.
-func sendOne(ctx context.Context, t *command.Target, entity string, m *azservicebus.Message) error {
-	client, err := t.Client()
+func sendOne(ctx context.Context, link *remote.Client, entity string, m *core.Message) error {
+	sender, err := link.Sender(ctx, entity)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
-	sender, err := client.NewSender(entity, nil)
-	if err != nil {
+	defer sender.Close()
+	if err := sender.Add(ctx, m); err != nil {
 		return err
 	}
-	return sender.SendMessage(ctx, m, nil)
+	return sender.Flush(ctx)
 }
 
 // awaitReply waits for the message that has a correlation id.
-func awaitReply(ctx context.Context, r source, id string, notes io.Writer) (*azservicebus.ReceivedMessage, error) {
+func awaitReply(ctx context.Context, r *remote.Receiver, id string, notes io.Writer) ([]remote.Taken, error) {
 	for {
-		ms, err := r.ReceiveMessages(ctx, 1, nil)
+		ts, err := r.Take(ctx, 1, always)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range ms {
-			if m.CorrelationID != nil && *m.CorrelationID == id {
-				return m, nil
+		for i := range ts {
+			got := ts[i].CorrelationID.String()
+			if got == id {
+				return ts[i : i+1], nil
 			}
-			_, _ = fmt.Fprintf(notes, "a message was passed over, because its correlation id is not that of the request: %q, want %q\n", deref(m.CorrelationID), id)
+			_, _ = fmt.Fprintf(notes, "a message was passed over, because its correlation id is not that of the request: %q, want %q\n", got, id)
 		}
 	}
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -158,6 +158,8 @@ func propertyText(v any) string {
 		return ""
 	case value.Timestamp:
 		return time.UnixMilli(int64(v)).UTC().Format(time.RFC3339Nano)
+	case value.Described, value.Char:
+		return value.Text(v)
 	}
 	return fmt.Sprint(v)
 }

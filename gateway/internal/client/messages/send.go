@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
@@ -26,8 +28,8 @@ var messageFlags = []string{
 	"partition-key", "schedule", "ttl",
 }
 
-// maxUnsent is how many messages are gathered at most before they are sent.
-const maxUnsent = 1000
+// maxUnscheduled is how many messages are gathered at most before they are scheduled.
+const maxUnscheduled = 1000
 
 type sendOptions struct {
 	command.Flags
@@ -69,7 +71,7 @@ func Send(environ []string) *cobra.Command {
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
 	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
-	f.StringVar(&o.messageID, "message-id", "", "message id (default: the gateway makes one)")
+	f.StringVar(&o.messageID, "message-id", "", "message id (default: a random one for each message)")
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
 	f.StringVar(&o.subject, "subject", "", "subject, also called label")
 	f.StringVar(&o.session, "session", "", "`id` of the session that the messages belong to")
@@ -98,7 +100,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 		}
 	}
 	if c.Flags().Changed("session") { // its id may be empty
-		template.SessionID = &o.session
+		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
 	}
 	t, err := o.Target()
 	if err != nil {
@@ -111,21 +113,21 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if o.records {
 		return o.sendRecords(c, t, entity)
 	}
-	client, err := t.Client()
+	link, err := t.Link(c.Context(), entity)
 	if err != nil {
 		return t.Explain(err)
 	}
-	defer func() { _ = client.Close(context.WithoutCancel(c.Context())) }()
-	sender, err := client.NewSender(entity, nil)
+	defer link.Close()
+	sender, err := link.Sender(c.Context(), entity)
 	if err != nil {
 		return t.Explain(err)
 	}
-	s := &sending{ctx: c.Context(), sender: sender, template: template, progress: command.NewProgress(c.ErrOrStderr(), "sent")}
+	s := &sending{ctx: c.Context(), sender: sender, template: template, id: o.messageID, progress: command.NewProgress(c.ErrOrStderr(), "sent")}
 	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
-	if err != nil && s.sent == 0 {
+	if err != nil && sender.Sent() == 0 {
 		return t.Explain(err)
 	}
-	return errors.Join(t.Explain(err), s.report(c.OutOrStdout(), entity, o.JSON))
+	return errors.Join(t.Explain(err), o.report(c.OutOrStdout(), entity, sender.Sent(), s.numbers))
 }
 
 // sendRecords sends the messages of standard input or of a file, as crosstown replay does.
@@ -145,28 +147,22 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	if err != nil && r.sent == 0 {
 		return err
 	}
-	return errors.Join(err, (&sending{sent: r.sent}).report(c.OutOrStdout(), entity, o.JSON))
+	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
 }
 
 // template makes the message that all are copies of, but for the body.
-func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
-	var errs []error
-	m := &azservicebus.Message{
-		ContentType: optional(o.contentType), MessageID: optional(o.messageID), CorrelationID: optional(o.correlationID),
-		Subject: optional(o.subject), PartitionKey: optional(o.partitionKey),
-		To: optional(o.to), ReplyTo: optional(o.replyTo), ReplyToSessionID: optional(o.replySession),
+func (o *sendOptions) template(now time.Time) (*core.Message, error) {
+	m := &core.Message{
+		ContentType: o.contentType, CorrelationID: idOf(o.correlationID), Subject: o.subject, PartitionKey: o.partitionKey,
+		To: o.to, ReplyTo: o.replyTo, ReplyToSessionID: o.replySession,
 	}
-	if len(o.properties) > 0 {
-		var err error
-		m.ApplicationProperties, err = command.Pairs("--property", o.properties, "")
-		errs = append(errs, err)
-	}
+	var err error
+	m.Properties, err = command.Properties("--property", o.properties)
+	errs := []error{err}
 	if o.ttl != "" {
-		ttl, err := config.ParseDuration(o.ttl)
-		if err != nil {
+		if m.TimeToLive, err = config.ParseDuration(o.ttl); err != nil {
 			errs = append(errs, fmt.Errorf("--ttl: %q: %w", o.ttl, err))
 		}
-		m.TimeToLive = &ttl
 	}
 	if o.schedule != "" {
 		at, err := time.Parse(time.RFC3339, o.schedule)
@@ -179,12 +175,20 @@ func (o *sendOptions) template(now time.Time) (*azservicebus.Message, error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--schedule: %q: write a duration such as 10m, or a time such as 2031-01-02T15:04:05Z", o.schedule))
 		}
-		m.ScheduledEnqueueTime = &at
+		m.ScheduledEnqueueTime = at
 	}
 	if o.count < 1 {
 		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
 	}
 	return m, command.Usage(errors.Join(errs...))
+}
+
+// idOf is the id of a text; "" is none.
+func idOf(text string) (id core.ID) {
+	if text != "" {
+		id = core.StringID(text)
+	}
+	return id
 }
 
 // body is one thing to send.
@@ -233,17 +237,16 @@ func lines(r io.Reader) iter.Seq[body] {
 	}
 }
 
-// sending gathers messages into batches and sends them.
+// sending sends copies of a message, with one body after the other.
 type sending struct {
 	ctx      context.Context
-	sender   *azservicebus.Sender
-	template *azservicebus.Message
+	sender   *remote.Sender
+	template *core.Message
+	id       string // of each message; "": a random one
 	progress *command.Progress
 
-	scheduled []*azservicebus.Message // not sent yet
-	batch     *azservicebus.MessageBatch
-	sent      int
-	numbers   []int64 // of scheduled messages
+	scheduled []*core.Message // not sent yet
+	numbers   []int64         // of scheduled messages
 }
 
 func (s *sending) all(bodies iter.Seq[body], count int) error {
@@ -253,7 +256,7 @@ func (s *sending) all(bodies iter.Seq[body], count int) error {
 		}
 		for range count {
 			m := *s.template
-			m.Body = b.data
+			m.Body.Bytes, m.MessageID = b.data, idOf(cmp.Or(s.id, rand.Text()))
 			if err := s.add(&m); err != nil {
 				return err
 			}
@@ -267,53 +270,17 @@ func (s *sending) all(bodies iter.Seq[body], count int) error {
 	return s.flush()
 }
 
-func (s *sending) add(m *azservicebus.Message) error {
-	if m.ScheduledEnqueueTime != nil {
-		if s.scheduled = append(s.scheduled, m); len(s.scheduled) == maxUnsent {
+func (s *sending) add(m *core.Message) error {
+	defer func() { s.progress.At(s.sender.Sent()) }()
+	if !m.ScheduledEnqueueTime.IsZero() {
+		if s.scheduled = append(s.scheduled, m); len(s.scheduled) == maxUnscheduled {
 			return s.flush()
 		}
 		return nil
 	}
-	return s.batched(m)
-}
-
-// batched adds a message to the batch, which it sends once that is full.
-func (s *sending) batched(m *azservicebus.Message) error {
-	for {
-		if s.batch == nil {
-			var err error
-			if s.batch, err = s.sender.NewMessageBatch(s.ctx, nil); err != nil {
-				return err
-			}
-		}
-		err := s.batch.AddMessage(m, nil)
-		if err == nil && s.batch.NumMessages() < maxUnsent {
-			return nil
-		}
-		full := err == nil || errors.Is(err, azservicebus.ErrMessageTooLarge) && s.batch.NumMessages() > 0
-		switch {
-		case full:
-		case errors.Is(err, azservicebus.ErrMessageTooLarge):
-			return s.alone(m)
-		default:
-			return fmt.Errorf("message %d: %w", s.sent+1, err)
-		}
-		if flushErr := s.flush(); err == nil || flushErr != nil {
-			return flushErr
-		}
-	}
-}
-
-// alone sends a message that no batch holds: an entity may take messages that
-// are larger than a batch may be.
-func (s *sending) alone(m *azservicebus.Message) error {
-	err := s.sender.SendMessage(s.ctx, m, nil)
-	if errors.Is(err, azservicebus.ErrMessageTooLarge) {
-		return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sent+1, err, len(m.Body))
-	}
-	if err == nil {
-		s.sent++
-		s.progress.At(s.sent)
+	err := s.sender.Add(s.ctx, m)
+	if errors.Is(err, remote.ErrTooLarge) {
+		return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sender.Sent()+1, err, len(m.Body.Bytes))
 	}
 	return err
 }
@@ -321,43 +288,29 @@ func (s *sending) alone(m *azservicebus.Message) error {
 // flush sends what was gathered.
 func (s *sending) flush() error {
 	if len(s.scheduled) > 0 {
-		numbers, err := s.sender.ScheduleMessages(s.ctx, s.scheduled, *s.template.ScheduledEnqueueTime, nil)
+		numbers, err := s.sender.Schedule(s.ctx, s.scheduled)
 		if err != nil {
 			return err
 		}
 		s.numbers = append(s.numbers, numbers...)
-		s.sent += len(s.scheduled)
 		s.scheduled = nil
 	}
-	if s.batch != nil && s.batch.NumMessages() > 0 {
-		if err := s.sender.SendMessageBatch(s.ctx, s.batch, nil); err != nil {
-			return err
-		}
-		s.sent += int(s.batch.NumMessages())
-		s.batch = nil
-	}
-	s.progress.At(s.sent)
-	return nil
-}
-
-func (s *sending) report(w io.Writer, entity string, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(struct {
-			Sent            int     `json:"sent"`
-			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
-		}{s.sent, s.numbers})
-	}
-	_, err := fmt.Fprintf(w, "sent %s to %s\n", command.Messages(s.sent), entity)
-	if len(s.numbers) > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", s.numbers)
-	}
+	err := s.sender.Flush(s.ctx)
+	s.progress.At(s.sender.Sent())
 	return err
 }
 
-// optional is nil for a text that was not given.
-func optional(s string) *string {
-	if s == "" {
-		return nil
+// report prints how many messages were sent, and the numbers of those that were scheduled.
+func (o *sendOptions) report(w io.Writer, entity string, sent int, numbers []int64) error {
+	if o.JSON {
+		return json.NewEncoder(w).Encode(struct {
+			Sent            int     `json:"sent"`
+			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
+		}{sent, numbers})
 	}
-	return &s
+	_, err := fmt.Fprintf(w, "sent %s to %s\n", command.Messages(sent), entity)
+	if len(numbers) > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", numbers)
+	}
+	return err
 }

@@ -4,24 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
 	"github.com/spf13/pflag"
 
-	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
-
-// source is what messages are received from: a queue or subscription, or one of its sessions.
-type source interface {
-	ReceiveMessages(ctx context.Context, most int, o *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
-	ReceiveDeferredMessages(ctx context.Context, numbers []int64, o *azservicebus.ReceiveDeferredMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
-	CompleteMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.CompleteMessageOptions) error
-	AbandonMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.AbandonMessageOptions) error
-	DeadLetterMessage(ctx context.Context, m *azservicebus.ReceivedMessage, o *azservicebus.DeadLetterOptions) error
-}
 
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
@@ -50,48 +41,20 @@ func (s *sessionChoice) validate(dlq bool) error {
 	return nil
 }
 
-// errNoSession says that no session came within the time given.
-var errNoSession = errors.New("no free session has messages")
-
-// openSource connects to a command's queue or subscription, or to a session of it.
-// wait bounds how long a next session is waited for. done closes everything.
-func openSource(ctx context.Context, t *command.Target, args []string, o *azservicebus.ReceiverOptions, session sessionChoice, wait time.Duration) (r source, done func(), err error) {
-	entity, err := t.Entity(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := t.Client()
-	if err != nil {
-		return nil, nil, err
-	}
-	done = func() { _ = client.Close(context.WithoutCancel(ctx)) }
-	topic, subscription, isSubscription := core.SplitSubscription(entity)
-	so := &azservicebus.SessionReceiverOptions{ReceiveMode: o.ReceiveMode}
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
+// openReceiver opens a queue, a subscription, a sub-queue, or a session of one. wait bounds how long a next
+// session is waited for.
+func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
 	switch {
-	case session.named() && isSubscription:
-		r, err = orNil(client.AcceptSessionForSubscription(ctx, topic, subscription, session.id, so))
 	case session.named():
-		r, err = orNil(client.AcceptSessionForQueue(ctx, entity, session.id, so))
-	case session.next && isSubscription:
-		r, err = orNil(client.AcceptNextSessionForSubscription(waiting, topic, subscription, so))
+		o.Session = &session.id
 	case session.next:
-		r, err = orNil(client.AcceptNextSessionForQueue(waiting, entity, so))
-	case isSubscription:
-		r, err = orNil(client.NewReceiverForSubscription(topic, subscription, o))
-	default:
-		r, err = orNil(client.NewReceiverForQueue(entity, o))
+		o.Next = wait
 	}
-	if err == nil {
-		return r, done, nil
+	r, err := link.Receiver(ctx, entity, o)
+	if errors.Is(err, remote.ErrNoSession) {
+		return nil, fmt.Errorf("%s: %w, within %v", entity, err, wait)
 	}
-	done()
-	coded, ok := errors.AsType[*azservicebus.Error](err)
-	if session.next && ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || ok && coded.Code == azservicebus.CodeTimeout) {
-		return nil, nil, fmt.Errorf("%s: %w, within %v", entity, errNoSession, wait)
-	}
-	return nil, nil, err
+	return r, err
 }
 
 // hasSessions reports whether messages of an entity are received through sessions. A client without
@@ -102,9 +65,8 @@ func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
 }
 
 // sessionHint adds to an error that an entity requires sessions, where the command named none.
-func sessionHint(ctx context.Context, t *command.Target, args []string, session sessionChoice, err error) error {
-	entity, named := t.Entity(args)
-	if err == nil || command.IsNothing(err) || ctx.Err() != nil || named != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
+func sessionHint(ctx context.Context, t *command.Target, entity string, session sessionChoice, err error) error {
+	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)
 	}
 	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)
@@ -113,20 +75,9 @@ func sessionHint(ctx context.Context, t *command.Target, args []string, session 
 // isGone reports whether err says that an entity is not there, or a message in the state that the request
 // is about.
 func isGone(err error) bool {
-	if coded, ok := errors.AsType[*azservicebus.Error](err); ok && coded.Code == azservicebus.CodeNotFound {
-		return true
+	if status, _, ok := remote.Refusal(err); ok {
+		return status == http.StatusNotFound
 	}
 	refused, ok := errors.AsType[*amqp.Error](err)
 	return ok && (refused.Condition == amqp.ErrCondNotFound || refused.Condition == "com.microsoft:message-not-found")
-}
-
-// orNil keeps a nil receiver from becoming a source that is not nil.
-func orNil[R interface {
-	*azservicebus.Receiver | *azservicebus.SessionReceiver
-	source
-}](r R, err error) (source, error) {
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
 }

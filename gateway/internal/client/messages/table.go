@@ -79,7 +79,7 @@ func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *tab
 
 func (t *table) add(a *amqp.Arrival) error {
 	if t.json {
-		return printPeeked(t.out, true, t.entity, a)
+		return printMessage(t.out, true, t.entity, *a, false)
 	}
 	if t.lines == nil {
 		t.lines = tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)

@@ -128,7 +128,7 @@ func (f *follower) print(entity string, a amqp.Arrival) error {
 		_, err = io.WriteString(f.out, entity+" ")
 	}
 	if err == nil {
-		err = printPeeked(f.out, f.json, entity, &a)
+		err = printMessage(f.out, f.json, entity, a, false)
 	}
 	if f.printed++; err == nil && f.printed == f.count {
 		err = errFollowed
