@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	goamqp "github.com/Azure/go-amqp"
 
@@ -115,6 +116,26 @@ func TestReceivedMessagesArePrintedWhole(t *testing.T) {
 			g.command(t, lines, "send", queue, "--records")
 			if got := g.held(t, queue); strings.Join(got, "\n") != strings.Join(want, "\n") {
 				t.Errorf("deferred in %s: got\n%s\nwant\n%s", queue, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	})
+}
+
+// A header's time to live ends at 49.7 days.
+func TestSendKeepsALongTimeToLive(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, g *gateway) {
+		for ttl, want := range map[string]time.Duration{"49d": 49 * 24 * time.Hour, "60d": 60 * 24 * time.Hour, "106751d": 106751 * 24 * time.Hour, "forever": 0} {
+			g.command(t, "", "send", "orders", ttl, "--ttl", ttl)
+			g.command(t, "", "send", "orders", ttl, "--ttl", ttl, "--schedule=1h")
+			var got []string
+			for _, m := range g.browse(t, "orders") {
+				if string(m.Body.Bytes) == ttl {
+					got = append(got, m.TimeToLive.String())
+				}
+			}
+			if len(got) != 2 || got[0] != want.String() || got[1] != want.String() {
+				t.Errorf("--ttl %s: messages live for %v, want %v", ttl, got, want)
 			}
 		}
 	})

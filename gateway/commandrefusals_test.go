@@ -43,6 +43,11 @@ const refusals = `
 root      send
 root      send orders x --ttl=soon --schedule=never --property=p --count=0
 root      send orders x --count=-1
+root      send orders x --ttl=0s
+root      send orders x --ttl=-5s
+root      send orders x --ttl=1us
+root      send orders x --ttl=200000d
+root      send orders x --ttl=9000000000h
 root      send orders x --records
 root      send orders --records --subject=s
 root      send orders x --file=f

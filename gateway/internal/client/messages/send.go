@@ -12,6 +12,7 @@ import (
 	"io"
 	"iter"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -160,9 +161,8 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	m.Properties, err = command.Properties("--property", o.properties)
 	errs := []error{err}
 	if o.ttl != "" {
-		if m.TimeToLive, err = config.ParseDuration(o.ttl); err != nil {
-			errs = append(errs, fmt.Errorf("--ttl: %q: %w", o.ttl, err))
-		}
+		m.TimeToLive, err = lifetime(o.ttl)
+		errs = append(errs, err)
 	}
 	if o.schedule != "" {
 		at, err := time.Parse(time.RFC3339, o.schedule)
@@ -181,6 +181,20 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
 	}
 	return m, command.Usage(errors.Join(errs...))
+}
+
+// lifetime reads a time to live. AMQP counts it in milliseconds, and 0 is none.
+func lifetime(text string) (time.Duration, error) {
+	d, err := config.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("--ttl: %q: %w", text, err)
+	case d < time.Millisecond:
+		return 0, fmt.Errorf("--ttl: %q: a message lives for at least 1ms: leave --ttl out for the time to live of the entity", text)
+	case d == core.Forever && !strings.EqualFold(text, "forever") && text != core.FormatDuration(core.Forever):
+		return 0, fmt.Errorf("--ttl: %q: a message lives for at most %d days, or forever", text, core.Forever/(24*time.Hour))
+	}
+	return d, nil
 }
 
 // idOf is the id of a text; "" is none.
