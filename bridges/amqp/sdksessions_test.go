@@ -177,7 +177,7 @@ func TestSDKSessionLockIsRenewedAndLost(t *testing.T) {
 	if err := r.RenewSessionLock(sdkContext(t), nil); err != nil || r.LockedUntil().Before(before) {
 		t.Errorf("renew: got %v until %v, from %v", err, r.LockedUntil(), before)
 	}
-	clock.Advance(core.MinLockDuration)
+	clock.Advance(core.MinLockDuration + core.SessionGrace)
 	next, err := c.AcceptNextSessionForQueue(sdkContext(t), "sessions", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -196,7 +196,7 @@ func TestPullingLosesAndDoublesNothingWhileTheLinkIsCut(t *testing.T) {
 	t.Parallel()
 	const messages = 800
 	there := newSite(t, nil)
-	there.create(t, "orders", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, 1000 })
+	there.create(t, "orders", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = 5*time.Second, 1000 })
 	here := newSite(t, nil)
 	here.create(t, "local", func(s *core.Settings) { s.EnablePartitioning = true })
 	hq := New(there.options(func(o *Options) { o.Window, o.Pulls = 20, []Pull{{"orders", "local"}} }))
@@ -452,7 +452,7 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 	t.Parallel()
 	const messages = 30 // of 100 KB
 	there := newSiteAt(t, nil, storetest.NewClock().Now)
-	there.create(t, "source", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = core.MinLockDuration, 1 })
+	there.create(t, "source", func(s *core.Settings) { s.LockDuration, s.MaxDeliveryCount = 5*time.Second, 1 })
 	here := newSite(t, nil)
 	here.create(t, "local", func(s *core.Settings) { s.MaxSizeInMegabytes = 1 })
 	hq := New(there.options(func(o *Options) {
