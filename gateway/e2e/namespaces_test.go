@@ -347,6 +347,23 @@ func TestTheLifeOfANamespace(t *testing.T) {
 		n.send("orders", "one", "two", "three")
 		e.complete(r, e.one(r))
 
+		s := n.senderOf(n.client(), "orders")
+		first := *n
+		for i := range 2 {
+			p := e.namespaceRequest("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
+			if p.SecondaryKey != n.key {
+				e.Errorf("rotation %d: the old key is not the secondary", i)
+			}
+			before := *n
+			n.key = p.PrimaryKey
+			e.post(s, &azservicebus.Message{}) // by the link that was open before
+			n.send("orders", "by the new key")
+			before.send("orders", "by the old key")
+		}
+		if err := first.senderOf(first.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
+			e.Error("the first key is good after two rotations")
+		}
+
 		e.namespaceRequest("POST", "/"+n.name+"/reset", "")
 		if got := n.holds("orders"); len(got) != 0 {
 			t.Errorf("after the reset it holds %q", got)
@@ -356,36 +373,6 @@ func TestTheLifeOfANamespace(t *testing.T) {
 			t.Errorf("got %s", got.Body)
 		}
 
-		e.namespaceRequest("DELETE", "/"+n.name, "")
-		ctx, cancel := context.WithTimeout(e.Context(), patience)
-		defer cancel()
-		if _, err := r.ReceiveMessages(ctx, 1, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a receiver of the deleted namespace: got %v", err)
-		}
-		if err := n.senderOf(n.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
-			t.Error("a deleted namespace takes messages")
-		}
-		if got := e.httpAs(n.token(), "POST", "orders/messages", "x", nil); got.status != 401 {
-			t.Errorf("HTTP: got %d %s", got.status, got.body)
-		}
-
-		p := e.namespaceRequest("PUT", "/"+n.name, "").Policies[0] // is another one
-		n.policy, n.key = p.Name, p.PrimaryKey
-		if got, err := n.admin().GetQueue(e.ctx(), "orders", nil); err != nil || got != nil {
-			t.Errorf("the new namespace has the old one's queue: %v, %v", got, err)
-		}
-		n.queue("orders")
-		n.send("orders", "anew")
-		if got := n.holds("orders"); !slices.Equal(got, []string{"anew"}) {
-			t.Errorf("the new namespace holds %q", got)
-		}
-	})
-}
-
-func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
-	onEachEngine(t, func(e *env) {
-		n := e.createNamespace()
-		n.queue("orders")
 		conn, err := amqp.Dial(e.ctx(), "amqp://"+e.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(n.policy, n.key)})
 		if err != nil {
 			e.Fatal(err)
@@ -409,29 +396,27 @@ func TestClientsOfADeletedNamespaceHearWhy(t *testing.T) {
 		if closed, ok := errors.AsType[*websocket.CloseError](err); !ok || closed.Code != 4404 || !strings.Contains(closed.Text, n.name) {
 			t.Errorf("WebSocket: got %v", err)
 		}
-	})
-}
-
-func TestKeysRotateUnderALiveClient(t *testing.T) {
-	onEachEngine(t, func(e *env) {
-		n := e.createNamespace()
-		n.queue("orders")
-		s := n.senderOf(n.client(), "orders")
-		e.post(s, &azservicebus.Message{})
-		old := *n
-		for i := range 2 {
-			p := e.namespaceRequest("POST", "/"+n.name+"/policies/"+n.policy+"/rotate", "").Policies[0]
-			if p.SecondaryKey != n.key {
-				t.Errorf("rotation %d: the old key is not the secondary", i)
-			}
-			before := *n
-			n.key = p.PrimaryKey
-			e.post(s, &azservicebus.Message{}) // goes on
-			n.send("orders", "by the new key")
-			before.send("orders", "by the old key")
+		ctx, cancel := context.WithTimeout(e.Context(), patience)
+		defer cancel()
+		if _, err := r.ReceiveMessages(ctx, 1, nil); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a receiver of the deleted namespace: got %v", err)
 		}
-		if err := old.senderOf(old.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
-			t.Error("the first key is good after two rotations")
+		if err := n.senderOf(n.client(), "orders").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
+			t.Error("a deleted namespace takes messages")
+		}
+		if got := e.httpAs(n.token(), "POST", "orders/messages", "x", nil); got.status != 401 {
+			t.Errorf("HTTP: got %d %s", got.status, got.body)
+		}
+
+		p := e.namespaceRequest("PUT", "/"+n.name, "").Policies[0] // is another one
+		n.policy, n.key = p.Name, p.PrimaryKey
+		if got, err := n.admin().GetQueue(e.ctx(), "orders", nil); err != nil || got != nil {
+			t.Errorf("the new namespace has the old one's queue: %v, %v", got, err)
+		}
+		n.queue("orders")
+		n.send("orders", "anew")
+		if got := n.holds("orders"); !slices.Equal(got, []string{"anew"}) {
+			t.Errorf("the new namespace holds %q", got)
 		}
 	})
 }

@@ -115,7 +115,7 @@ func TestASessionIsTakenOverAtAnotherGateway(t *testing.T) {
 	if err := second.Close(b.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	rest := a.accept(queue, "s")
+	rest := a.acceptFreed(queue, "s")
 	ms := rest.take(3)
 	if got, want := bodies(ms), []string{"2", "3", "4"}; !slices.Equal(got, want) {
 		t.Errorf("then %v are left, want %v", got, want)
