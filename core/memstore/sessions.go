@@ -191,7 +191,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	}
 	for i, heap := range heaps {
 		for _, x := range heap.items {
-			if e := x.of; e.n >= from && (i > 0 || e.sessionful && e.sessionKey() == key) {
+			if e := x.of; e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
 				if first = append(first, e); len(first) > 2*limit+1024 { // a session may be large
 					keep()
 				}
