@@ -17,13 +17,19 @@ const screenshotsVariable = "E2E_SCREENSHOTS"
 // stories, so the rest is told where stories visit all places.
 const consoleSmoke = "TestTheConsoleIsAtHomeInABrowser"
 
-// consoleOf opens a gateway for a story of the console, which shows all that there
-// is, and so needs one of its own.
-func consoleOf(t *testing.T, config string) *env {
+// needsAllPages skips a story of the console where only the smoke is told.
+func needsAllPages(t *testing.T) {
 	t.Helper()
 	if t.Name() != consoleSmoke && !variants.All() {
 		t.Skip("run by make verify, or with E2E_ALL=1")
 	}
+}
+
+// consoleOf opens a gateway for a story of the console, which shows all that there
+// is, and so needs one of its own.
+func consoleOf(t *testing.T, config string) *env {
+	t.Helper()
+	needsAllPages(t)
 	if config == "" {
 		return &env{T: t, gw: own(t, "memory"), plain: true}
 	}

@@ -7,14 +7,11 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/internal/built"
-	"github.com/crosstown-mq/crosstown/internal/variants"
 )
 
 func TestTheConsoleTellsOfPlugins(t *testing.T) {
 	t.Parallel()
-	if !variants.All() {
-		t.Skip("run by make verify, or with E2E_ALL=1")
-	}
+	needsAllPages(t)
 	dir := t.TempDir()
 	config := filepath.Join(dir, "crosstown.yaml")
 	program, err := built.Program(dir, "../../examples/plugins/geo-router")
