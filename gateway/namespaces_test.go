@@ -180,6 +180,7 @@ func TestWhoManagesANamespaceSeesNoOther(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--config", writeFile(t, "crosstown.yaml", theirs))
 	op := &asks{T: t, g: g, policy: "RootManageSharedAccessKey", key: "SAS_KEY_VALUE"}
+	g.command(t, "", "queue", "create", "secret")
 	made := op.must(201, "PUT", "/made", `{"policies": [{"name": "root", "rights": "Manage"}, {"name": "low", "rights": "Send,Listen", "primaryKey": "low-key"}]}`)
 	for _, a := range []*asks{
 		{T: t, g: g, policy: "root", key: made.Policies[0].PrimaryKey},
@@ -213,6 +214,11 @@ func TestWhoManagesANamespaceSeesNoOther(t *testing.T) {
 		for _, path := range []string{"/$crosstown/plugins", "/$crosstown/pipelines"} {
 			if status, text := a.do("GET", path, ""); status != 401 || !strings.Contains(text, "gateway's own namespace") {
 				t.Errorf("GET %s: got %d %s, want 401", path, status, text)
+			}
+		}
+		for path, want := range map[string]int{"/$crosstown/counters/secret": 404, "/$crosstown/entities": 200} {
+			if status, text := a.do("GET", path, ""); status != want || want == 200 && strings.Contains(text, "secret") {
+				t.Errorf("GET %s, where another namespace has the queue secret: got %d %s, want %d", path, status, text, want)
 			}
 		}
 	}

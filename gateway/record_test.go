@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -208,6 +209,41 @@ func TestARecordingIsReplayedAsItWas(t *testing.T) {
 	g.command(t, g.command(t, "", "record", "primitives", "--once"), "replay", "--to=again")
 	if got, want := g.encodedProperties(t, "again"), g.encodedProperties(t, "primitives"); len(want) != 1 || !reflect.DeepEqual(got, want) {
 		t.Errorf("got properties %s, want %s", got, want)
+	}
+}
+
+// A recording goes through all partitions, in pages, and has a scheduled message once: when it is active.
+func TestARecordingHasWhatAllPartitionsHold(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	g.command(t, "", "queue", "create", "from", "--enable-partitioning", "--max-message-size-in-kilobytes=20480")
+	g.command(t, "", "queue", "create", "to", "--max-message-size-in-kilobytes=20480")
+	large := writeFile(t, "large", strings.Repeat("large\xff", 1<<19)) // 3.1 MB
+	g.command(t, "", "send", "from", "small", "--count=300")
+	for key := range 20 { // in most partitions
+		g.command(t, "", "send", "from", "spread", "--partition-key", strconv.Itoa(key))
+	}
+	g.command(t, "", "send", "from", "--file", large)
+	g.command(t, "", "send", "from", "soon", "--schedule=1s")
+	g.command(t, "", "send", "from", "later", "--schedule=1h")
+	lines := g.command(t, "", "record", "from", "--count=322")
+	if again := g.command(t, "", "record", "from", "--once"); again != lines {
+		t.Errorf("recorded again: got %d bytes, want the %d of before", len(again), len(lines))
+	}
+	g.command(t, lines, "replay", "--to", "to", "--speed=max")
+	bodies := map[string]int{}
+	for line := range strings.Lines(g.command(t, "", "receive", "to", "--count=322", "--json")) {
+		var m struct{ Body string }
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		bodies[fmt.Sprintf("%.5s %d", m.Body, len(m.Body))]++
+	}
+	if want := map[string]int{"small 5": 300, "sprea 6": 20, "soon 4": 1, "bGFyZ 4194304": 1}; !reflect.DeepEqual(bodies, want) {
+		t.Errorf("got %v, want %v", bodies, want)
+	}
+	if got := g.command(t, "", "queue", "show", "from", "--json"); !strings.Contains(got, `"active":322,"scheduled":1`) {
+		t.Errorf("what was recorded is there still: got %s", got)
 	}
 }
 

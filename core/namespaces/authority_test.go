@@ -278,6 +278,36 @@ func TestATokenForAQueueIsNotForTheNamespaceOfThatName(t *testing.T) {
 	})
 }
 
+// A token by a policy of an entity is for the namespace whose host its resource names: at whichever host it is shown.
+func TestThePolicyOfAnEntityIsOfTheNamespaceThatItsTokenNames(t *testing.T) {
+	inBubble(t, func(t *testing.T, g *gateway) {
+		for _, id := range []core.Identity{g.create("made"), g.mustEnter("root", "home-key")} {
+			s := core.DefaultSettings(core.Queue)
+			s.AuthorizationRules = []core.AccessRule{{Name: "till", PrimaryKey: "key of " + id.Namespace(), Rights: core.Listen}}
+			if _, err := g.CreateQueue(t.Context(), id, "orders", s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct{ host, resource, key, want string }{
+			{"made.localhost", "http://made.localhost/orders", "key of made", "made"},
+			{"localhost", "http://made.localhost/orders", "key of made", "made"},
+			{"made.localhost", "http://localhost/orders", "key of made", "made"},
+			{"localhost", "http://localhost/orders", "key of home", "home"},
+			{"localhost", "http://localhost/orders", "key of made", ""},
+			{"localhost", "http://made.localhost/orders", "key of home", ""},
+			{"made.localhost", "http://made.localhost/orders", "key of home", ""},
+		} {
+			grant, err := g.Token(t.Context(), []string{c.host}, auth.SignSAS(c.resource, "till", c.key, time.Now().Add(time.Hour)), "http://"+c.host+"/orders")
+			switch {
+			case c.want == "" && !errors.Is(err, core.Unauthorized):
+				t.Errorf("%+v: got %+v, %v, want a refusal", c, grant, err)
+			case c.want != "" && (err != nil || grant.Namespace != c.want || grant.Rights != core.Listen || grant.Scope != "orders"):
+				t.Errorf("%+v: got %+v, %v", c, grant, err)
+			}
+		}
+	})
+}
+
 func TestOnlyOperatorsEnterOtherNamespaces(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
 		g.create("made")

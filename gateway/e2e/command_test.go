@@ -77,45 +77,6 @@ func TestTheCommandLineSendsALargeFileAsOneMessage(t *testing.T) {
 	})
 }
 
-// On every engine a recording goes through the partitions, and has a scheduled message once: when it is active.
-func TestTheCommandLineRecordsAndReplays(t *testing.T) {
-	tell(t, func(e *env) {
-		from := e.queue(&admin.QueueProperties{EnablePartitioning: new(true), MaxMessageSizeInKilobytes: new(int64(20 << 10))})
-		to := e.queue(&admin.QueueProperties{MaxMessageSizeInKilobytes: new(int64(20 << 10))})
-		file := filepath.Join(e.TempDir(), "large")
-		if err := os.WriteFile(file, bytes.Repeat([]byte("large\xff"), 1<<19), 0o600); err != nil { // 3.1 MB
-			e.Fatal(err)
-		}
-		e.crosstown("send", from, "small", "--count=300")
-		e.crosstown("send", from, "--file", file)
-		e.crosstown("send", from, "soon", "--schedule=1s")
-		e.crosstown("send", from, "later", "--schedule=1h")
-		lines := e.crosstown("record", from, "--count=302")
-		if again := e.crosstown("record", from, "--once"); len(again) != len(lines) {
-			e.Errorf("recorded again: got %d bytes, want %d", len(again), len(lines))
-		}
-		recording := filepath.Join(e.TempDir(), "recording")
-		if err := os.WriteFile(recording, []byte(lines), 0o600); err != nil {
-			e.Fatal(err)
-		}
-		e.crosstown("replay", recording, "--to", to, "--speed=max")
-		bodies := map[string]int{}
-		for line := range strings.Lines(e.crosstown("receive", to, "--count=302", "--json")) {
-			var m struct{ Body string }
-			if err := json.Unmarshal([]byte(line), &m); err != nil {
-				e.Fatal(err)
-			}
-			bodies[m.Body[:4]]++
-		}
-		if bodies["smal"] != 300 || bodies["soon"] != 1 || len(bodies) != 3 {
-			e.Errorf("got %v", bodies)
-		}
-		if c := e.runtime(from); c.ActiveMessageCount != 302 || c.ScheduledMessageCount != 1 {
-			e.Errorf("the recording left %d messages and %d scheduled ones", c.ActiveMessageCount, c.ScheduledMessageCount)
-		}
-	}, "file/tcp", "redis/tls", "cluster/tcp")
-}
-
 // The engines lock dead letters by number: those in the middle are brought back, the others stay.
 func TestTheCommandLineBringsDeadLettersBack(t *testing.T) {
 	tell(t, func(e *env) {

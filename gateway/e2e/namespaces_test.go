@@ -123,39 +123,6 @@ func (e *env) createNamespaces(n int) (all []*namespace) {
 	return all
 }
 
-func TestNamespacesShareAPortAndNothingElse(t *testing.T) {
-	everywhere(t, func(e *env) {
-		all := e.createNamespaces(3)
-		for _, n := range all {
-			if got := n.holds("orders"); !slices.Equal(got, []string{"for " + n.name}) {
-				t.Errorf("%s holds %q", n.name, got)
-			}
-			var queues []string
-			for pages := n.admin().NewListQueuesPager(nil); pages.More(); {
-				page, err := pages.NextPage(e.ctx())
-				if err != nil {
-					e.Fatal(err)
-				}
-				for _, q := range page.Queues {
-					queues = append(queues, q.QueueName)
-				}
-			}
-			if !slices.Equal(queues, []string{"orders"}) {
-				t.Errorf("%s lists %q", n.name, queues)
-			}
-		}
-		if r, err := e.admin().GetQueue(e.ctx(), "orders", nil); err != nil || r != nil {
-			t.Errorf("the gateway's own namespace has the queue: %v, %v", r, err)
-		}
-		if _, err := all[0].admin().DeleteQueue(e.ctx(), "orders", nil); err != nil {
-			e.Fatal(err)
-		}
-		if got := all[1].holds("orders"); len(got) != 1 {
-			t.Errorf("after another's queue was deleted %s holds %q", all[1].name, got)
-		}
-	})
-}
-
 func TestANamespaceIsReachedByItsHost(t *testing.T) {
 	tell(t, func(e *env) {
 		all := e.createNamespaces(2)
@@ -313,32 +280,6 @@ func (e *env) httpAt(host, token, method, path string) answer {
 	return answer{got.StatusCode, got.Header, string(body)}
 }
 
-func TestPoliciesOfAnEntityAreGoodAtTheNamespacesHost(t *testing.T) {
-	onEachEngine(t, func(e *env) {
-		n := e.createNamespace()
-		if _, err := n.admin().CreateQueue(e.ctx(), "orders", &admin.CreateQueueOptions{Properties: &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{
-			{KeyName: new("till"), PrimaryKey: new("till-key-of-forty-four-characters-in-all-xxxx"), SecondaryKey: new("another-key-of-forty-four-characters-xxxxxxx"), AccessRights: []admin.AccessRight{admin.AccessRightListen}},
-		}}}); err != nil {
-			e.Fatal(err)
-		}
-		n.send("orders", "one", "two")
-		token := auth.SignSAS("http://"+n.host()+"/orders", "till", "till-key-of-forty-four-characters-in-all-xxxx", time.Now().Add(time.Hour))
-		if got := e.httpAt(n.host(), token, "DELETE", "orders/messages/head"); got.status != 200 || got.body != "one" {
-			t.Errorf("at its host: got %d %s", got.status, got.body)
-		}
-		if got := e.httpAt("localhost", token, "DELETE", "orders/messages/head"); got.status != 200 || got.body != "two" {
-			t.Errorf("at localhost, signed for its host: got %d %s", got.status, got.body)
-		}
-		local := auth.SignSAS("http://localhost/orders", "till", "till-key-of-forty-four-characters-in-all-xxxx", time.Now().Add(time.Hour))
-		if got := e.httpAt("localhost", local, "DELETE", "orders/messages/head"); got.status != 401 {
-			t.Errorf("at localhost, signed for localhost: got %d %s", got.status, got.body)
-		}
-		if got := e.httpAt(n.host(), token, "POST", "orders/messages"); got.status != 401 {
-			t.Errorf("sending: got %d %s", got.status, got.body)
-		}
-	})
-}
-
 func TestTheLifeOfANamespace(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		n := e.createNamespace()
@@ -417,51 +358,6 @@ func TestTheLifeOfANamespace(t *testing.T) {
 		n.send("orders", "anew")
 		if got := n.holds("orders"); !slices.Equal(got, []string{"anew"}) {
 			t.Errorf("the new namespace holds %q", got)
-		}
-	})
-}
-
-func TestAPeerOfANamespaceLearnsNothingOfOthers(t *testing.T) {
-	onEachEngine(t, func(e *env) {
-		all := e.createNamespaces(2)
-		a, b := all[0], all[1]
-		b.queue("secret")
-		for _, path := range []string{"secret", "$crosstown/counters/secret"} {
-			if got := e.httpAs(a.token(), "GET", path, "", nil); strings.Contains(got.body, "QueueDescription") || got.status == 200 && strings.Contains(got.body, "active") {
-				t.Errorf("GET %s: got %d %s", path, got.status, got.body)
-			}
-		}
-		for _, path := range []string{"$crosstown/plugins", "$crosstown/pipelines", "$crosstown/namespaces/" + b.name, "$crosstown/namespaces/sbemulatorns"} {
-			if got := e.httpAs(a.token(), "GET", path, "", nil); got.status != 401 {
-				t.Errorf("GET %s: got %d %s, want 401", path, got.status, got.body)
-			}
-		}
-		if got := e.httpAs(a.token(), "GET", "$crosstown/metrics", "", nil); strings.Contains(got.body, b.name) || strings.Contains(got.body, "sbemulatorns") {
-			t.Errorf("metrics: got %d with another's", got.status)
-		}
-		if err := a.senderOf(a.client(), "secret").SendMessage(e.ctx(), &azservicebus.Message{}, nil); err == nil {
-			t.Error("a message was sent to another's queue")
-		}
-		ws, err := e.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
-		if err != nil {
-			e.Fatal(err)
-		}
-		defer func() { _ = ws.Close() }()
-		n := &native{env: e, conn: ws}
-		n.must(map[string]any{"op": "auth", "token": a.token()})
-		if got := n.ask(map[string]any{"op": "auth", "token": b.token()}); got.Op != "error" || !strings.Contains(got.Text, "another") {
-			t.Errorf("a second namespace on one connection: got %+v", got)
-		}
-		if got := n.ask(map[string]any{"op": "peek", "entity": "secret"}); got.Code != "not_found" {
-			t.Errorf("peek: got %+v", got)
-		}
-		n.last++
-		if err := ws.WriteJSON(map[string]any{"op": "connections", "id": n.last}); err != nil {
-			e.Fatal(err)
-		}
-		_, listed, err := ws.ReadMessage()
-		if err != nil || strings.Contains(string(listed), b.name) || !strings.Contains(string(listed), a.name) {
-			t.Errorf("connections: got %s, %v", listed, err)
 		}
 	})
 }
