@@ -119,6 +119,9 @@ type Session interface {
 	// settlements under way are carried out. It does not wait. A call that accepts the session by
 	// its id through this gateway waits for the release.
 	CloseAfter(settled <-chan struct{})
+	// Released is closed when the broker has released the session after Close or CloseAfter, or has
+	// given up trying: other receivers may have it then, at any gateway.
+	Released() <-chan struct{}
 	// Lock proves that the receiver holds the session: a Settlement may name it, and
 	// Transaction.SetSessionState requires it. Its Token is what another receiver needs to take the
 	// session over. Its Until is not set.

@@ -170,8 +170,17 @@ func (r *receiverLink) stop() {
 	}
 	receiver := r.receiver
 	r.receiver = nil
-	if r.session != nil { // at once: before the client hears of it, and comes back for the session
+	if r.session != nil {
 		r.closeSession()
+		// The client hears of the end when the session is free: its next receiver may be at another gateway.
+		r.link.AnswerLater()
+		r.conn.wait(operationTimeout, func(ctx context.Context) func() {
+			select {
+			case <-r.session.Released():
+			case <-ctx.Done():
+			}
+			return r.link.Answer
+		})
 	}
 	r.conn.async(func(context.Context) func() {
 		receiver.Close()

@@ -93,11 +93,18 @@ func (f *feed) stop(after func()) {
 		after()
 		return
 	}
-	if f.held != nil { // at once: before the client hears of it, and comes back for the session
-		f.held.Close()
+	held := f.held
+	if held != nil { // at once: a request for the session that follows waits for its release
+		held.Close()
 	}
-	f.conn.async(func(context.Context) func() {
+	f.conn.async(func(ctx context.Context) func() {
 		receiver.Close()
+		if held != nil { // the client hears of the end when the session is free: its next feed may be at another gateway
+			select {
+			case <-held.Released():
+			case <-ctx.Done():
+			}
+		}
 		return func() { // not before: it would come back
 			f.stopped = true
 			f.giveBack(0)

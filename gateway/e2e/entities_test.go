@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"reflect"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-	"github.com/Azure/go-amqp"
 )
 
 // topic creates a topic and deletes it, with its subscriptions, after the test.
@@ -92,24 +90,6 @@ func (e *env) accept(queue, id string) session {
 		e.Fatalf("accept session %s: %v", id, err)
 	}
 	return session{r, e}
-}
-
-// acceptFreed takes the session of an id that a client of another gateway has closed. That one hears of the
-// end before the store does.
-func (e *env) acceptFreed(queue, id string) (s session) {
-	e.Helper()
-	e.eventually("session "+id+" is free", func() bool {
-		r, err := e.client().AcceptSessionForQueue(e.ctx(), queue, id, nil)
-		if refused, ok := errors.AsType[*amqp.Error](err); ok && refused.Condition == "com.microsoft:session-cannot-be-locked" {
-			return false
-		}
-		if err != nil {
-			e.Fatalf("accept session %s: %v", id, err)
-		}
-		s = session{r, e}
-		return true
-	})
-	return s
 }
 
 // next takes the next session of a queue.

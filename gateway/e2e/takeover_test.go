@@ -115,10 +115,29 @@ func TestASessionIsTakenOverAtAnotherGateway(t *testing.T) {
 	if err := second.Close(b.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	rest := a.acceptFreed(queue, "s")
+	rest := a.accept(queue, "s")
 	ms := rest.take(3)
 	if got, want := bodies(ms), []string{"2", "3", "4"}; !slices.Equal(got, want) {
 		t.Errorf("then %v are left, want %v", got, want)
 	}
 	rest.complete(ms...)
+}
+
+// A client that has closed a session may take it again at whichever gateway it meets next.
+func TestAClosedSessionIsFreeAtTheOtherGateway(t *testing.T) {
+	t.Parallel()
+	fleet := gateways(t, 2)
+	queue := fleet[0].queue(&admin.QueueProperties{RequiresSession: new(true)})
+	for round := range 150 {
+		e := fleet[round%2]
+		if err := e.accept(queue, "s").Close(e.ctx()); err != nil {
+			t.Fatalf("round %d: close: %v", round, err)
+		}
+	}
+	feeds := []*native{fleet[0].native(), fleet[1].native()}
+	for round := range 150 {
+		n := feeds[round%2]
+		n.must(map[string]any{"op": "feed", "feed": 1, "entity": queue, "session": "s"})
+		n.must(map[string]any{"op": "end", "feed": 1})
+	}
 }

@@ -46,7 +46,8 @@ type Handler interface {
 	Lapsed(l *Link) *wire.Error
 	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.
 	Flowed(l *Link)
-	// Detached says that a link is no more, because the peer or the end of its session or connection took it.
+	// Detached says that a link is no more, because the peer or the end of its session or connection took it. The peer
+	// awaits the answer, which Link.AnswerLater holds back.
 	Detached(l *Link)
 }
 

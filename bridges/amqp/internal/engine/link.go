@@ -28,6 +28,7 @@ type Link struct {
 	handle  uint32
 	state   linkState
 	refused bool // by Refuse
+	answer  answer
 	dirty   bool // in session.dirtyLinks
 
 	deliveryCount uint32
@@ -45,6 +46,15 @@ type Link struct {
 	draining bool
 	pending  int // deliveries in session.unsettled
 }
+
+// answer says what becomes of our answer to the peer's detach.
+type answer uint8
+
+const (
+	answered answer = iota // or the peer has not detached
+	answerDue
+	answerHeld // until the handler calls Answer
+)
 
 // Attach returns the peer's attach. It must not be changed.
 func (l *Link) Attach() *wire.Attach { return l.attach }
@@ -83,6 +93,12 @@ func (s *Session) attach(a *wire.Attach) {
 	case c.links >= 2*c.bounds.Links: // refusals that the peer does not take note of
 		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.bounds.Links)))
 		return
+	}
+	for _, l := range s.held {
+		if l.handle == a.Handle { // the peer goes on without the answer: after this frame it would mean the new link
+			l.Answer()
+			break
+		}
 	}
 	namesake := s.named(a.Name, a.Role)
 	c.attached++
@@ -241,16 +257,37 @@ func (s *Session) detach(d *wire.Detach) {
 	s.sayDispositions()
 	delete(s.links, d.Handle)
 	s.conn.links--
-	said := l.state == linkDetached
+	if l.state != linkDetached {
+		l.answer = answerDue
+	}
 	if l.state == linkAsked {
 		l.sayRefused()
 	}
-	alive := l.drop()
-	if !said {
+	if l.drop() {
+		s.conn.handler.Detached(l)
+	}
+	if l.answer == answerDue {
+		l.Answer()
+	}
+}
+
+// AnswerLater holds the answer to the peer's detach back until Answer is called. Only the handler's Detached may call it.
+func (l *Link) AnswerLater() {
+	if l.answer == answerDue && len(l.session.held) < l.session.conn.bounds.Links {
+		l.answer = answerHeld
+		l.session.held = append(l.session.held, l)
+	}
+}
+
+// Answer sends the answer to the peer's detach, unless it has been sent or nobody awaits it any more.
+func (l *Link) Answer() {
+	s := l.session
+	if l.answer != answered && !s.ended && s.conn.state == stateOpened {
 		s.conn.emit(s.channel, &wire.Detach{Handle: l.handle, Closed: true})
 	}
-	if alive {
-		s.conn.handler.Detached(l)
+	l.answer = answered
+	if i := slices.Index(s.held, l); i >= 0 {
+		s.held = slices.Delete(s.held, i, i+1)
 	}
 }
 

@@ -32,6 +32,7 @@ type Session struct {
 	run           run             // dispositions to say at the next flush
 	links         map[uint32]*Link
 	dirtyLinks    []*Link // whose credit may be due
+	held          []*Link // that the peer has detached, and the handler answers
 }
 
 // sent is a delivery that is not settled.

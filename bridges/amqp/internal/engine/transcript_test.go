@@ -171,7 +171,14 @@ func (s *script) Disposed(l *Link, d Disposal) {
 func (s *script) Flowed(l *Link) {
 	s.event("flowed on %s: credit=%d draining=%v", l.Attach().Name, l.Credit(), l.Draining())
 }
-func (s *script) Detached(l *Link) { s.event("detached %s", l.Attach().Name) }
+
+// Detached holds the answer back for links with names such as "slow".
+func (s *script) Detached(l *Link) {
+	s.event("detached %s", l.Attach().Name)
+	if strings.HasPrefix(l.Attach().Name, "slow") {
+		l.AnswerLater()
+	}
+}
 
 // feed gives bytes to the engine.
 func (s *script) feed(text string) {
@@ -250,6 +257,8 @@ func (s *script) do(args []string) {
 		l.Drained()
 	case "detach": // link condition
 		l.Detach(why(2))
+	case "farewell": // link
+		l.Answer()
 	case "close": // condition
 		s.conn.Close(why(1))
 	case "lapse": // duration tag: time passes, but not for the delivery of that tag

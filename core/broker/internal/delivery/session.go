@@ -126,6 +126,9 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 	}
 }
 
+// Released implements core.Session.
+func (s *Session) Released() <-chan struct{} { return s.done }
+
 // awaitSettled waits for the settlements that CloseAfter speaks of.
 func (s *Session) awaitSettled(settled <-chan struct{}) {
 	if settled == nil {
