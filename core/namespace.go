@@ -24,6 +24,8 @@ type Namespace struct {
 	Clock *VirtualClock `json:",omitempty"`
 	// AllowFaults says that clients with Manage may make operations go wrong: see core/faults.
 	AllowFaults bool `json:",omitempty"`
+	// Faults are its rules, as core/faults writes them.
+	Faults string `json:",omitempty"`
 	// Revision counts changes; an update must name the revision that it is based on.
 	Revision int64
 }

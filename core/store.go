@@ -12,7 +12,6 @@ type Store interface {
 	Namespaces
 	Catalogue
 	Partitions
-	FaultRules
 	// Now is the store's clock, which all of the store's times come from.
 	Now() time.Time
 	// WithTime returns a view of the store whose time is f of the store's: see VirtualClock. Both

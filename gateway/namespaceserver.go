@@ -75,7 +75,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	})
 	var rules *faults.Rules
 	if n.AllowFaults {
-		rules = faults.New(t.store, n.ID)
+		rules = faults.New(live, t.store.Now)
 	}
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
@@ -92,9 +92,6 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		t.note(n.ID, nil)
 		unfollow()
 		shows.End()
-		if rules != nil {
-			rules.Close()
-		}
 		hide()
 		stop()
 		<-stopped

@@ -3,10 +3,10 @@ package faults_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 // stored is a broker that stores nothing and says that it has, and delivers at once.
@@ -46,8 +46,7 @@ var (
 // BenchmarkOperations is what an operation costs: in a namespace that allows no faults, whose bridges have
 // the broker itself; in one that allows them, without rules; and with a rule about another entity.
 func BenchmarkOperations(b *testing.B) {
-	store := memstore.New(memstore.Options{})
-	quiet, busy := faults.New(store, "quiet"), faults.New(store, "busy")
+	quiet, busy := faults.New(&book{}, time.Now), faults.New(&book{}, time.Now)
 	for _, op := range []faults.Operation{faults.Send, faults.Settle, faults.Deliver} {
 		rule := faults.Rule{Operation: op, Entity: "other"}
 		if op == faults.Deliver {

@@ -26,11 +26,7 @@ func policyOf(id core.Identity) string {
 
 // do does an operation that has no message, with the effect of the rule that it meets.
 func (x *front) do(ctx context.Context, id core.Identity, op Operation, address string, do func() error) error {
-	f, err := x.rules.meet(ctx, policyOf(id), op, address, nil)
-	if err != nil {
-		return err
-	}
-	return f.around(ctx, do, nil)
+	return x.rules.meet(ctx, policyOf(id), op, address, nil).around(ctx, do, nil)
 }
 
 // OpenSender implements core.Broker.
@@ -80,14 +76,8 @@ func (s *faultySender) Send(ctx context.Context, groups [][]*core.Message) []cor
 		if len(groups[i]) > 0 {
 			m = groups[i][0]
 		}
-		f, err := s.front.rules.meet(ctx, s.policy, Send, s.address, m)
-		if err != nil { // the store is away: the others do not wait for it again
-			for j := range answers[i:] {
-				answers[i+j].Err = err
-			}
-			return answers
-		}
-		err = f.around(ctx, func() error {
+		f := s.front.rules.meet(ctx, s.policy, Send, s.address, m)
+		err := f.around(ctx, func() error {
 			answers[i] = s.Sender.Send(ctx, groups[i:i+1])[0]
 			return answers[i].Err
 		}, s.detach)
@@ -106,13 +96,7 @@ func (x *front) Settle(ctx context.Context, id core.Identity, address string, se
 	errs := make([]error, len(settlements))
 	for i := range settlements {
 		one := settlements[i : i+1 : i+1]
-		f, err := x.rules.meet(ctx, policyOf(id), Operation(one[0].Outcome.String()), address, nil)
-		if err != nil {
-			for j := range errs[i:] {
-				errs[i+j] = err
-			}
-			return errs
-		}
+		f := x.rules.meet(ctx, policyOf(id), Operation(one[0].Outcome.String()), address, nil)
 		if f != nil && f.Effect == DeliverTwice {
 			again := one[0]
 			again.Outcome = core.Abandon
@@ -189,11 +173,7 @@ func (t *faultyTransaction) Send(ctx context.Context, id core.Identity, address,
 	if len(group) > 0 {
 		m = group[0]
 	}
-	f, err := t.front.rules.meet(ctx, policyOf(id), Send, address, m)
-	if err != nil {
-		return err
-	}
-	return f.around(ctx, func() error {
+	return t.front.rules.meet(ctx, policyOf(id), Send, address, m).around(ctx, func() error {
 		return t.Transaction.Send(ctx, id, address, via, group)
 	}, nil)
 }
@@ -204,10 +184,7 @@ func (t *faultyTransaction) Settle(ctx context.Context, id core.Identity, addres
 	if len(settlements) == 0 {
 		return do()
 	}
-	f, err := t.front.rules.meet(ctx, policyOf(id), Operation(settlements[0].Outcome.String()), address, nil)
-	if err != nil {
-		return err
-	}
+	f := t.front.rules.meet(ctx, policyOf(id), Operation(settlements[0].Outcome.String()), address, nil)
 	if f != nil && f.Effect == DeliverTwice {
 		return nil // the message is not settled: its lock ends, and it comes again
 	}

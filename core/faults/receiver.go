@@ -44,14 +44,7 @@ func (d *deliveries) deliver(ds []core.Delivery) {
 		return
 	}
 	for i := range ds {
-		f, err := d.front.rules.meet(d.ctx, policyOf(d.id), Deliver, d.address, ds[i].Message)
-		if err != nil {
-			// A delivery has no answer that could fail, and must not wait for the store again.
-			d.forward(ds[i:])
-			d.flush()
-			return
-		}
-		d.one(f, ds[i:i+1:i+1])
+		d.one(d.front.rules.meet(d.ctx, policyOf(d.id), Deliver, d.address, ds[i].Message), ds[i:i+1:i+1])
 	}
 }
 

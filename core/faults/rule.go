@@ -1,7 +1,8 @@
 // Package faults makes operations of clients go wrong on demand, for tests of what applications do
-// then. Rules say which operations, and how; each is bounded in number and time. The store keeps a
-// namespace's rules and counts, for all its gateways. A front between the bridges and the namespace's
-// broker carries them out. A namespace that allows no faults has no front.
+// then. Rules say which operations, and how; each is bounded in number and time. Rules of a namespace
+// that was made at run time are in its record, for all gateways; those of a configured one are each
+// gateway's own, and so are all counts. A front between the bridges and the namespace's broker carries
+// them out. A namespace that allows no faults has no front.
 package faults
 
 import (
@@ -71,7 +72,7 @@ const (
 	MaxTimes    = 1_000_000
 	MaxDelay    = 10 * time.Minute
 	DefaultLife = time.Hour
-	MaxLife     = core.FaultLife
+	MaxLife     = 24 * time.Hour
 )
 
 // Rule makes operations go wrong. Its zero value refuses the next Send of any client as busy.

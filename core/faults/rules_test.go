@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -12,11 +11,33 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
-	"github.com/crosstown-mq/crosstown/core/memstore"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
-	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
+
+// book is the faults.Book of several gateways, in memory.
+type book struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (b *book) Faults() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text
+}
+
+// ChangeFaults calls edit twice, as if another change had come first.
+func (b *book) ChangeFaults(_ context.Context, edit func(string) (string, error)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, err := edit(b.text); err != nil {
+		return err
+	}
+	text, err := edit(b.text)
+	if err == nil {
+		b.text = text
+	}
+	return err
+}
 
 // site is a gateway: the rules of a namespace, and what is sent in front of them.
 type site struct {
@@ -25,10 +46,9 @@ type site struct {
 	sender core.Sender
 }
 
-func newSite(t *testing.T, s faults.Store) *site {
+func newSite(t *testing.T, b faults.Book, now func() time.Time) *site {
 	t.Helper()
-	rules := faults.New(s, "ns")
-	t.Cleanup(rules.Close)
+	rules := faults.New(b, now)
 	sender, err := rules.Broker(stored{}).OpenSender(t.Context(), nil, "orders", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -48,92 +68,52 @@ func (s *site) add(r faults.Rule) {
 	}
 }
 
-func (s *site) list() []faults.Status {
+func (s *site) want(what string, want core.Code) {
 	s.Helper()
-	all, err := s.rules.List(s.Context())
-	if err != nil {
-		s.Fatalf("list: %v", err)
+	if got := s.send(); got != want {
+		s.Errorf("%s: got %q, want %q", what, got, want)
 	}
-	return all
 }
 
 // wantCounts checks the counts of the only rule.
 func (s *site) wantCounts(matched, met int) {
 	s.Helper()
-	if all := s.list(); len(all) != 1 || all[0].Matched != matched || all[0].Met != met {
+	if all := s.rules.List(); len(all) != 1 || all[0].Matched != matched || all[0].Met != met {
 		s.Errorf("got %+v, want one rule, %d matched, %d met", all, matched, met)
 	}
 }
 
-// until sends until the answer is the wanted one.
-func (s *site) until(want core.Code) {
-	s.Helper()
-	eventually.True(s, fmt.Sprintf("the other gateway's change comes: a send gets %q", want), func() bool { return s.send() == want })
-}
-
-// onBoth tells a story at two gateways of one store: in memory, and on Redis, where each has a store of
-// its own.
-func onBoth(t *testing.T, story func(t *testing.T, one, two faults.Store)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		t.Parallel()
-		s := memstore.New(memstore.Options{})
-		story(t, s, s)
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		url := redistest.Start(t, redistest.Options{}).URL()
-		open := func() *redisstore.Store {
-			s, err := redisstore.Open(t.Context(), url, redisstore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			return s
-		}
-		story(t, open(), open())
-	})
-}
-
-func TestGatewaysShareRules(t *testing.T) {
+func TestGatewaysShareRulesAndCountTheirOwnOperations(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, here, there faults.Store) {
-		one, two := newSite(t, here), newSite(t, there)
-		if got := two.send(); got != "" {
-			t.Errorf("before there is a rule: got %q", got)
-		}
-		one.add(faults.Rule{Name: "busy", Times: 1000})
-		if got := one.send(); got != core.Busy {
-			t.Errorf("after the rule was added: got %q", got)
-		}
-		two.until(core.Busy)
-		one.wantCounts(2, 2)
-		if _, err := two.rules.Add(t.Context(), faults.Rule{Name: "busy"}); core.CodeOf(err) != core.AlreadyExists {
-			t.Errorf("the name of the other gateway's rule: got %v", err)
-		}
-		late := newSite(t, there)
-		if got := late.send(); got != core.Busy {
-			t.Errorf("a gateway that starts later: got %q", got)
-		}
-		if err := two.rules.Remove(t.Context(), "busy"); err != nil {
-			t.Fatal(err)
-		}
-		one.until("")
-		late.until("")
-		if all := one.list(); len(all) != 0 {
-			t.Errorf("after the removal: %+v", all)
-		}
-		one.add(faults.Rule{Entity: "orders", Times: 1000, Code: core.Timeout})
-		two.until(core.Timeout)
-		if err := one.rules.Clear(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		two.until("")
-	})
+	b := &book{}
+	one, two := newSite(t, b, time.Now), newSite(t, b, time.Now)
+	two.want("before there is a rule", "")
+	one.add(faults.Rule{Name: "busy", Times: 2})
+	one.want("after the rule was added", core.Busy)
+	two.want("at the other gateway", core.Busy)
+	one.wantCounts(1, 1)
+	if _, err := two.rules.Add(t.Context(), faults.Rule{Name: "busy"}); core.CodeOf(err) != core.AlreadyExists {
+		t.Errorf("the name of the other gateway's rule: got %v", err)
+	}
+	two.add(faults.Rule{Name: "late", Entity: "orders", Code: core.Timeout, Times: 1000}) // others keep their counts
+	one.want("the first rule's second operation", core.Busy)
+	one.want("what follows", core.Timeout)
+	two.want("the first rule at the other gateway", core.Busy)
+	late := newSite(t, b, time.Now)
+	late.want("a gateway that starts later", core.Busy)
+	if err := two.rules.Remove(t.Context(), "busy"); err != nil {
+		t.Fatal(err)
+	}
+	late.want("after the removal", core.Timeout)
+	late.wantCounts(1, 1)
+	if err := one.rules.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	two.want("after all were removed", "")
 }
 
-// The bounds of a rule hold for all gateways together.
-func TestGatewaysMeetARuleAsOftenAsItSays(t *testing.T) {
+// Many operations at a time meet a rule as often as it says.
+func TestARuleIsMetAsOftenAsItSays(t *testing.T) {
 	t.Parallel()
 	for name, rule := range map[string]faults.Rule{
 		"plain":       {Skip: 5, Times: 7},
@@ -142,187 +122,141 @@ func TestGatewaysMeetARuleAsOftenAsItSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, here, there faults.Store) {
-				sites := []*site{newSite(t, here), newSite(t, there)}
-				sites[0].add(faults.Rule{Name: "known", Times: 100, Code: core.Timeout})
-				sites[1].until(core.Timeout)
-				sites[0].add(rule)
-				if err := sites[1].rules.Remove(t.Context(), "known"); err != nil {
-					t.Fatal(err)
-				}
-				var refused atomic.Int64
-				var all sync.WaitGroup
-				for i := range 8 {
-					all.Go(func() {
-						for range 50 {
-							if sites[i%2].send() == core.Busy {
-								refused.Add(1)
-							}
+			s := newSite(t, &book{}, time.Now)
+			s.add(rule)
+			var refused atomic.Int64
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for range 50 {
+						if s.send() == core.Busy {
+							refused.Add(1)
 						}
-					})
-				}
-				all.Wait()
-				if n := refused.Load(); n != 7 {
-					t.Errorf("%d operations were refused, want 7", n)
-				}
-				if s := sites[1].list()[0]; s.Met != 7 || s.Matched < 12 {
-					t.Errorf("got %d matched, %d met", s.Matched, s.Met)
-				}
-			})
+					}
+				})
+			}
+			all.Wait()
+			if n := refused.Load(); n != 7 {
+				t.Errorf("%d operations were refused, want 7", n)
+			}
+			if got := s.rules.List()[0]; got.Met != 7 || got.Matched < 12 {
+				t.Errorf("got %d matched, %d met", got.Matched, got.Met)
+			}
 		})
 	}
 }
 
-// The operations that a seed meets are the same, whichever gateway has them.
-func TestGatewaysShareASeed(t *testing.T) {
+func TestASeedMeetsTheSameOperationsAgain(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, here, there faults.Store) {
-		one := newSite(t, here)
-		run := func(other func() *site) (met string) {
-			one.add(faults.Rule{Probability: 0.5, Seed: 7, Times: 1000})
-			for i := range 20 {
-				for of, s := range []*site{one, other()} {
-					if s.send() == core.Busy {
-						met += fmt.Sprint(2*i+of, " ")
-					}
-				}
+	run := func(seed uint64) (met string) {
+		s := newSite(t, &book{}, time.Now)
+		s.add(faults.Rule{Probability: 0.5, Seed: seed, Times: 1000})
+		for i := range 40 {
+			if s.send() == core.Busy {
+				met += fmt.Sprint(i, " ")
 			}
-			if err := one.rules.Clear(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return met
 		}
-		alone := run(func() *site { return one })
-		if n := len(strings.Fields(alone)); n < 10 || n > 30 {
-			t.Errorf("of 40 operations with a probability of a half %d were met", n)
-		}
-		// A gateway that has just started reads the rules at its first operation.
-		if together := run(func() *site { return newSite(t, there) }); together != alone {
-			t.Errorf("two gateways met %s, one met %s", together, alone)
-		}
-	})
+		return met
+	}
+	first := run(7)
+	if n := len(strings.Fields(first)); n < 10 || n > 30 {
+		t.Errorf("of 40 operations with a probability of a half %d were met", n)
+	}
+	if again := run(7); again != first {
+		t.Errorf("the seed met %s, then %s", first, again)
+	}
+	if other := run(8); other == first {
+		t.Errorf("another seed met the same: %s", other)
+	}
 }
 
-// Gateways that start with the same configuration add its rules once.
+// Rules that are configured again stay, but for those that differ.
 func TestConfiguredRulesAreAddedOnce(t *testing.T) {
 	t.Parallel()
-	onBoth(t, func(t *testing.T, here, there faults.Store) {
-		one, two := newSite(t, here), newSite(t, there)
-		configured := []faults.Rule{{Name: "a", Times: 3}, {Name: "b", Entity: "other"}}
-		for _, s := range []*site{one, two} {
-			if err := s.rules.Configure(t.Context(), configured); err != nil {
-				t.Fatal(err)
-			}
-			if got := s.send(); got != core.Busy {
-				t.Errorf("got %q", got)
-			}
-		}
-		if all := one.list(); len(all) != 2 || all[0].Met != 2 {
-			t.Errorf("after two starts: %+v", all)
-		}
-		configured[0].Code = core.Timeout
-		if err := two.rules.Configure(t.Context(), configured); err != nil {
+	s := newSite(t, &book{}, time.Now)
+	configured := []faults.Rule{{Name: "a", Times: 3}, {Name: "b", Entity: "other"}}
+	for range 2 {
+		if err := s.rules.Configure(t.Context(), configured); err != nil {
 			t.Fatal(err)
 		}
-		if all := one.list(); len(all) != 2 || all[0].Name != "a" || all[0].Code != core.Timeout || all[0].Met != 0 {
-			t.Errorf("after a start with another configuration: %+v", all)
-		}
-		one.until(core.Timeout)
-	})
-}
-
-// A rule ends by the store's clock, at all gateways.
-func TestARuleEndsEverywhere(t *testing.T) {
-	t.Parallel()
-	var ahead atomic.Int64
-	s := memstore.New(memstore.Options{Clock: func() time.Time { return time.Unix(1000, 0).Add(time.Duration(ahead.Load())) }})
-	one, two := newSite(t, s), newSite(t, s)
-	one.add(faults.Rule{Life: time.Minute, Times: 10})
-	one.add(faults.Rule{Name: "long", Code: core.Timeout, Times: 10})
-	if a, b := one.send(), two.send(); a != core.Busy || b != core.Busy {
-		t.Errorf("got %q and %q", a, b)
+		s.want("configured", core.Busy)
 	}
-	ahead.Store(int64(time.Minute + time.Second))
-	for range 2 {
-		if a, b := one.send(), two.send(); a != core.Timeout || b != core.Timeout {
-			t.Errorf("after its end: got %q and %q", a, b)
-		}
+	if all := s.rules.List(); len(all) != 2 || all[0].Met != 2 {
+		t.Errorf("after two times: %+v", all)
 	}
-	two.wantCounts(4, 4)
-}
-
-// away is a store that answers when it is there.
-type away struct {
-	*memstore.Store
-	gone atomic.Bool
-}
-
-var errAway = core.Refuse(core.Busy, "The store is away.")
-
-func (a *away) Faults(ctx context.Context, namespace string) (string, map[string]core.FaultCounts, error) {
-	if a.gone.Load() {
-		return "", nil, errAway
-	}
-	return a.Store.Faults(ctx, namespace)
-}
-
-func (a *away) CountFault(ctx context.Context, namespace string, c core.FaultCount) (int, bool, error) {
-	if a.gone.Load() {
-		return 0, false, errAway
-	}
-	return a.Store.CountFault(ctx, namespace, c)
-}
-
-// While the store is away, operations that would meet a rule fail, others do not, and messages are
-// delivered.
-func TestTheStoreIsAway(t *testing.T) {
-	t.Parallel()
-	s := &away{Store: memstore.New(memstore.Options{})}
-	one := newSite(t, s)
-	b := one.rules.Broker(stored{})
-	one.add(faults.Rule{Code: core.Timeout, Times: 5})
-	one.add(faults.Rule{Operation: faults.Complete, Code: core.Timeout, Times: 5})
-	one.add(faults.Rule{Operation: faults.Manage, Code: core.Timeout, Times: 5})
-	one.add(faults.Rule{Operation: faults.Authorize, Code: core.Timeout, Times: 5})
-	one.add(faults.Rule{Operation: faults.Deliver, Effect: faults.Drop, Times: 5})
-	if got := one.send(); got != core.Timeout {
-		t.Errorf("got %q", got)
-	}
-	s.gone.Store(true)
-	for i, a := range one.sender.Send(t.Context(), [][]*core.Message{{{}}, {{}}}) {
-		if !errors.Is(a.Err, errAway) {
-			t.Errorf("send %d: got %v", i, a.Err)
-		}
-	}
-	complete := []core.Settlement{{Outcome: core.Complete}}
-	if errs := b.Settle(t.Context(), nil, "orders", complete); !errors.Is(errs[0], errAway) {
-		t.Errorf("complete: got %v", errs)
-	}
-	if errs := b.Settle(t.Context(), nil, "orders", []core.Settlement{{Outcome: core.Abandon}}); errs[0] != nil {
-		t.Errorf("abandon, which no rule is about: got %v", errs)
-	}
-	if err := one.rules.Admin(nil).DeleteEntity(t.Context(), nil, "orders"); !errors.Is(err, errAway) {
-		t.Errorf("delete an entity: got %v", err)
-	}
-	if _, err := one.rules.Grant(t.Context(), core.Grant{}); !errors.Is(err, errAway) {
-		t.Errorf("authorize: got %v", err)
-	}
-	delivered := 0
-	r, err := b.OpenReceiver(t.Context(), nil, "orders", core.ReceiverOptions{Deliver: func(ds []core.Delivery) { delivered += len(ds) }})
-	if err != nil {
+	configured[0].Code = core.Timeout
+	if err := s.rules.Configure(t.Context(), configured); err != nil {
 		t.Fatal(err)
 	}
-	if r.AddCredit(1); delivered != 1 {
-		t.Errorf("%d messages were delivered", delivered)
+	if all := s.rules.List(); len(all) != 2 || all[0].Name != "a" || all[0].Code != core.Timeout || all[0].Met != 0 {
+		t.Errorf("after another configuration: %+v", all)
 	}
-	if _, err := one.rules.List(t.Context()); !errors.Is(err, errAway) {
-		t.Errorf("list: got %v", err)
+	s.want("the other configuration", core.Timeout)
+}
+
+func TestARuleEndsByTheStoresClock(t *testing.T) {
+	t.Parallel()
+	var ahead atomic.Int64
+	s := newSite(t, &book{}, func() time.Time { return time.Unix(1000, 0).Add(time.Duration(ahead.Load())) })
+	s.add(faults.Rule{Life: time.Minute, Times: 10})
+	s.add(faults.Rule{Name: "long", Code: core.Timeout, Times: 10})
+	s.want("before its end", core.Busy)
+	ahead.Store(int64(time.Minute + time.Second))
+	for range 2 {
+		s.want("after its end", core.Timeout)
 	}
-	s.gone.Store(false)
-	if got := one.send(); got != core.Timeout {
-		t.Errorf("when it is back: got %q", got)
+	s.wantCounts(2, 2)
+	s.add(faults.Rule{Name: "fault-1", Times: 1}) // its name is free
+}
+
+// A text that another version has written, and this one cannot read, harms no operation and is not lost.
+func TestRulesThatCannotBeReadAreNone(t *testing.T) {
+	t.Parallel()
+	b := &book{text: "later"}
+	s := newSite(t, b, time.Now)
+	s.want("with rules that cannot be read", "")
+	if _, err := s.rules.Add(t.Context(), faults.Rule{}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("add: got %v", err)
 	}
-	if all := one.list(); all[0].Met != 2 {
-		t.Errorf("got %+v", all[0])
+	if b.text != "later" {
+		t.Errorf("the text became %q", b.text)
+	}
+}
+
+func TestRulesThatMakeNoSense(t *testing.T) {
+	t.Parallel()
+	rules := faults.New(&book{}, time.Now)
+	for want, r := range map[string]faults.Rule{
+		"is unknown: use abandon":    {Operation: "sned"},
+		"does not fit the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
+		"The code":                   {Code: "sorry"},
+		"After fits":                 {Effect: faults.Delay, Delay: 1, After: true},
+		"1 to 1000000":               {Times: -1},
+		"probability":                {Probability: 2},
+		"needs a delay":              {Effect: faults.Delay},
+		"The delay":                  {Delay: time.Hour},
+		"A rate":                     {Effect: faults.Throttle},
+		"The life":                   {Life: 48 * time.Hour},
+		"none of AMQP":               {Condition: "Server Busy"},
+		"Properties fit":             {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
+	} {
+		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
+			t.Errorf("%+v: got %v, want %q", r, err, want)
+		}
+	}
+	if _, err := rules.Add(t.Context(), faults.Rule{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rules.Add(t.Context(), faults.Rule{Name: "a"}); core.CodeOf(err) != core.AlreadyExists {
+		t.Errorf("the same name: got %v", err)
+	}
+	if err := rules.Remove(t.Context(), "b"); core.CodeOf(err) != core.NotFound {
+		t.Errorf("remove another: got %v", err)
+	}
+	if err := rules.Remove(t.Context(), "a"); err != nil {
+		t.Errorf("remove: %v", err)
+	}
+	if left := rules.List(); len(left) != 0 {
+		t.Errorf("after the removal: %v", left)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// set is the rules of a namespace, as the store keeps them.
+// set is the rules of a namespace, as a Book keeps them.
 type set struct {
 	Made  int // rules that were named here
 	Rules []entry
@@ -29,7 +29,7 @@ func parse(text string) (s set, err error) {
 		return s, nil
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, fmt.Errorf("the fault rules in the store are damaged: %w", err)
+		return s, fmt.Errorf("the fault rules of the namespace cannot be read: %w", err)
 	}
 	return s, nil
 }
@@ -38,13 +38,10 @@ func newEntry(rule Rule, now time.Time) entry {
 	return entry{rule, core.NewIncarnation(), now.Add(rule.Life)}
 }
 
-// text is the set in the form that parse reads, with the IDs of its rules.
-func (s *set) text() (text string, ids []string, err error) {
-	for i := range s.Rules {
-		ids = append(ids, s.Rules[i].ID)
-	}
+// text is the set in the form that parse reads.
+func (s *set) text() (string, error) {
 	raw, err := json.Marshal(s)
-	return string(raw), ids, err
+	return string(raw), err
 }
 
 // index is where the rule of a name is, -1 if there is none.

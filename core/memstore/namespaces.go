@@ -145,7 +145,6 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 		return fmt.Errorf("delete namespace %s: %w", name, core.NotFound)
 	}
 	s.removeEntities(id)
-	s.forgetFaults(id)
 	s.registry.tell(name)
 	if err := s.wait(ctx, end); err != nil {
 		return fmt.Errorf("delete namespace %s: %w", name, err)

@@ -43,7 +43,6 @@ type Store struct {
 type contents struct {
 	catalogue
 	registry
-	faultRules
 	journal    Journal  // nil: none
 	latest     int64    // of the replay: when its last call has happened
 	lenient    bool     // damage of the journal was repaired: what is missing is passed over

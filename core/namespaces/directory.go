@@ -32,6 +32,10 @@ type Live interface {
 	// Time is the namespace's time when the store's clock shows now. It is the same unless the
 	// namespace has a Clock.
 	Time(now time.Time) time.Time
+	// Faults are the namespace's fault rules: a faults.Book. Those of a namespace of the registry are
+	// in its record; those of another one end with the gateway.
+	Faults() string
+	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
 // Options configure a Directory. Own and Open are required.
@@ -253,7 +257,7 @@ func (d *Directory) Configure(all []core.Namespace) {
 		old := m.record.Load()
 		for _, n := range all {
 			if n.Name == old.Name {
-				n.ID, n.Revision, n.Clock = old.ID, old.Revision+1, old.Clock
+				n.ID, n.Revision, n.Clock, n.Faults = old.ID, old.Revision+1, old.Clock, old.Faults
 				d.update(m, n)
 			}
 		}

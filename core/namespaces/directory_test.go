@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,6 +42,51 @@ func TestNamespacesShareNothing(t *testing.T) {
 			if want := id.Namespace() == "made"; errors.Is(err, core.NotFound) != want {
 				t.Errorf("%s: got %v", id.Namespace(), err)
 			}
+		}
+	})
+}
+
+// Fault rules of a namespace of the registry are in its record, for all gateways; those of a configured
+// one are each gateway's own, and outlive another configuration of its policies.
+func TestFaultRulesAreInTheRecordOfTheirNamespace(t *testing.T) {
+	withTwo(t, func(t *testing.T, one, two *gateway) {
+		one.create("made")
+		synctest.Wait()
+		add := func(g *gateway, name, text string) {
+			if err := g.named(name).ChangeFaults(t.Context(), func(old string) (string, error) { return old + text, nil }); err != nil {
+				t.Errorf("change the rules of %s: %v", name, err)
+			}
+		}
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { add(one, "made", "1") })
+			all.Go(func() { add(two, "made", "2") })
+		}
+		all.Wait()
+		synctest.Wait()
+		for _, g := range []*gateway{one, two} {
+			got := g.named("made").Faults()
+			if strings.Count(got, "1") != 10 || strings.Count(got, "2") != 10 {
+				t.Errorf("got %q, want ten changes of each gateway", got)
+			}
+		}
+		refused := errors.New("refused")
+		if err := two.named("made").ChangeFaults(t.Context(), func(string) (string, error) { return "", refused }); !errors.Is(err, refused) || two.named("made").Faults() == "" {
+			t.Errorf("a change that is refused: got %v", err)
+		}
+
+		add(one, "set", "own")
+		one.Configure([]core.Namespace{{Name: "set", Policies: []core.AccessRule{policy("other", "other-key")}}})
+		if got, other := one.named("set").Faults(), two.named("set").Faults(); got != "own" || other != "" {
+			t.Errorf("of a configured namespace: got %q here and %q there", got, other)
+		}
+		old := one.named("made")
+		if err := one.Delete(t.Context(), "made"); err != nil {
+			t.Fatal(err)
+		}
+		one.create("made")
+		if err := old.ChangeFaults(t.Context(), func(string) (string, error) { return "late", nil }); !errors.Is(err, core.NotFound) || one.named("made").Faults() != "" {
+			t.Errorf("a change for a namespace that was deleted and made anew: got %v, %q", err, one.named("made").Faults())
 		}
 	})
 }

@@ -97,6 +97,34 @@ func (m *member) Time(now time.Time) time.Time {
 	return now
 }
 
+// Faults implements Live.
+func (m *member) Faults() string { return m.record.Load().Faults }
+
+// ChangeFaults implements Live.
+func (m *member) ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error {
+	id := m.record.Load().ID
+	change := func(n *core.Namespace) (err error) {
+		if n.ID != id {
+			return gone(n.Name)
+		}
+		n.Faults, err = edit(n.Faults)
+		return err
+	}
+	if !m.fixed {
+		_, err := m.d.Change(ctx, m.record.Load().Name, change)
+		return err
+	}
+	m.d.changing.Lock()
+	defer m.d.changing.Unlock()
+	n := m.record.Load().Namespace
+	if err := change(&n); err != nil {
+		return err
+	}
+	n.Revision++
+	m.d.update(m, n)
+	return nil
+}
+
 // Answers implements Live. Hosts of the gateway identify no namespace.
 func (m *member) Answers(host string) bool {
 	r := m.record.Load()

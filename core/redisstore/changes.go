@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changes tells watchers which entities and namespaces have changed, and which namespaces' fault
-// rules. In a change with an empty namespace, the name is that of a namespace.
+// changes tells watchers which entities and namespaces have changed. In a change with an empty
+// namespace, the name is that of a namespace.
 type changes struct {
 	store          *Store
 	origin         string        // identifies this store's own changes
@@ -27,7 +27,6 @@ type changes struct {
 	mu                sync.Mutex
 	watchers          map[*func(namespace, name string)]struct{}
 	namespaceWatchers map[*func(name string)]struct{}
-	faultWatchers     map[*func(namespace string)]struct{}
 }
 
 // Intervals of Pub/Sub connections.
@@ -44,7 +43,6 @@ const (
 func (c *changes) open(ctx context.Context, s *Store) error {
 	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
 	c.namespaceWatchers = make(map[*func(name string)]struct{})
-	c.faultWatchers = make(map[*func(namespace string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
@@ -79,20 +77,17 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// notify calls the watchers: those of namespaces if the namespace is empty, those of fault rules if
-// the name is theirs, all if both are empty. They do not block.
+// notify calls the watchers: those of entities if the namespace is not empty, else those of
+// namespaces, all if both are empty. They do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
-	var registrars, faults []*func(string)
+	var registrars []*func(string)
 	c.mu.Lock()
-	if namespace != "" && name != faultsField || name == "" {
+	if namespace != "" || name == "" {
 		watchers = slices.Collect(maps.Keys(c.watchers))
 	}
 	if namespace == "" {
 		registrars = slices.Collect(maps.Keys(c.namespaceWatchers))
-	}
-	if name == faultsField || name == "" {
-		faults = slices.Collect(maps.Keys(c.faultWatchers))
 	}
 	c.mu.Unlock()
 	for _, w := range watchers {
@@ -100,9 +95,6 @@ func (c *changes) notify(namespace, name string) {
 	}
 	for _, w := range registrars {
 		(*w)(name)
-	}
-	for _, w := range faults {
-		(*w)(namespace)
 	}
 }
 

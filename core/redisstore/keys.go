@@ -141,13 +141,13 @@ func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.
 // catalogueKeys holds the names of a namespace's catalogue keys. seal exists for a while after the
 // namespace has been deleted.
 type catalogueKeys struct {
-	entities, names, accessed, versions, fences, seal, faults string
-	rules                                                     string // start of the keys of subscriptions' rules
+	entities, names, accessed, versions, fences, seal string
+	rules                                             string // start of the keys of subscriptions' rules
 }
 
 func (p naming) catalogue(namespace string) catalogueKeys {
 	prefix := string(p) + "{ct:" + namespace + "}"
-	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "F", prefix + "r:"}
+	return catalogueKeys{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
 }
 
 // registryKeys holds the keys of the registry of namespaces. Unlike all others, their hash tag has

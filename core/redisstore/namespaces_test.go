@@ -137,9 +137,6 @@ func TestADeletedNamespaceLeavesNoKeys(t *testing.T) {
 		s := open(t, url, redisstore.Options{Prefix: names})
 		createNamespace(t, s, "suite", "n1")
 		settleIn(t, s, "n1", 5, 5)
-		if err := s.SetFaults(t.Context(), "n1", "", "rules", []string{"a"}); err != nil {
-			t.Fatal(err)
-		}
 		if err := s.TouchEntities(t.Context(), "n1", map[string]time.Time{"q0": s.Now()}); err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 			return err
 		}
 	}
-	if err := s.rdb.Unlink(ctx, k.entities, k.names, k.accessed, k.versions, k.fences, k.faults).Err(); err != nil {
+	if err := s.rdb.Unlink(ctx, k.entities, k.names, k.accessed, k.versions, k.fences).Err(); err != nil {
 		return err
 	}
 	return s.rdb.ZRem(ctx, remains, namespace).Err()

@@ -103,9 +103,6 @@ var (
 	topicClearFenceScript     = newScript("topic_clear_fence", 1, 2)
 	topicGetScript            = newScript("topic_get", 5, 1)
 
-	faultsSetScript   = (&script{name: "faults_set", keys: 1, fixed: 6, repeat: 1}).load()
-	faultsCountScript = newScript("faults_count", 1, 5)
-
 	nsCreateScript       = newScript("ns_create", 2, 4)
 	nsUpdateScript       = newScript("ns_update", 1, 5)
 	nsDeleteScript       = newScript("ns_delete", 3, 4)

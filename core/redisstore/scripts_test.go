@@ -71,7 +71,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		appendScript, appendLockScript, lockScript, lockUndoScript, settleScript, renewScript, lockDeferredScript, lockNumbersScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
 		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
-		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript, faultsSetScript, faultsCountScript,
+		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,
 		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
 	} {
 		called[s.name] = true

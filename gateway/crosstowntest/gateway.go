@@ -99,11 +99,10 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 		defer close(ended)
 		return b.Run(runs)
 	})
-	rules := faults.New(g.store, n.ID)
+	rules := faults.New(live, g.store.Now)
 	g.faults.Store(n.ID, rules)
 	return namespaces.Served{Broker: rules.Broker(b), Admin: rules.Admin(b), Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
 		g.faults.Delete(n.ID)
-		rules.Close()
 		stop()
 		<-ended
 	}}

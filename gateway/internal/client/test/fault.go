@@ -33,8 +33,9 @@ func Fault(environ []string) *cobra.Command {
 then.
 
 A rule says which operations of clients go wrong, how often and how. The first rule
-that fits an operation counts. Gateways on the same Redis share the rules and their
-counts. A rule ends after its life, by default an hour.
+that fits an operation counts. Gateways on the same Redis share the rules of a namespace
+that was created at run time; each gateway counts its own operations for them. A rule
+ends after its life, by default an hour.
 
 Faults happen only in namespaces that allow them: created with crosstown namespace
 create NAME --allow-faults, or configured with allow-faults: true. A policy with Manage

@@ -34,7 +34,7 @@ export function Faults({ path }) {
   const add = async () => {
     if (await open("New fault rule", (close) => html`<${Adding} path=${path} close=${close} />`, true)) await look();
   };
-  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">at all gateways; the first rule that fits counts</span>
+  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">counted by this gateway; the first rule that fits counts</span>
       <div class="push actions"><${Action} class="primary" icon="plus" run=${add}>Add rule<//><${Action} class="danger" disabled=${!rules?.length} run=${clear}>Remove all<//></div></header>
     ${problem && html`<p class="in problem" role="alert">${problem}</p>`}
     ${!rules ? !problem && html`<${Loading} />`
