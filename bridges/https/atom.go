@@ -13,7 +13,7 @@ const (
 	defaultTop = 100
 	maxTop     = 10_000
 
-	// defaultAPIVersion is named in links when the request names none.
+	// defaultAPIVersion is that of requests that name none.
 	defaultAPIVersion = "2021-05"
 
 	// maxDescriptionBytes bounds an entity description in a request.
@@ -23,10 +23,7 @@ const (
 // atom is the admin API. Where the path is one of the runtime API too, methods are those
 // that it takes there, else "".
 func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) error {
-	at := reference{origin: b.origin(r), apiVersion: r.URL.Query().Get("api-version")}
-	if at.apiVersion == "" {
-		at.apiVersion = defaultAPIVersion
-	}
+	at := referenceOf(b.origin(r), r.URL)
 	name := strings.Join(segments, "/")
 	switch folded := strings.ToLower(name); {
 	case name == "":
@@ -65,8 +62,23 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 // path of the feed of all topics, and may be an entity's too.
 func isPage(query url.Values) bool { return query.Has("$skip") || query.Has("$top") }
 
-// reference is what the links of an answer are made of.
-type reference struct{ origin, apiVersion string }
+// reference is what the links of an answer are made of. Clients read names from them: Service Bus repeats a request's
+// path and query as they came.
+type reference struct {
+	origin, path, query string
+	versioned           string // the query of a link that the request did not make: its api-version, if it has one
+	apiVersion          string
+}
+
+func referenceOf(origin string, u *url.URL) reference {
+	at := reference{origin: origin, path: u.EscapedPath(), query: u.RawQuery, apiVersion: u.Query().Get("api-version")}
+	if at.apiVersion == "" {
+		at.apiVersion = defaultAPIVersion
+	} else {
+		at.versioned = "api-version=" + url.QueryEscape(at.apiVersion)
+	}
+	return at
+}
 
 // host is the authority of the origin.
 func (at reference) host() string {
@@ -74,9 +86,19 @@ func (at reference) host() string {
 	return host
 }
 
-// link is the URL of a path with the request's api-version.
+// self is the URL of the request.
+func (at reference) self() string { return at.link(at.path, at.query) }
+
+// below is the URL of an entry of the feed that the request asks for.
+func (at reference) below(name string) string {
+	return at.link(strings.TrimRight(at.path, "/")+"/"+escapePath(name), at.versioned)
+}
+
 func (at reference) link(path, query string) string {
-	return at.origin + path + "?" + query + "api-version=" + url.QueryEscape(at.apiVersion)
+	if query != "" {
+		path += "?" + query
+	}
+	return at.origin + path
 }
 
 // onlyGet authorizes a request that may only read.
@@ -92,7 +114,7 @@ func (b *Bridge) listing(w http.ResponseWriter, r *http.Request, at reference) e
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return methodNotAllowed(r, "GET, HEAD")
 	}
-	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.link("/", ""), "", nil))
+	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.self(), "", nil))
 	return nil
 }
 
@@ -116,11 +138,11 @@ func (b *Bridge) namespaceInfo(w http.ResponseWriter, r *http.Request, at refere
 type page struct {
 	skip, top int
 	title     string
-	link      func(skip int) string // that of the page which skips so many
+	at        reference
 }
 
-// parsePage reads $skip and $top. path is that of the feed.
-func parsePage(r *http.Request, at reference, title, path string) (page, error) {
+// parsePage reads $skip and $top.
+func parsePage(r *http.Request, at reference, title string) (page, error) {
 	query := r.URL.Query()
 	skip, err := pageNumber(query, "$skip", 0, 1<<31-1)
 	if err != nil {
@@ -130,18 +152,20 @@ func parsePage(r *http.Request, at reference, title, path string) (page, error) 
 	if err != nil {
 		return page{}, err
 	}
-	return page{skip, top, title, func(skip int) string {
-		return at.link(path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(top)+"&")
-	}}, nil
+	return page{skip, top, title, at}, nil
 }
 
 // write answers with the page. more says that others follow it.
 func (p page) write(w http.ResponseWriter, entries []byte, more bool) {
 	next := ""
 	if more {
-		next = p.link(p.skip + p.top)
+		query := "$skip=" + strconv.Itoa(p.skip+p.top) + "&$top=" + strconv.Itoa(p.top)
+		if p.at.versioned != "" {
+			query += "&" + p.at.versioned
+		}
+		next = p.at.link(p.at.path, query)
 	}
-	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.link(p.skip), next, entries))
+	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, p.title, p.at.self(), next, entries))
 }
 
 // pageNumber reads $skip or $top; an absent or zero $top is the default.

@@ -56,7 +56,7 @@ func (e entry) open(dst []byte) []byte {
 func closeEntry(dst []byte) []byte { return append(dst, `</content></entry>`...) }
 
 func appendNamespace(dst []byte, at reference, info core.NamespaceInfo) []byte {
-	dst = entry{at.link("/$namespaceinfo", ""), info.Name, info.Name, info.CreatedAt, info.ModifiedAt}.open(dst)
+	dst = entry{at.self(), info.Name, info.Name, info.CreatedAt, info.ModifiedAt}.open(dst)
 	dst = append(dst, `<NamespaceInfo xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
 	dst = appendTime(dst, "CreatedTime", info.CreatedAt)
 	dst = appendElement(dst, "MessagingSKU", info.Tier)

@@ -23,12 +23,7 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 	if err != nil {
 		return err
 	}
-	title := kind.String() + "s"
-	path := "/$Resources/" + title
-	if kind == core.Subscription {
-		path = t.path()
-	}
-	p, err := parsePage(r, at, title, path)
+	p, err := parsePage(r, at, kind.String()+"s")
 	if err != nil {
 		return err
 	}
@@ -38,7 +33,11 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 	}
 	var entries []byte
 	for i := range entities[:min(p.top, len(entities))] {
-		entries = appendEntity(entries, at, &entities[i], runtimes[i])
+		link := at.link("/"+escapePath(entities[i].Name), at.versioned)
+		if _, name, ok := core.SplitSubscription(entities[i].Name); ok {
+			link = at.below(name)
+		}
+		entries = appendEntity(entries, at, link, &entities[i], runtimes[i])
 	}
 	p.write(w, entries, len(entities) > p.top)
 	return nil
@@ -80,14 +79,14 @@ func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference,
 			return methodNotAllowed(r, methods)
 		}
 		if core.CodeOf(err) == core.NotFound {
-			writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.link(t.path(), ""), "", nil))
+			writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.self(), "", nil))
 			return nil
 		}
 	}
 	if err != nil {
 		return t.denied(at, read, err)
 	}
-	writeAtom(w, http.StatusOK, entryType, appendEntity(nil, at, &entity, runtime))
+	writeAtom(w, http.StatusOK, entryType, appendEntity(nil, at, at.self(), &entity, runtime))
 	return nil
 }
 
@@ -114,7 +113,7 @@ func (b *Bridge) putEntity(w http.ResponseWriter, r *http.Request, at reference,
 	if err != nil {
 		return t.denied(at, write, err)
 	}
-	writeAtom(w, status, entryType, appendEntity(nil, at, &entity, runtime))
+	writeAtom(w, status, entryType, appendEntity(nil, at, at.self(), &entity, runtime))
 	return nil
 }
 

@@ -14,14 +14,14 @@ const filterCountsVersion = "2024-05"
 // message they take.
 const messageSizeVersion = "2021-05"
 
-// appendEntity appends the entry of a queue, topic or subscription. The order of
+// appendEntity appends the entry of a queue, topic or subscription at link. The order of
 // the elements is part of the contract.
-func appendEntity(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
+func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core.Runtime) []byte {
 	title := e.Name
 	if e.Kind == core.Subscription {
 		_, title, _ = core.SplitSubscription(e.Name)
 	}
-	dst = entry{at.link("/"+escapePath(e.Name), ""), title, e.Namespace, e.CreatedAt, e.UpdatedAt}.open(dst)
+	dst = entry{link, title, e.Namespace, e.CreatedAt, e.UpdatedAt}.open(dst)
 	dst = append(dst, '<')
 	dst = append(dst, descriptions[e.Kind]...)
 	dst = append(dst, ` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)

@@ -97,8 +97,11 @@ func readExpression(n *node) (string, error) {
 
 // appendRuleEntry appends the entry of a rule of the target's subscription.
 func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
-	t.rule, t.feed = r.Name, false
-	dst = entry{at.link(t.path(), ""), r.Name, t.subscription, r.CreatedAt, r.CreatedAt}.open(dst)
+	link := at.self()
+	if t.feed {
+		link = at.below(r.Name)
+	}
+	dst = entry{link, r.Name, t.subscription, r.CreatedAt, r.CreatedAt}.open(dst)
 	dst = append(dst, `<`+ruleDescription+` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
 	dst = appendFilter(dst, &r.Filter)
 	dst = appendAction(dst, &r)

@@ -28,7 +28,7 @@ func (b *Bridge) listRules(w http.ResponseWriter, r *http.Request, at reference,
 	if err != nil {
 		return err
 	}
-	p, err := parsePage(r, at, "Rules", t.path())
+	p, err := parsePage(r, at, "Rules")
 	if err != nil {
 		return err
 	}
