@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -48,10 +49,12 @@ func (a *answered) get(key string) any {
 	return v
 }
 
-// call sends a request and returns the response. The disposition must come before it.
+// call sends a request and returns the response. The disposition must come before it, and tell the same refusal if it is
+// a rejection.
 func (n *node) call(headers value.Map, body any) answered {
 	n.p.tb.Helper()
 	n.send(headers, body)
+	var refused any
 	if !n.settled {
 		perf, _ := n.p.receive()
 		for {
@@ -65,11 +68,20 @@ func (n *node) call(headers value.Map, body any) answered {
 		if txn, enlisted := n.state.(wire.TransactionalState); enlisted {
 			want = wire.TransactionalState{TxnID: txn.TxnID, Outcome: wire.Accepted{}}
 		}
+		if ok {
+			if r, is := d.State.(wire.Rejected); is {
+				refused, want = r.Error.Description, r
+			}
+		}
 		if !ok || !d.Settled || !reflect.DeepEqual(d.State, want) {
 			n.p.tb.Fatalf("before the response: got %T, want a disposition", perf)
 		}
 	}
-	return n.answer()
+	a := n.answer()
+	if text := cmp.Or(a.get("statusDescription"), a.get("status-description")); refused != nil && refused != text {
+		n.p.tb.Errorf("rejection: got %v, want %v", refused, text)
+	}
+	return a
 }
 
 func (n *node) send(headers value.Map, body any) {

@@ -45,6 +45,7 @@ type response struct {
 	text      string
 	body      value.Map
 	tracking  string                       // the client's, which it gets back
+	rejection value.Symbol                 // as that of an answer
 	renewed   map[core.LockToken]time.Time // until when locks are renewed
 	settled   []core.LockToken             // locks that have ended
 }
@@ -114,13 +115,14 @@ func (r *requestLink) received(m engine.Message) {
 			r.conn.spoil(txn, err)
 		}
 		if !m.Settled {
-			r.link.Settle(m.ID, wire.Rejected{Error: r.conn.refusal(r.link, err, r.addr, "delivery", m.ID)})
+			r.link.Settle(m.ID, r.conn.rejected(r.link, err, r.addr, "delivery", m.ID))
 		}
 		r.link.Replenish(1)
 		return
 	}
+	judged := contentful[req.operation] && !m.Settled && !enlists
 	switch {
-	case m.Settled:
+	case m.Settled, judged:
 	case enlists:
 		r.link.Settle(m.ID, wire.TransactionalState{TxnID: bytes.Clone(txn.TxnID), Outcome: wire.Accepted{}})
 	default:
@@ -132,6 +134,9 @@ func (r *requestLink) received(m engine.Message) {
 	holder.occupied()
 	answered := func(d dialect, resp response) {
 		r.conn.buffered -= size
+		if judged {
+			r.link.Settle(m.ID, resp.outcome())
+		}
 		for token, until := range resp.renewed {
 			r.conn.renew(token, until, time.Now())
 		}
@@ -151,6 +156,22 @@ func (r *requestLink) received(m engine.Message) {
 		resp := r.conn.manage(ctx, id, r.link, r.addr, holder.sessionHeld(), &req)
 		return func() { answered(managementDialect, resp) }
 	})
+}
+
+// contentful are the operations that are refused for what a client hands over. The Go SDK takes a status of 400 or 403 for
+// the loss of its connection, and the rejection of the request for the end of the operation.
+var contentful = map[string]bool{
+	"com.microsoft:schedule-message":   true,
+	"com.microsoft:set-session-state":  true,
+	"com.microsoft:update-disposition": true,
+}
+
+// outcome is that of the request's delivery.
+func (resp *response) outcome() wire.DeliveryState {
+	if resp.status != 400 && resp.status != 403 {
+		return wire.Accepted{}
+	}
+	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
 func decodeRequest(payload []byte) (request, error) {

@@ -163,7 +163,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 	for i := range batch {
 		group, err := decodeGroup(&batch[i], &singles)
 		if err != nil {
-			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, err, s.addr, "delivery", batch[i].ID)}
+			states[i] = s.conn.rejected(s.link, err, s.addr, "delivery", batch[i].ID)
 			continue
 		}
 		groups = append(groups, group)
@@ -177,12 +177,12 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 		case states[i] != nil:
 			continue
 		case len(results) == 0: // the broker owes an answer for each group
-			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, core.Internal, s.addr, "delivery", batch[i].ID)}
+			states[i] = s.conn.rejected(s.link, core.Internal, s.addr, "delivery", batch[i].ID)
 			continue
 		case results[0].Err == nil:
 			states[i] = wire.Accepted{}
 		default:
-			states[i] = wire.Rejected{Error: s.conn.refusal(s.link, results[0].Err, s.addr, "delivery", batch[i].ID)}
+			states[i] = s.conn.rejected(s.link, results[0].Err, s.addr, "delivery", batch[i].ID)
 		}
 		results = results[1:]
 	}

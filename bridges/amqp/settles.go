@@ -101,7 +101,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 		}
 		state := item.state
 		if err != nil {
-			state = wire.Rejected{Error: p.conn.refusal(item.link.link, err, item.link.addr, "delivery", item.id)}
+			state = p.conn.rejected(item.link.link, err, item.link.addr, "delivery", item.id)
 		}
 		item.link.link.Session().Settle(item.id, state)
 		item.link.ask() // there is room for another
@@ -186,7 +186,7 @@ func (r *receiverLink) carryOut(g *given) {
 	case g.err == nil:
 		r.conn.settle(r.address, g.item, g.settlement)
 	case !g.settled:
-		r.link.Session().Settle(g.id, wire.Rejected{Error: r.conn.refusal(r.link, g.err, r.addr, "delivery", g.id)})
+		r.link.Session().Settle(g.id, r.conn.rejected(r.link, g.err, r.addr, "delivery", g.id))
 	}
 }
 

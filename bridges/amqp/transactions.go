@@ -290,11 +290,6 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// rejected is the outcome that tells err.
-func (c *conn) rejected(l *engine.Link, err error, addr core.Address) wire.DeliveryState {
-	return wire.Rejected{Error: c.refusal(l, err, addr)}
-}
-
 // do runs a call of t.work after those before it, and then in the owner what it returns.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)

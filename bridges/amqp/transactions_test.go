@@ -547,7 +547,7 @@ func TestTransactionsAreBounded(t *testing.T) {
 		x.declare()
 	}
 	x.wantRejected("one more", x.deliver(0, nil, []byte{0x00, 0x53, 0x77, 0x00, 0x53, 0x31, 0x45}), wire.CondResourceLimitExceeded)
-	x.wantRejected("nonsense", x.deliver(0, nil, plainMessage(3)), wire.CondArgumentError)
+	x.wantRejected("nonsense", x.deliver(0, nil, plainMessage(3)), wire.CondNotAllowed)
 	x.wantRejected("distributed", x.deliver(0, nil, []byte{0x00, 0x53, 0x77, 0x00, 0x53, 0x31, 0xc0, 4, 1, 0xa1, 1, 'x'}), wire.CondNotImplemented)
 }
 
