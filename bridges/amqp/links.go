@@ -165,6 +165,13 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addressOf(l))
 }
 
+// Refused answers a request that is thrown away: few clients look for the outcome of its delivery.
+func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
+	if r, ok := l.Data.(*requestLink); ok {
+		r.refused(head, why)
+	}
+}
+
 // Missed has a transaction fail that lacks an operation.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 

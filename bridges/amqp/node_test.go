@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -334,6 +335,73 @@ func TestTokenRequestsAreSmall(t *testing.T) {
 	d := await[*wire.Disposition](p)
 	if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondMessageSizeExceeded {
 		t.Errorf("got %+v, want rejected with %s", d.State, wire.CondMessageSizeExceeded)
+	}
+}
+
+// Most clients wait for the response to a request, and do not look for the outcome of its delivery.
+func TestRefusedRequestsAreAnswered(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{})
+	// request is a request that has n bytes in its body.
+	request := func(operation string, body []byte) []byte {
+		dst := wire.AppendHeader(nil, &wire.Header{})
+		dst = wire.AppendProperties(dst, &wire.MessageProperties{MessageID: wire.ID{Kind: value.KindUint64, Raw: "\x00\x00\x00\x00\x00\x00\x00\x07"}, ReplyTo: "me"})
+		dst = value.AppendDescriptor(dst, uint64(wire.DescApplicationProperties))
+		dst, err := value.Append(dst, value.Map{{Key: "operation", Value: operation}, {Key: trackingID, Value: "a trace"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(dst, body...)
+	}
+	large := func(n int) []byte { return wire.AppendDataSection(nil, make([]byte, n)) }
+	for name, c := range map[string]struct {
+		node, status string
+		body         []byte
+		settled      bool
+		want         int32
+		condition    value.Symbol
+		detached     bool
+	}{
+		"a token":                     {"$cbs", "status-code", large(100 << 10), false, 403, wire.CondMessageSizeExceeded, false},
+		"a settled token":             {"$cbs", "status-code", large(100 << 10), true, 403, wire.CondMessageSizeExceeded, false},
+		"a token far too large":       {"$cbs", "status-code", large(3 << 20), false, 403, wire.CondMessageSizeExceeded, true},
+		"a request":                   {"q1/$management", "statusCode", large(2 << 20), false, 403, wire.CondMessageSizeExceeded, false},
+		"a settled request":           {"q1/$management", "statusCode", large(2 << 20), true, 403, wire.CondMessageSizeExceeded, false},
+		"a request far too large":     {"q1/$management", "statusCode", large(6 << 20), false, 403, wire.CondMessageSizeExceeded, true},
+		"a request that is malformed": {"q1/$management", "statusCode", []byte{0, 0x53, 0x77, 0x01}, false, 400, wire.CondDecodeError, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := dialPeer(t, addr)
+			p.open()
+			n := p.node(c.node, 0)
+			payload := request("put-token", c.body)
+			tr := &wire.Transfer{DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte{1}, Settled: value.Some(c.settled)}
+			go func() {
+				for part := range slices.Chunk(payload, 60_000) {
+					tr.More = len(payload) > len(part)
+					payload = payload[len(part):]
+					if b, err := wire.AppendFrame(nil, 0, tr, part); err == nil {
+						_, _ = p.nc.Write(b)
+					}
+				}
+			}()
+			a := n.answer()
+			if got := a.get(c.status); got != c.want {
+				t.Errorf("status: got %v (%T), want %d: %v", got, got, c.want, a.headers)
+			}
+			if got := cmp.Or(a.get("errorCondition"), a.get("error-condition")); got != c.condition {
+				t.Errorf("condition: got %v, want %s", got, c.condition)
+			}
+			if a.id.Kind != value.KindUint64 || a.get(trackingID) != "a trace" {
+				t.Errorf("correlation-id: got %v, headers %v", a.id, a.headers)
+			}
+			if c.detached {
+				if d := await[*wire.Detach](p); d == nil || d.Error == nil || d.Error.Condition != c.condition {
+					t.Errorf("got %+v, want a detach with %s", d, c.condition)
+				}
+			}
+		})
 	}
 }
 

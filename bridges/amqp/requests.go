@@ -114,10 +114,13 @@ func (r *requestLink) received(m engine.Message) {
 		if enlists {
 			r.conn.spoil(txn, err)
 		}
+		a := r.conn.answerTo(r.link, err, r.addr, "delivery", m.ID)
+		why := &wire.Error{Condition: a.rejection, Description: a.text}
 		if !m.Settled {
-			r.link.Settle(m.ID, r.conn.rejected(r.link, err, r.addr, "delivery", m.ID))
+			r.link.Settle(m.ID, wire.Rejected{Error: why})
 		}
 		r.link.Replenish(1)
+		r.refused(m.Payload, why)
 		return
 	}
 	judged := contentful[req.operation] && !m.Settled && !enlists
@@ -172,6 +175,25 @@ func (resp *response) outcome() wire.DeliveryState {
 		return wire.Accepted{}
 	}
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
+}
+
+// refused answers a request that is not carried out, as far as its beginning says who awaits the answer.
+func (r *requestLink) refused(head []byte, why *wire.Error) {
+	s := wire.SplitHead(head)
+	p, err := wire.DecodeProperties(s.Properties)
+	if err != nil || s.Properties == nil {
+		return
+	}
+	d, resp := managementDialect, response{status: 400, condition: why.Condition, text: why.Description}
+	if r.node == cbsNode {
+		d = tokenDialect
+	}
+	for _, a := range answers {
+		if a.condition == why.Condition {
+			resp.status = a.status
+		}
+	}
+	r.conn.reply(r, &request{id: p.MessageID, replyTo: p.ReplyTo, headers: textProperties(s.ApplicationProperties)}, d, resp)
 }
 
 func decodeRequest(payload []byte) (request, error) {

@@ -37,10 +37,11 @@ func (q *quick) TooSlow(*Link, int64) *wire.Error { return fault(wire.CondTimeou
 
 func (q *quick) Faulted(err *wire.Error) *wire.Error { return err }
 
-func (q *quick) TooLarge(*Link, int64) *wire.Error { return fault(wire.CondMessageSizeExceeded, "") }
-func (q *quick) Disposed(l *Link, d Disposal)      { l.Session().Settle(d.ID, d.State) }
-func (q *quick) Flowed(*Link)                      {}
-func (q *quick) Detached(*Link)                    {}
+func (q *quick) Refused(*Link, []byte, *wire.Error) {}
+func (q *quick) TooLarge(*Link, int64) *wire.Error  { return fault(wire.CondMessageSizeExceeded, "") }
+func (q *quick) Disposed(l *Link, d Disposal)       { l.Session().Settle(d.ID, d.State) }
+func (q *quick) Flowed(*Link)                       {}
+func (q *quick) Detached(*Link)                     {}
 
 func testOptions() Options {
 	return Options{

@@ -33,6 +33,8 @@ type Handler interface {
 	Opened(o *wire.Open)
 	// Attached asks for Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
+	// Refused says that a message is thrown away whose beginning is head, and that the client is told why.
+	Refused(l *Link, head []byte, why *wire.Error)
 	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
 	// message is not settled, a Settle.
 	Received(l *Link, m Message)

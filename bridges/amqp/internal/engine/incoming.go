@@ -17,11 +17,15 @@ type partial struct {
 	active  bool
 	discard bool        // refused: only its size counts
 	why     *wire.Error // it is refused; nil: it is too large
+	head    []byte      // its beginning, once it is refused
 	size    int64
 	granted int64 // bytes that the handler has granted
 	pace    budget.Pace
 	Message
 }
+
+// keptHead is how many bytes of a refused message are kept: a request says there who awaits its answer.
+const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected, because a detached link leaves some clients waiting
 // for their time-out. One that is far too large is not worth it.
@@ -148,7 +152,8 @@ func (c *Conn) missed(state wire.DeliveryState) {
 func (l *Link) refuse(why *wire.Error) {
 	l.session.conn.missed(l.partial.State)
 	l.reserve(0)
-	l.partial.discard, l.partial.why, l.partial.Payload = true, why, nil
+	l.partial.discard, l.partial.why = true, why
+	l.partial.head, l.partial.Payload = bytes.Clone(l.partial.Payload[:min(len(l.partial.Payload), keptHead)]), nil
 }
 
 // more takes one frame of the message under way.
@@ -172,15 +177,23 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 			p.State = state
 		}
 	}
+	begins := p.size == 0
 	p.size += int64(len(payload) + left)
 	if t.More || left > 0 {
 		p.pace.Went(len(payload), c.heard)
 	}
-	if l.maxSize > 0 && uint64(p.size) > l.maxSize && !l.discardable() {
-		return
-	}
-	if !p.discard && p.granted > 0 && p.size > p.granted {
+	tooLarge := l.maxSize > 0 && uint64(p.size) > l.maxSize
+	switch {
+	case tooLarge && !p.discard:
+		l.refuse(nil)
+	case !p.discard && p.granted > 0 && p.size > p.granted:
 		l.extend()
+	}
+	if begins && p.discard {
+		p.head = bytes.Clone(payload[:min(len(payload), keptHead)])
+	}
+	if tooLarge && l.farTooLarge() {
+		return
 	}
 	if p.discard {
 		c.missed(t.State)
@@ -244,17 +257,15 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), n)[:0]
 }
 
-// discardable deals with a message that is too large: it will be rejected, unless it is far too large.
-func (l *Link) discardable() bool {
-	p := &l.partial
-	over := uint64(p.size) - l.maxSize
-	if over > farTooLargeBytes && uint64(p.size) > farTooLargeFactor*l.maxSize {
-		l.fail(l.session.conn.handler.TooLarge(l, p.size))
+// farTooLarge reports whether a message is so much too large that the link does not survive it.
+func (l *Link) farTooLarge() bool {
+	p, handler := &l.partial, l.session.conn.handler
+	if over := uint64(p.size) - l.maxSize; over <= farTooLargeBytes || uint64(p.size) <= farTooLargeFactor*l.maxSize {
 		return false
 	}
-	if !p.discard {
-		l.refuse(nil)
-	}
+	why := handler.TooLarge(l, p.size)
+	handler.Refused(l, p.head, why)
+	l.fail(why)
 	return true
 }
 
@@ -270,6 +281,7 @@ func (l *Link) reject() {
 		l.Settle(p.ID, wire.Rejected{Error: why})
 	}
 	l.Replenish(1)
+	l.session.conn.handler.Refused(l, p.head, why)
 }
 
 func (l *Link) dropPartial() {

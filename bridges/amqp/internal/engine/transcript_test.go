@@ -164,6 +164,10 @@ func (s *script) TooLarge(l *Link, size int64) *wire.Error {
 	return fault(wire.CondMessageSizeExceeded, "too large")
 }
 
+func (s *script) Refused(l *Link, head []byte, why *wire.Error) {
+	s.event("refused on %s: bytes=%d %s", l.Attach().Name, len(head), why.Condition)
+}
+
 func (s *script) Disposed(l *Link, d Disposal) {
 	s.event("disposed on %s: id=%d tag=%d state=%T settled=%v", l.Attach().Name, d.ID, d.Tag[15], d.State, d.Settled)
 }

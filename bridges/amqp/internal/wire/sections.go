@@ -93,6 +93,22 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	return out, nil
 }
 
+// SplitHead finds the sections before the body of an encoded message, as far as they are in b, which is its start.
+func SplitHead(b []byte) (out Sections) {
+	for len(b) > 0 {
+		s, rest, err := cutSection(b, value.Limits{})
+		if err != nil {
+			break
+		}
+		if known, ofBody := s.is(); !known || ofBody || s.checkKind(false) != nil {
+			break
+		}
+		out.set(s)
+		b = rest
+	}
+	return out
+}
+
 // MessageSize returns how many bytes an encoded message has at least, by the sizes that its sections say. b is its start.
 func MessageSize(b []byte) int {
 	size := 0
