@@ -54,7 +54,7 @@ func TestTLSIsRequired(t *testing.T) {
 	if !strings.Contains(g.stderr.String(), "connects without TLS, which this gateway requires") {
 		t.Errorf("the log has %s", g.stderr)
 	}
-	for path, want := range map[string]int{"/orders": 403, "/": 403, "/$crosstown/ws": 403, "/$servicebus/websocket": 403, "/health": 200} {
+	for path, want := range map[string]int{"/orders": 426, "/": 426, "/$crosstown/ws": 426, "/$servicebus/websocket": 426, "/health": 200} {
 		if got := status(t, http.DefaultClient, "http://"+g.address+path); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}

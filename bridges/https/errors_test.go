@@ -112,3 +112,20 @@ func TestRefusalsAreToldAndOtherErrorsAreNot(t *testing.T) {
 		}
 	}
 }
+
+// The .NET SDK shows 403 as a quota that is exceeded.
+func TestPlainRequestIsToldToUpgrade(t *testing.T) {
+	t.Parallel()
+	f := newFakeBus("q")
+	b := New(f, f, f, Options{Logger: quiet(), Plain: func(string) bool { return false }})
+	w := call(b, "GET", "http://bus.example.com:5300/q", "")
+	if w.Code != http.StatusUpgradeRequired || w.Header().Get("Upgrade") != "TLS/1.2, HTTP/1.1" || w.Header().Get("Connection") != "Upgrade" {
+		t.Errorf("got %d, %v, want 426 with what to upgrade to", w.Code, w.Header())
+	}
+	if got := detail(t, w); !strings.HasPrefix(got, "The gateway requires TLS of this client: call https://bus.example.com:5300.") {
+		t.Errorf("got %s", got)
+	}
+	if w := call(b, "GET", "https://bus.example.com/q", ""); w.Code != http.StatusOK {
+		t.Errorf("with TLS: got %d, want 200", w.Code)
+	}
+}

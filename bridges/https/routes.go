@@ -27,7 +27,9 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	r = awaitBody(w, r)
 	if b.opts.Plain != nil && r.TLS == nil && r.URL.Path != "/health" && !b.opts.Plain(r.RemoteAddr) {
 		on(w, routeMisdirected)
-		b.refuse(w, r, &statusError{status: http.StatusForbidden, text: "The gateway requires TLS of this client: call https://" + r.Host + "."})
+		w.Header().Set("Upgrade", "TLS/1.2, HTTP/1.1") // RFC 2817 §4.2; RFC 9110 §15.5.22
+		w.Header().Set("Connection", "Upgrade")
+		b.refuse(w, r, &statusError{status: http.StatusUpgradeRequired, text: "The gateway requires TLS of this client: call https://" + r.Host + "."})
 		return
 	}
 	if b.opts.Host != nil {
