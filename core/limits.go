@@ -12,6 +12,7 @@ type Limits struct {
 	MaxNamespaceName int
 	MaxPolicies      int // of the namespace
 	MaxEntities      int // queues and topics of the namespace together
+	MaxPartitioned   int // of these the partitioned ones
 	MaxConnections   int // of AMQP at a time
 
 	SizesInMegabytes []int64 // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
@@ -32,7 +33,7 @@ func StandardLimits() Limits {
 	return Limits{
 		Tier:             "Standard",
 		MinNamespaceName: 6, MaxNamespaceName: 50, MaxPolicies: MaxAccessRules,
-		MaxEntities: 10_000, MaxConnections: 5000,
+		MaxEntities: 10_000, MaxPartitioned: 100, MaxConnections: 5000,
 		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
 		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
 		MaxPurge: 500, ExclusiveSessions: true,

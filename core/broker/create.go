@@ -104,6 +104,30 @@ func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	return nil
 }
 
+// roomForPartitioned refuses a partitioned entity more than the tier has.
+func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error {
+	most, n := b.options.Limits.MaxPartitioned, 0
+	if most == 0 || !ent.Settings.EnablePartitioning {
+		return nil
+	}
+	for _, k := range [...]core.Kind{core.Queue, core.Topic} {
+		err := b.walkListing(ctx, core.Listing{Kind: k}, func(other *core.Entity) (gone bool) {
+			if other.Settings.EnablePartitioning && core.FoldName(other.Name) != core.FoldName(ent.Name) {
+				n++
+			}
+			return false
+		})
+		if err != nil {
+			return b.refusals.Of(err, ent)
+		}
+	}
+	if n >= most {
+		return core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d partitioned queues and topics, which is the limit of the %s tier: delete one first.",
+			b.name, n, b.options.Limits.Tier)
+	}
+	return nil
+}
+
 // topic reads a topic with its subscriptions from the store, not from the cache.
 func (b *Broker) topic(ctx context.Context, name string) (core.TopicView, error) {
 	t, err := b.store.Topic(ctx, b.namespace, name)
@@ -122,6 +146,9 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 		return core.Entity{}, err
 	}
 	if err := b.checkForwarding(ctx, id, &ent, &core.Settings{}); err != nil {
+		return core.Entity{}, err
+	}
+	if err := b.roomForPartitioned(ctx, &ent); err != nil {
 		return core.Entity{}, err
 	}
 	now := b.store.Now()

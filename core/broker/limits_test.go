@@ -127,6 +127,18 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		}, core.QuotaExceeded},
 		{"queues and topics", []string{"standard"}, 10_000, false, crowd, core.QuotaExceeded},
 		{"queues and topics", []string{"premium"}, 1000, false, crowd, core.QuotaExceeded},
+		{"partitioned queues and topics", []string{"standard"}, 100, false, func(t *testing.T, b *Broker, n int) error {
+			s := core.DefaultSettings(core.Queue)
+			s.EnablePartitioning = true
+			for i := range n - 1 {
+				if err := made(b.CreateQueue(t.Context(), root, fmt.Sprint("partitioned", i), s)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = core.DefaultSettings(core.Topic)
+			s.EnablePartitioning = true
+			return made(b.CreateTopic(t.Context(), root, "last", s))
+		}, core.QuotaExceeded},
 		{"receivers", any, 5000, false, func(t *testing.T, b *Broker, n int) error {
 			for range n {
 				r, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
