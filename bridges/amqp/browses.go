@@ -168,7 +168,7 @@ func (b *browseLink) send() {
 
 // resume sends pending messages and reports whether some are left. A client that has many unsettled gets others settled.
 func (b *browseLink) resume() (left bool) {
-	c, f := b.conn, formOf(b.addr, false)
+	c, f := b.conn, form{}
 	f.peeked = true
 	mode := b.link.Attach().SndSettleMode.Or(wire.SenderMixed)
 	for len(b.pending) > 0 && b.link.Ready() && c.eng.Buffered() <= fewUnsaid {

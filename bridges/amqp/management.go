@@ -127,10 +127,7 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 }
 
 // form is how the operation encodes messages of its entity.
-func (o *operation) form() form {
-	addr, _ := core.ParseAddress(o.address)
-	return formOf(addr, o.session != nil)
-}
+func (o *operation) form() form { return form{inSession: o.session != nil} }
 
 // serverTimeout is how long the client wants us to try.
 func serverTimeout(headers core.Properties) time.Duration {

@@ -15,13 +15,6 @@ type form struct {
 	peeked    bool // it is only looked at
 	bodiless  bool // the client that peeks wants no body
 	inSession bool // its lock is that of its session
-	copied    bool // it is a subscription's copy of what was sent to a topic
-}
-
-// formOf is the form of messages of an entity.
-func formOf(entity core.Address, inSession bool) form {
-	_, _, copied := core.SplitSubscription(entity.Entity)
-	return form{inSession: inSession, copied: copied}
 }
 
 // greatestDate is until when messages of a session are locked, as their annotation says. SDKs refuse to settle a message
@@ -118,11 +111,8 @@ func appendAnnotations(dst []byte, d *core.Delivery, f form) []byte {
 	a.dst = value.AppendTimestamp(a.dst, value.TimestampOf(d.EnqueuedTime))
 	a.key(annSequenceNumber)
 	a.dst = value.AppendInt64(a.dst, d.SequenceNumber)
-	// In the queue that it was sent to, Service Bus leaves this out: the Python SDK's live tests count the annotations.
-	if f.copied || d.EnqueuedSequenceNumber != d.SequenceNumber || d.Transit != nil {
-		a.key(annEnqueuedSequence)
-		a.dst = value.AppendInt64(a.dst, d.EnqueuedSequenceNumber)
-	}
+	a.key(annEnqueuedSequence)
+	a.dst = value.AppendInt64(a.dst, d.EnqueuedSequenceNumber)
 	switch {
 	case d.LockedUntil.IsZero() && f.peeked && d.State == core.Deferred:
 		a.instant(annLockedUntil, d.EnqueuedTime)

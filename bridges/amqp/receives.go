@@ -369,7 +369,7 @@ func (r *receiverLink) send() {
 // resume sends pending deliveries, asks for as many more as the credit allows, and reports whether some are left. When none
 // is, a drain is answered.
 func (r *receiverLink) resume() (left bool) {
-	n, f := 0, formOf(r.addr, r.session != nil)
+	n, f := 0, form{inSession: r.session != nil}
 	for r.receiver != nil && n < len(r.pending) && r.link.Ready() && r.conn.eng.Buffered() <= fewUnsaid {
 		d := &r.pending[n]
 		var payload engine.Payload
