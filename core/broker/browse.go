@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -107,7 +109,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	}
 	groups, strays := entity.GroupByPartition(numbers, len(v.Queues[sub]), entity.PartitionOfNumber)
 	if len(strays) > 0 {
-		return nil, entity.ErrNoNumber
+		return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, nil)
 	}
 	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.Queues[sub]))
@@ -121,6 +123,9 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	for _, err := range errs {
 		if err != nil {
 			e.receivers.SettleAll(context.WithoutCancel(ctx), sub, found, core.Release)
+			if core.CodeOf(err) == core.MessageNotFound {
+				return nil, b.unknown(ctx, v.Queues[sub], core.Deferred, numbers, errs)
+			}
 			return nil, b.refusals.Of(err, &v.Entity)
 		}
 	}
@@ -130,6 +135,43 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 		return e.receivers.RemoveLocked(ctx, sub, found)
 	}
 	return found, nil
+}
+
+// A refusal of sequence numbers names the first maxNamed that are unknown, of the first maxSought of the request.
+const (
+	maxNamed  = 10
+	maxSought = 100
+)
+
+// unknown names the sequence numbers of a request that messages in a state do not have. errs are the partitions' answers:
+// those of one that has not refused are known; nil: none was asked.
+func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
+	var names []string
+	for _, n := range numbers[:min(len(numbers), maxSought)] {
+		index, position := core.SplitSequenceNumber(n)
+		if int(index) < len(partitions) {
+			if errs != nil && errs[index] == nil {
+				continue
+			}
+			ds, err := b.store.PeekState(ctx, partitions[index], state, position, 1)
+			if err != nil || len(ds) > 0 && ds[0].SequenceNumber == n {
+				continue
+			}
+		}
+		if len(names) == maxNamed {
+			names[len(names)-1] += " and others"
+			break
+		}
+		names = append(names, strconv.FormatInt(n, 10))
+	}
+	do := "do not exist or are not"
+	switch {
+	case len(names) == 0: // they have become known meanwhile
+		return entity.ErrNoNumber
+	case len(names) == 1:
+		do = "does not exist or is not"
+	}
+	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }
 
 // Cancel implements core.Broker. It ignores the queue's status. In each partition it cancels all
@@ -144,13 +186,16 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	partitions := v.Queues[a.Sub]
 	groups, strays := entity.GroupByPartition(numbers, len(partitions), entity.PartitionOfNumber)
 	if len(strays) > 0 {
-		return entity.ErrNoNumber
+		return b.unknown(ctx, partitions, core.Scheduled, numbers, nil)
 	}
 	errs := make([]error, len(partitions))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
 		errs[p.Partition] = b.store.Cancel(ctx, partitions[p.Partition], p.Items)
 	})
 	for _, err := range errs {
+		if core.CodeOf(err) == core.MessageNotFound {
+			return b.unknown(ctx, partitions, core.Scheduled, numbers, errs)
+		}
 		if err != nil {
 			return b.refusals.Of(err, &v.Entity)
 		}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,8 +98,9 @@ func TestReceivingDeferredMessagesIsAllOrNothing(t *testing.T) {
 		}
 		b.store.fail(nil)
 		for _, bad := range []int64{core.SequenceNumber(0, 99), core.SequenceNumber(8, 1)} {
-			if _, err := b.ReceiveDeferred(t.Context(), root, "q", append([]int64{bad}, numbers...), core.PeekLock); !errors.Is(err, core.MessageNotFound) {
-				t.Errorf("unknown number %x: got %v, want %v", bad, err, core.MessageNotFound)
+			_, err := b.ReceiveDeferred(t.Context(), root, "q", append([]int64{bad}, numbers...), core.PeekLock)
+			if want := fmt.Sprintf("could not be found: %d does not exist or is not deferred.", bad); !errors.Is(err, core.MessageNotFound) || !strings.HasSuffix(core.TextOf(err), want) {
+				t.Errorf("unknown number %x: got %v, want %v, %s", bad, err, core.MessageNotFound, want)
 			}
 		}
 		ds, err := b.ReceiveDeferred(t.Context(), root, "q", numbers, core.ReceiveAndDelete)
@@ -131,6 +133,17 @@ func TestScheduledMessagesAreCancelled(t *testing.T) {
 			if err := b.Cancel(t.Context(), root, "q", []int64{bad}); !errors.Is(err, core.MessageNotFound) {
 				t.Errorf("cancel %x: got %v, want %v", bad, err, core.MessageNotFound)
 			}
+		}
+		err := b.Cancel(t.Context(), root, "q", []int64{numbers[1], numbers[3]})
+		if want := fmt.Sprintf(": %d, %d do not exist or are not scheduled.", numbers[1], numbers[3]); !strings.HasSuffix(core.TextOf(err), want) {
+			t.Errorf("got %v, want the numbers that are unknown: %s", err, want)
+		}
+		many := make([]int64, 30)
+		for i := range many {
+			many[i] = int64(1000 + i)
+		}
+		if err := b.Cancel(t.Context(), root, "q", many); !strings.Contains(core.TextOf(err), ": 1000, 1001, 1002, ") || !strings.HasSuffix(core.TextOf(err), ", 1009 and others do not exist or are not scheduled.") {
+			t.Errorf("got %v, want the first ten numbers", err)
 		}
 		in := b.receive(t, "q", core.PeekLock, 10)
 		time.Sleep(time.Hour)

@@ -199,10 +199,13 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, address stri
 	work := core.Work{Cancels: numbers}
 	for _, n := range numbers {
 		if slices.Contains(t.cancels, n) {
-			return entity.ErrNoNumber
+			return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: the transaction cancels %d already.", n)
 		}
 	}
 	if err := t.bindTo(ctx, location{e, a.Sub, partition}, 0, len(numbers), work); err != nil {
+		if core.CodeOf(err) == core.MessageNotFound && !own {
+			return t.b.unknown(ctx, e.View().Queues[a.Sub], core.Scheduled, numbers, nil)
+		}
 		return err
 	}
 	t.cancels = append(t.cancels, numbers...)
