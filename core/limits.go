@@ -21,7 +21,8 @@ type Limits struct {
 	MaxBatchBytes    int64   // of messages that are sent together
 	MaxPurge         int     // messages that one request may delete
 
-	ExclusiveSessions bool // sessions cannot be taken over
+	ExclusiveSessions  bool // sessions cannot be taken over
+	NoBinaryProperties bool // of messages
 
 	MessagingUnits  int // of the namespace; 0: the tier has none
 	IsUnpartitioned bool
@@ -36,7 +37,7 @@ func StandardLimits() Limits {
 		MaxEntities: 10_000, MaxPartitioned: 100, MaxConnections: 5000,
 		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
 		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
-		MaxPurge: 500, ExclusiveSessions: true,
+		MaxPurge: 500, ExclusiveSessions: true, NoBinaryProperties: true,
 	}
 }
 

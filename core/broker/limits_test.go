@@ -187,6 +187,25 @@ func TestAPurgeTakesNoMoreThanTheTierAllows(t *testing.T) {
 	}
 }
 
+// Service Bus has its text of .NET (azure-sdk-for-python#30140).
+func TestBinaryPropertiesAreRefusedWhereATierIsEnforced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits core.Limits
+		want   core.Code
+	}{"none": {core.Limits{}, ""}, "standard": {core.StandardLimits(), core.TooLarge}, "premium": {core.PremiumLimits(), core.TooLarge}} {
+		b := strict(t, c.limits)
+		b.furnish(t)
+		err := b.sends(t, "q", &core.Message{Properties: propertyOf(t, "b", []byte{0, 255})})
+		if core.CodeOf(err) != c.want || c.want != "" && core.TextOf(err) != "Serialization operation failed due to unsupported type System.Byte[]: the user property 'b' is binary." {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if err := b.sends(t, "q", &core.Message{Properties: propertyOf(t, "b", "text")}); err != nil {
+			t.Errorf("%s: a text: %v", name, err)
+		}
+	}
+}
+
 // Entities that were made before the limits were enforced stay.
 func TestWhatIsLargerThanTheTierTakesWhatTheTierTakes(t *testing.T) {
 	t.Parallel()
@@ -242,7 +261,7 @@ func (b *Broker) sends(t *testing.T, queue string, ms ...*core.Message) error {
 	return b.opened(t, queue).Send(t.Context(), [][]*core.Message{ms})[0].Err
 }
 
-func propertyOf(t *testing.T, name, v string) core.Properties {
+func propertyOf(t *testing.T, name string, v any) core.Properties {
 	t.Helper()
 	p, err := core.NewProperties(core.Property{Key: name, Value: v})
 	if err != nil {

@@ -67,7 +67,7 @@ func (v *View) Check(m *core.Message) error {
 	if size := int64(header + len(m.Body.Bytes)); size > v.MaxMessage {
 		return core.Refuse(core.TooLarge, "The message has %d bytes, which exceeds the limit of %d bytes for '%s'.", size, v.MaxMessage, v.Name)
 	}
-	if err := checkProperties(m.Properties); err != nil {
+	if err := checkProperties(m.Properties, v.noBinary); err != nil {
 		return err
 	}
 	if header > core.MaxHeaderBytes {
@@ -89,13 +89,15 @@ func LongKey(name, text string) error {
 
 // checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
 // values only; described values stand for .NET types.
-func checkProperties(p core.Properties) error {
+func checkProperties(p core.Properties, noBinary bool) error {
 	if p.IsEmpty() {
 		return nil
 	}
 	for k, v := range value.MapEntries(p.Encoded()) {
-		switch value.KindOf(v) {
-		case value.KindList, value.KindMap, value.KindArray:
+		switch kind := value.KindOf(v); {
+		case kind == value.KindBinary && noBinary: // as Service Bus refuses it, by the condition too
+			return core.Refuse(core.TooLarge, "Serialization operation failed due to unsupported type System.Byte[]: the user property '%.64s' is binary.", k)
+		case kind == value.KindList, kind == value.KindMap, kind == value.KindArray:
 			return core.Refuse(core.InvalidArgument, "The user property '%.64s' is a list, map or array: only simple values are allowed.", k)
 		}
 		if len(k) > core.MaxPropertyNameLength || len(v) > core.MaxPropertyNameLength {

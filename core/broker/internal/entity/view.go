@@ -17,6 +17,7 @@ type View struct {
 	Queues     [core.SubQueues][]core.Partition // by sub-queue
 	MaxMessage int64                            // bytes
 	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
+	noBinary   bool                             // user properties cannot be binary
 }
 
 // Policy is what the configuration says of all entities of a namespace.
@@ -27,7 +28,7 @@ type Policy struct {
 
 // View is a view of the entity.
 func (c *Policy) View(ent core.Entity) *View {
-	v := &View{Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes}
+	v := &View{Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
 		v.Queues[sub] = make([]core.Partition, ent.Partitions)
 		for i := range v.Queues[sub] {
