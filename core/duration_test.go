@@ -1,8 +1,11 @@
 package core
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 func TestDurationsAreReadAndNormalised(t *testing.T) {
@@ -35,6 +38,40 @@ func TestDurationsAreReadAndNormalised(t *testing.T) {
 		}
 		if out := FormatDuration(got); out != c.out {
 			t.Errorf("format %v: got %s, want %s", got, out, c.out)
+		}
+	}
+}
+
+// A TimeSpan of .NET may be a hundred times as long as a time.Duration.
+func TestTicksAreReadAndNormalised(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in   string
+		want int64
+		out  string
+	}{
+		{"PT0S", 0, "PT0S"},
+		{"-PT1M30S", -90 * value.TicksPerSecond, "-PT1M30S"},
+		{"P365000D", 365000 * value.TicksPerDay, "P365000D"},
+		{"-P365000DT1H0.0000001S", -365000*value.TicksPerDay - value.TicksPerHour - 1, "-P365000DT1H0.0000001S"},
+		{"PT0.12345678S", 1234567, "PT0.1234567S"},
+		{maxTimeSpan, math.MaxInt64, maxTimeSpan},
+		{"P10675199DT2H48M5.4775808S", math.MaxInt64, maxTimeSpan},
+		{"-P10675199DT2H48M5.4775808S", math.MinInt64, "-P10675199DT2H48M5.4775808S"},
+		{"-P99999999999999999999Y", math.MinInt64, "-P10675199DT2H48M5.4775808S"},
+		{"P1Y99999999999999999999D", math.MaxInt64, maxTimeSpan},
+	} {
+		got, err := ParseTicks(c.in)
+		if err != nil || got != c.want {
+			t.Errorf("parse %s: got %d, %v, want %d", c.in, got, err, c.want)
+		}
+		if out := FormatTicks(got); out != c.out {
+			t.Errorf("format %d: got %s, want %s", got, out, c.out)
+		}
+	}
+	for _, in := range []string{"", "-", "--P1D", "P", "-1", "PT1.5M"} {
+		if got, err := ParseTicks(in); err == nil {
+			t.Errorf("parse %q: got %d, want an error", in, got)
 		}
 	}
 }

@@ -79,12 +79,9 @@ func readTyped(n *node) (v any, form string) {
 		v, err = readDateTime(text)
 	case "duration":
 		form = formDuration
-		var d time.Duration
-		d, err = core.ParseDuration(strings.TrimPrefix(text, "-"))
-		if strings.HasPrefix(text, "-") {
-			d = -d
-		}
-		v = value.Described{Descriptor: value.DescriptorTimeSpan, Value: int64(d / tick)}
+		var ticks int64
+		ticks, err = core.ParseTicks(text)
+		v = value.Described{Descriptor: value.DescriptorTimeSpan, Value: ticks}
 	case "guid":
 		form = "a UUID"
 		var token core.LockToken
@@ -118,9 +115,6 @@ func readDateTime(text string) (any, error) {
 	t, err := parseDate(text)
 	return value.TimestampOf(t), err
 }
-
-// tick is .NET's unit of time.
-const tick = 100 * time.Nanosecond
 
 // appendPairs appends pairs of keys and typed values, nothing where there is
 // none. The JavaScript SDK takes exactly five characters for the prefix of a type.
@@ -170,7 +164,7 @@ func writeTyped(v any) (space, typ, text string) {
 		return typeSpace, "base64Binary", base64.StdEncoding.EncodeToString(v)
 	case value.Described:
 		if span, ok := v.Value.(int64); ok && v.Descriptor == value.DescriptorTimeSpan {
-			return serializationSpace, "duration", formatSpan(span)
+			return serializationSpace, "duration", core.FormatTicks(span)
 		}
 		if uri, ok := v.Value.(string); ok && v.Descriptor == value.DescriptorURI {
 			return typeSpace, "anyURI", uri
@@ -188,16 +182,4 @@ func formatDouble(f float64, bits int) string {
 		return strings.TrimPrefix(strconv.FormatFloat(f, 'g', -1, bits)[:1]+"INF", "+")
 	}
 	return strconv.FormatFloat(f, 'g', -1, bits)
-}
-
-// formatSpan writes ticks as an ISO 8601 duration.
-func formatSpan(ticks int64) string {
-	sign := ""
-	if ticks < 0 {
-		sign, ticks = "-", -max(ticks, -math.MaxInt64)
-	}
-	if ticks > int64(core.Forever/tick) {
-		return sign + core.FormatDuration(core.Forever)
-	}
-	return sign + core.FormatDuration(time.Duration(ticks)*tick)
 }

@@ -163,6 +163,7 @@ func TestTimeSpansAsText(t *testing.T) {
 		"00:05:00":                   5 * value.TicksPerMinute,
 		"PT90S":                      90 * value.TicksPerSecond,
 		"P1D":                        value.TicksPerDay,
+		"P365000D":                   365000 * value.TicksPerDay,
 		"P10675199DT2H48M5.4775807S": math.MaxInt64,
 	} {
 		if ticks, err := parseTimeSpan(in); err != nil || ticks != want {
