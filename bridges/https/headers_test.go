@@ -1,8 +1,12 @@
 package https
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -227,4 +231,41 @@ func FuzzUserProperties(f *testing.F) {
 			t.Fatalf("property %q = %q: headers %v, read again %v, %v", key, text, h, v, err)
 		}
 	})
+}
+
+// rawAnswer makes a request over a connection of its own and returns the lines of the answer's head, as they are.
+func rawAnswer(t *testing.T, address, request string) (head []string) {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	if _, err := fmt.Fprintf(nc, "%s\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\nContent-Length: 0\r\n\r\n", request); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(nc)
+	for lines.Scan() && lines.Text() != "" {
+		head = append(head, lines.Text())
+	}
+	return head
+}
+
+func TestAnswersHavePropertyNamesAsStored(t *testing.T) {
+	t.Parallel()
+	f := newFakeBus("q")
+	properties := func() core.Properties {
+		return mustProperties(t, core.Property{Key: "orderId", Value: "a"}, core.Property{Key: "ORDER-ID", Value: "b"}, core.Property{Key: "x_y", Value: "c"}, core.Property{Key: "content-x", Value: "d"})
+	}
+	f.put("q", &core.Message{Properties: properties()}, &core.Message{Properties: properties()})
+	s := httptest.NewServer(newBridge(f).Handler())
+	t.Cleanup(s.Close)
+	for _, request := range []string{"DELETE /q/messages/head?timeout=0 HTTP/1.1", "POST /q/messages/head?timeout=0 HTTP/1.0"} {
+		head := strings.Join(rawAnswer(t, s.Listener.Addr().String(), request), "\n")
+		for _, want := range []string{"\norderId: \"a\"", "\nORDER-ID: \"b\"", "\nx_y: \"c\"", "\n%63ontent-x: \"d\"", "\nBrokerProperties: {"} {
+			if !strings.Contains(head, want) {
+				t.Errorf("%s: got %s, want %s", request, head, want)
+			}
+		}
+	}
 }
