@@ -171,8 +171,8 @@ type Upkeep interface {
 // Policy.Sessions, every lost lock, there too, is reported as SessionLockLost instead of LockLost.
 //
 // A message whose record is damaged is put aside when a call reads it: the call leaves it out, no
-// failed delivery counts, and Stats counts it as Damaged. If a call that locks messages fails, their
-// locks end without a failed delivery.
+// failed delivery counts, Stats counts it as Damaged, and PeekDamaged lists it. If a call that locks
+// messages fails, their locks end without a failed delivery.
 //
 // Sub-queues: messages that are dead-lettered in X go to X.DeadLetters(). In sub-queues of dead
 // letters messages do not expire, delivery counts do not rise, and Settle refuses DeadLetter with
@@ -232,10 +232,19 @@ type Partitions interface {
 	// The time for deferred and scheduled messages may depend on how many of these there are, but an
 	// engine does not read the contents of messages in other states.
 	PeekState(ctx context.Context, p Partition, state State, from int64, max int) ([]Delivery, error)
+	// PeekDamaged is Peek of the messages that were put aside because they are damaged.
+	PeekDamaged(ctx context.Context, p Partition, from int64, max int) ([]DamagedMessage, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, p Partition, numbers []int64) error
 	// Watch tells w of messages that become available in a queue, until stop is called.
 	Watch(r Ref, w Watcher) (stop func())
+}
+
+// DamagedMessage is what an engine knows of a message that it has put aside.
+type DamagedMessage struct {
+	BrokerProperties
+	SessionID string // "" if it is not known, too
+	Reason    string // with the file and the place, where they are known
 }
 
 // Watcher waits for the messages of one queue. Its methods do not block.

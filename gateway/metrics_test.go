@@ -66,7 +66,7 @@ queues: [{name: Orders}, {name: sessions, requires-session: true}]
 		{base + "/$crosstown/metrics", "RootManageSharedAccessKey", "wrong", 401, ""},
 		{base + "/%24crosstown/metrics", "RootManageSharedAccessKey", "root-key", 200, `crosstown_accepted_messages_total{entity="Orders",namespace="sbemulatorns"} 3`},
 		{base + "/$crosstown/counters/orders", "", "", 401, "MissingToken"},
-		{base + "/$crosstown/counters/orders", "reader", "reader-key", 200, `{"entity":"Orders","active":2,"ready":2,"locked":0,"deferred":0,"scheduled":0,"deadLetter":0,"transfer":0}`},
+		{base + "/$crosstown/counters/orders", "reader", "reader-key", 200, `{"entity":"Orders","active":2,"ready":2,"locked":0,"deferred":0,"scheduled":0,"deadLetter":0,"transfer":0,"damaged":0}`},
 		{base + "/$crosstown/counters/sessions", "reader", "reader-key", 200, `"sessions":1`},
 		{base + "/$crosstown/counters/none", "reader", "reader-key", 404, "none"},
 		{base + "/$crosstown/counters/", "reader", "reader-key", 404, "/$crosstown/counters/NAME"},

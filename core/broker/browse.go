@@ -84,6 +84,25 @@ func (b *Broker) browse(ctx context.Context, id core.Identity, address string, f
 	return found, nil
 }
 
+// PeekDamaged lists messages that the store has put aside because they are damaged, in the way of Peek.
+// It needs Listen.
+func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.DamagedMessage, error) {
+	_, v, sub, err := b.open(ctx, id, address)
+	if err != nil {
+		return nil, err
+	}
+	var found []core.DamagedMessage
+	index, n := core.SplitSequenceNumber(max(from, 0))
+	for ; int(index) < len(v.Queues[sub]) && len(found) < limit; index, n = index+1, 0 {
+		some, err := b.store.PeekDamaged(ctx, v.Queues[sub][index], n, limit-len(found))
+		if err != nil {
+			return nil, b.refusals.Of(err, &v.Entity)
+		}
+		found = append(found, some...)
+	}
+	return found, nil
+}
+
 // largestMessage is the size that messages of the entity have at most.
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	if v.Kind == core.Subscription {

@@ -92,6 +92,9 @@ func (t *entityCount) asRuntime() core.Runtime {
 		Bytes:              t.sums[core.Main].Bytes,
 		Availability:       "Available",
 	}
+	for i := range t.sums {
+		r.Damaged += t.sums[i].Damaged
+	}
 	return r
 }
 

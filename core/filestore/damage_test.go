@@ -124,7 +124,21 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		if got := bodies(t, s, p); len(got) != 99 {
 			t.Errorf("peeked %d messages, want 99", len(got))
 		}
-		if about := s.About(t.Context()); !slices.ContainsFunc(about.Warnings, func(w string) bool { return strings.Contains(w, "1 messages") && strings.Contains(w, "--repair") }) {
+		damaged, err := s.PeekDamaged(t.Context(), p, 0, 9)
+		if err != nil || len(damaged) != 1 || damaged[0].SequenceNumber != 38 || !strings.Contains(damaged[0].Reason, "/00000001.log is damaged from byte") || (damaged[0].SessionID == "x") != sessions {
+			t.Errorf("sessions %t: damaged: got %+v, %v", sessions, damaged, err)
+		}
+		for _, none := range []struct {
+			from  int64
+			limit int
+		}{{39, 9}, {0, 0}} {
+			if damaged, err := s.PeekDamaged(t.Context(), p, none.from, none.limit); err != nil || len(damaged) > 0 {
+				t.Errorf("damaged from %d, at most %d: got %+v, %v", none.from, none.limit, damaged, err)
+			}
+		}
+		if about := s.About(t.Context()); !slices.ContainsFunc(about.Warnings, func(w string) bool {
+			return strings.Contains(w, "1 message is damaged") && strings.Contains(w, "--repair")
+		}) {
 			t.Errorf("the store warns of %q, want the damaged message", about.Warnings)
 		}
 		clock.Advance(time.Hour)

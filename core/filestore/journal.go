@@ -50,13 +50,14 @@ func (j *journal) Err() error {
 
 func (j *journal) Read(r memstore.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
-	if damage, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
+	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
 		err = fmt.Errorf("%w: %w", memstore.ErrDamaged, err)
-		if ok {
-			j.logger.Error("a message is damaged", "file", damage.File, "from", damage.From, "to", damage.To, "err", damage.Reason)
-		}
 	}
 	return head, body, refusal(err)
+}
+
+func (j *journal) PutAside(entity string, sequenceNumber int64, err error) {
+	j.logger.Error("a message is damaged and is not delivered", "entity", entity, "seq", sequenceNumber, "err", err)
 }
 
 func (j *journal) Pin() (unpin func()) {

@@ -193,9 +193,8 @@ func (s *Store) replay() error {
 	if !s.o.Repair {
 		return nil
 	}
-	return s.RemoveDamaged(func(of core.Ref, n int64, err error) {
-		s.o.Logger.Error("repair: removed a damaged message", "entity", of.Entity, "subscription", of.Subscription,
-			"partition", of.Index, "sub", of.Sub.Suffix(), "seq", n, "err", err)
+	return s.RemoveDamaged(func(entity string, n int64, err error) {
+		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)
 	})
 }
 
@@ -280,8 +279,12 @@ func (s *Store) About(context.Context) core.About {
 		about.Warnings = append(about.Warnings, "A loss of power may lose what was acknowledged in the last minutes: --sync interval or --sync always keeps it.")
 	}
 	if n := s.Damaged(); n > 0 {
+		are := "messages are"
+		if n == 1 {
+			are = "message is"
+		}
 		about.Warnings = append(about.Warnings, fmt.Sprintf(
-			"%d messages are damaged and not delivered: the log names file and place; restore a backup, or start once with --repair, which removes them.", n))
+			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them; restore a backup, or start once with --repair, which removes what is damaged.", n, are))
 	}
 	if err := s.log.Full(); err != nil {
 		about.Warnings = append(about.Warnings, err.Error())

@@ -18,9 +18,9 @@ func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.Stat
 	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) {
 		switch state {
 		case core.Deferred:
-			return q.log.aside(from, state), int(q.counts[deferred] + q.counts[lockedDeferred])
+			return q.log.aside(from, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
 		case core.Scheduled:
-			return q.log.aside(from, state), int(q.counts[scheduled])
+			return q.log.aside(from, scheduled), int(q.counts[scheduled])
 		default:
 			return inState(q.log.from(from), state), q.log.live
 		}

@@ -1,6 +1,8 @@
 package memstore
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,6 +18,7 @@ var ErrDamaged = errors.New("the message is damaged")
 type found struct {
 	number int64
 	ref    Ref
+	err    error
 }
 
 // putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
@@ -38,6 +41,9 @@ func (t *txn) putAside(damaged []found) {
 		n.wakeReceivers(n.queue)
 	}
 	n.leave()
+	for _, x := range damaged {
+		t.store.journal.PutAside(t.store.address(t.ref), x.number, x.err)
+	}
 }
 
 // giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
@@ -58,9 +64,50 @@ func (t *txn) giveBack(ds []core.Delivery) {
 // Damaged is how many messages were put aside because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
+// PeekDamaged lists messages that were put aside. It reads each again to tell what is wrong with it.
+func (s *Store) PeekDamaged(_ context.Context, p core.Partition, from int64, limit int) ([]core.DamagedMessage, error) {
+	t, ok := s.enter(p)
+	if !ok {
+		return nil, nil
+	}
+	var damaged []core.DamagedMessage
+	limit = min(limit, int(t.queue.counts[broken]))
+	for e := range t.queue.log.aside(from, broken) {
+		if len(damaged) >= limit {
+			break
+		}
+		damaged = append(damaged, core.DamagedMessage{BrokerProperties: t.delivery(e).BrokerProperties, SessionID: e.sessionID()})
+	}
+	t.leave()
+	defer t.unpin()
+	for i := range damaged {
+		_, err := s.read(t.absent[i].ref, t.absent[i].more)
+		if err == nil {
+			err = errors.New("it could not be read before, and can be now")
+		}
+		damaged[i].Reason = err.Error()
+	}
+	return damaged, s.stopped()
+}
+
+// address is the name of a queue for clients, or its ID if it is not known.
+func (s *Store) address(of core.Ref) string {
+	id := cmp.Or(of.Subscription, of.Entity)
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	for _, x := range s.catalogue.spaces {
+		for _, e := range x.entities {
+			if e.ID == id {
+				return e.Name + of.Sub.Suffix()
+			}
+		}
+	}
+	return id
+}
+
 // RemoveDamaged reads all messages and removes those that are damaged; it calls removed with each. It
 // comes after Start, before any other call.
-func (s *Store) RemoveDamaged(removed func(of core.Ref, n int64, err error)) error {
+func (s *Store) RemoveDamaged(removed func(entity string, n int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64
 		for e := range q.log.from(0) {
@@ -69,7 +116,7 @@ func (s *Store) RemoveDamaged(removed func(of core.Ref, n int64, err error)) err
 			case err == nil:
 			case errors.Is(err, ErrDamaged):
 				damaged = append(damaged, e.n)
-				removed(q.ref, e.n, err)
+				removed(s.address(q.ref), t.number(e.n), err)
 			default:
 				return fmt.Errorf("message %d of %s/%d: %w", e.n, t.entityID, t.index, err)
 			}
@@ -97,12 +144,13 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 
 // loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
 // Those that are reserved stay in memory, those that are damaged are put aside.
-func (s *Store) loadScheduled(_ *txn, q *queue) error {
+func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of
 		m, err := s.read(e.ref, e.more)
 		if errors.Is(err, ErrDamaged) {
 			q.move(e, broken)
+			s.journal.PutAside(s.address(q.ref), t.number(e.n), err)
 			continue
 		}
 		if err != nil {

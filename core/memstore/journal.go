@@ -25,6 +25,8 @@ type Journal interface {
 	// Read returns the parts of a record, which may not be changed. The error wraps ErrDamaged if
 	// the record is not what was written.
 	Read(r Ref) (head, body []byte, err error)
+	// PutAside says that a message is not delivered any more, because its record is damaged.
+	PutAside(entity string, sequenceNumber int64, err error)
 	// Pin keeps records from being removed until unpin is called, those whose last entry goes
 	// meanwhile too. It never waits.
 	Pin() (unpin func())
@@ -277,7 +279,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 			k++
 			var m *core.Message
 			if m, err = t.store.read(x.ref, x.more); errors.Is(err, ErrDamaged) {
-				damaged, err = append(damaged, found{ds[i].SequenceNumber, x.ref}), nil
+				damaged, err = append(damaged, found{ds[i].SequenceNumber, x.ref, err}), nil
 				continue
 			}
 			if err == nil {

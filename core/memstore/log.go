@@ -5,8 +5,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 // log keeps the messages of a queue in the order of their numbers, in chunks of consecutive numbers.
@@ -180,13 +178,13 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the deferred or scheduled messages from number n on. None of these is a row.
-func (l *log) aside(n int64, state core.State) iter.Seq[*entry] {
+// aside yields the messages in some states from number n on. None in these states is a row.
+func (l *log) aside(n int64, states ...messageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
 			i, _ := c.searchEntry(n)
 			for _, e := range c.entries[i:] {
-				if e.state.state() == state && !yield(e) {
+				if slices.Contains(states, e.state) && !yield(e) {
 					return
 				}
 			}

@@ -32,6 +32,11 @@ type countGroup struct {
 	err   error // errDue, or the error of counting
 }
 
+// PeekDamaged finds none: Redis has no damaged messages.
+func (s *Store) PeekDamaged(context.Context, core.Partition, int64, int) ([]core.DamagedMessage, error) {
+	return nil, nil
+}
+
 // StatsOf counts many partitions, with one script for each queue and its sub-queues, all in one
 // pipeline, which the client splits by node. Queues with something due are swept and counted one by
 // one.

@@ -129,6 +129,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.MetricsPath, false, http.MethodGet, nil, a.showMetrics},
 		{api.CountersPath, false, http.MethodGet, nil, a.count},
 		{api.ExplainPath, false, http.MethodGet, nil, a.explain},
+		{api.DamagedPath, false, http.MethodGet, nil, a.damaged},
 		{api.PurgePath, false, http.MethodPost, nil, a.purge},
 		{api.DepositPath, false, http.MethodPost, nil, a.deposit},
 		{api.TapPath, false, http.MethodGet, nil, a.tap},

@@ -67,7 +67,7 @@ func (a *API) move(c *call) (any, error) {
 func (c *call) may(right core.Right, name, path string) error {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
-		return core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: POST %sNAME.", name, path)
+		return core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: its name follows %s.", name, path)
 	}
 	return c.id.Check(right, address.String(), time.Now())
 }

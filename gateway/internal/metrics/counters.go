@@ -29,6 +29,7 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
+	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
 	// Sessions are those with messages or state, 1000 at most; SessionsHeld those
 	// that a receiver has, SessionsWaiting those that one could get, with messages.
 	// nil where the entity has none.
@@ -123,6 +124,9 @@ func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {
 		Active:     main.Ready + main.Locked + main.Deferred,
 		DeadLetter: dead.Ready + dead.Locked + dead.Deferred,
 		Transfer:   transfer.Ready + transfer.Locked,
+	}
+	for i := range h.Counts {
+		told.Damaged += h.Counts[i].Damaged
 	}
 	if e.Settings.RequiresSession {
 		sessions, err := c.source.CountSessions(ctx, e.Name, maxSessions)

@@ -190,6 +190,9 @@ func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, n
 		}
 		gauge(ch, d.messages, float64(s.Ready), h.Entity, queues[sub], "ready")
 		gauge(ch, d.messages, float64(s.Locked), h.Entity, queues[sub], "locked")
+		if s.Damaged > 0 {
+			gauge(ch, d.messages, float64(s.Damaged), h.Entity, queues[sub], "damaged")
+		}
 		if core.SubQueue(sub) == core.Main || core.SubQueue(sub) == core.DeadLetter {
 			gauge(ch, d.messages, float64(s.Deferred), h.Entity, queues[sub], "deferred")
 		}

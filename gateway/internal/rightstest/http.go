@@ -159,6 +159,7 @@ var httpOperations = []httpOperation{
 	{needs: "Manage orders", call: "GET /$crosstown/history/orders", ok: []int{200}},
 	{needs: "Listen sessions", call: "GET /$crosstown/sessions/sessions", ok: []int{200}},
 	{needs: "Listen sessions", call: "PUT /$crosstown/sessions/sessions?session=set-{n}", body: `{"clear":true}`, ok: []int{200}},
+	{needs: "Listen orders", call: "GET /$crosstown/damaged/orders", ok: []int{200}},
 	{needs: "operator", call: "GET /$crosstown/plugins", ok: []int{200}},
 	{needs: "operator", call: "POST /$crosstown/plugins/none", ok: []int{404}},
 	{needs: "operator", call: "GET /$crosstown/pipelines", ok: []int{200}},

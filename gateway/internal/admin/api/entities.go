@@ -24,6 +24,7 @@ type Entity struct {
 	DeadLetter         int64  `json:"deadLetter"`
 	Transfer           int64  `json:"transfer"`
 	TransferDeadLetter int64  `json:"transferDeadLetter"`
+	Damaged            int64  `json:"damaged"` // in all its queues, and in no other count
 	Bytes              int64  `json:"bytes"`
 	Enqueued           int64  `json:"enqueued"` // since it was made: its growth is what comes in
 	Consumers          int    `json:"consumers"`

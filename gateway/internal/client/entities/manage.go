@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"text/tabwriter"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
@@ -106,6 +108,7 @@ type counts struct {
 	DeadLetter         *int32 `json:"deadLettered,omitempty"`
 	Transfer           *int32 `json:"transfer,omitempty"`
 	TransferDeadLetter *int32 `json:"transferDeadLettered,omitempty"`
+	Damaged            *int32 `json:"damaged,omitempty"`
 	Bytes              *int64 `json:"bytes,omitempty"`
 }
 
@@ -123,6 +126,7 @@ func (c *counts) columns() (titles, values []string) {
 		{"dead-lettered", c.DeadLetter},
 		{"transfer", c.Transfer},
 		{"transfer dead-lettered", c.TransferDeadLetter},
+		{"damaged", c.Damaged},
 	} {
 		if n.v != nil {
 			titles, values = append(titles, n.title), append(values, fmt.Sprint(*n.v))
@@ -160,8 +164,19 @@ func (l *listing) add(c counts) error {
 	return err
 }
 
+// damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.
+func (m *manager) damaged() *int32 {
+	var told struct{ Damaged int32 }
+	q := command.Inquiry{Method: http.MethodGet, Path: api.CountersPath, Names: strings.Split(m.name(), "/"), Scope: command.PolicyHolder(m.name())}
+	if err := m.Ask(m.command.Context(), q, &told); err != nil || told.Damaged == 0 {
+		return nil
+	}
+	return &told.Damaged
+}
+
 // show prints an entity: what it holds, and its settings, a pointer to the SDK's.
 func (m *manager) show(c counts, settings any) error {
+	c.Damaged = m.damaged()
 	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(struct {
 			counts

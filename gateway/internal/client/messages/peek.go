@@ -1,13 +1,21 @@
 package messages
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
@@ -20,6 +28,7 @@ type peekOptions struct {
 	from    int64
 	state   string
 	dlq     bool
+	damaged bool
 	session sessionChoice
 }
 
@@ -34,12 +43,17 @@ flags choose, and a message must fit all that are given.
 
 ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME.
 
+With --damaged the command lists the messages that the file store has put aside, because the
+disk does not have them as they were written, each with what is known of it, and the reason
+with the file and the place. Other stores have no such messages.
+
 The exit code is 4 if there is no message, or none that fits.`,
 		Example: `  crosstown peek orders --count 3
   crosstown peek events/Subscriptions/eu --where "region = 'eu' AND sys.Label = 'order'"
   crosstown peek replies --session client-7
   crosstown peek orders --state deferred --count 0
-  crosstown peek orders --dlq --json`,
+  crosstown peek orders --dlq --json
+  crosstown peek orders --damaged`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
@@ -51,6 +65,7 @@ The exit code is 4 if there is no message, or none that fits.`,
 	f.Int64Var(&o.from, "from", 0, "sequence `number` to begin at")
 	f.StringVar(&o.state, "state", "", "only messages in this `state`: "+strings.Join(stateWords, ", "))
 	f.BoolVar(&o.dlq, "dlq", false, "read the dead-letter queue")
+	f.BoolVar(&o.damaged, "damaged", false, "list damaged messages, which no receiver gets")
 	o.session.bind(f)
 	f.Lookup("session").Usage = "only messages of the session with this `id`"
 	f.Lookup("next-session").Usage = "only messages of the session that the first message belongs to"
@@ -66,6 +81,12 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	}
 	if _, err := o.fits(); err != nil {
 		return err
+	}
+	if o.damaged {
+		if !o.isEmpty() || o.state != "" || o.session.named() || o.session.next {
+			return command.Usagef("--damaged: the contents of a damaged message are not known: only --from, --count and --dlq choose among them")
+		}
+		return o.listDamaged(c, args)
 	}
 	b := &browser{most: o.count, from: o.from, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
 	if o.state != "" {
@@ -101,6 +122,57 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 		err = b.none(c.Context(), &o.selection)
 	}
 	return b.target.Explain(err)
+}
+
+// damagedPage is how many damaged messages the gateway is asked for at once.
+const damagedPage = 1000
+
+func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	entity, err := t.Entity(args)
+	if err != nil {
+		return err
+	}
+	if o.dlq {
+		entity += core.DeadLetter.Suffix()
+	}
+	lines, table := json.NewEncoder(c.OutOrStdout()), tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	from, listed, more := o.from, 0, true
+	for more && (o.count == 0 || listed < o.count) {
+		top := damagedPage
+		if o.count > 0 {
+			top = min(top, o.count-listed)
+		}
+		var page api.DamagedList
+		err := o.Ask(c.Context(), command.Inquiry{
+			Method: http.MethodGet, Path: api.DamagedPath, Names: strings.Split(entity, "/"), Scope: command.PolicyHolder(entity),
+			Query: url.Values{"from": {strconv.FormatInt(from, 10)}, "top": {strconv.Itoa(top)}},
+		}, &page)
+		if err != nil {
+			return err
+		}
+		for _, d := range page.Damaged {
+			listed, from = listed+1, d.SequenceNumber+1
+			if o.JSON {
+				if err := lines.Encode(d); err != nil {
+					return err
+				}
+				continue
+			}
+			if listed == 1 {
+				_, _ = fmt.Fprintln(table, "NUMBER\tENQUEUED\tFAILED DELIVERIES\tSESSION\tREASON") // Flush tells
+			}
+			_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\n", d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason)
+		}
+		more = len(page.Damaged) == top
+	}
+	if listed == 0 {
+		return command.Nothingf("%s: no message was found damaged", entity)
+	}
+	return table.Flush()
 }
 
 // inSession fits the messages of the session that is named, or else of the first message's.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// flipIn changes a bit in the middle of a text, in the file of a stopped store that has it.
+func flipIn(t *testing.T, dir, text string) (file string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at := bytes.Index(data, []byte(text)); at >= 0 {
+			data[at+len(text)/2] ^= 4
+			if err := os.WriteFile(file, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return file
+		}
+	}
+	t.Fatalf("no file of %s has %q", dir, text)
+	return ""
+}
+
+func TestADamagedMessageIsShownUntilRepairRemovesIt(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store", "file")
+	g.command(t, "", "queue", "create", "orders")
+	for _, text := range []string{"the first message", "the second message", "the third message"} {
+		g.command(t, "", "send", "orders", text)
+	}
+	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"}, "orders: no message was found damaged")
+	g.exits(t, exitUsage, []string{"peek", "orders", "--damaged", "--state", "deferred"}, "--damaged")
+	g.exits(t, exitFailure, []string{"peek", "nowhere", "--damaged"}, "nowhere")
+	g.halt(t)
+	file := flipIn(t, filepath.Join(g.data, "messages"), "the second message")
+
+	g.start(t, "--store", "file")
+	got := g.command(t, "", "receive", "orders", "--count", "2")
+	if !strings.Contains(got, "the first message") || !strings.Contains(got, "the third message") {
+		t.Errorf("received:\n%s", got)
+	}
+	if code, health := g.get(t, "/health"); code != http.StatusOK || !strings.Contains(health, "1 message is damaged") || !strings.Contains(health, "peek ENTITY --damaged") {
+		t.Errorf("health: %d %s", code, health)
+	}
+	if log := g.stderr.String(); !strings.Contains(log, "entity=orders seq=2") || !strings.Contains(log, file) {
+		t.Errorf("the log does not name the message and the file:\n%s", log)
+	}
+	g.exits(t, exitOK, []string{"peek", "orders", "--damaged"}, "\n2 ", file+" is damaged from byte")
+	g.exits(t, exitOK, []string{"peek", "orders", "--damaged", "--json", "--count", "0"}, `{"sequenceNumber":2,`, file)
+	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged", "--from", "3"})
+	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged", "--dlq"})
+	g.exits(t, exitOK, []string{"queue", "show", "orders", "--json"}, `"active":0`, `"damaged":1`)
+	for path, want := range map[string]string{
+		"/$crosstown/counters/orders": `"damaged":1`,
+		"/$crosstown/entities":        `"damaged":1`,
+		"/$crosstown/metrics":         `crosstown_entity_messages{entity="orders",namespace="sbemulatorns",queue="main",state="damaged"} 1`,
+	} {
+		if code, body := ask(t, "GET", "http://"+g.address+path, "RootManageSharedAccessKey", "SAS_KEY_VALUE"); code != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, lacks %s:\n%s", path, code, want, body)
+		}
+	}
+	g.halt(t)
+
+	g.start(t, "--store", "file", "--repair")
+	if log := g.stderr.String(); !strings.Contains(log, "repair: removed a damaged message") || !strings.Contains(log, "entity=orders seq=2") {
+		t.Errorf("the log does not name the removed message:\n%s", log)
+	}
+	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"})
+	if _, health := g.get(t, "/health"); strings.Contains(health, "damaged") {
+		t.Errorf("health after the repair: %s", health)
+	}
+}
