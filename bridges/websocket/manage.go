@@ -169,6 +169,7 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 		{"deadLetter", counts.DeadLetter},
 		{"transfer", counts.Transfer},
 		{"transferDeadLetter", counts.TransferDeadLetter},
+		{"damaged", counts.Damaged},
 		{"bytes", counts.Bytes},
 		{"subscriptions", int64(counts.Subscriptions)},
 		{"enqueued", counts.Enqueued},

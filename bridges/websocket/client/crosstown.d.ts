@@ -270,7 +270,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {string | null} accessed
  * @property {number} partitions
  * @property {Record<string, any>} settings by the names of the management API; durations such as PT1M
- * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
+ * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
  */
 /**
@@ -832,7 +832,7 @@ export type Entity = {
      * by the names of the management API; durations such as PT1M
      */
     settings: Record<string, any>;
-    counts: Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>;
+    counts: Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>;
     availability: string;
 };
 export type Filter = {

@@ -1452,7 +1452,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {string | null} accessed
  * @property {number} partitions
  * @property {Record<string, any>} settings by the names of the management API; durations such as PT1M
- * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
+ * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
  */
 

@@ -109,6 +109,7 @@ function Overview({ entry }) {
       ${!topic && html`<${Tile} name="Dead letters" value=${amount(counts.deadLetter)} bad=${counts.deadLetter > 0} />`}
       ${counts.transfer > 0 && html`<${Tile} name="In transfer" value=${amount(counts.transfer)} />`}
       ${counts.transferDeadLetter > 0 && html`<${Tile} name="Transfer dead letters" value=${amount(counts.transferDeadLetter)} bad />`}
+      ${counts.damaged > 0 && html`<${Tile} name="Damaged" value=${amount(counts.damaged)} bad />`}
       ${!topic && html`<${Tile} name="Consumers" value=${amount(counts.consumers)} />`}
       <${Tile} name="Taken so far" value=${amount(counts.enqueued)} />
       <${Tile} name="Stored" value=${bytes(counts.bytes)} unit=${settings.MaxSizeInMegabytes > 0 && `of ${bytes(settings.MaxSizeInMegabytes * 2 ** 20)}`} />

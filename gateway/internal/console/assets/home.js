@@ -42,7 +42,7 @@ export function Home() {
     <${Chart} title="Throughput" samples=${joined(history, totals.value)} series=${flowSeries} span=${span} control=${control} />
     <div class="halves">
       <section class="card" aria-labelledby="attention"><header><h2 id="attention">Needs attention</h2></header>
-        ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}
+        ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is damaged, disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}
       </section>
       <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2></header>
         ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Make a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
@@ -62,6 +62,7 @@ function attention(every) {
     const say = (what, address, text, weight, bad = true) => found.push({ key: `${e.name} ${what}`, address, name: e.name, text, weight, bad });
     if (c.deadLetter > 0) say("dead", at("dead"), `${amount(c.deadLetter)} dead letter${c.deadLetter === 1 ? "" : "s"}`, c.deadLetter);
     if (c.transferDeadLetter > 0) say("transfer", at("transfer"), `${amount(c.transferDeadLetter)} transfer dead letter${c.transferDeadLetter === 1 ? "" : "s"}`, c.transferDeadLetter);
+    if (c.damaged > 0) say("damaged", at(""), `${amount(c.damaged)} damaged message${c.damaged === 1 ? "" : "s"}`, Infinity);
     if (c.transfer > 0) say("parked", at(""), `${amount(c.transfer)} wait${c.transfer === 1 ? "s" : ""} in transfer`, c.transfer, false);
     if (c.bytes >= full * size * 2 ** 20) say("full", at(""), `${Math.floor((100 * c.bytes) / (size * 2 ** 20))} % full`, Infinity);
     if (Status && Status !== "Active") say("status", at("settings"), Status, 1, false);
