@@ -37,20 +37,36 @@ func TestMessagesOfAFirstRunSurviveALossOfPowerInNewDirectories(t *testing.T) {
 	}
 }
 
-// A directory that cannot be made durable is refused before anything is acknowledged in it.
+// A directory that cannot be made durable is refused before anything is acknowledged in it. The next
+// start, which finds it there, syncs it.
 func TestADirectoryThatCannotBeSyncedIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, unsynced := range []string{"/", "/srv"} {
+	for _, unsynced := range []string{"/", "/srv", "/srv/data"} {
 		fs := faultfs.New()
+		failing := true
 		fs.Before = func(op faultfs.Op) *faultfs.Fault {
-			if op.Kind == faultfs.SyncDir && op.Name == unsynced {
+			if failing && op.Kind == faultfs.SyncDir && op.Name == unsynced {
 				return &faultfs.Fault{Err: faultfs.ErrIO}
 			}
 			return nil
 		}
-		if s, err := Open("/srv/data", Options{fs: fs}); err == nil {
+		clock := storetest.NewClock()
+		o := Options{Clock: clock.Now, Sync: SyncAlways, fs: fs}
+		if s, err := Open("/srv/data/messages", o); err == nil {
 			t.Errorf("%s cannot be synced: the store opens", unsynced)
 			s.abandon()
+		}
+		failing = false
+		s, err := Open("/srv/data/messages", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newQueue(t, s)
+		send(t, s, p, "acknowledged")
+		o.fs = fs.Crash(rand.New(rand.NewPCG(1, 1)), 0)
+		s.abandon()
+		if got, want := bodies(t, mustOpen(t, "/srv/data/messages", o), p), []string{"acknowledged"}; !slices.Equal(got, want) {
+			t.Errorf("%s could not be synced: after a loss of power got %q, want %q", unsynced, got, want)
 		}
 	}
 }

@@ -7,36 +7,31 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// MkdirAll makes a directory and its parents, with the rights 0700, and syncs each that it makes into
-// its parent. Without that a loss of power may remove a directory with all that was synced in it.
-func MkdirAll(dir string) error { return MakeAll(dir, mkdir, SyncDir) }
-
-func mkdir(dir string) (made bool, err error) {
-	err = os.Mkdir(dir, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return false, os.MkdirAll(dir, 0o700) // which fails if it is a file
-	}
-	return err == nil, err
+// MkdirAll makes a directory and its parents, with the rights 0700, and syncs every directory above it:
+// the process that made them may have ended before it did. Without that a loss of power may remove a
+// directory with all that was synced in it.
+func MkdirAll(dir string) error {
+	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll is MkdirAll on a file system of which it is given the calls. made says whether mkdir has
-// made the directory, or found it.
-func MakeAll(dir string, mkdir func(string) (made bool, err error), syncDir func(string) error) error {
-	parent := filepath.Dir(dir)
-	made, err := mkdir(dir)
-	if errors.Is(err, fs.ErrNotExist) && parent != dir {
-		if err := MakeAll(parent, mkdir, syncDir); err != nil {
-			return err
-		}
-		made, err = mkdir(dir)
-	}
-	if err != nil || !made {
+// MakeAll is MkdirAll on a file system of which it is given the calls.
+func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
+	if err := mkdirAll(dir); err != nil {
 		return err
 	}
-	if err := syncDir(parent); err != nil {
-		return fmt.Errorf("make the new directory %s durable: %w", dir, err)
+	for parent := filepath.Dir(dir); parent != dir; dir, parent = parent, filepath.Dir(parent) {
+		if err := syncDir(parent); err != nil && !isRefused(err) {
+			return fmt.Errorf("make the directory %s durable: %w", dir, err)
+		}
 	}
 	return nil
+}
+
+// isRefused reports whether a directory cannot be synced: this user may not read it, or its file system
+// does not sync directories.
+func isRefused(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }

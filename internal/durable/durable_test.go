@@ -10,22 +10,24 @@ import (
 	"testing"
 )
 
-func TestNewDirectoriesAreSyncedIntoTheirParentsOnceEach(t *testing.T) {
+func mkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+func TestAllDirectoriesAboveAreSyncedEachTime(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b", "c")
-	var synced []string
-	syncDir := func(dir string) error {
-		synced = append(synced, dir)
-		return nil
-	}
 	for range 2 {
-		if err := MakeAll(dir, mkdir, syncDir); err != nil {
+		var synced []string
+		syncDir := func(dir string) error {
+			synced = append(synced, dir)
+			return nil
+		}
+		if err := MakeAll(dir, mkdirAll, syncDir); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if want := []string{root, filepath.Join(root, "a"), filepath.Join(root, "a", "b")}; !slices.Equal(synced, want) {
-		t.Errorf("synced %q, want %q", synced, want)
+		if want := []string{filepath.Join(root, "a", "b"), filepath.Join(root, "a"), root}; !slices.Equal(synced[:3], want) || filepath.Dir(synced[len(synced)-1]) != synced[len(synced)-1] {
+			t.Errorf("synced %q, want %q and those above up to the root", synced, want)
+		}
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		t.Errorf("the directory: %v", err)
@@ -50,8 +52,15 @@ func TestADirectoryInThePlaceOfAFileIsRefused(t *testing.T) {
 
 func TestAFailureToSyncADirectoryIsAnError(t *testing.T) {
 	t.Parallel()
-	err := MakeAll(filepath.Join(t.TempDir(), "a"), mkdir, func(string) error { return fs.ErrInvalid })
-	if !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("got %v, want the error of the sync", err)
+	dir := filepath.Join(t.TempDir(), "a")
+	for _, failure := range []error{syscall.EIO, syscall.ENOSPC} {
+		if err := MakeAll(dir, mkdirAll, func(string) error { return failure }); !errors.Is(err, failure) {
+			t.Errorf("got %v, want the error of the sync", err)
+		}
+	}
+	for _, refusal := range []error{fs.ErrPermission, syscall.ENOTSUP, syscall.EINVAL} {
+		if err := MakeAll(dir, mkdirAll, func(string) error { return refusal }); err != nil {
+			t.Errorf("a directory above that cannot be synced: %v", err)
+		}
 	}
 }

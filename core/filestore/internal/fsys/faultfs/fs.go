@@ -350,26 +350,26 @@ func (f *FS) hasDir(dir string) bool {
 }
 
 // MkdirAll makes a directory and its parents.
-func (f *FS) MkdirAll(dir string) error { return durable.MakeAll(dir, f.mkdir, f.SyncDir) }
+func (f *FS) MkdirAll(dir string) error { return durable.MakeAll(dir, f.mkdirAll, f.SyncDir) }
 
-func (f *FS) mkdir(dir string) (made bool, err error) {
+func (f *FS) mkdirAll(dir string) error {
 	f.mu.Lock()
-	exists, found := f.hasDir(dir), f.hasDir(filepath.Dir(dir))
+	exists := f.hasDir(dir)
 	f.mu.Unlock()
-	op := Op{Kind: Mkdir, Name: dir}
-	switch {
-	case exists:
-		return false, nil
-	case !found:
-		return false, &os.PathError{Op: "mkdir", Path: dir, Err: os.ErrNotExist}
+	if exists {
+		return nil
 	}
+	if err := f.mkdirAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	op := Op{Kind: Mkdir, Name: dir}
 	if fault := f.before(op); fault != nil {
-		return false, failed(op, fault)
+		return failed(op, fault)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.change(change{dir: filepath.Dir(dir), set: dir, to: &inode{isDir: true}})
-	return true, nil
+	return nil
 }
 
 // rename changes the names of a file.
