@@ -3,6 +3,7 @@ package filestore
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -383,4 +384,65 @@ func TestARepairOnAFullDiskLosesNothing(t *testing.T) {
 			t.Errorf("with room: got %q, want %q", got, want)
 		}
 	}
+}
+
+// Wherever a store is damaged, and at whichever operation of its repair the disk becomes full, the repair
+// says so or goes on, and the next one with room keeps what one with room from the start keeps.
+func TestARepairThatFindsTheDiskFullCanBeRunAgain(t *testing.T) {
+	t.Parallel()
+	damaged, _, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) { send(t, s, p, body(1), body(2), body(3)) })
+	log := filepath.Join(crashDir, "00000001.log")
+	clock := storetest.NewClock()
+	// repair opens the store with repair and a disk that is full from an operation on.
+	repair := func(fs *faultfs.FS, from int) (s *Store, operations int, err error) {
+		fs.Before = func(op faultfs.Op) *faultfs.Fault {
+			switch op.Kind {
+			case faultfs.Create, faultfs.Mkdir, faultfs.Write, faultfs.Truncate, faultfs.Link, faultfs.Rename:
+				if operations++; operations > from {
+					return &faultfs.Fault{Err: faultfs.ErrFull}
+				}
+			}
+			return nil
+		}
+		s, err = Open(crashDir, Options{Clock: clock.Now, Sync: SyncAlways, fs: fs, Memory: -1, recent: 1, compact: -1, Repair: true})
+		return s, operations, err
+	}
+	refused := 0
+	for off := int64(0); off < sizeOf(t, damaged, log); off += 11 {
+		flip := func() *faultfs.FS {
+			fs := damaged.Restart()
+			if err := fs.Flip(log, int(off), 1); err != nil {
+				t.Fatal(err)
+			}
+			return fs
+		}
+		s, operations, err := repair(flip(), math.MaxInt)
+		if err != nil {
+			t.Fatalf("byte %d: repair: %v", off, err)
+		}
+		want := bodies(t, s, p)
+		s.abandon()
+		for from := range operations {
+			fs := flip()
+			s, _, err := repair(fs, from)
+			if err == nil {
+				s.abandon()
+			} else if refused++; !strings.Contains(err.Error(), "is full: free some space") {
+				t.Errorf("byte %d, full at operation %d: %v", off, from, err)
+			}
+			again, _, err := repair(fs, math.MaxInt)
+			if err != nil {
+				t.Errorf("byte %d, full at operation %d: a second repair: %v", off, from, err)
+				continue
+			}
+			if got := bodies(t, again, p); !slices.Equal(got, want) {
+				t.Errorf("byte %d, full at operation %d: got %q, want %q", off, from, got, want)
+			}
+			again.abandon()
+		}
+	}
+	if refused == 0 {
+		t.Error("no repair found the disk full")
+	}
+	t.Logf("%d repairs found the disk full", refused)
 }
