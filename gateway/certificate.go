@@ -2,7 +2,9 @@ package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -33,6 +35,9 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		cert.own.Store(pair)
 	} else {
 		ca, err := devca.Open(c.Data, devca.Options{Hosts: cert.hosts, Ports: ports(listeners)})
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("data directory %s cannot be written by this user: change its owner or its rights, or choose another with --data: %w", c.Data, err)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w (in the data directory; choose another with --data, or give a certificate with --tls-cert and --tls-key)", err)
 		}

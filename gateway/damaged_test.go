@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -80,5 +81,31 @@ func TestADamagedMessageIsShownUntilRepairRemovesIt(t *testing.T) {
 	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"})
 	if _, health := g.get(t, "/health"); strings.Contains(health, "damaged") {
 		t.Errorf("health after the repair: %s", health)
+	}
+}
+
+// Root may write anywhere: then the test shows nothing.
+func TestADataDirectoryThatCannotBeWrittenIsRefusedWithTheRemedy(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() == 0 || runtime.GOOS == "windows" {
+		t.Skip("this user may write in any directory")
+	}
+	data := t.TempDir()
+	for dir, want := range map[string]string{
+		data:                            "data directory " + data + " cannot be written by this user: change its owner or its rights, or choose another with --data",
+		filepath.Join(data, "messages"): "directory " + filepath.Join(data, "messages") + " cannot be written by this user: change its owner or its rights",
+	} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := invoke(t, nil, "--data", data, "--store", "file", "--listen", "127.0.0.1:0"); code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s", dir, code, stderr)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -51,7 +51,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Remember: available / 8, Logger: log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("store file: %w; or choose another store with --store", err)
+		return nil, fmt.Errorf("store file: %w; or choose another directory with --data, or another store with --store", err)
 	}
 	return &store{Store: opened, file: opened}, nil
 }

@@ -27,12 +27,29 @@ func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	}
 	l.lock = lock
 	end, err := l.recover()
+	if err == nil {
+		err = l.probe()
+	}
 	if err != nil {
 		l.segments.close()
 		return nil, errors.Join(explain(dir, err), lock.Close())
 	}
 	l.start(end)
 	return l, nil
+}
+
+// probe makes and removes a file. A log may need no new one for hours, and then would stop because the
+// directory cannot be written.
+func (l *Log) probe() error {
+	name := l.path("probe" + suffixTemp)
+	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
+	switch {
+	case fsys.Full(err): // receiving goes on then
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.Join(f.Close(), l.fs.Remove(name))
 }
 
 // explain says what to do about an error of a directory.

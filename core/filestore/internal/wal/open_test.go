@@ -64,6 +64,34 @@ func TestRefusedDirectories(t *testing.T) {
 	}
 }
 
+// A log that needs no new file for now refuses a directory in which it could make none later; on a full
+// disk it opens.
+func TestADirectoryThatCannotBeWrittenIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		create error
+		want   string
+	}{{os.ErrPermission, "cannot be written by this user: change its owner"}, {syscall.EROFS, "read-only file system"}, {faultfs.ErrFull, ""}} {
+		fs := faultfs.New()
+		l, err := Open(fs, dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l, err = Open(refusing{FS: fs, create: c.create}, dir, Options{})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: got %v, want %q", c.create, err, c.want)
+		}
+		if err == nil {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 func TestOneLogADirectory(t *testing.T) {
 	t.Parallel()
 	where := filepath.Join(t.TempDir(), "store")
