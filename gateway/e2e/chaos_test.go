@@ -343,11 +343,15 @@ type books struct {
 	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
 	redelivered  int
 	wants        func(id string) bool // what may be delivered; nil: everything
+	session      func(id string) string
+	newest       map[string]int64 // by session: the highest number that was delivered
+	start        time.Time        // of a gateway, after which nothing was delivered; zero: something was
+	waits        []time.Duration  // from such starts to the first delivery
 	complaints   []error
 }
 
 func newBooks() *books {
-	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, completed: map[int64]bool{}}
+	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, completed: map[int64]bool{}, newest: map[string]int64{}}
 }
 
 func (b *books) next(who int) string {
@@ -389,6 +393,17 @@ func (b *books) deliver(number int64, id string) {
 		b.complain("number %d was given to both %s and %s", number, before, id)
 	case again:
 		b.redelivered++
+	}
+	if b.session != nil && !again {
+		if s := b.session(id); number < b.newest[s] {
+			b.complain("message %d of session %s was delivered after %d", number, s, b.newest[s])
+		} else {
+			b.newest[s] = number
+		}
+	}
+	if !b.start.IsZero() {
+		b.waits = append(b.waits, time.Since(b.start))
+		b.start = time.Time{}
 	}
 	b.delivered[number] = id
 }
