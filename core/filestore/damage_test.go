@@ -17,8 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
-// flipped changes a bit of the file that has a text, in the middle of that.
-func flipped(t *testing.T, fs *faultfs.FS, text string) {
+// flipped changes a bit of the file that has a text, in the middle of that; back changes it back.
+func flipped(t *testing.T, fs *faultfs.FS, text string) (back func()) {
 	t.Helper()
 	names, err := fs.ReadDir(crashDir)
 	if err != nil {
@@ -39,13 +39,17 @@ func flipped(t *testing.T, fs *faultfs.FS, text string) {
 			t.Fatal(err)
 		}
 		if i := strings.Index(string(b), text); i >= 0 {
-			if err := fs.Flip(path, i+len(text)/2, 4); err != nil {
-				t.Fatal(err)
+			flip := func() {
+				if err := fs.Flip(path, i+len(text)/2, 4); err != nil {
+					t.Fatal(err)
+				}
 			}
-			return
+			flip()
+			return flip
 		}
 	}
 	t.Fatalf("no file has %q", text)
+	return nil
 }
 
 // cold is a store on a file system whose messages are read from the disk, as after a restart.
@@ -278,6 +282,80 @@ func TestRepairRemovesDamagedMessages(t *testing.T) {
 	again := mustOpen(t, crashDir, o)
 	if got, want := bodies(t, again, p), []string{body(1), body(3)}; !slices.Equal(got, want) {
 		t.Errorf("after the repair: got %q, want %q", got, want)
+	}
+}
+
+// What was put aside and can be read again, because its file is as it was, is delivered after a repair.
+func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"plain", "session", "scheduled"} {
+		clock := storetest.NewClock()
+		fs, o, p := cold(t, clock, func(s *Store, p core.Partition) {
+			for i := range 3 {
+				m := message(body(i))
+				switch kind {
+				case "session":
+					m.SessionID, p.Sessions = "x", true
+				case "scheduled":
+					m.ScheduledEnqueueTime = clock.Now().Add(time.Minute)
+				}
+				if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+					t.Fatal(a[0].Err)
+				}
+			}
+		})
+		p.Sessions = kind == "session"
+		back := flipped(t, fs, body(1))
+		s, err := Open(crashDir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bodies(t, s, p); len(got) != 2 {
+			t.Errorf("%s: peeked %q, want all but one", kind, got)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		back()
+		o.Repair = true
+		s, err = Open(crashDir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stats, err := s.Stats(t.Context(), p)
+		if err != nil || stats.Damaged != 0 || stats.Scheduled != map[bool]int64{true: 3}[kind == "scheduled"] {
+			t.Errorf("%s: after the repair: %+v, %v", kind, stats, err)
+		}
+		s.abandon()
+		o.Repair = false
+		clock.Advance(time.Minute)
+		again := mustOpen(t, crashDir, o)
+		var got []string
+		if p.Sessions {
+			l, err := again.AcceptSession(t.Context(), p, "x", core.Exclusive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ds, _, err := again.LockInSession(t.Context(), p, l, 9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range ds {
+				got = append(got, string(d.Body.Bytes))
+			}
+		} else {
+			ds, _, err := again.Lock(t.Context(), p, 9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range ds {
+				got = append(got, string(d.Body.Bytes))
+			}
+		}
+		slices.Sort(got)
+		if want := []string{body(0), body(1), body(2)}; !slices.Equal(got, want) {
+			t.Errorf("%s: received %q, want %q", kind, got, want)
+		}
 	}
 }
 

@@ -194,6 +194,10 @@ func (s *Store) replay() error {
 		return nil
 	}
 	return s.RemoveDamaged(func(entity string, n int64, err error) {
+		if err == nil {
+			s.o.Logger.Warn("repair: a message that was damaged can be read again, and is delivered", "entity", entity, "seq", n)
+			return
+		}
 		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)
 	})
 }

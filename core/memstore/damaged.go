@@ -83,7 +83,7 @@ func (s *Store) PeekDamaged(_ context.Context, p core.Partition, from int64, lim
 	for i := range damaged {
 		_, err := s.read(t.absent[i].ref, t.absent[i].more)
 		if err == nil {
-			err = errors.New("it could not be read before, and can be now")
+			err = errors.New("it could not be read before, and can be now: --repair delivers it")
 		}
 		damaged[i].Reason = err.Error()
 	}
@@ -105,24 +105,39 @@ func (s *Store) address(of core.Ref) string {
 	return id
 }
 
-// RemoveDamaged reads all messages and removes those that are damaged; it calls removed with each. It
-// comes after Start, before any other call.
-func (s *Store) RemoveDamaged(removed func(entity string, n int64, err error)) error {
+// RemoveDamaged reads all messages and removes those that are damaged. Those that were put aside and can
+// be read again are delivered. It calls done with each; err is nil for the latter. It comes after Start,
+// before any other call.
+func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64
+		var sound []*entry
+		var messages []*core.Message
 		for e := range q.log.from(0) {
-			_, err := s.read(e.ref, e.more)
+			m, err := s.read(e.ref, e.more)
 			switch {
+			case err == nil && e.state == broken:
+				sound, messages = append(sound, e), append(messages, m)
 			case err == nil:
+				continue
 			case errors.Is(err, ErrDamaged):
 				damaged = append(damaged, e.n)
-				removed(s.address(q.ref), t.number(e.n), err)
 			default:
 				return fmt.Errorf("message %d of %s/%d: %w", e.n, t.entityID, t.index, err)
 			}
+			done(s.address(q.ref), t.number(e.n), err)
 		}
 		for _, n := range damaged {
 			q.remove(q.entry(n))
+		}
+		for i, e := range sound {
+			e.setMessage(messages[i])
+			e.message = nil
+			if e.until = messages[i].ScheduledEnqueueTime.UnixMilli(); e.until > t.now {
+				q.move(e, scheduled)
+			} else {
+				q.move(e, again)
+			}
 		}
 		return nil
 	})
