@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
@@ -222,6 +223,9 @@ func (b *backup) partition(ctx context.Context, source core.Backups, e *core.Ent
 	})
 	if core.CodeOf(err) == core.NotFound {
 		return nil // the entity was deleted meanwhile
+	}
+	if errors.Is(err, memstore.ErrDamaged) {
+		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)
 	}
 	return err
 }

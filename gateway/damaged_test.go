@@ -73,6 +73,10 @@ func TestADamagedMessageIsShownUntilRepairRemovesIt(t *testing.T) {
 		}
 	}
 	g.halt(t)
+	backup := []string{"backup", "--data", g.data, "--store", "file", filepath.Join(t.TempDir(), "backup.jsonl")}
+	if code, _, stderr := invoke(t, nil, backup...); code != exitFailure || !strings.Contains(stderr, "orders: ") || !strings.Contains(stderr, "message 2") || !strings.Contains(stderr, "--repair") {
+		t.Errorf("backup before the repair: exit code %d, %s", code, stderr)
+	}
 
 	g.start(t, "--store", "file", "--repair")
 	if log := g.stderr.String(); !strings.Contains(log, "repair: removed a damaged message") || !strings.Contains(log, "entity=orders seq=2") {
@@ -81,6 +85,10 @@ func TestADamagedMessageIsShownUntilRepairRemovesIt(t *testing.T) {
 	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"})
 	if _, health := g.get(t, "/health"); strings.Contains(health, "damaged") {
 		t.Errorf("health after the repair: %s", health)
+	}
+	g.halt(t)
+	if code, _, stderr := invoke(t, nil, backup...); code != exitOK {
+		t.Errorf("backup after the repair: exit code %d, %s", code, stderr)
 	}
 }
 
