@@ -2,7 +2,7 @@ package core
 
 import (
 	"fmt"
-	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -13,67 +13,45 @@ import (
 // maxTimeSpan is the SDKs' largest TimeSpan, which stands for Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
-// day is 24 hours: durations ignore changes of the clock.
-const day = 24 * time.Hour
-
-// durationUnits are the designators of an ISO 8601 duration in order, in seconds. A year is 365
-// days and a month 30, as in .NET.
+// durationUnits are the designators of an ISO 8601 duration in order. A year is 365 days and a
+// month 30, as in .NET.
 var durationUnits = [...]struct {
 	designator byte
 	afterT     bool
-	seconds    uint64
+	ticks      uint64
 }{
-	{'Y', false, 365 * daySeconds},
-	{'M', false, 30 * daySeconds},
-	{'W', false, 7 * daySeconds},
-	{'D', false, daySeconds},
-	{'H', true, 3600},
-	{'M', true, 60},
-	{'S', true, 1},
+	{'Y', false, 365 * value.TicksPerDay},
+	{'M', false, 30 * value.TicksPerDay},
+	{'W', false, 7 * value.TicksPerDay},
+	{'D', false, value.TicksPerDay},
+	{'H', true, value.TicksPerHour},
+	{'M', true, value.TicksPerMinute},
+	{'S', true, value.TicksPerSecond},
 }
 
-const daySeconds = uint64(day / time.Second)
-
-// endlessSeconds are more than a duration or a count of ticks can have.
-const endlessSeconds = 1 << 60
-
-// ParseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S. Only
-// the seconds may have a fraction. Durations beyond time.Duration are Forever.
+// ParseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S, to 100 ns. Only the
+// seconds may have a fraction. Durations beyond time.Duration are Forever.
 func ParseDuration(s string) (time.Duration, error) {
-	seconds, nanos, err := parseISO(s)
-	switch most := uint64(Forever / time.Second); {
-	case err != nil:
-		return 0, err
-	case seconds > most, seconds == most && nanos > uint64(Forever%time.Second):
-		return Forever, nil
+	ticks, err := ParseTicks(s)
+	if err == nil && s[0] == '-' {
+		err = fmt.Errorf("it must begin with P")
 	}
-	return time.Duration(seconds)*time.Second + time.Duration(nanos), nil
-}
-
-// ParseTicks is ParseDuration for .NET's ticks of 100 ns, of which there may be more, and less
-// than none. What is longer is as long as can be.
-func ParseTicks(s string) (int64, error) {
-	s, negative := strings.CutPrefix(s, "-")
-	seconds, nanos, err := parseISO(s)
 	if err != nil {
 		return 0, err
 	}
-	ticks := uint64(1 << 63)
-	if seconds <= ticks/value.TicksPerSecond {
-		ticks = min(ticks, seconds*value.TicksPerSecond+nanos/100)
-	}
-	if negative {
-		return -int64(ticks), nil // -1 << 63 is its own opposite
-	}
-	return int64(min(ticks, math.MaxInt64)), nil
+	return DurationOfTicks(ticks), nil
 }
 
-// parseISO reads an ISO 8601 duration.
-func parseISO(s string) (seconds, nanos uint64, err error) {
-	rest, ok := strings.CutPrefix(s, "P")
+// ParseTicks is ParseDuration for .NET's ticks, of which there may be a hundred times as many, and
+// less than none. What is longer than its longest TimeSpan is as long as that.
+func ParseTicks(s string) (int64, error) {
+	rest, negative := strings.CutPrefix(s, "-")
+	rest, ok := strings.CutPrefix(rest, "P")
 	if !ok {
-		return 0, 0, fmt.Errorf("it must begin with P")
+		return 0, fmt.Errorf("it must begin with P")
 	}
+	const most = 1 << 63
+	sum := uint64(0)
 	unit, parts, afterT := 0, 0, false
 	for rest != "" {
 		if rest[0] == 'T' && !afterT {
@@ -85,7 +63,7 @@ func parseISO(s string) (seconds, nanos uint64, err error) {
 			n++
 		}
 		if n == 0 || n == len(rest) {
-			return 0, 0, fmt.Errorf("a number and its designator are expected at %.10q", rest)
+			return 0, fmt.Errorf("a number and its designator are expected at %.10q", rest)
 		}
 		digits, designator := rest[:n], rest[n]
 		rest = rest[n+1:]
@@ -93,35 +71,38 @@ func parseISO(s string) (seconds, nanos uint64, err error) {
 			unit++
 		}
 		if unit == len(durationUnits) {
-			return 0, 0, fmt.Errorf("designator %q is unknown or out of order", designator)
+			return 0, fmt.Errorf("designator %q is unknown or out of order", designator)
 		}
-		size := durationUnits[unit].seconds
+		size := durationUnits[unit].ticks
 		unit++
 		whole, fraction, hasFraction := strings.Cut(digits, ".")
 		if hasFraction && (designator != 'S' || fraction == "" || strings.Contains(fraction, ".")) {
-			return 0, 0, fmt.Errorf("%q is not a number that %c allows", digits, designator)
+			return 0, fmt.Errorf("%q is not a number that %c allows", digits, designator)
 		}
 		if whole == "" {
-			return 0, 0, fmt.Errorf("%q is not a number", digits)
+			return 0, fmt.Errorf("%q is not a number", digits)
 		}
 		v, err := strconv.ParseUint(whole, 10, 64)
-		if err != nil || v > endlessSeconds/size {
-			v = endlessSeconds / size
+		high, low := bits.Mul64(v, size)
+		if err != nil || high > 0 {
+			low = most
 		}
-		seconds = min(seconds+v*size, endlessSeconds)
-		nanos = nanoseconds(fraction)
+		sum += min(low, most-sum)
+		sum += min(ticksOf(fraction), most-sum)
 		parts++
 	}
-	if parts == 0 {
-		return 0, 0, fmt.Errorf("it has no value after %q", s)
+	switch {
+	case parts == 0:
+		return 0, fmt.Errorf("it has no value after %q", s)
+	case negative:
+		return -int64(sum), nil // most is its own opposite
 	}
-	return seconds, nanos, nil
+	return int64(min(sum, most-1)), nil
 }
 
-// nanoseconds reads the digits after the point of a number of seconds.
-func nanoseconds(fraction string) uint64 {
-	const places = 9
-	n := uint64(0)
+// ticksOf reads the digits after the point of a number of seconds.
+func ticksOf(fraction string) (n uint64) {
+	const places = 7
 	for i := range places {
 		n *= 10
 		if i < len(fraction) {
@@ -136,52 +117,44 @@ func FormatDuration(d time.Duration) string {
 	if d >= Forever {
 		return maxTimeSpan
 	}
-	d = max(d, 0)
-	return formatISO(uint64(d/time.Second), uint64(d%time.Second))
+	return FormatTicks(int64(max(d, 0) / tick))
 }
 
-// FormatTicks is FormatDuration for ticks.
+// FormatTicks is FormatDuration for .NET's ticks.
 func FormatTicks(ticks int64) string {
-	if ticks < 0 {
-		n := -uint64(ticks)
-		return "-" + formatISO(n/value.TicksPerSecond, n%value.TicksPerSecond*100)
-	}
-	return formatISO(uint64(ticks)/value.TicksPerSecond, uint64(ticks)%value.TicksPerSecond*100)
-}
-
-func formatISO(seconds, nanos uint64) string {
-	if seconds == 0 && nanos == 0 {
+	n, b := uint64(ticks), make([]byte, 0, len(maxTimeSpan)+1)
+	switch {
+	case ticks == 0:
 		return "PT0S"
+	case ticks < 0:
+		n, b = -n, append(b, '-')
 	}
-	b := make([]byte, 0, len(maxTimeSpan)+1)
 	b = append(b, 'P')
-	if seconds >= daySeconds {
-		b = append(strconv.AppendUint(b, seconds/daySeconds, 10), 'D')
+	if n >= value.TicksPerDay {
+		b = append(strconv.AppendUint(b, n/value.TicksPerDay, 10), 'D')
 	}
-	if seconds %= daySeconds; seconds == 0 && nanos == 0 {
+	if n %= value.TicksPerDay; n == 0 {
 		return string(b)
 	}
 	b = append(b, 'T')
-	if seconds >= 3600 {
-		b = append(strconv.AppendUint(b, seconds/3600, 10), 'H')
+	if n >= value.TicksPerHour {
+		b = append(strconv.AppendUint(b, n/value.TicksPerHour, 10), 'H')
 	}
-	if seconds %= 3600; seconds >= 60 {
-		b = append(strconv.AppendUint(b, seconds/60, 10), 'M')
+	if n %= value.TicksPerHour; n >= value.TicksPerMinute {
+		b = append(strconv.AppendUint(b, n/value.TicksPerMinute, 10), 'M')
 	}
-	if seconds %= 60; seconds > 0 || nanos > 0 {
-		b = strconv.AppendUint(b, seconds, 10)
-		if nanos > 0 {
-			b = append(append(b, '.'), strings.TrimRight(fmt.Sprintf("%09d", nanos), "0")...)
-		}
-		b = append(b, 'S')
+	if n %= value.TicksPerMinute; n > 0 {
+		b = append(strconv.AppendFloat(b, float64(n)/value.TicksPerSecond, 'f', -1, 64), 'S')
 	}
 	return string(b)
 }
 
+// tick is .NET's unit of time.
+const tick = 100 * time.Nanosecond
+
 // DurationOfTicks is a count of .NET's ticks of 100 ns, at most Forever.
 func DurationOfTicks(ticks int64) time.Duration {
-	const tick = 100 * time.Nanosecond
-	if ticks > int64(Forever/tick) {
+	if ticks >= int64(Forever/tick) {
 		return Forever
 	}
 	return time.Duration(max(ticks, -int64(Forever/tick))) * tick
