@@ -160,6 +160,19 @@ type Upkeep interface {
 	Forget(ctx context.Context, p Partition, keys []string) error
 }
 
+// Most bounds what a call locks.
+type Most struct {
+	Messages int
+	// Bytes bounds the sum of Message.Size, but the first message is locked whatever its size. 0:
+	// no bound.
+	Bytes int64
+}
+
+// Left reports whether a call that has locked ds may have left others, by what it says is next due.
+func (m Most) Left(ds []Delivery, next, now time.Time) bool {
+	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now)
+}
+
 // Partitions is the state machine of a partition. Every operation first sweeps what is due at the
 // store's clock, as far as it could change the answer: first expired locks by their ends, then
 // schedules by their times, then expired messages by their expiry; what is due at one instant by
@@ -196,10 +209,11 @@ type Partitions interface {
 	//
 	// With Policy.Sessions, every message has a session.
 	Append(ctx context.Context, p Partition, groups [][]*Message) []Appended
-	// Lock locks up to max available messages, oldest first, for Policy.LockDuration. If it finds
-	// fewer than max, it arms the doorbell, and next is the next due time of a lock or schedule
-	// (zero: none known). NotAllowed with Policy.Sessions: see Sessions.LockInSession.
-	Lock(ctx context.Context, p Partition, max int) (ds []Delivery, next time.Time, err error)
+	// Lock locks available messages, oldest first, for Policy.LockDuration. If it finds fewer than
+	// most.Messages, it arms the doorbell, and next is the next due time of a lock or schedule
+	// (zero: none known). If it leaves some because of most.Bytes, next is the present. NotAllowed
+	// with Policy.Sessions: see Sessions.LockInSession.
+	Lock(ctx context.Context, p Partition, most Most) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// how many; with an error some may be gone. Locked, deferred and scheduled messages stay, and
 	// those that arrive after it has begun. It does not read messages and delays no other operation
@@ -255,9 +269,9 @@ type Watcher interface {
 	// called without cause.
 	Wake(session SessionKey)
 	// Reserve asks how many messages of the queue the watcher takes from the call that is about to
-	// store some there, 0 for none. The engine then locks up to that many in the same exchange,
+	// store some there, zero for none. The engine then locks up to that many in the same exchange,
 	// which saves the doorbell and a Lock, and calls HandOver once.
-	Reserve() int
+	Reserve() Most
 	// HandOver delivers the messages that were locked since Reserve, in order, and what Lock would
 	// return: the next due time, and the error. more says that other messages may be available:
 	// then no doorbell is armed.
@@ -271,7 +285,7 @@ type WakeFunc func(session SessionKey)
 func (f WakeFunc) Wake(session SessionKey) { f(session) }
 
 // Reserve implements Watcher.
-func (WakeFunc) Reserve() int { return 0 }
+func (WakeFunc) Reserve() Most { return Most{} }
 
 // HandOver implements Watcher.
 func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
@@ -377,7 +391,7 @@ type Sessions interface {
 	ReleaseSession(ctx context.Context, p Partition, l SessionLock) error
 	// LockInSession is Lock for the messages of a session, by number. Their locks end with the
 	// session's. next is as for Lock: it may belong to another session.
-	LockInSession(ctx context.Context, p Partition, l SessionLock, max int) (ds []Delivery, next time.Time, err error)
+	LockInSession(ctx context.Context, p Partition, l SessionLock, most Most) (ds []Delivery, next time.Time, err error)
 	// PeekInSession is Peek of the messages of one session. Its time does not depend on how many
 	// messages other sessions have, except scheduled ones.
 	PeekInSession(ctx context.Context, p Partition, session SessionKey, from int64, max int) ([]Delivery, error)

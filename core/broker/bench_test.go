@@ -27,8 +27,8 @@ type instantly struct {
 	ds []core.Delivery
 }
 
-func (s *instantly) Lock(_ context.Context, _ core.Partition, n int) ([]core.Delivery, time.Time, error) {
-	return s.ds[:n:n], time.Time{}, nil
+func (s *instantly) Lock(_ context.Context, _ core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+	return s.ds[:most.Messages:most.Messages], time.Time{}, nil
 }
 
 func newInstantly() *instantly {

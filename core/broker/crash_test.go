@@ -76,12 +76,12 @@ func (s *brittle) Commit(ctx context.Context, p core.Partition, w core.Work) ([]
 	return numbers, err
 }
 
-func (s *brittle) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
+func (s *brittle) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
 	before, after := s.breaks("lock")
 	if before {
 		return nil, time.Time{}, errBroken
 	}
-	ds, next, err := s.Store.Lock(ctx, p, n)
+	ds, next, err := s.Store.Lock(ctx, p, most)
 	if after {
 		return nil, time.Time{}, errBroken
 	}

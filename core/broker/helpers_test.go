@@ -314,7 +314,7 @@ func (f *faulty) Commit(ctx context.Context, p core.Partition, w core.Work) ([]i
 	return f.Store.Commit(ctx, p, w)
 }
 
-func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
+func (f *faulty) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
 	hold := f.hold
@@ -325,10 +325,10 @@ func (f *faulty) Lock(ctx context.Context, p core.Partition, n int) ([]core.Deli
 	if err := f.failure(p); err != nil {
 		return nil, time.Time{}, err
 	}
-	return f.Store.Lock(ctx, p, n)
+	return f.Store.Lock(ctx, p, most)
 }
 
-func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, n int) ([]core.Delivery, time.Time, error) {
+func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
 	hold := f.hold
@@ -339,7 +339,7 @@ func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.Ses
 	if err := f.failure(p); err != nil {
 		return nil, time.Time{}, err
 	}
-	return f.Store.LockInSession(ctx, p, l, n)
+	return f.Store.LockInSession(ctx, p, l, most)
 }
 
 func (f *faulty) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {

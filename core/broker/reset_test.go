@@ -148,14 +148,14 @@ func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
 // dawdling locks messages and takes a while to say so.
 type dawdling struct{ core.Store }
 
-func (s *dawdling) Lock(ctx context.Context, p core.Partition, n int) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Store.Lock(ctx, p, n)
+func (s *dawdling) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Store.Lock(ctx, p, most)
 	time.Sleep(time.Second)
 	return ds, next, err
 }
 
-func (s *dawdling) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, n int) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Store.LockInSession(ctx, p, l, n)
+func (s *dawdling) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Store.LockInSession(ctx, p, l, most)
 	time.Sleep(time.Second)
 	return ds, next, err
 }

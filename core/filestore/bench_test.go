@@ -49,7 +49,7 @@ func roundTrip(b *testing.B, s core.Store, p core.Partition, group []*core.Messa
 	if a := s.Append(b.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
 		b.Fatal(a[0].Err)
 	}
-	ds, _, err := s.Lock(b.Context(), p, len(group))
+	ds, _, err := s.Lock(b.Context(), p, core.Most{Messages: len(group)})
 	if err != nil || len(ds) != len(group) {
 		b.Fatalf("lock: %d, %v", len(ds), err)
 	}

@@ -47,9 +47,9 @@ func (c *crasher) Append(ctx context.Context, p core.Partition, groups [][]*core
 	return answers
 }
 
-func (c *crasher) Lock(ctx context.Context, p core.Partition, max int) (ds []core.Delivery, next time.Time, err error) {
+func (c *crasher) Lock(ctx context.Context, p core.Partition, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	defer c.after()
-	return c.Store.Lock(ctx, p, max)
+	return c.Store.Lock(ctx, p, most)
 }
 
 func (c *crasher) Purge(ctx context.Context, p core.Partition, max int) (int, error) {
@@ -171,9 +171,9 @@ func (c *crasher) ReleaseSession(ctx context.Context, p core.Partition, l core.S
 	return c.Store.ReleaseSession(ctx, p, l)
 }
 
-func (c *crasher) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, max int) (ds []core.Delivery, next time.Time, err error) {
+func (c *crasher) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	defer c.after()
-	return c.Store.LockInSession(ctx, p, l, max)
+	return c.Store.LockInSession(ctx, p, l, most)
 }
 
 func (c *crasher) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {

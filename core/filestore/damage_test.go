@@ -91,7 +91,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		rung := make(chan struct{}, 100)
 		defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 		lock := func(limit int) ([]core.Delivery, error) {
-			ds, _, err := s.Lock(t.Context(), p, limit)
+			ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: limit})
 			return ds, err
 		}
 		if sessions {
@@ -100,7 +100,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 				t.Fatal(err)
 			}
 			lock = func(limit int) ([]core.Delivery, error) {
-				ds, _, err := s.LockInSession(t.Context(), p, l, limit)
+				ds, _, err := s.LockInSession(t.Context(), p, l, core.Most{Messages: limit})
 				return ds, err
 			}
 		}
@@ -185,7 +185,7 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 	p.MaxDeliveryCount = 1
 	for range 3 {
 		failing = true
-		if ds, _, err := s.Lock(t.Context(), p, 2); err == nil {
+		if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2}); err == nil {
 			t.Errorf("locked %d messages, want the error of the disk", len(ds))
 		}
 		failing = false
@@ -193,7 +193,7 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 			t.Errorf("after the failure: got %+v, %v; want 3 available", stats, err)
 		}
 	}
-	ds, _, err := s.Lock(t.Context(), p, 9)
+	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9})
 	if err != nil || len(ds) != 3 {
 		t.Fatalf("lock: %d, %v", len(ds), err)
 	}
@@ -240,7 +240,7 @@ func TestDamagedDeferredMessagesAreNotFound(t *testing.T) {
 	var numbers []int64
 	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
 		send(t, s, p, body(1), body(2))
-		ds, _, err := s.Lock(t.Context(), p, 2)
+		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2})
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}

@@ -72,14 +72,14 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{Sync: SyncNever})
 	p := newQueue(t, s)
 	send(t, s, p, "a", "b")
-	ds, _, err := s.Lock(t.Context(), p, 1)
+	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %d messages, %v", len(ds), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, _, locked := s.Lock(t.Context(), p, 1)
+	_, _, locked := s.Lock(t.Context(), p, core.Most{Messages: 1})
 	_, peeked := s.Peek(t.Context(), p, 0, 10)
 	_, counted := s.Stats(t.Context(), p)
 	_, accepted := s.AcceptSession(t.Context(), p, "x", core.Exclusive)

@@ -58,7 +58,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 				if err := s.SetSessionState(ctx, p, l, []byte(l.ID)); err != nil {
 					t.Fatal(err)
 				}
-				ds, _, err := s.LockInSession(ctx, p, l, 2)
+				ds, _, err := s.LockInSession(ctx, p, l, core.Most{Messages: 2})
 				if err != nil || len(ds) != 2 {
 					t.Fatalf("lock in session: %d, %v", len(ds), err)
 				}
@@ -90,7 +90,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 		if state, err := s.SessionState(ctx, p, l); string(state) != "exclusive" || err != nil {
 			t.Errorf("the state of the session: got %q, %v", state, err)
 		}
-		ds, _, err := s.LockInSession(ctx, p, l, 9)
+		ds, _, err := s.LockInSession(ctx, p, l, core.Most{Messages: 9})
 		if err != nil || len(ds) != 3 || ds[0].DeliveryCount != 0 || string(ds[0].Body.Bytes) != "a" {
 			t.Errorf("messages: got %+v, %v", ds, err)
 		}
@@ -122,7 +122,7 @@ func TestDeferredMessagesOfSessionsStayDeferredWhenTheStoreOpens(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == 0 {
-				ds, _, err := s.LockInSession(t.Context(), p, l, 1)
+				ds, _, err := s.LockInSession(t.Context(), p, l, core.Most{Messages: 1})
 				if err != nil || len(ds) != 1 {
 					t.Fatalf("lock: %d, %v", len(ds), err)
 				}
@@ -149,13 +149,13 @@ func TestLocksOfTheBrokerEndWhenTheStoreOpensThoseOfReceiversStay(t *testing.T) 
 		transfer.Sub = core.Transfer
 		send(t, s, p, "of a receiver", "of the broker", "free")
 		send(t, s, transfer, "in transfer")
-		received, _, err := s.Lock(ctx, p, 1)
+		received, _, err := s.Lock(ctx, p, core.Most{Messages: 1})
 		if err != nil || len(received) != 1 {
 			t.Fatalf("lock: %d, %v", len(received), err)
 		}
 		for range 3 {
 			for _, p := range []core.Partition{own, transfer} { // older versions had no mark
-				ds, _, err := s.Lock(ctx, p, 1)
+				ds, _, err := s.Lock(ctx, p, core.Most{Messages: 1})
 				if err != nil || len(ds) != 1 || ds[0].DeliveryCount != 0 {
 					t.Fatalf("lock: got %+v, %v", ds, err)
 				}
@@ -181,7 +181,7 @@ func TestMessagesThatWereAbandonedWithADelayWaitOnWhenTheStoreOpens(t *testing.T
 		p := newQueue(t, s)
 		p.BrokerLocks = true
 		send(t, s, p, "a")
-		ds, _, err := s.Lock(t.Context(), p, 1)
+		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
@@ -190,7 +190,7 @@ func TestMessagesThatWereAbandonedWithADelayWaitOnWhenTheStoreOpens(t *testing.T
 			t.Fatal(err)
 		}
 		s = again(s)
-		if ds, next, err := s.Lock(t.Context(), p, 1); err != nil || len(ds) > 0 || next.IsZero() {
+		if ds, next, err := s.Lock(t.Context(), p, core.Most{Messages: 1}); err != nil || len(ds) > 0 || next.IsZero() {
 			t.Errorf("lock: got %d messages, next %v, %v; want none before it is due", len(ds), next, err)
 		}
 	})

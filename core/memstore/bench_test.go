@@ -43,7 +43,7 @@ func (b *bench) append() {
 }
 
 func (b *bench) lockAndComplete() {
-	ds, _, err := b.store.Lock(b.Context(), b.queue, len(b.group))
+	ds, _, err := b.store.Lock(b.Context(), b.queue, core.Most{Messages: len(b.group)})
 	if err != nil || len(ds) != len(b.group) {
 		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.group))
 	}
@@ -145,7 +145,7 @@ func BenchmarkParallelRoundTrip(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			a := bench.store.Append(b.Context(), bench.queue, [][]*core.Message{bench.group})
-			ds, _, err := bench.store.Lock(b.Context(), bench.queue, len(bench.group))
+			ds, _, err := bench.store.Lock(b.Context(), bench.queue, core.Most{Messages: len(bench.group)})
 			if a[0].Err != nil || err != nil {
 				b.Errorf("append: %v, lock: %v", a[0].Err, err)
 				return

@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Lock claims up to limit available messages.
-func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) ([]core.Delivery, time.Time, error) {
+// Lock claims available messages, up to most.
+func (s *Store) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
 	t, ok := s.enter(p)
 	if !ok {
 		return nil, time.Time{}, nil
@@ -20,20 +20,30 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) ([]core.D
 		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	q := t.queue
-	found := min(int64(max(limit, 0)), q.counts[fresh]+q.counts[again])
-	deliveries := make([]core.Delivery, found)
-	for i := range deliveries {
-		deliveries[i] = t.lock(q.oldest(), locked, core.NewNonce(), t.lockEnd())
-	}
-	return t.deliver(ctx, deliveries, limit)
+	return t.lockMost(ctx, most, int(q.counts[fresh]+q.counts[again]), q.oldest, func(e *entry) core.Delivery {
+		return t.lock(e, locked, core.NewNonce(), t.lockEnd())
+	})
 }
 
-// deliver ends a call that has locked messages, of at most limit.
-func (t *txn) deliver(ctx context.Context, ds []core.Delivery, limit int) ([]core.Delivery, time.Time, error) {
-	next := int64(0)
-	if len(ds) < limit {
+// lockMost locks messages of those that are available, of which oldest returns the next, up to most,
+// and ends the call.
+func (t *txn) lockMost(ctx context.Context, most core.Most, available int, oldest func() *entry, lock func(*entry) core.Delivery) ([]core.Delivery, time.Time, error) {
+	deliveries, next := make([]core.Delivery, 0, min(max(most.Messages, 0), available)), int64(0)
+	for bytes := int64(0); len(deliveries) < cap(deliveries); {
+		e := oldest()
+		if bytes += int64(e.size); most.Bytes > 0 && bytes > most.Bytes && len(deliveries) > 0 {
+			return t.deliver(ctx, deliveries, t.now)
+		}
+		deliveries = append(deliveries, lock(e))
+	}
+	if len(deliveries) < most.Messages {
 		next = t.queue.next()
 	}
+	return t.deliver(ctx, deliveries, next)
+}
+
+// deliver ends a call that has locked messages. next is the next due time.
+func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]core.Delivery, time.Time, error) {
 	t.leave()
 	ds, err := t.complete(ctx, ds)
 	if err != nil {
@@ -49,13 +59,13 @@ func (q *queue) oldest() *entry {
 		return q.again.items[0].of
 	}
 	for e := range q.log.from(q.cursor + 1) {
-		q.cursor = e.n
 		if e.state == fresh {
 			if e.isRow {
 				q.promote(e)
 			}
 			return e
 		}
+		q.cursor = e.n
 	}
 	return nil
 }

@@ -42,7 +42,6 @@ func (s *Store) purge(p core.Partition, limit int, last int64) (removed int, _ i
 	for removed < limit && q.counts[fresh]+q.counts[again] > 0 {
 		e := q.oldest()
 		if e.n > last {
-			q.cursor = min(q.cursor, e.n-1) // it is offered later
 			break
 		}
 		t.note(core.EventCompleted, q, e)

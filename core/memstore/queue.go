@@ -66,7 +66,7 @@ type queue struct {
 	home     *entityState
 	ref      core.Ref
 	last     int64 // the number given last
-	cursor   int64 // the highest number that was offered for first delivery
+	cursor   int64 // no message up to this number waits for its first delivery
 	log      log
 	counts   [messageStates]int64
 	bytes    int64

@@ -155,17 +155,14 @@ func (t *txn) letGo(q *queue, x *session) {
 	}
 }
 
-// LockInSession claims up to limit available messages of a session by number.
-func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, limit int) ([]core.Delivery, time.Time, error) {
+// LockInSession claims available messages of a session by number, up to most.
+func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
 	t, x, err := s.enterSession(p, l)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	deliveries := make([]core.Delivery, min(max(limit, 0), len(x.ready.items)))
-	for i := range deliveries {
-		deliveries[i] = t.lock(x.ready.due(math.MaxInt64), locked, x.nonce, x.until)
-	}
-	return t.deliver(ctx, deliveries, limit)
+	oldest := func() *entry { return x.ready.due(math.MaxInt64) }
+	return t.lockMost(ctx, most, len(x.ready.items), oldest, func(e *entry) core.Delivery { return t.lock(e, locked, x.nonce, x.until) })
 }
 
 // PeekInSession is Peek of the messages of one session.

@@ -28,7 +28,7 @@ func TestASweepDoesSomeAtATime(t *testing.T) {
 		}
 	}
 	send(1, 0)
-	ds, _, err := s.Lock(t.Context(), p, 1)
+	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %v, %v", ds, err)
 	}

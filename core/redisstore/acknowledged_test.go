@@ -86,7 +86,7 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 			_, err := s.Commit(t.Context(), plain, core.Work{Messages: []*core.Message{message("x")}})
 			return err
 		},
-		"lock":          func() error { _, _, err := s.Lock(t.Context(), many, 9); return err },
+		"lock":          func() error { _, _, err := s.Lock(t.Context(), many, core.Most{Messages: 9}); return err },
 		"settle":        func() error { return settle(s, many, core.Complete, held[0]) },
 		"renew":         func() error { return s.Renew(t.Context(), many, []core.LockToken{held[1].LockToken})[0].Err },
 		"peek":          func() error { _, err := s.Peek(t.Context(), many, 0, 9); return err },

@@ -38,7 +38,7 @@ func BenchmarkHandOver(b *testing.B) {
 			w := &taker{handed: make(chan handed, 1), woken: make(chan struct{}, 1)}
 			b.Cleanup(m.store.Watch(p.Ref, w))
 			<-w.woken
-			ds, _, err := m.store.Lock(b.Context(), p, 1) // arms the doorbell
+			ds, _, err := m.store.Lock(b.Context(), p, core.Most{Messages: 1}) // arms the doorbell
 			if err != nil || len(ds) > 0 {
 				b.Fatal(len(ds), err)
 			}
@@ -53,7 +53,7 @@ func BenchmarkHandOver(b *testing.B) {
 				}
 				if c.credit == 0 || len(ds) == 0 { // as before the server knows the scripts
 					<-w.woken
-					ds, _, err = m.store.Lock(b.Context(), p, 2) // it finds fewer, and arms the doorbell
+					ds, _, err = m.store.Lock(b.Context(), p, core.Most{Messages: 2}) // it finds fewer, and arms the doorbell
 				}
 				if err == nil {
 					err = settle(m.store, p, core.Complete, ds...)

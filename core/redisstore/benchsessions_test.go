@@ -32,7 +32,7 @@ func BenchmarkNextSession(b *testing.B) {
 				if err != nil || !ok {
 					b.Fatalf("accept: %v, %v", ok, err)
 				}
-				if ds, _, err := m.store.LockInSession(b.Context(), p, l, 1); err != nil || len(ds) != 1 {
+				if ds, _, err := m.store.LockInSession(b.Context(), p, l, core.Most{Messages: 1}); err != nil || len(ds) != 1 {
 					b.Fatalf("lock: %d messages, %v", len(ds), err)
 				}
 				if err := m.store.ReleaseSession(b.Context(), p, l); err != nil {

@@ -42,31 +42,6 @@ func TestManyLargeMessagesAreDeadLetteredAtOnce(t *testing.T) {
 	}
 }
 
-// A lock call returns as much as fits into memory, and says that there is more.
-func TestLockIsBoundedByBytes(t *testing.T) {
-	t.Parallel()
-	s := open(t, server(t).URL(), redisstore.Options{})
-	p := queue(t, s)
-	const count = 24
-	body := string(bytes.Repeat([]byte("x"), 8<<20))
-	for range count {
-		send(t, s, p, body)
-	}
-	got := 0
-	for calls := 0; got < count; calls++ {
-		ds, next, err := s.Lock(t.Context(), p, count)
-		if err != nil || len(ds) == 0 || len(ds) > 9 || calls > 10 {
-			t.Fatalf("call %d: got %d messages, %v", calls, len(ds), err)
-		}
-		if got += len(ds); got < count && next.After(s.Now()) {
-			t.Errorf("call %d: next is %v, want it to say that there is more", calls, next)
-		}
-		if err := settle(s, p, core.Complete, ds...); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // Ids leave the window although groups bring more than one call would clear.
 func TestTheDuplicateWindowForgets(t *testing.T) {
 	t.Parallel()

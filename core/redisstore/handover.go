@@ -3,6 +3,7 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 	"unsafe"
@@ -19,6 +20,7 @@ type handOver struct {
 	shard   *shard
 	watcher core.Watcher
 	lease   lease
+	bytes   int64 // that the receiver takes
 	args    []any // of lock.lua, without those of the state
 }
 
@@ -32,12 +34,12 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 		return nil
 	}
 	for _, w := range s.doorbells.watchersOf(sh.keys.doorbell) {
-		n := w.Reserve()
-		if n == 0 {
+		most := w.Reserve()
+		if most.Messages == 0 {
 			continue
 		}
-		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now)}
-		h.args = []any{h.lease.until, secret(h.lease.nonce), min(n, sh.affordable(maxLockBytes)), inline, s.id, 1}
+		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now), bytes: cmp.Or(most.Bytes, math.MaxInt64)}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.id, 1}
 		return h
 	}
 	return nil
@@ -81,7 +83,8 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	} else {
 		ds, err = h.deliver(ctx, claims, numbers, messages)
 	}
-	h.watcher.HandOver(ds, out.next, out.rest, err)
+	fitting := h.store.fit(h.shard, ds, &h.bytes, false)
+	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
 // deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.

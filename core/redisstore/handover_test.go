@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +16,8 @@ import (
 
 // taker is a receiver on a gateway that takes what it is handed over.
 type taker struct {
-	free   int // credit
+	free   int   // credit
+	bytes  int64 // 0: no bound
 	handed chan handed
 	woken  chan struct{}
 }
@@ -48,7 +52,7 @@ func await[T any](t *testing.T, c <-chan T) (got T) {
 
 func (w *taker) Wake(core.SessionKey) { w.woken <- struct{}{} }
 
-func (w *taker) Reserve() int { return w.free }
+func (w *taker) Reserve() core.Most { return core.Most{Messages: w.free, Bytes: w.bytes} }
 
 func (w *taker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
 	w.handed <- handed{ds, next, more, err}
@@ -90,6 +94,49 @@ func TestAGatewayHandsItsMessagesToItsReceiver(t *testing.T) {
 	}
 	if n := len(w.woken); n > 0 {
 		t.Errorf("the receiver was woken %d times beside that", n)
+	}
+}
+
+// The sizes of messages are not known when they are locked: what is too large is unlocked, in its place.
+func TestNoMoreBytesAreHandedOverThanTheReceiverTakes(t *testing.T) {
+	t.Parallel()
+	s := open(t, server(t).URL(), redisstore.Options{Prefix: prefix()})
+	p := queue(t, s)
+	send(t, s, p, "small")
+	lock(t, s, p, 1)
+	w := watch(t, s, p, 9)
+	w.bytes = 10_000
+	large := strings.Repeat("x", 9000)
+	send(t, s, p, "a", "b", large, "c", large)
+	if got := await(t, w.handed); !slices.Equal(texts(got.ds), []string{"a", "b", large, "c"}) || !got.more {
+		t.Errorf("got %d messages, more %v, want the four that fit", len(got.ds), got.more)
+	}
+	if got := lock(t, s, p, 9); !slices.Equal(texts(got), []string{large}) {
+		t.Errorf("the rest: got %d messages", len(got))
+	}
+}
+
+// Messages that cannot be unlocked are returned: those that follow must not come before them.
+func TestWhatIsTooLargeAndStaysLockedIsReturned(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.Proxied(t, server(t))
+	s := open(t, proxy.URL(), redisstore.Options{Prefix: prefix()})
+	p := queue(t, s)
+	send(t, s, p, "small")
+	lock(t, s, p, 1)
+	large := strings.Repeat("x", 9000)
+	send(t, s, p, "a", large, "c")
+	var tries atomic.Int32
+	proxy.Meddle(func(q redistest.Request) error {
+		if bytes.Contains(q.Bytes, []byte("release")) {
+			tries.Add(1)
+			return errors.New("away")
+		}
+		return nil
+	})
+	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9, Bytes: 1000})
+	if err != nil || !slices.Equal(texts(ds), []string{"a", large, "c"}) || tries.Load() == 0 {
+		t.Errorf("got %d messages, %v after %d tries to unlock, want all three", len(ds), err, tries.Load())
 	}
 }
 
@@ -170,7 +217,7 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	lossy.loseNext(func() {})
-	if ds, _, err := s.Lock(t.Context(), p, 9); core.CodeOf(err) != core.Busy {
+	if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9}); core.CodeOf(err) != core.Busy {
 		t.Fatalf("a lock call without an answer: got %v, %v, want busy", ds, err)
 	}
 	if ds := lock(t, s, p, 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {

@@ -201,7 +201,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 	case 2:
 		_, _ = s.Peek(ctx, p, 0, 5)
 	case 3, 4:
-		ds, _, err := s.Lock(ctx, p, 5)
+		ds, _, err := s.Lock(ctx, p, core.Most{Messages: 5})
 		if err != nil {
 			t.Errorf("lock: %v", err)
 		}

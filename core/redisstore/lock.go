@@ -1,9 +1,13 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,7 +23,6 @@ const (
 	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // and about how many bytes
-	maxLockBytes  = 64 << 20 // about how many bytes a Lock returns, except for its last message
 )
 
 // claim is a locked message whose entry has not been read.
@@ -45,9 +48,9 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Lock locks up to limit available messages, first those to deliver again, then new ones, each by
+// Lock locks available messages, up to most: first those to deliver again, then new ones, each by
 // number. It ignores the end of ctx once it has begun, so that no locked message is forgotten.
-func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []core.Delivery, next time.Time, err error) {
+func (s *Store) Lock(ctx context.Context, p core.Partition, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
@@ -57,28 +60,69 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, limit int) (ds []cor
 	if p.Sessions {
 		return nil, time.Time{}, s.refuseLock(ctx, sh)
 	}
-	if limit <= 0 {
+	if most.Messages <= 0 {
 		return nil, time.Time{}, nil
 	}
-	for bytes := int64(0); ; {
-		reply, err := s.claim(sh, min(limit-len(ds), sh.affordable(maxLockBytes-bytes)))
+	ds, next, err = s.lockMost(sh, most, func(limit int) (locked, error) { return s.claim(sh, limit) })
+	if err != nil {
+		err = fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
+	}
+	return ds, next, err
+}
+
+// lockMost locks messages by calls of claim, up to most. How large they are is known once they are
+// read: what is too much is unlocked, before another call can lock what follows.
+func (s *Store) lockMost(sh *shard, most core.Most, claim func(limit int) (locked, error)) (ds []core.Delivery, next time.Time, err error) {
+	room := cmp.Or(most.Bytes, math.MaxInt64)
+	for {
+		reply, err := claim(min(max(most.Messages-len(ds), 0), sh.affordable(room)))
+		if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
+			return ds, s.Now(), nil
+		}
 		if err != nil {
-			if len(ds) > 0 { // messages that are locked must not be forgotten
-				return ds, s.Now(), nil
-			}
-			return nil, time.Time{}, fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
+			return nil, time.Time{}, err
 		}
-		for i := range reply.deliveries {
-			bytes += int64(len(reply.deliveries[i].Body.Bytes))
-		}
-		ds = append(ds, reply.deliveries...)
+		fitting := s.fit(sh, reply.deliveries, &room, len(ds) > 0)
+		ds = append(ds, fitting...)
 		switch {
-		case len(ds) >= limit || !reply.rest:
+		case len(fitting) < len(reply.deliveries):
+			return ds, s.Now(), nil
+		case len(ds) >= most.Messages || !reply.rest:
 			return ds, reply.next, nil
-		case bytes >= maxLockBytes:
+		case len(ds) > 0 && room < sh.average.Load():
 			return ds, s.Now(), nil
 		}
 	}
+}
+
+// fit returns the first of some locked messages that are no larger than room together, and takes them
+// off it. If there are none before, the first one fits. It unlocks the others. If that fails, they fit,
+// too: what follows would come before them.
+func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
+	for i := range ds {
+		size := int64(ds[i].Size())
+		if size <= *room || i == 0 && !before {
+			*room -= size
+			continue
+		}
+		if s.unlock(sh, ds[i:]) {
+			return ds[:i]
+		}
+		*room = 0
+		break
+	}
+	return ds
+}
+
+// unlock releases locks, and reports whether they have ended.
+func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
+	}
+	return !slices.ContainsFunc(s.Settle(context.Background(), sh.Partition, settlements), func(err error) bool {
+		return err != nil && !errors.Is(err, core.LockLost) && !errors.Is(err, core.SessionLockLost)
+	})
 }
 
 // refuseLock refuses to lock messages of an entity with sessions outside of a session, unless the

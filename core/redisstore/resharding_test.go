@@ -181,7 +181,7 @@ func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core
 
 func (b *moveBooks) receive(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		ds, _, err := s.Lock(ctx, p, 20)
+		ds, _, err := s.Lock(ctx, p, core.Most{Messages: 20})
 		if err != nil {
 			if ctx.Err() == nil {
 				b.refused(t, "lock", err)
@@ -286,7 +286,7 @@ func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.
 			time.Sleep(5 * time.Millisecond) // no session is free
 			continue
 		}
-		ds, _, err := s.LockInSession(context.WithoutCancel(ctx), p, l, 20)
+		ds, _, err := s.LockInSession(context.WithoutCancel(ctx), p, l, core.Most{Messages: 20})
 		if err != nil && core.CodeOf(err) != core.SessionLockLost { // it stayed busy for longer than the lock
 			b.refused(t, "lock in session", err)
 		}

@@ -156,33 +156,12 @@ func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.Ses
 	})
 }
 
-// LockInSession locks up to limit available messages of a session. Like Lock it ignores the end of
+// LockInSession locks available messages of a session, up to most. Like Lock it ignores the end of
 // ctx.
-func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, limit int) (ds []core.Delivery, next time.Time, err error) {
-	bytes := int64(0)
-	err = s.operate(context.WithoutCancel(ctx), p, "lock in session", func(ctx context.Context, sh *shard) error {
-		for {
-			reply, err := s.take(ctx, sh, l, min(max(limit-len(ds), 0), sh.affordable(maxLockBytes-bytes)))
-			if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
-				next = s.Now()
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			for i := range reply.deliveries {
-				bytes += int64(len(reply.deliveries[i].Body.Bytes))
-			}
-			ds = append(ds, reply.deliveries...)
-			next = reply.next
-			switch {
-			case len(ds) >= limit || !reply.rest:
-				return nil
-			case bytes >= maxLockBytes:
-				next = s.Now()
-				return nil
-			}
-		}
+func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+	err = s.operate(context.WithoutCancel(ctx), p, "lock in session", func(ctx context.Context, sh *shard) (err error) {
+		ds, next, err = s.lockMost(sh, most, func(limit int) (locked, error) { return s.take(ctx, sh, l, limit) })
+		return err
 	})
 	return ds, next, err
 }

@@ -44,7 +44,7 @@ func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.
 
 func lockIn(tb testing.TB, s core.Store, p core.Partition, l core.SessionLock, limit int) []core.Delivery {
 	tb.Helper()
-	ds, _, err := s.LockInSession(tb.Context(), p, l, limit)
+	ds, _, err := s.LockInSession(tb.Context(), p, l, core.Most{Messages: limit})
 	if err != nil {
 		tb.Fatalf("lock in session: %v", err)
 	}

@@ -186,7 +186,7 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 		}
 		select {
 		case <-rung:
-			if ds, _, err := b.Lock(t.Context(), p, 1); err == nil && len(ds) == 1 {
+			if ds, _, err := b.Lock(t.Context(), p, core.Most{Messages: 1}); err == nil && len(ds) == 1 {
 				return
 			}
 		case <-deadline:
@@ -313,7 +313,7 @@ func TestAMessageBehindManyGapsIsFound(t *testing.T) {
 		}
 	}
 	send(t, s, p, "last")
-	ds, next, err := s.Lock(t.Context(), p, 3)
+	ds, next, err := s.Lock(t.Context(), p, core.Most{Messages: 3})
 	if err != nil || len(ds) != 2 || string(ds[1].Body.Bytes) != "last" {
 		t.Fatalf("lock: got %d messages, %v, want the first and the last", len(ds), err)
 	}

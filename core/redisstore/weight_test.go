@@ -100,7 +100,7 @@ func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 	}
 	compare("available")
 	for name, o := range map[string]core.Outcome{"a": core.DeadLetterOutcome, "b": core.Complete} {
-		ds, _, err := s.Lock(t.Context(), st.at(name), 200)
+		ds, _, err := s.Lock(t.Context(), st.at(name), core.Most{Messages: 200})
 		if err != nil || len(ds) != 200 {
 			t.Fatal(len(ds), err)
 		}

@@ -154,7 +154,7 @@ func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	for _, a := range answers {
 		s.wantCode("append", a.Err, core.NotFound)
 	}
-	ds, next, err := s.store.Lock(s.Context(), p, 5)
+	ds, next, err := s.store.Lock(s.Context(), p, core.Most{Messages: 5})
 	s.wantCode("lock", err, "")
 	s.wantBodies("lock", ds)
 	s.wantTime("lock: next", next, time.Time{})

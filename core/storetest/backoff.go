@@ -75,7 +75,7 @@ var backoffStories = []story{
 		listen := s.bell(s.main)
 		s.wantBodies("nothing more", s.lock(1))
 		listen("put off", func() { s.putOff(s.main, d, wait(time.Second)) })
-		_, next, err := s.store.Lock(s.Context(), s.main, 1)
+		_, next, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 1})
 		s.wantCode("lock", err, "")
 		s.wantTime("next", next, s.clock.Now().Add(time.Second))
 	}},

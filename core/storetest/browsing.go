@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -295,24 +296,24 @@ var browseStories = []story{
 		ahead = 3 * time.Hour
 		s.wantTime("now", view.Now(), s.clock.Now().Add(ahead))
 		s.wantTime("the store's now", s.store.Now(), s.clock.Now())
-		ds, _, err := view.Lock(s.Context(), s.main, 9)
+		ds, _, err := view.Lock(s.Context(), s.main, core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later")
 		want(s, "delivery count", ds[0].DeliveryCount, 1)
 		s.wantTime("locked until", ds[0].LockedUntil, view.Now().Add(lockDuration))
 		s.wantCode("settle with the first lock", view.Settle(s.Context(), s.main, []core.Settlement{{Token: first.LockToken}})[0], core.LockLost)
 		ahead = -time.Hour
-		ds, _, err = view.Lock(s.Context(), s.main, 9)
+		ds, _, err = view.Lock(s.Context(), s.main, core.Most{Messages: 9})
 		s.wantCode("lock after the time was set back", err, "")
 		s.wantBodies("locked after the time was set back", ds)
 		a := view.Append(s.Context(), s.main, [][]*core.Message{{text("c")}})
 		s.wantCode("append", a[0].Err, "")
-		found, _, err := view.Lock(s.Context(), s.main, 9)
+		found, _, err := view.Lock(s.Context(), s.main, core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", found, "c")
 		s.wantTime("enqueued", found[0].EnqueuedTime, view.Now())
 		ahead = 4 * time.Hour
-		ds, _, err = view.Lock(s.Context(), s.main, 9)
+		ds, _, err = view.Lock(s.Context(), s.main, core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later", "c")
 	}},
@@ -357,19 +358,20 @@ func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) 
 // calls of the story, or not at all.
 type taker struct {
 	credit, reserved int
+	bytes            int64 // 0: no bound
 	taken            []core.Delivery
 }
 
 func (w *taker) Wake(core.SessionKey) {}
 
-func (w *taker) Reserve() int {
+func (w *taker) Reserve() core.Most {
 	w.reserved = w.credit
-	return w.credit
+	return core.Most{Messages: w.credit, Bytes: w.bytes}
 }
 
 func (w *taker) HandOver(ds []core.Delivery, _ time.Time, _ bool, err error) {
-	if err != nil || len(ds) > w.reserved {
-		panic(fmt.Sprintf("%d messages of %d that were reserved, %v", len(ds), w.reserved, err))
+	if size := sizeOf(ds); err != nil || len(ds) > w.reserved || w.bytes > 0 && size > w.bytes && len(ds) > 1 {
+		panic(fmt.Sprintf("%d messages of %d that were reserved, %d bytes of %d, %v", len(ds), w.reserved, size, w.bytes, err))
 	}
 	w.reserved, w.taken = 0, append(w.taken, ds...)
 }
@@ -421,10 +423,10 @@ var bellStories = []story{
 		for i := range 60 {
 			var group []string
 			for j := range 1 + i%4 {
-				group = append(group, fmt.Sprint(i, ".", j))
+				group = append(group, fmt.Sprint(i, ".", j, strings.Repeat("x", i*j*37%400)))
 			}
 			want = append(want, group...)
-			w.credit = i % 5 // 0: the receiver is busy
+			w.credit, w.bytes = i%5, int64(i*97%700) // without credit the receiver is busy
 			messages := make([]*core.Message, len(group))
 			for j, body := range group {
 				messages[j] = text(body)

@@ -268,7 +268,7 @@ var clearStories = []story{
 						return
 					default:
 					}
-					ds, _, err := s.store.Lock(s.Context(), s.main, 3)
+					ds, _, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 3})
 					if err != nil {
 						s.Errorf("lock: %v", err)
 						return

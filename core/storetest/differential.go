@@ -128,7 +128,7 @@ func (p *player) finish() {
 	p.tell("delete")
 	p.everywhere(func(at core.Partition) {
 		p.peek(at, 0, 1000)
-		p.lock(at, 5)
+		p.lock(at, core.Most{Messages: 5})
 		p.recollect(at, core.Subject{MessageID: "1"})
 	})
 	for _, pl := range p.subjects {
@@ -154,11 +154,11 @@ func (p *player) empty(pl *subject) {
 	p.Helper()
 	if pl.Sessions {
 		for p.acceptNext(pl) {
-			p.lockIn(pl, pl.locks[len(pl.locks)-1], 1000)
+			p.lockIn(pl, pl.locks[len(pl.locks)-1], core.Most{Messages: 1000})
 		}
 	}
 	for q := range core.SubQueues {
-		p.lock(pl.at(q), 1000)
+		p.lock(pl.at(q), core.Most{Messages: 1000})
 	}
 }
 

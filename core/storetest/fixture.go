@@ -136,7 +136,7 @@ func (s *fixture) sendTexts(bodies ...string) {
 // lockAt claims up to limit messages of p.
 func (s *fixture) lockAt(p core.Partition, limit int) []core.Delivery {
 	s.Helper()
-	ds, _, err := s.store.Lock(s.Context(), p, limit)
+	ds, _, err := s.store.Lock(s.Context(), p, core.Most{Messages: limit})
 	if err != nil {
 		s.Fatalf("lock %d: %v", limit, err)
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -33,6 +34,17 @@ var lockStories = []story{
 		}
 		s.wantCode("settle with the first token", s.trySettle(s.main, first.LockToken, core.Complete, core.Properties{}), core.LockLost)
 	}},
+	{"a call locks no more bytes than it asks for, but one message", func(s *fixture) {
+		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
+			return s.store.Lock(s.Context(), s.main, most)
+		})
+	}},
+	{"a call locks no more bytes of a session than it asks for, but one message", withSessions(func(s *fixture) {
+		l := s.accept("x")
+		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
+			return s.store.LockInSession(s.Context(), s.main, l, most)
+		}, in("x"))
+	})},
 	{"asking for nothing locks nothing", func(s *fixture) {
 		s.sendTexts("a")
 		s.wantBodies("lock 0", s.lock(0))
@@ -126,7 +138,7 @@ var lockStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			ds, next, err := s.store.Lock(s.Context(), s.main, 9)
+			ds, next, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 9})
 			s.wantCode("lock", err, "")
 			s.wantBodies("lock", ds)
 			s.wantTime("next of sweep and lock", s.sweep(s.main), next)
@@ -170,6 +182,48 @@ var lockStories = []story{
 		s.wantStats("after the end", s.main, core.Stats{Ready: n})
 		s.wantTime("next", s.sweep(s.main), time.Time{})
 	}},
+}
+
+// lockBytes locks messages of many sizes, by few and by many bytes.
+func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, error), with ...func(*core.Message)) {
+	const messages, most = 60, 50
+	sent, locked := int64(0), int64(0)
+	for _, bytes := range []int64{1, 10 << 10, 300 << 10, 0} {
+		for i := range messages {
+			size := 1 << (i * 7 % 18)
+			if bytes == 0 {
+				size = 1
+			}
+			s.send(text(strings.Repeat("x", size), with...))
+			sent++
+		}
+		for left := true; left; {
+			m := core.Most{Messages: most, Bytes: bytes}
+			ds, next, err := lock(m)
+			s.wantCode("lock", err, "")
+			if size := sizeOf(ds); len(ds) > most || bytes > 0 && size > bytes && len(ds) > 1 {
+				s.Errorf("%d messages with %d bytes, want at most %d with %d", len(ds), size, most, bytes)
+			}
+			left = m.Left(ds, next, s.clock.Now())
+			for i := range ds {
+				locked++
+				want(s, "number", ds[i].LockToken.Number(), locked)
+				want(s, "delivery count", ds[i].DeliveryCount, 0)
+			}
+			if left && len(ds) == 0 {
+				s.Fatal("nothing is locked, and something left")
+			}
+			s.wantStats("after", s.main, core.Stats{Ready: sent - locked, Locked: locked})
+		}
+		want(s, "locked", locked, sent)
+	}
+}
+
+func sizeOf(ds []core.Delivery) (size int64) {
+	for i := range ds {
+		size += int64(ds[i].Size())
+	}
+	return size
 }
 
 var settleStories = []story{

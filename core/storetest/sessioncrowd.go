@@ -76,7 +76,7 @@ func (c *sessionCrowd) hold() {
 func (c *sessionCrowd) receive(l core.SessionLock) {
 	c.holds(l.ID, true)
 	for range 3 {
-		ds, _, err := c.store.LockInSession(c.Context(), c.main, l, 2)
+		ds, _, err := c.store.LockInSession(c.Context(), c.main, l, core.Most{Messages: 2})
 		if err != nil {
 			c.Errorf("lock in session: %v", err)
 			return

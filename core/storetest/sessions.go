@@ -57,7 +57,7 @@ func (s *fixture) acceptNext(wanted string) core.SessionLock {
 // tryLockIn claims messages of a session.
 func (s *fixture) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
 	s.Helper()
-	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, limit)
+	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: limit})
 	return ds, err
 }
 
@@ -248,7 +248,7 @@ var sessionStories = []story{
 	})},
 	{"messages with sessions cannot be locked without", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
-		_, _, err := s.store.Lock(s.Context(), s.main, 1)
+		_, _, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 1})
 		s.wantCode("lock", err, core.NotAllowed)
 		s.wantStats("after", s.main, core.Stats{Ready: 1})
 	})},
@@ -361,7 +361,7 @@ var sessionStories = []story{
 	{"who finds no message in a session learns when to ask again", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.send(text("a", in("x"), s.after(time.Second)))
-		ds, next, err := s.store.LockInSession(s.Context(), s.main, l, 5)
+		ds, next, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 5})
 		s.wantCode("lock", err, "")
 		s.wantBodies("lock", ds)
 		if now := s.clock.Now(); !next.After(now) || next.After(now.Add(time.Second)) {

@@ -19,7 +19,7 @@ func (p *player) sessionStep(pl *subject) {
 	case n >= 16:
 		p.takeOver(pl, p.sessionLock(pl))
 	case n < 10:
-		p.lockIn(pl, p.sessionLock(pl), 1+p.pick(4))
+		p.lockIn(pl, p.sessionLock(pl), p.most(4))
 	case n < 11:
 		p.renewSession(pl, p.sessionLock(pl))
 	case n < 12:
@@ -121,17 +121,17 @@ func (p *player) releaseSession(pl *subject, l pair[core.SessionLock]) {
 	p.lost(pl, l, core.SessionLockLost)
 }
 
-func (p *player) lockIn(pl *subject, l pair[core.SessionLock], limit int) {
+func (p *player) lockIn(pl *subject, l pair[core.SessionLock], most core.Most) {
 	p.Helper()
-	a, nextA, errA := p.a.LockInSession(p.Context(), pl.Partition, l.a, limit)
-	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, limit)
-	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, limit, brief(a), errA)
+	a, nextA, errA := p.a.LockInSession(p.Context(), pl.Partition, l.a, most)
+	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, most)
+	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, most, brief(a), errA)
 	p.sameCode("lock in session", errA, errB)
 	p.excuse(pl.Ref)
 	p.lost(pl, l, errA)
 	p.took(pl.Partition, a, b)
 	p.carry(l, a, b)
-	if errA == nil && len(a) < limit {
+	if errA == nil && !most.Left(b, nextB, p.b.Now()) {
 		p.sameNext(nextA, nextB)
 		p.arm(pl.Ref, l.a.Key())
 	}

@@ -19,7 +19,7 @@ func (p *player) step() {
 	case n < 26 && pl.Sessions && at.Sub == core.Main && p.pick(16) > 0:
 		p.sessionStep(pl)
 	case n < 24, n < 38 && len(p.of(at.Ref).tokens) == 0 && p.pick(8) > 0:
-		p.lock(at, 1+p.pick(5))
+		p.lock(at, p.most(5))
 	case n < 38:
 		p.settle(at, p.settlements(at))
 	case n < 41:
@@ -314,16 +314,22 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-func (p *player) lock(at core.Partition, limit int) {
+// most bounds a call that locks messages. Engines need not agree on the last one that fits, unless it is
+// the first.
+func (p *player) most(messages int) core.Most {
+	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
+}
+
+func (p *player) lock(at core.Partition, most core.Most) {
 	p.Helper()
 	at.BrokerLocks = p.pick(4) == 0
-	a, nextA, errA := p.a.Lock(p.Context(), at, limit)
-	b, nextB, errB := p.b.Lock(p.Context(), at, limit)
-	p.tell("lock%s %d, broker %t: %s %v", name(at), limit, at.BrokerLocks, brief(a), errA)
+	a, nextA, errA := p.a.Lock(p.Context(), at, most)
+	b, nextB, errB := p.b.Lock(p.Context(), at, most)
+	p.tell("lock%s %d, broker %t: %s %v", name(at), most, at.BrokerLocks, brief(a), errA)
 	p.sameCode("lock", errA, errB)
 	p.excuse(at.Ref)
 	p.took(at, a, b)
-	if errA == nil && len(a) < limit {
+	if errA == nil && !most.Left(b, nextB, p.b.Now()) {
 		p.sameNext(nextA, nextB)
 		p.arm(at.Ref, "")
 	}

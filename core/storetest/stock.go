@@ -199,7 +199,7 @@ func (s *Stock) Empty() {
 // lock locks all that can be locked.
 func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	for {
-		ds, _, err := s.store.Lock(s.Context(), p, 1000)
+		ds, _, err := s.store.Lock(s.Context(), p, core.Most{Messages: 1000})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return
@@ -247,14 +247,14 @@ func (s *Stock) inSessions(then func(core.SessionLock)) {
 }
 
 func (s *Stock) lockIn(l core.SessionLock) int {
-	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, 1000)
+	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 1000})
 	s.check("lock", err)
 	return len(ds)
 }
 
 func (s *Stock) completeIn(l core.SessionLock) {
 	for {
-		ds, _, err := s.store.LockInSession(s.Context(), s.main, l, 1000)
+		ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 1000})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return

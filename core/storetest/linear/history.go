@@ -564,7 +564,7 @@ func (h *history) playQueue() (conclusive bool) {
 func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
 	from := h.now()
-	ds, _, err := s.Lock(h.Context(), h.p, limit)
+	ds, _, err := s.Lock(h.Context(), h.p, core.Most{Messages: limit})
 	l.got, l.answer = deliveredOf(ds), answerOf(err)
 	var tokens []core.LockToken
 	for _, d := range ds {

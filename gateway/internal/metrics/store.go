@@ -138,14 +138,14 @@ func (s *store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]in
 	return numbers, err
 }
 
-func (s *store) Lock(ctx context.Context, p core.Partition, most int) ([]core.Delivery, time.Time, error) {
+func (s *store) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
 	ds, next, err := s.Store.Lock(ctx, p, most)
 	s.had(callLock, began, len(ds), err)
 	return ds, next, err
 }
 
-func (s *store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most int) ([]core.Delivery, time.Time, error) {
+func (s *store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
 	ds, next, err := s.Store.LockInSession(ctx, p, l, most)
 	s.had(callLock, began, len(ds), err)

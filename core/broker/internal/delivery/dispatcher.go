@@ -12,6 +12,8 @@ import (
 const (
 	// MaxLock is how many messages one Lock call asks for at most.
 	MaxLock = 200
+	// MaxLockBytes is how many bytes of messages it asks for at most.
+	MaxLockBytes = 8 << 20
 	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
 	// IdleLife is how long a dispatcher stays after its last receiver: a client that

@@ -75,7 +75,7 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 
 // Purge removes up to limit messages of one partition, or of the session of that lock; lock locks
 // them. Messages that are too young stay locked until the end, so that no message is met twice.
-func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(int) ([]core.Delivery, error),
+func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(core.Most) ([]core.Delivery, time.Time, error),
 	before time.Time, limit int, by core.Party,
 ) (removed int, err error) {
 	var young []core.Delivery
@@ -85,8 +85,8 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 		}
 	}()
 	for removed < limit && len(young) < MaxLock {
-		asked := min(limit-removed, MaxLock)
-		ds, err := lock(asked)
+		most := core.Most{Messages: min(limit-removed, MaxLock), Bytes: MaxLockBytes}
+		ds, next, err := lock(most)
 		if err != nil {
 			return removed, err
 		}
@@ -106,7 +106,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 				removed++
 			}
 		}
-		if len(ds) < asked {
+		if !most.Left(ds, next, e.Store.Now()) {
 			break
 		}
 	}

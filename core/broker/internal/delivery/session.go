@@ -271,18 +271,19 @@ func (s *Session) lockMessages(n int) {
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
-	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, n)
-	locked := len(ds)
+	most := core.Most{Messages: n, Bytes: MaxLockBytes}
+	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, most)
+	locked, more := len(ds), most.Left(ds, next, e.Store.Now())
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
 	}
 	s.mu.Lock()
-	s.noteLook(err, locked == n)
+	s.noteLook(err, more)
 	s.credit -= len(ds)
 	open := !s.isOver()
 	s.delivering = open && len(ds) > 0
 	s.mu.Unlock()
-	if !next.IsZero() && open {
+	if !next.IsZero() && !more && open {
 		s.hub.due(s.lock.Index, next)
 	}
 	switch {
@@ -303,7 +304,7 @@ func (s *Session) lockMessages(n int) {
 }
 
 // noteLook notes the result of a look and when to look again. s.mu is held.
-func (s *Session) noteLook(err error, full bool) {
+func (s *Session) noteLook(err error, more bool) {
 	e := s.hub.e
 	if core.CodeOf(err) == core.SessionLockLost {
 		s.poller.end(false, nil)
@@ -312,7 +313,7 @@ func (s *Session) noteLook(err error, full bool) {
 		}
 		return
 	}
-	if began, _ := s.poller.end(full, err); began {
+	if began, _ := s.poller.end(more, err); began {
 		e.Log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
 	}
 	pause := sessionLookInterval
@@ -501,9 +502,8 @@ func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (remov
 	s.countPurge(1)
 	defer s.countPurge(-1)
 	err = s.call(func(p core.Partition) (err error) {
-		lock := func(n int) ([]core.Delivery, error) {
-			ds, _, err := e.Store.LockInSession(ctx, p, s.lock, n)
-			return ds, err
+		lock := func(most core.Most) ([]core.Delivery, time.Time, error) {
+			return e.Store.LockInSession(ctx, p, s.lock, most)
 		}
 		removed, err = e.Purge(ctx, p, &s.lock, lock, before, e.Limits.Purge(min(limit, MaxPurge)), s.by)
 		return err

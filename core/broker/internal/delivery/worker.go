@@ -44,21 +44,21 @@ func (w *worker) Wake(core.SessionKey) {
 // Reserve implements core.Watcher: a call of the store that brings messages becomes the worker's,
 // if the worker has none under way. Receivers in ReceiveAndDelete mode get nothing that way: their
 // messages take a second call, for which the sender would wait.
-func (w *worker) Reserve() int {
+func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {
-		return 0
+		return core.Most{}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := min(d.credit-d.reserved, MaxLock)
 	if n <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
 		d.e.Barrier.Leave()
-		return 0
+		return core.Most{}
 	}
 	w.grant(n)
 	w.handed = n
-	return n
+	return core.Most{Messages: n, Bytes: MaxLockBytes}
 }
 
 // HandOver implements core.Watcher.
@@ -119,8 +119,9 @@ func (w *worker) lock(n int) {
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
-	ds, next, err := d.e.Store.Lock(d.context(), p, n)
-	w.locked(n, ds, next, len(ds) == n, err)
+	most := core.Most{Messages: n, Bytes: MaxLockBytes}
+	ds, next, err := d.e.Store.Lock(d.context(), p, most)
+	w.locked(n, ds, next, most.Left(ds, next, d.e.Store.Now()), err)
 }
 
 // locked shares out what was locked for a grant of n messages. more says that others may be

@@ -12,6 +12,8 @@ import (
 const (
 	// forwardBatchSize is how many messages a step moves.
 	forwardBatchSize = 200
+	// forwardBytes bounds what it holds in memory.
+	forwardBytes = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout how long one of its
 	// calls may take. A move must not be stored so late that its source is unlocked, moved again
 	// and its key forgotten: it would be a second copy.
@@ -231,18 +233,18 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	}
 	p := v.Queues[pf.parent.key.sub][pf.index]
 	p.LockDuration, p.BrokerLocks = forwardLock, true
-	asked := forwardBatchSize
+	most := core.Most{Messages: forwardBatchSize, Bytes: forwardBytes}
 	r := s.remotes[pf.parent.remote]
 	if r != nil {
-		asked = r.Window()
+		most.Messages = r.Window()
 	}
 	if pf.remoteAway || r == nil && pf.holdTime > 0 && len(pf.held) == 0 || !pf.lease.yieldingSince.IsZero() {
-		asked = 1 // try one message first
+		most.Messages = 1 // try one message first
 	}
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
-	ds, next, err := s.Store.Lock(call, p, asked)
+	ds, next, err := s.Store.Lock(call, p, most)
 	cancel()
 	if err != nil {
 		return pf.backOff()
@@ -265,11 +267,11 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}
 	}
-	return pf.planNext(len(ds) == asked, moved > 0, next, pause)
+	return pf.planNext(most.Left(ds, next, s.Store.Now()), moved > 0, next, pause)
 }
 
-// planNext decides what follows a step. full says that the step found as many messages as it asked
-// for, moved that it moved one.
+// planNext decides what follows a step. full says that the step has left messages, moved that it moved
+// one.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {
