@@ -71,7 +71,7 @@ const (
 // ReceiverOptions say how to receive.
 type ReceiverOptions struct {
 	Mode ReceiveMode
-	// Deliver is called with messages, never more than the credit given, one call at a time. It
+	// Deliver is called with messages, as far as the credit given allows, one call at a time. It
 	// must not block: the credit bounds what the bridge has to hold.
 	Deliver func([]Delivery)
 	// Closed, if not nil, is called at most once, when the entity is deleted or
@@ -83,10 +83,15 @@ type ReceiverOptions struct {
 	Accept string
 }
 
+// AnyMessage is credit in bytes for a message of any size.
+const AnyMessage = MaxMessageSizeKB << 10
+
 // Receiver takes messages from one entity under credit.
 type Receiver interface {
-	// AddCredit allows n more deliveries.
-	AddCredit(n int)
+	// AddCredit allows n more deliveries, and so many more bytes of them (Message.Size); either may be
+	// 0. A delivery takes both: one comes while there is credit for a message and for a byte, whatever
+	// its size, which may leave the bytes below zero.
+	AddCredit(n int, bytes int64)
 	// Drain takes back all unspent credit. drained is called once, after the
 	// last delivery under it, with the credit taken back.
 	Drain(drained func(unspent int))

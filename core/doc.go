@@ -9,7 +9,7 @@
 //   - message: what a producer sets. Broker properties: what only the broker sets. Delivery: both.
 //   - lock, token: a receiver's exclusive, timed claim to a message, and the 16 bytes that prove it.
 //   - settle, outcome: end a lock with complete, abandon, defer, dead-letter or release.
-//   - credit: how many deliveries a receiver is ready to take.
+//   - credit: how many deliveries, and bytes of them, a receiver is ready to take.
 //   - session: the messages of one SessionId, received in order by the holder of its lock.
 //   - publication, copy: a message sent to a topic, and what one subscription gets of it.
 //   - forwarder: moves messages from an entity to another one; a hop is one such move.

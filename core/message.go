@@ -184,6 +184,14 @@ type Delivery struct {
 	BrokerProperties
 }
 
+// SizeOf is the size of deliveries together.
+func SizeOf(ds []Delivery) (bytes int) {
+	for i := range ds {
+		bytes += ds[i].Size()
+	}
+	return bytes
+}
+
 // The user properties that say why a message was dead-lettered.
 const (
 	PropertyDeadLetterReason      = "DeadLetterReason"

@@ -153,6 +153,7 @@ type fakeReceiver struct {
 	q       *fakeQueue
 	o       core.ReceiverOptions
 	credit  int
+	bytes   int64
 	closed  bool
 	endless bool // deliver copies of the first message for ever
 }
@@ -191,32 +192,30 @@ func (q *fakeQueue) lock(d core.Delivery) core.Delivery {
 
 func (q *fakeQueue) dispatch() {
 	for _, r := range q.receivers {
-		n := min(r.credit, len(q.ready))
-		if r.endless && len(q.ready) > 0 {
-			n = r.credit
-		}
-		if n <= 0 || r.closed {
-			continue
-		}
-		ds := make([]core.Delivery, n)
-		for i := range ds {
-			ds[i] = q.ready[0]
+		var ds []core.Delivery
+		for r.credit > 0 && r.bytes > 0 && len(q.ready) > 0 && !r.closed {
+			d := q.ready[0]
 			if !r.endless {
 				q.ready = q.ready[1:]
 			}
 			if r.o.Mode == core.PeekLock {
-				ds[i] = q.lock(ds[i])
+				d = q.lock(d)
 			}
+			r.credit--
+			r.bytes -= int64(d.Size())
+			ds = append(ds, d)
 		}
-		r.credit -= n
-		r.o.Deliver(ds)
+		if len(ds) > 0 {
+			r.o.Deliver(ds)
+		}
 	}
 }
 
-func (r *fakeReceiver) AddCredit(n int) {
+func (r *fakeReceiver) AddCredit(n int, bytes int64) {
 	r.q.broker.mu.Lock()
 	defer r.q.broker.mu.Unlock()
 	r.credit += n
+	r.bytes += bytes
 	r.q.dispatch()
 }
 
@@ -224,7 +223,7 @@ func (r *fakeReceiver) Drain(drained func(int)) {
 	r.q.broker.mu.Lock()
 	defer r.q.broker.mu.Unlock()
 	n := r.credit
-	r.credit = 0
+	r.credit, r.bytes = 0, 0
 	drained(n)
 }
 

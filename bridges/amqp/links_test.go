@@ -444,11 +444,11 @@ type countedReceiver struct {
 	b *slowSettler
 }
 
-func (r *countedReceiver) AddCredit(n int) {
+func (r *countedReceiver) AddCredit(n int, bytes int64) {
 	r.b.mu.Lock()
 	r.b.given = append(r.b.given, n)
 	r.b.mu.Unlock()
-	r.Receiver.AddCredit(n)
+	r.Receiver.AddCredit(n, bytes)
 }
 
 // Credit that comes after an outcome which gives a message back is not used before the message is there again: else the

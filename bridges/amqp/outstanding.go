@@ -4,13 +4,11 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 const (
-	// maxPendingBytes is how many bytes of deliveries a connection may have waiting, because the client does not read
-	// or has closed its window, before further ones go back to the queue.
-	maxPendingBytes = 32 << 20
 	// lapseGrace is how long after the end of its lock a delivery is kept, lest clocks differ.
 	lapseGrace = 5 * time.Second
 	// lapsePause is how long to wait at least between looks for deliveries whose locks have ended.
@@ -21,11 +19,12 @@ const (
 
 // outstanding counts the deliveries of a connection, to bound them.
 type outstanding struct {
-	pending  int  // PeekLock deliveries that wait to be sent
-	bytes    int  // of all deliveries that wait to be sent
-	settling int  // settlements under way of deliveries that are neither pending nor unsettled
-	starved  bool // links would ask for deliveries if the connection had room
-	crowded  bool // links would ask for deliveries if some were settled, or lapsed
+	pending   int  // PeekLock deliveries that wait to be sent
+	bytes     int  // of all deliveries that wait to be sent
+	receivers int  // links that receive, but browsers
+	settling  int  // settlements under way of deliveries that are neither pending nor unsettled
+	starved   bool // links would ask for deliveries if the connection had room
+	crowded   bool // links would ask for deliveries if some were settled, or lapsed
 
 	look    time.Time                    // when to look for lapsed deliveries, not before
 	renewed map[core.LockToken]time.Time // locks that the client has renewed, and until when
@@ -41,7 +40,7 @@ func (c *conn) unsettled() int {
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
-	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= maxPendingBytes/2
+	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= budget.Pending/2
 	if !lapsed && !relieved {
 		return
 	}

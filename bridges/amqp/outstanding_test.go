@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -115,6 +116,43 @@ func TestCreditTakenBackWhileTheWindowIsClosed(t *testing.T) {
 		synctest.Wait()
 		if got := len(b.queues["q1"].locked); got != 1 {
 			t.Errorf("locked: got %d, want 1", got)
+		}
+	})
+}
+
+// A client that does not read keeps its links, which share the bytes that may wait for it.
+func TestBytesThatWaitForAClientAreBounded(t *testing.T) {
+	t.Parallel()
+	const links, size = 8, 100 << 10
+	b := newFakeBroker("q1")
+	b.queues["q1"].forget = true
+	m, err := decodeMessage(plainMessage(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.queues["q1"].ready = []core.Delivery{{Message: m}} // for ever
+	memory := budget.New(0, nil)
+	bubble(t, b, &fakeAuthority{}, Options{Budget: memory, MaxConnectionUnsettled: 1 << 20, MaxUnsettled: 1 << 20}, func(p *peer, _ context.CancelFunc) {
+		p.open()
+		for h := range uint32(links) {
+			p.attach(h, wire.RoleReceiver, "q1")
+		}
+		window := func(n uint32, handle value.Opt[uint32]) {
+			p.send(0, &wire.Flow{
+				NextIncomingID: value.Some(uint32(0)), IncomingWindow: n, OutgoingWindow: 100, Handle: handle,
+				DeliveryCount: value.Some(uint32(0)), LinkCredit: value.Some(uint32(1000)),
+			})
+		}
+		for h := range uint32(links) {
+			window(0, value.Some(h))
+		}
+		synctest.Wait()
+		if held := memory.Stats().Held; held < budget.Pending/2 || held > budget.Pending+links*(size+1<<10) {
+			t.Errorf("held for a client that does not read: got %d bytes, want about %d", held, budget.Pending)
+		}
+		window(1<<20, value.Opt[uint32]{})
+		for range 2 * budget.Pending / size {
+			await[*wire.Transfer](p)
 		}
 	})
 }

@@ -10,13 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// How much of one link may be asked for or be waiting at a time, whatever credit a client gives: locks should not run
-// while messages wait here, nor should a client that does not read cost much memory.
-const (
-	maxAsked      = 1000     // deliveries
-	maxAskedBytes = 8 << 20  // by the size of those before
-	guessedSize   = 32 << 10 // of the first
-)
+// maxAsked is how many deliveries of one link may be asked for or be waiting at a time, whatever credit a client gives: locks
+// should not run while messages wait here. Their bytes are bounded, too, by budget.Pending.
+const maxAsked = 1000
 
 // acceptProperty is a link property of our own: the content types that the client can read, in the form of HTTP's
 // Accept.
@@ -42,16 +38,17 @@ type receiverLink struct {
 	sessionReceiver
 	settlement
 
-	asked    int             // credit that the broker has
-	size     int             // of deliveries, a moving average in bytes
-	pending  []core.Delivery // delivered by the broker, not sent yet
-	queued   bool            // in conn.waiting
-	taking   bool            // credit is being taken back
-	held     bool            // in settleQueue.held
-	combed   bool            // the broker was asked for what is there since the client drains
-	released bool            // the client has let go
-	stopped  bool            // the broker delivers no more
-	closed   error
+	asked      int             // credit that the broker has
+	askedBytes int             // the same in bytes; below zero if the last delivery was larger
+	pending    []core.Delivery // delivered by the broker, not sent yet
+	bytes      int             // of pending
+	queued     bool            // in conn.waiting
+	taking     bool            // credit is being taken back
+	held       bool            // in settleQueue.held
+	combed     bool            // the broker was asked for what is there since the client drains
+	released   bool            // the client has let go
+	stopped    bool            // the broker delivers no more
+	closed     error
 }
 
 // sessionReceiver is what a link from a session has besides; zero elsewhere.
@@ -73,7 +70,7 @@ type settlement struct {
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	a := l.Attach()
-	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String(), size: guessedSize}
+	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String()}
 	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
 		r.mode = core.ReceiveAndDelete
 	}
@@ -114,6 +111,7 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		return false
 	}
 	r.receiver = receiver
+	r.conn.outstanding.receivers++
 	terms := engine.Terms{MaxMessageSize: core.MaxMessageSizeKB << 10, Properties: linkProperties(0)}
 	if r.link.Attach().Source.DistributionMode == modeMove {
 		terms.DistributionMode = modeMove
@@ -122,6 +120,8 @@ func (r *receiverLink) attach(receiver core.Receiver) bool {
 		terms.Properties, terms.Filter = sessionProperties(r.session), r.sessionFilters()
 	}
 	if !r.link.Accept(terms) {
+		r.receiver = nil
+		r.conn.outstanding.receivers--
 		return false
 	}
 	if r.conn.drains != "" {
@@ -170,6 +170,7 @@ func (r *receiverLink) stop() {
 	}
 	receiver := r.receiver
 	r.receiver = nil
+	r.conn.outstanding.receivers--
 	if r.session != nil {
 		r.closeSession()
 		// The client hears of the end when the session is free: its next receiver may be at another gateway.
@@ -226,24 +227,18 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// hold counts deliveries that are pending from now on.
-func (r *receiverLink) hold(ds []core.Delivery) {
+// count counts deliveries that are pending, or with numbers below zero those that are pending no more.
+func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
-		r.conn.outstanding.pending += len(ds)
+		r.conn.outstanding.pending += n
 	}
-	for i := range ds {
-		r.conn.outstanding.bytes += ds[i].Size()
-	}
+	r.bytes += bytes
+	r.conn.outstanding.bytes += bytes
 }
 
 // let counts and clears deliveries that are pending no more.
 func (r *receiverLink) let(ds []core.Delivery) {
-	if r.mode == core.PeekLock {
-		r.conn.outstanding.pending -= len(ds)
-	}
-	for i := range ds {
-		r.conn.outstanding.bytes -= ds[i].Size()
-	}
+	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)
 }
 
@@ -279,7 +274,7 @@ func (r *receiverLink) takeBack() {
 
 func (r *receiverLink) tookBack() {
 	r.taking = false
-	r.asked = 0
+	r.asked, r.askedBytes = 0, 0
 	if r.receiver == nil {
 		return
 	}
@@ -307,40 +302,32 @@ func (r *receiverLink) request() {
 		return
 	}
 	o := &r.conn.bridge.opts
-	n := min(int(r.link.Credit()), maxAsked, max(1, maxAskedBytes/r.size)) - len(r.pending)
+	n := min(int(r.link.Credit()), maxAsked) - len(r.pending)
 	if n > 0 && r.mode == core.PeekLock {
 		own, all := o.MaxUnsettled-r.link.Unsettled()-len(r.pending), o.MaxConnectionUnsettled-r.conn.unsettled()
 		r.conn.outstanding.crowded = r.conn.outstanding.crowded || own <= 0 || all <= 0
 		r.conn.outstanding.starved = r.conn.outstanding.starved || all <= 0
 		n = min(n, own, all)
 	}
-	if r.conn.outstanding.bytes > maxPendingBytes {
-		r.conn.outstanding.starved = true
-		return
+	n = max(0, n-r.asked)
+	bytes, waits := 0, false
+	if r.asked+n > 0 {
+		bytes, waits = r.conn.memory.Credit(r.askedBytes+r.bytes, r.conn.outstanding.receivers)
+		r.conn.outstanding.starved = r.conn.outstanding.starved || waits
 	}
-	n -= r.asked
-	if n > 0 {
-		free := r.conn.memory.Available(int64(r.size))
-		if free == 0 {
-			r.conn.outstanding.starved = true
-			r.conn.memory.Wait(int64(r.size))
-			return
-		}
-		n = int(min(int64(n), free/int64(r.size)))
+	if n > 0 || bytes > 0 {
 		r.asked += n
-		r.receiver.AddCredit(n)
+		r.askedBytes += bytes
+		r.receiver.AddCredit(n, int64(bytes))
 	}
 }
 
 // deliver takes what the broker delivers.
 func (r *receiverLink) deliver(ds []core.Delivery) {
-	r.asked = max(0, r.asked-len(ds))
+	size := core.SizeOf(ds)
+	r.asked, r.askedBytes = max(0, r.asked-len(ds)), r.askedBytes-size
 	r.pending = append(r.pending, ds...)
-	r.hold(ds)
-	for i := range ds {
-		r.size += (ds[i].Size() - r.size) / 8
-	}
-	r.size = max(r.size, 1)
+	r.count(len(ds), size)
 	if r.stopped {
 		r.giveBack(0)
 		return
@@ -350,12 +337,6 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 		r.giveBack(max(0, len(r.pending)-over))
 	}
 	r.send()
-	if r.conn.outstanding.bytes > maxPendingBytes {
-		r.giveBack(0)
-		if r.session != nil && len(r.pending) > 0 {
-			r.interrupt(core.Refuse(core.Busy, "Too many messages wait for a client that does not read."))
-		}
-	}
 }
 
 // send sends what it can now, and has the rest wait. It asks for more, at once or when the rest goes on.

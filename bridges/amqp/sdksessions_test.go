@@ -109,6 +109,56 @@ func TestSDKReceivesFromNamedAndNextSession(t *testing.T) {
 	}
 }
 
+// What the credit covers comes in order, however much more it is than a connection may have waiting.
+func TestSDKReceivesLargeMessagesUnderManyCredits(t *testing.T) {
+	t.Parallel()
+	for _, session := range []string{"", "s"} {
+		for _, c := range []struct{ messages, size int }{{256, 250_000}, {10, 10_000_000}} {
+			t.Run(fmt.Sprintf("%d of %d bytes, session %q", c.messages, c.size, session), func(t *testing.T) {
+				t.Parallel()
+				addr, b := serveBroker(t, Options{})
+				s := core.DefaultSettings(core.Queue)
+				s.RequiresSession, s.MaxMessageSizeInKilobytes = session != "", core.MaxMessageSizeKB
+				if _, err := b.CreateQueue(t.Context(), rootIdentity, "q", s); err != nil {
+					t.Fatal(err)
+				}
+				sender, err := b.OpenSender(t.Context(), rootIdentity, "q", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sender.Close()
+				body := make([]byte, c.size)
+				for range c.messages {
+					if a := sender.Send(t.Context(), [][]*core.Message{{{SessionID: session, Body: core.Body{Bytes: body}}}}); a[0].Err != nil {
+						t.Fatal(a[0].Err)
+					}
+				}
+				client := sdk(t, addr)
+				var r interface {
+					ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+				}
+				if session == "" {
+					r, err = client.NewReceiverForQueue("q", nil)
+				} else {
+					r, err = client.AcceptSessionForQueue(sdkContext(t), "q", session, nil)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				ms, err := r.ReceiveMessages(sdkContext(t), c.messages, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: eventually.Bound})
+				if err != nil || len(ms) != c.messages {
+					t.Fatalf("got %d messages, %v, want %d", len(ms), err, c.messages)
+				}
+				for i, m := range ms {
+					if *m.SequenceNumber != int64(i+1) {
+						t.Fatalf("got message %d in place of %d", *m.SequenceNumber, i+1)
+					}
+				}
+			})
+		}
+	}
+}
+
 func TestSDKTimesOutWithoutASession(t *testing.T) {
 	t.Parallel()
 	c := sdkSessionful(t, time.Minute)

@@ -28,6 +28,12 @@ const (
 	floor = 64 << 10
 	// large is how many bytes at least released is told of.
 	large = 8 << 20
+	// Pending is how many bytes of deliveries the receivers of a connection share: those that they have
+	// asked for, and those that the client has not read. One has at most maxAsked of them.
+	Pending  = 32 << 20
+	maxAsked = 8 << 20
+	// minAsked is how many must be free so that a receiver asks for any.
+	minAsked = 32 << 10
 	// Default is the limit of a Budget that is not told one.
 	Default = 1 << 30
 )
@@ -152,6 +158,21 @@ func (s *Share) Available(n int64) int64 {
 	}
 	free := b.limit - b.held
 	return max(n, min((free-s.held)/2, (2*free-s.group.held)/3))
+}
+
+// Credit returns how many bytes one of a connection's receivers may ask for, which has used some already:
+// asked for them, or not sent them yet. It returns none before half of the receiver's part is free, so
+// that not every message is asked for. If there is no memory, the share waits for it.
+func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
+	part := min(maxAsked, Pending/receivers)
+	if part-used < part/2 {
+		return 0, false
+	}
+	free := s.Available(minAsked)
+	if free == 0 {
+		s.Wait(minAsked)
+	}
+	return int(min(int64(part-used), free)), free == 0
 }
 
 // Take takes n bytes and reports true, if the share may have them.

@@ -179,6 +179,38 @@ func TestGatherRefuses(t *testing.T) {
 	}
 }
 
+func TestReceiversShareTheBytesOfAConnection(t *testing.T) {
+	t.Parallel()
+	b := budget.New(100*mb, nil)
+	woken := 0
+	s := b.Share(func() { woken++ })
+	defer s.Close()
+	s.Join("a")
+	for _, c := range []struct{ used, receivers, want int }{
+		{0, 1, 8 * mb},
+		{4 * mb, 4, 4 * mb},
+		{4*mb + 1, 4, 0}, // half is not free yet
+		{-mb, 1, 9 * mb}, // the last message was larger
+		{0, 32, mb},
+		{8 * mb, 32, 0}, // from when it had fewer to share with
+	} {
+		if got, waits := s.Credit(c.used, c.receivers); got != c.want || waits {
+			t.Errorf("%d used of %d receivers: got %d, waits %t, want %d", c.used, c.receivers, got, waits, c.want)
+		}
+	}
+	other := b.Share(nil)
+	defer other.Close()
+	other.Join("b")
+	other.Add(100 * mb)
+	if got, waits := s.Credit(0, 1); got != 0 || !waits {
+		t.Errorf("without memory: got %d, waits %t", got, waits)
+	}
+	other.Add(-100 * mb)
+	if woken != 1 {
+		t.Errorf("once there is memory: woken %d times", woken)
+	}
+}
+
 func TestPace(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(0, 0)

@@ -198,7 +198,7 @@ func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address stri
 	return &fakeReceiver{f, q, o}, nil
 }
 
-func (r *fakeReceiver) AddCredit(int) {
+func (r *fakeReceiver) AddCredit(int, int64) {
 	r.f.mu.Lock()
 	defer r.f.mu.Unlock()
 	if !r.f.deliver(r.q, r) {

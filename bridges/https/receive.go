@@ -82,7 +82,7 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 		return core.Delivery{}, false, err
 	}
 	defer rx.Close()
-	rx.AddCredit(1)
+	rx.AddCredit(1, core.AnyMessage)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	var ended error

@@ -40,7 +40,7 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 		if err := out.room(ctx); err != nil {
 			return err
 		}
-		rx.AddCredit(1)
+		rx.AddCredit(1, core.AnyMessage)
 		d, err := await(ctx, out, arrived)
 		if err == nil {
 			err = send(d)

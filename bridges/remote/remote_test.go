@@ -480,7 +480,7 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.AddCredit(2 * messages)
+	in.AddCredit(2*messages, core.AnyMessage)
 	there.empties(t, "source")
 	here.empties(t, "local")
 	in.Close()

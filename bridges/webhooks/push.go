@@ -222,7 +222,7 @@ func (w *pushing) messages(ctx context.Context) error {
 			memory := w.memory()
 			defer memory.Close()
 			for memory.await(ctx) {
-				rx.AddCredit(1)
+				rx.AddCredit(1, core.AnyMessage)
 				d, ok := <-arrived
 				if !ok {
 					return

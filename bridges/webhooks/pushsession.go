@@ -65,7 +65,7 @@ func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan co
 	idle := time.NewTimer(sessionIdle)
 	defer idle.Stop()
 	for memory.await(ctx) {
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		idle.Reset(sessionIdle)
 		select {
 		case d := <-arrived:

@@ -213,7 +213,7 @@ func TestAPushThatEndsTakesNoFurtherMessage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer rx.Close()
-		rx.AddCredit(1)
+		rx.AddCredit(1, core.AnyMessage)
 		synctest.Wait()
 		select {
 		case d := <-got:

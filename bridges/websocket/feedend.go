@@ -121,8 +121,8 @@ func (f *feed) giveBack(keep int) {
 		return
 	}
 	back := f.pending[keep:]
+	f.conn.waiting -= core.SizeOf(back)
 	for i := range back {
-		f.conn.waiting -= back[i].Size()
 		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
 			f.conn.release(f.entity, back[i].LockToken)
 		}

@@ -15,11 +15,8 @@ import (
 // a client gives: locks should not run while messages wait here, nor should a
 // client that does not read cost much memory.
 const (
-	maxAsked      = 1000      // deliveries
-	maxAskedBytes = 8 << 20   // by the size of those before
-	maxPending    = 32 << 20  // bytes of deliveries of a connection that wait to be written; more go back
-	guessedSize   = 256 << 10 // of the first: what most entities allow
-	frameTarget   = 128 << 10 // bytes of deliveries after which a frame is full
+	maxAsked    = 1000      // deliveries; their bytes are bounded by budget.Pending
+	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
 )
 
 // feed is a subscription to messages. While it is being opened, and while
@@ -38,14 +35,14 @@ type feed struct {
 
 	requestQueue
 
-	credit  int             // of the client, not spent
-	asked   int             // of it, what the broker has
-	size    int             // of deliveries, a moving average in bytes
-	pending []core.Delivery // delivered by the broker, not written yet
-	drains  *request        // to be answered when the broker has drained and all is written
-	taking  bool            // credit is being taken back
-	over    bool            // ended, by whomever
-	stopped bool            // the broker delivers no more
+	credit     int             // of the client, not spent
+	asked      int             // of it, what the broker has
+	askedBytes int             // the same in bytes; below zero if the last delivery was larger
+	pending    []core.Delivery // delivered by the broker, not written yet
+	drains     *request        // to be answered when the broker has drained and all is written
+	taking     bool            // credit is being taken back
+	over       bool            // ended, by whomever
+	stopped    bool            // the broker delivers no more
 }
 
 // requestQueue holds the requests of a feed that wait for one under way.
@@ -87,7 +84,7 @@ func (c *conn) openFeed(q *request) {
 		return
 	}
 	f := &feed{
-		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit, size: guessedSize,
+		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit,
 	}
 	f.busy = true
 	if c.feeds == nil {
@@ -258,22 +255,19 @@ func (c *conn) credit(q *request) {
 // ask gives the broker as much credit as the client has given and the limits allow.
 func (f *feed) ask() {
 	c := f.conn
-	if f.receiver == nil || f.drains != nil || f.over || c.drains != nil || c.leaves() || c.choked || c.waiting > maxAskedBytes {
+	if f.receiver == nil || f.drains != nil || f.over || c.drains != nil || c.leaves() || c.choked {
 		return
 	}
-	n := min(f.credit, maxAsked, max(1, maxAskedBytes/f.size)) - len(f.pending) - f.asked
-	if n <= 0 {
-		return
+	n, bytes, waits := max(0, min(f.credit, maxAsked)-len(f.pending)-f.asked), 0, false
+	if f.asked+n > 0 {
+		bytes, waits = c.memory.Credit(f.askedBytes+core.SizeOf(f.pending), len(c.feeds))
+		c.starved = c.starved || waits
 	}
-	free := c.memory.Available(int64(f.size))
-	if free == 0 {
-		c.starved = true
-		c.memory.Share.Wait(int64(f.size))
-		return
+	if n > 0 || bytes > 0 {
+		f.asked += n
+		f.askedBytes += bytes
+		f.receiver.AddCredit(n, int64(bytes))
 	}
-	n = int(min(int64(n), free/int64(f.size)))
-	f.asked += n
-	f.receiver.AddCredit(n)
 }
 
 // askAll has all feeds ask.
@@ -286,22 +280,12 @@ func (c *conn) askAll() {
 // delivered takes what the broker delivers.
 func (f *feed) delivered(ds []core.Delivery) {
 	f.asked = max(0, f.asked-len(ds))
-	for i := range ds {
-		size := ds[i].Size()
-		f.size = max(1, f.size+(size-f.size)/8)
-		f.conn.waiting += size
-	}
+	size := core.SizeOf(ds)
+	f.askedBytes -= size
+	f.conn.waiting += size
 	f.pending = append(f.pending, ds...)
-	switch {
-	case f.stopped:
+	if f.stopped {
 		f.giveBack(0)
-	case f.mode == core.PeekLock && f.held == nil:
-		keep := len(f.pending)
-		for over := f.conn.waiting - maxPending; over > 0 && keep > 1; { // one may be larger than that
-			keep--
-			over -= f.pending[keep].Size()
-		}
-		f.giveBack(keep)
 	}
 }
 
@@ -338,9 +322,7 @@ func (f *feed) write() {
 		}
 		w.CloseList(n)
 	})
-	for i := range n {
-		c.waiting -= f.pending[i].Size()
-	}
+	c.waiting -= core.SizeOf(f.pending[:n])
 	f.credit = max(0, f.credit-n)
 	clear(f.pending[:n])
 	if f.pending = f.pending[n:]; len(f.pending) == 0 {
@@ -367,7 +349,7 @@ func (c *conn) drainFeed(q *request) {
 }
 
 func (f *feed) tookBack() {
-	f.taking, f.asked = false, 0
+	f.taking, f.asked, f.askedBytes = false, 0, 0
 }
 
 // drained answers a drain once all is written.

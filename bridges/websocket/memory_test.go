@@ -118,13 +118,13 @@ func TestWithoutMemoryFeedsLeaveMessagesInTheStore(t *testing.T) {
 		defer other.Close()
 		other.Join("other")
 		p.ok("feed", object{"feed": 1, "entity": "q", "mode": "receiveAndDelete"})
-		other.Add(1<<20 - 64<<10) // a request has room, not a message of the size that is expected
+		other.Add(1<<20 - 16<<10) // a request has room, not a message
 		p.ok("credit", object{"feed": 1, "credit": 1})
 		synctest.Wait()
 		if got := p.kept; len(got) != 0 || len(p.in) != 0 {
 			t.Errorf("without memory were delivered %v and %d frames", got, len(p.in))
 		}
-		other.Add(-1<<20 + 64<<10)
+		other.Add(-1<<20 + 16<<10)
 		if got := p.deliveries(1, 1); got[0]["text"] != "0" {
 			t.Errorf("once there is memory: got %v", got)
 		}

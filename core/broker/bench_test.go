@@ -57,7 +57,7 @@ func benchReceive(b *testing.B, br *Broker, credit int) {
 	n := 0
 	for b.Loop() {
 		if n++; n%credit == 0 {
-			r.AddCredit(credit)
+			r.AddCredit(credit, core.AnyMessage)
 			<-all
 		}
 	}
@@ -102,7 +102,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		for i := range groups {
 			groups[i] = []*core.Message{{MessageID: core.StringID("id"), Body: core.Body{Bytes: body}}}
 		}
-		r.AddCredit(size)
+		r.AddCredit(size, core.AnyMessage)
 		s.Send(b.Context(), groups)
 		<-done
 		br.Settle(b.Context(), root, "q", got)

@@ -247,8 +247,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	removed := 0
 	for _, p := range v.Queues[sub] {
 		p.LockDuration = purgeLock
-		lock := func(most core.Most) ([]core.Delivery, time.Time, error) { return e.b.store.Lock(ctx, p, most) }
-		n, err := e.receivers.Purge(ctx, p, nil, lock, before, limit-removed, by)
+		n, err := e.receivers.Purge(ctx, p, nil, before, limit-removed, by)
 		removed += n
 		if err != nil {
 			if removed > 0 {

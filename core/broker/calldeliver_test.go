@@ -46,7 +46,7 @@ func TestCloseWaitsForADeliverThatRuns(t *testing.T) {
 					delivered.Add(int32(len(ds)))
 					running.Add(-1)
 				}})
-				r.AddCredit(1)
+				r.AddCredit(1, core.AnyMessage)
 				synctest.Wait()
 				if running.Load() != 1 {
 					t.Fatal("no Deliver runs")
@@ -84,8 +84,8 @@ func TestCloseReturnsInADeliver(t *testing.T) {
 				calls++
 				func() { r.Close() }()
 			}})
-			r.AddCredit(1)
-			r.AddCredit(1)
+			r.AddCredit(1, core.AnyMessage)
+			r.AddCredit(1, core.AnyMessage)
 			synctest.Wait()
 			if calls != 1 {
 				t.Errorf("delivered %d times, want once", calls)
@@ -114,7 +114,7 @@ func TestNothingIsLostByDrainingAndClosing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.AddCredit(1)
+			r.AddCredit(1, core.AnyMessage)
 			drained := make(chan struct{})
 			r.Drain(func(int) { close(drained) })
 			<-drained

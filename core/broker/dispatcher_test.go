@@ -24,7 +24,7 @@ func TestMessagesArriveUpToTheCreditAndInOrder(t *testing.T) {
 		if got := bodies(in.take()); got != "0 1 2" {
 			t.Fatalf("got %q", got)
 		}
-		in.AddCredit(10)
+		in.AddCredit(10, core.AnyMessage)
 		if got := bodies(in.take()); got != "3 4" {
 			t.Fatalf("after more credit: got %q", got)
 		}
@@ -38,7 +38,7 @@ func TestALoneReceiverCostsOneLockCallPerMessage(t *testing.T) {
 		in := b.receive(t, "q", core.PeekLock, 0)
 		for want := range 3 {
 			before := b.store.lockCalls()
-			in.AddCredit(1)
+			in.AddCredit(1, core.AnyMessage)
 			if got := bodies(in.take()); got != fmt.Sprint(want) || b.store.lockCalls() != before+1 {
 				t.Fatalf("got %q after %d calls, want %d after 1", got, b.store.lockCalls()-before, want)
 			}
@@ -92,9 +92,9 @@ func TestCreditIsSummedIntoOneCall(t *testing.T) {
 		synctest.Wait()
 		before := b.store.lockCalls()
 		b.store.mu.Lock() // holds the first call back until all credit is given
-		in.AddCredit(1)
-		in.AddCredit(19)
-		other.AddCredit(20)
+		in.AddCredit(1, core.AnyMessage)
+		in.AddCredit(19, core.AnyMessage)
+		other.AddCredit(20, core.AnyMessage)
 		b.store.mu.Unlock()
 		if n := len(in.take()) + len(other.take()); n != 40 || b.store.lockCalls()-before > 2 {
 			t.Fatalf("got %d messages in %d calls, want 40 in at most 2", n, b.store.lockCalls()-before)
@@ -109,7 +109,7 @@ func TestAllPartitionsProgressUnderScarceCredit(t *testing.T) {
 		in := b.receive(t, "q", core.PeekLock, 0)
 		seen := map[uint16]int{}
 		for range 12 {
-			in.AddCredit(1)
+			in.AddCredit(1, core.AnyMessage)
 			for _, d := range in.take() {
 				seen[d.LockToken.Partition()]++
 			}
@@ -217,7 +217,7 @@ func TestDrainReturnsUnspentCreditAfterTheLastDelivery(t *testing.T) {
 		if got := in.take(); len(got) != 0 {
 			t.Fatalf("got %d messages without credit", len(got))
 		}
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		if got := bodies(in.take()); got != "later" {
 			t.Fatalf("after new credit: got %q", got)
 		}
@@ -251,7 +251,7 @@ func TestEveryDrainIsAnsweredOnce(t *testing.T) {
 		in.drain()
 		synctest.Wait()
 		in.drain()
-		in.AddCredit(2)
+		in.AddCredit(2, core.AnyMessage)
 		in.drain()
 		in.Close()
 		in.drain()
@@ -285,7 +285,7 @@ func TestSurplusOfALeavingReceiverGoesToOthersOrBack(t *testing.T) {
 		if got := leaver.take(); len(got) != 0 {
 			t.Fatalf("the closed receiver got %d", len(got))
 		}
-		stayer.AddCredit(10)
+		stayer.AddCredit(10, core.AnyMessage)
 		got := stayer.take()
 		if bodies(got) != "1 2 3" || got[0].DeliveryCount != 0 {
 			t.Fatalf("released messages: got %q, count %d, want them back uncounted", bodies(got), got[0].DeliveryCount)
@@ -304,9 +304,9 @@ func TestReceiverMayBeUsedFromItsOwnCallback(t *testing.T) {
 				in.Close()
 				return
 			}
-			in.AddCredit(1)
+			in.AddCredit(1, core.AnyMessage)
 		}
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		if got := bodies(in.take()); got != "0 1 2 3" || len(in.drains()) != 1 {
 			t.Fatalf("got %q, drained %v", got, in.drains())
 		}

@@ -255,7 +255,7 @@ func TestAnAccountTellsOfSessionsAndTransactions(t *testing.T) {
 		m.SessionID = "s"
 		b.send(t, "q", m)
 		h := b.mustAccept(t, "q", "s")
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		d := h.take()[0]
 		tx := b.Begin()
 		reply := named("reply", text("2"))

@@ -155,7 +155,7 @@ func (b *started) receive(t *testing.T, address string, mode core.ReceiveMode, c
 		t.Fatal(err)
 	}
 	in.Receiver = r
-	in.AddCredit(credit)
+	in.AddCredit(credit, core.AnyMessage)
 	return in
 }
 

@@ -42,7 +42,7 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.AddCredit(messages)
+	r.AddCredit(messages, core.AnyMessage)
 	for i := 0; i < messages; i += 20 {
 		var ms []*core.Message
 		for j := range 20 {

@@ -121,7 +121,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 			b.create(t, "q", sessionful, func(s *core.Settings) { s.LockDuration = 5 * time.Minute })
 			h := b.mustAccept(t, "q", "s")
 			b.watch(t, h.inbox, "q", late)
-			h.AddCredit(messages)
+			h.AddCredit(messages, core.AnyMessage)
 			go func() {
 				for t.Context().Err() == nil {
 					_, _ = h.Renew(t.Context())
@@ -142,7 +142,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 						continue // nothing came for a minute
 					}
 					b.watch(t, h.inbox, "q", late)
-					h.AddCredit(1)
+					h.AddCredit(1, core.AnyMessage)
 					time.Sleep(time.Microsecond)
 					h.Close()
 				}

@@ -69,7 +69,7 @@ func TestAResetRemovesAllMessagesAndNothingElse(t *testing.T) {
 		if len(in.closures()) > 0 {
 			t.Errorf("the receiver was closed: %v", in.closures())
 		}
-		in.AddCredit(5)
+		in.AddCredit(5, core.AnyMessage)
 		for _, a := range sender.Send(t.Context(), each(text("new"))) {
 			if a.Err != nil {
 				t.Errorf("send: %v", a.Err)
@@ -108,7 +108,7 @@ func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
 		if err := h.SetState(t.Context(), []byte("state")); err != nil {
 			t.Fatal(err)
 		}
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		h.take()
 		next := make(chan *holder, 1)
 		waiting := make(chan struct{})
@@ -129,7 +129,7 @@ func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
 		b.send(t, "q", of("b", 0, 1)...)
 		<-waiting // who waited for a session goes on waiting, and gets it
 		other := <-next
-		other.AddCredit(5)
+		other.AddCredit(5, core.AnyMessage)
 		if got := bodies(other.take()); got != "b/0" {
 			t.Errorf("received %q from the next session", got)
 		}
@@ -138,7 +138,7 @@ func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
 			t.Errorf("state after the reset: got %q, %v, want none", state, err)
 		}
 		b.send(t, "q", of("a", 9, 1)...)
-		again.AddCredit(5)
+		again.AddCredit(5, core.AnyMessage)
 		if got := bodies(again.take()); got != "a/9" {
 			t.Errorf("received %q from the session accepted anew", got)
 		}
@@ -185,7 +185,7 @@ func TestNothingOfBeforeIsDeliveredAfterAReset(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.AddCredit(10)
+			h.AddCredit(10, core.AnyMessage)
 			time.Sleep(time.Second / 2)
 			b.reset(t)
 			h.forget()
@@ -389,12 +389,12 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 			}
 			arrived.Add(int64(len(ds)))
 			b.Settle(ctx, root, name, all) // the locks may be lost
-			r.AddCredit(len(all))
+			r.AddCredit(len(all), core.AnyMessage)
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.AddCredit(20)
+		r.AddCredit(20, core.AnyMessage)
 		defer r.Close()
 	}
 	stop := make(chan struct{})

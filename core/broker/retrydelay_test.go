@@ -61,7 +61,7 @@ func TestAbandonedMessagesWaitAsTheirPropertySays(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.want > 0 {
-					in.AddCredit(2)
+					in.AddCredit(2, core.AnyMessage)
 					other := in.take()
 					if bodies(other) != "second" {
 						t.Fatalf("meanwhile: got %q, want second", bodies(other))
@@ -73,7 +73,7 @@ func TestAbandonedMessagesWaitAsTheirPropertySays(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				} else {
-					in.AddCredit(1)
+					in.AddCredit(1, core.AnyMessage)
 				}
 				again := in.take()
 				if bodies(again) != "first" {
@@ -170,7 +170,7 @@ func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		d := in.take()[0]
 		err = b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(5)), d)
 		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "of a session") {
@@ -179,10 +179,10 @@ func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
 			t.Errorf("without a delay: got %v", err)
 		}
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		d = in.take()[0]
 		settle(t, b, "q", core.Abandon, d) // the policy of others does not hold here
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		if got := in.take(); len(got) != 1 || got[0].DeliveryCount != 2 {
 			t.Errorf("abandoned: got %v, want it back at once", got)
 		}
@@ -219,20 +219,20 @@ func TestPoliciesPutAbandonedMessagesOff(t *testing.T) {
 		}
 		for _, want := range []time.Duration{time.Second, 3 * time.Second, 5 * time.Second} {
 			settle(t, b, "orders/eu", core.Abandon, d)
-			in.AddCredit(1)
+			in.AddCredit(1, core.AnyMessage)
 			next(want)
 		}
 		// Whoever abandons it knows better, and who gives it back has not failed.
 		if err := b.abandonWith(t, "orders/eu", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
 			t.Fatal(err)
 		}
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		d = in.take()[0]
 		settle(t, b, "orders/eu", core.Release, d)
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		d = in.take()[0]
 		time.Sleep(time.Minute) // the lock ends, and no wait follows
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		ds := in.take()
 		if len(ds) != 1 || ds[0].DeliveryCount != 5 {
 			t.Fatalf("after the lock's end: got %v, want one with a count of 5", ds)
@@ -279,7 +279,7 @@ func TestTransactionPutsMessagesOff(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		commit(t, tx)
-		in.AddCredit(2)
+		in.AddCredit(2, core.AnyMessage)
 		time.Sleep(20 * time.Second)
 		if got := bodies(in.take()); got != "by time" {
 			t.Errorf("at the time: got %q", got)

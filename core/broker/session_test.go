@@ -68,8 +68,8 @@ func (b *started) mustAccept(t *testing.T, address, id string) *holder {
 	return h
 }
 
-func (h *holder) AddCredit(n int) { h.Session.AddCredit(n) }
-func (h *holder) Close()          { h.Session.Close() }
+func (h *holder) AddCredit(n int, bytes int64) { h.Session.AddCredit(n, bytes) }
+func (h *holder) Close()                       { h.Session.Close() }
 
 func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
@@ -84,7 +84,7 @@ func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 		if got := h.take(); len(got) > 0 {
 			t.Fatalf("without credit: got %s", bodies(got))
 		}
-		h.AddCredit(4)
+		h.AddCredit(4, core.AnyMessage)
 		first := h.take()
 		if got, want := bodies(first), "a/0 a/1 a/2 a/3"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
@@ -94,16 +94,16 @@ func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 		}
 		settle(t, b, "q", core.Complete, first[1:]...)
 		settle(t, b, "q", core.Abandon, first[0])
-		h.AddCredit(3)
+		h.AddCredit(3, core.AnyMessage)
 		if got, want := bodies(h.take()), "a/0 a/4 a/5"; got != want {
 			t.Errorf("after an abandon: got %s, want %s", got, want)
 		}
 		b.send(t, "q", of("a", 6, 2)...) // the doorbell, for one that has credit left
-		h.AddCredit(2)
+		h.AddCredit(2, core.AnyMessage)
 		if got, want := bodies(h.take()), "a/6 a/7"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		synctest.Wait()
 		b.send(t, "q", of("b", 3, 1)...)
 		b.send(t, "q", of("a", 8, 1)...)
@@ -122,7 +122,7 @@ func TestClosedSessionWaitsForItsSettlements(t *testing.T) {
 				b.create(t, "q", sessionful)
 				b.send(t, "q", of("a", 0, 2)...)
 				h := b.mustAccept(t, "q", "a")
-				h.AddCredit(1)
+				h.AddCredit(1, core.AnyMessage)
 				got := h.take()
 				settled := make(chan struct{})
 				h.CloseAfter(settled)
@@ -138,7 +138,7 @@ func TestClosedSessionWaitsForItsSettlements(t *testing.T) {
 				if waited := time.Since(begin); waited != want {
 					t.Errorf("the next holder got the session after %v, want %v", waited, want)
 				}
-				next.AddCredit(1)
+				next.AddCredit(1, core.AnyMessage)
 				body := "a/0"
 				if answered {
 					body = "a/1"
@@ -160,11 +160,11 @@ func TestSessionIsExclusive(t *testing.T) {
 		if want := "The requested session 'a' cannot be accepted."; !errors.Is(err, core.SessionLocked) || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("a second holder: got %v, want %s", err, want)
 		}
-		h.AddCredit(2)
+		h.AddCredit(2, core.AnyMessage)
 		first := h.take()
 		h.Close()
 		next := b.mustAccept(t, "q", "a") // at once
-		next.AddCredit(10)
+		next.AddCredit(10, core.AnyMessage)
 		got := next.take()
 		if got, want := bodies(got), "a/0 a/1 a/2"; got != want {
 			t.Errorf("after a close: got %s, want %s", got, want)
@@ -194,7 +194,7 @@ func TestSessionLockExpiresUnlessRenewed(t *testing.T) {
 		b.create(t, "q", sessionful)
 		b.send(t, "q", of("a", 0, 1)...)
 		h := b.mustAccept(t, "q", "a")
-		h.AddCredit(5)
+		h.AddCredit(5, core.AnyMessage)
 		if got := h.take(); len(got) != 1 {
 			t.Fatalf("got %d messages", len(got))
 		}
@@ -219,7 +219,7 @@ func TestSessionLockExpiresUnlessRenewed(t *testing.T) {
 			t.Errorf("state: got %v, want %v", err, core.SessionLockLost)
 		}
 		next := b.mustAccept(t, "q", "")
-		next.AddCredit(1)
+		next.AddCredit(1, core.AnyMessage)
 		if got := next.take(); bodies(got) != "a/0" || got[0].DeliveryCount != 1 {
 			t.Errorf("after expiry: got %v", got)
 		}
@@ -330,7 +330,7 @@ func TestNextSessionComesFreeByItself(t *testing.T) {
 		"an abandoned message comes back": {func(t *testing.T, b *started) {
 			b.send(t, "q", of("a", 0, 1)...)
 			h := b.mustAccept(t, "q", "a")
-			h.AddCredit(1)
+			h.AddCredit(1, core.AnyMessage)
 			ds := h.take()
 			settle(t, b, "q", core.Abandon, ds...)
 			time.AfterFunc(3*time.Second, h.Close)
@@ -363,7 +363,7 @@ func TestSessionWaitsWhileAPartitionIsDown(t *testing.T) {
 			t.Errorf("accepted after %v", took)
 		}
 		b.store.fail(core.Busy, 0)
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		if got := h.take(); len(got) > 0 {
 			t.Fatalf("got %s", bodies(got))
 		}
@@ -372,7 +372,7 @@ func TestSessionWaitsWhileAPartitionIsDown(t *testing.T) {
 		if got := h.drains(); !slices.Equal(got, []int{1}) {
 			t.Errorf("drained %v while the store is down, want [1]", got)
 		}
-		h.AddCredit(2)
+		h.AddCredit(2, core.AnyMessage)
 		b.store.fail(nil)
 		time.Sleep(3 * time.Second)
 		if got, want := bodies(h.take()), "a/0 a/1"; got != want {
@@ -435,7 +435,7 @@ func TestSessionDeferredMessages(t *testing.T) {
 			b.send(t, "q", of("a", 0, 2)...)
 			b.send(t, "q", of("b", 0, 1)...)
 			h, other := b.mustAccept(t, "q", "a"), b.mustAccept(t, "q", "b")
-			h.AddCredit(2)
+			h.AddCredit(2, core.AnyMessage)
 			ds := h.take()
 			settle(t, b, "q", core.Defer, ds[0])
 			n := ds[0].SequenceNumber
@@ -499,14 +499,14 @@ func TestSessionReceivesAndDeletes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.AddCredit(2)
+		h.AddCredit(2, core.AnyMessage)
 		got := h.take()
 		if bodies(got) != "a/0 a/1" || !got[0].LockToken.IsZero() {
 			t.Errorf("got %s with lock %v", bodies(got), got[0].LockToken)
 		}
 		h.Close()
 		next := b.mustAccept(t, "q", "a")
-		next.AddCredit(5)
+		next.AddCredit(5, core.AnyMessage)
 		if got, want := bodies(next.take()), "a/2"; got != want {
 			t.Errorf("left: got %s, want %s", got, want)
 		}
@@ -520,7 +520,7 @@ func TestSessionDrainWaitsForTheCallUnderWay(t *testing.T) {
 		h := b.mustAccept(t, "q", "a")
 		gate := make(chan struct{})
 		b.store.holdLocks(func() { <-gate })
-		h.AddCredit(5)
+		h.AddCredit(5, core.AnyMessage)
 		synctest.Wait()
 		h.drain()
 		synctest.Wait()
@@ -667,7 +667,7 @@ func TestSessionHolderLooksByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", sessionful)
 		h := b.mustAccept(t, "q", "a")
-		h.AddCredit(10)
+		h.AddCredit(10, core.AnyMessage)
 		synctest.Wait()
 		m := of("a", 0, 1)
 		m[0].ScheduledEnqueueTime = b.store.Now().Add(5 * time.Second)

@@ -46,7 +46,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 					b.Error(err)
 				}
 			}
-			held.AddCredit(len(ds))
+			held.AddCredit(len(ds), core.AnyMessage)
 			completed <- len(ds)
 		}
 		var err error
@@ -56,7 +56,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		held.AddCredit(10)
+		held.AddCredit(10, core.AnyMessage)
 		close(open)
 	}
 	sender, err := br.OpenSender(b.Context(), root, "q", nil)
@@ -109,7 +109,7 @@ func BenchmarkNextSession(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		d := <-arrived
 		if err := br.Settle(b.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 			b.Fatal(err)

@@ -38,7 +38,7 @@ func (b *started) wantIn(t *testing.T, address, id, want string) {
 	if h.ID() != id {
 		t.Errorf("%s: accepted session %q, want %q", address, h.ID(), id)
 	}
-	h.AddCredit(100)
+	h.AddCredit(100, core.AnyMessage)
 	if got := bodies(h.take()); got != want {
 		t.Errorf("%s: session %q: got %s, want %s", address, id, got, want)
 	}
@@ -74,7 +74,7 @@ func TestSessionIDsAreComparedWithoutCase(t *testing.T) {
 		if ds, err := h.Peek(t.Context(), 0, 9); err != nil || bodies(ds) != `"Key3" "KEY3" "key3"` {
 			t.Errorf("peek: got %s, %v", bodies(ds), err)
 		}
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		d := h.take()[0]
 		settle(t, b, "q", core.DeadLetterOutcome, d)
 		if dead := b.all(t, "q/$DeadLetterQueue"); len(dead) != 1 || dead[0].SessionID != "Key3" {
@@ -93,14 +93,14 @@ func TestTheEmptySessionIDIsOneLikeOthers(t *testing.T) {
 		if h.ID() != "" {
 			t.Errorf("the next session: got %q, want the empty one", h.ID())
 		}
-		h.AddCredit(7)
+		h.AddCredit(7, core.AnyMessage)
 		if got, want := bodies(h.take()), `"" "" "" "" "" "" ""`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if _, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{}); !errors.Is(err, core.SessionLocked) {
 			t.Errorf("a second holder: got %v, want %v", err, core.SessionLocked)
 		}
-		h.AddCredit(2)
+		h.AddCredit(2, core.AnyMessage)
 		if got, want := bodies(h.take()), `""`; got != want {
 			t.Errorf("the rest: got %s, want %s", got, want)
 		}
@@ -195,7 +195,7 @@ func TestSessionIDsOnTheWay(t *testing.T) {
 		b.holds(t, map[string]string{"from/$Transfer/$DeadLetterQueue": "none"})
 
 		held := b.holdID(t, "to", "iD")
-		held.AddCredit(1)
+		held.AddCredit(1, core.AnyMessage)
 		ds = held.take()
 		tx = b.Begin()
 		enlistSettle(t, tx, "to", core.Complete, ds...)

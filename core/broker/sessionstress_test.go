@@ -111,7 +111,7 @@ func (s *stressed) hold(t *testing.T) {
 		t.Errorf("session %d has two holders", i)
 	}
 	end := make(chan struct{})
-	session.AddCredit(1 + rand.IntN(20))
+	session.AddCredit(1+rand.IntN(20), core.AnyMessage)
 take:
 	for range 1 + rand.IntN(4) {
 		if rand.IntN(4) == 0 {
@@ -124,7 +124,7 @@ take:
 			if !s.complete(t, i, ds) {
 				break take
 			}
-			session.AddCredit(len(ds))
+			session.AddCredit(len(ds), core.AnyMessage)
 		case <-time.After(time.Millisecond):
 		}
 	}

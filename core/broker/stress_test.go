@@ -124,7 +124,7 @@ func stressReceive(t *testing.T, b *Broker, mode core.ReceiveMode, deliver func(
 		for range 1 + rand.IntN(3) {
 			n := 1 + rand.IntN(40)
 			credit += n
-			r.AddCredit(n)
+			r.AddCredit(n, core.AnyMessage)
 		}
 		if mode == core.ReceiveAndDelete || rand.IntN(2) == 0 {
 			drained := make(chan int, 1)

@@ -54,7 +54,7 @@ func TestSessionIsTakenOver(t *testing.T) {
 					b.create(t, "q", sessionful)
 					b.send(t, "q", of("a", 0, 2)...)
 					first := mustShare(t, b.Broker, core.SessionOptions{ID: "a", Sharing: core.NonExclusive})
-					first.AddCredit(credit)
+					first.AddCredit(credit, core.AnyMessage)
 					ds := first.take()
 					if bodies(ds) != "a/0 a/1" {
 						t.Fatalf("got %s", bodies(ds))
@@ -80,7 +80,7 @@ func TestSessionIsTakenOver(t *testing.T) {
 					synctest.Wait()
 
 					b.send(t, "q", of("a", 2, 2)...)
-					second.AddCredit(5)
+					second.AddCredit(5, core.AnyMessage)
 					if got := bodies(second.take()); got != "a/2 a/3" {
 						t.Errorf("the second gets %s, want a/2 a/3", got)
 					}
@@ -162,7 +162,7 @@ func TestSessionIsHeldAMomentLongerThanItsLockSays(t *testing.T) {
 		b.create(t, "q", sessionful)
 		b.send(t, "q", of("a", 0, 1)...)
 		h := b.mustAccept(t, "q", "a")
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		d := h.take()[0]
 		next := make(chan time.Time, 1)
 		time.Sleep(time.Minute - time.Second)
@@ -211,7 +211,7 @@ func TestPurgeInASession(t *testing.T) {
 		b.create(t, "q", sessionful)
 		b.send(t, "q", append(of("a", 0, 3), of("b", 0, 2)...)...)
 		h := b.mustAccept(t, "q", "a")
-		h.AddCredit(1)
+		h.AddCredit(1, core.AnyMessage)
 		if got := bodies(h.take()); got != "a/0" {
 			t.Fatalf("got %s", got)
 		}
@@ -227,13 +227,13 @@ func TestPurgeInASession(t *testing.T) {
 		if n, err := h.Purge(t.Context(), before, 500); n != 0 || err != nil {
 			t.Errorf("no more: got %d, %v", n, err)
 		}
-		h.AddCredit(9)
+		h.AddCredit(9, core.AnyMessage)
 		if got := h.take(); bodies(got) != "a/3 a/4" || got[0].DeliveryCount != 0 {
 			t.Errorf("left: got %s, want a/3 a/4", bodies(got))
 		}
 		h.Close()
 		other := b.mustAccept(t, "q", "b")
-		other.AddCredit(9)
+		other.AddCredit(9, core.AnyMessage)
 		if got := bodies(other.take()); got != "b/0 b/1" {
 			t.Errorf("the other session: got %s", got)
 		}

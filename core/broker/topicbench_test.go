@@ -142,7 +142,7 @@ func BenchmarkForwardChain(b *testing.B) {
 		for i := range groups {
 			groups[i] = []*core.Message{{Body: core.Body{Bytes: body}}}
 		}
-		r.AddCredit(size)
+		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
 	}

@@ -71,7 +71,7 @@ func TestTrafficCountsSessionsAndThoseWhoWait(t *testing.T) {
 		m.SessionID = "a"
 		b.send(t, "q", m)
 		h := b.mustAccept(t, "q", "a")
-		h.AddCredit(5)
+		h.AddCredit(5, core.AnyMessage)
 		var waiting sync.WaitGroup
 		waiting.Go(func() { _, _ = b.accept(t.Context(), "q", "", core.PeekLock) })
 		told := b.traffic(t, "q")
@@ -195,7 +195,7 @@ func soakReceive(t *testing.T, b *Broker, seed uint64, address string) {
 			t.Error(err)
 			return
 		}
-		r.AddCredit(1 + random.IntN(15))
+		r.AddCredit(1+random.IntN(15), core.AnyMessage)
 		time.Sleep(2 * time.Second)
 		drained := make(chan struct{})
 		r.Drain(func(int) { close(drained) })

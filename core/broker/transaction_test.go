@@ -325,7 +325,7 @@ func TestTransactionSetsTheStateOfASession(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.AddCredit(1)
+		s.AddCredit(1, core.AnyMessage)
 		synctest.Wait()
 		if len(got) != 1 {
 			t.Fatalf("got %d messages, want 1", len(got))

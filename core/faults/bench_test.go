@@ -33,9 +33,9 @@ func (stored) Close()                {}
 
 type receiver struct{ deliver func([]core.Delivery) }
 
-func (r receiver) AddCredit(int)   { r.deliver(deliveries[:]) }
-func (r receiver) Drain(func(int)) {}
-func (r receiver) Close()          {}
+func (r receiver) AddCredit(int, int64) { r.deliver(deliveries[:]) }
+func (r receiver) Drain(func(int))      {}
+func (r receiver) Close()               {}
 
 var (
 	answers    [1]core.Appended
@@ -67,7 +67,7 @@ func BenchmarkOperations(b *testing.B) {
 		for name, op := range map[string]func(){
 			"send":    func() { sender.Send(ctx, groups) },
 			"settle":  func() { of.broker.Settle(ctx, nil, "orders", settlements) },
-			"deliver": func() { rx.AddCredit(1) },
+			"deliver": func() { rx.AddCredit(1, core.AnyMessage) },
 		} {
 			b.Run(name+"/"+of.name, func(b *testing.B) {
 				b.ReportAllocs()

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -19,22 +20,23 @@ func (s *Store) Lock(ctx context.Context, p core.Partition, most core.Most) ([]c
 		t.leave()
 		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
 	}
-	q := t.queue
-	return t.lockMost(ctx, most, int(q.counts[fresh]+q.counts[again]), q.oldest, func(e *entry) core.Delivery {
-		return t.lock(e, locked, core.NewNonce(), t.lockEnd())
-	})
+	return t.lockMost(ctx, most, nil)
 }
 
-// lockMost locks messages of those that are available, of which oldest returns the next, up to most,
-// and ends the call.
-func (t *txn) lockMost(ctx context.Context, most core.Most, available int, oldest func() *entry, lock func(*entry) core.Delivery) ([]core.Delivery, time.Time, error) {
+// lockMost locks available messages of the session x, or those without if it is nil, up to most, and ends
+// the call.
+func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
+	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
+	if x != nil {
+		oldest, available = func() *entry { return x.ready.due(math.MaxInt64) }, len(x.ready.items)
+	}
 	deliveries, next := make([]core.Delivery, 0, min(max(most.Messages, 0), available)), int64(0)
 	for bytes := int64(0); len(deliveries) < cap(deliveries); {
 		e := oldest()
 		if bytes += int64(e.size); most.Bytes > 0 && bytes > most.Bytes && len(deliveries) > 0 {
 			return t.deliver(ctx, deliveries, t.now)
 		}
-		deliveries = append(deliveries, lock(e))
+		deliveries = append(deliveries, t.lockUnder(e, locked, x))
 	}
 	if len(deliveries) < most.Messages {
 		next = t.queue.next()

@@ -161,8 +161,7 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	oldest := func() *entry { return x.ready.due(math.MaxInt64) }
-	return t.lockMost(ctx, most, len(x.ready.items), oldest, func(e *entry) core.Delivery { return t.lock(e, locked, x.nonce, x.until) })
+	return t.lockMost(ctx, most, x)
 }
 
 // PeekInSession is Peek of the messages of one session.

@@ -166,9 +166,9 @@ type session struct {
 	receiver *receiver
 }
 
-func (s *session) AddCredit(n int)         { s.receiver.AddCredit(n) }
-func (s *session) Drain(drained func(int)) { s.receiver.Drain(drained) }
-func (s *session) Close()                  { s.receiver.Close() }
+func (s *session) AddCredit(n int, bytes int64) { s.receiver.AddCredit(n, bytes) }
+func (s *session) Drain(drained func(int))      { s.receiver.Drain(drained) }
+func (s *session) Close()                       { s.receiver.Close() }
 func (s *session) plan() (p *plan, works bool) {
 	return &s.receiver.plan, !s.receiver.plan.accept.IsAny()
 }

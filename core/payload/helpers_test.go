@@ -158,7 +158,7 @@ func (h *house) receive(address string, mode core.ReceiveMode, accept string, cr
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	r.AddCredit(credit)
+	r.AddCredit(credit, core.AnyMessage)
 	return in, r
 }
 

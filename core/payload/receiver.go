@@ -114,6 +114,7 @@ func (r *receiver) do(jobs []job) {
 			m, err = r.retry(j.Delivery)
 		}
 		if r.isDelivered(j.Delivery, err) {
+			r.refund(0, j.Message.Size()-m.Size())
 			j.Message = m
 			ready = append(ready, j.Delivery)
 		}
@@ -157,7 +158,7 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	default: // decoded, or not decodable by design
 		return true
 	}
-	r.refund(1)
+	r.refund(1, d.Size())
 	return false
 }
 
@@ -193,9 +194,9 @@ func (r *receiver) handOver(ds []core.Delivery) {
 		return
 	}
 	if r.locksFirst() {
-		n := len(ds)
+		n, size := len(ds), core.SizeOf(ds)
 		ds = r.settle(ds, core.Complete, core.Properties{})
-		r.refund(n - len(ds))
+		r.refund(n-len(ds), size-core.SizeOf(ds))
 		for i := range ds {
 			ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{}
 		}
@@ -205,24 +206,25 @@ func (r *receiver) handOver(ds []core.Delivery) {
 	}
 }
 
-// refund returns credit for n messages that the bridge did not get.
-func (r *receiver) refund(n int) {
+// refund returns credit for n messages that the bridge did not get, and for bytes that were taken for
+// more than it got.
+func (r *receiver) refund(n, bytes int) {
 	r.credit.Lock()
 	defer r.credit.Unlock()
 	switch {
-	case n <= 0:
+	case n == 0 && bytes == 0:
 	case r.draining > 0:
 		r.unreported += n
 	default:
-		r.inner.AddCredit(n)
+		r.inner.AddCredit(n, int64(bytes))
 	}
 }
 
 // AddCredit implements core.Receiver.
-func (r *receiver) AddCredit(n int) {
+func (r *receiver) AddCredit(n int, bytes int64) {
 	r.credit.Lock()
 	defer r.credit.Unlock()
-	r.inner.AddCredit(n)
+	r.inner.AddCredit(n, bytes)
 }
 
 // Drain implements core.Receiver.

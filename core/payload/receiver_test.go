@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,7 +145,7 @@ func TestSessionsAreTranscodedAndChecked(t *testing.T) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		s.AddCredit(2)
+		s.AddCredit(2, core.AnyMessage)
 		ds := in.take()
 		if got, want := shown(ds), "app/y y:1, app/y y:2"; got != want {
 			h.t.Errorf("got %s, want %s", got, want)
@@ -172,6 +173,33 @@ func TestSessionsAreTranscodedAndChecked(t *testing.T) {
 		if err == nil {
 			plain.Close()
 			h.t.Error("a queue without sessions gave one")
+		}
+	})
+}
+
+// What the bridge gets takes its credit, not what it was made of.
+func TestTranscodedMessagesTakeCreditInBytes(t *testing.T) {
+	x, y := formats()
+	x.mark = strings.Repeat("x", 1000)
+	inBubble(t, Options{Entities: map[string]Entity{"q": {Chain: chainOf(x, y)}}}, func(h *house) {
+		for range 20 {
+			h.send("q", message("app/x", x.mark+"1"), message("app/x", "broken"))
+		}
+		for _, accept := range []string{"app/y", "app/x"} {
+			in, r := h.receive("q", core.PeekLock, accept, 40)
+			defer r.Close()
+			r.AddCredit(0, -core.AnyMessage)
+			room := int64(0)
+			for got := 0; got < 10; {
+				r.AddCredit(0, 1-room)
+				room = 1
+				ds := in.take()
+				if got += len(ds); len(ds) != 1 {
+					h.t.Fatalf("%s: got %d messages with a credit of one byte, after %d", accept, len(ds), got)
+				}
+				room -= int64(core.SizeOf(ds))
+			}
+			r.AddCredit(-30, 0)
 		}
 	})
 }

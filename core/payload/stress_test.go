@@ -76,7 +76,7 @@ func (h *house) takeSome(mode core.ReceiveMode, each func(core.Delivery)) int {
 		h.t.Error(err)
 		return 0
 	}
-	r.AddCredit(credit)
+	r.AddCredit(credit, core.AnyMessage)
 	drained := make(chan int, 1)
 	r.Drain(func(unspent int) { drained <- unspent })
 	unspent := <-drained

@@ -115,7 +115,7 @@ func (o *outage) receive(address string) {
 		o.Fatal(err)
 	}
 	o.Cleanup(r.Close)
-	r.AddCredit(1 << 20)
+	r.AddCredit(1<<20, core.AnyMessage)
 }
 
 // send sends one message and returns the partition it went to.

@@ -219,7 +219,7 @@ func (o *outage) accept(id string, within time.Duration) (*turn, error) {
 // take completes the session's next n messages and checks their order from first on.
 func (o *outage) take(t *turn, first, n int) {
 	o.Helper()
-	t.AddCredit(n)
+	t.AddCredit(n, core.AnyMessage)
 	arrived := func() []core.Delivery {
 		t.mu.Lock()
 		defer t.mu.Unlock()

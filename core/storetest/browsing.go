@@ -370,7 +370,7 @@ func (w *taker) Reserve() core.Most {
 }
 
 func (w *taker) HandOver(ds []core.Delivery, _ time.Time, _ bool, err error) {
-	if size := sizeOf(ds); err != nil || len(ds) > w.reserved || w.bytes > 0 && size > w.bytes && len(ds) > 1 {
+	if size := int64(core.SizeOf(ds)); err != nil || len(ds) > w.reserved || w.bytes > 0 && size > w.bytes && len(ds) > 1 {
 		panic(fmt.Sprintf("%d messages of %d that were reserved, %d bytes of %d, %v", len(ds), w.reserved, size, w.bytes, err))
 	}
 	w.reserved, w.taken = 0, append(w.taken, ds...)

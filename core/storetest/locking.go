@@ -201,7 +201,7 @@ func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, err
 			m := core.Most{Messages: most, Bytes: bytes}
 			ds, next, err := lock(m)
 			s.wantCode("lock", err, "")
-			if size := sizeOf(ds); len(ds) > most || bytes > 0 && size > bytes && len(ds) > 1 {
+			if size := int64(core.SizeOf(ds)); len(ds) > most || bytes > 0 && size > bytes && len(ds) > 1 {
 				s.Errorf("%d messages with %d bytes, want at most %d with %d", len(ds), size, most, bytes)
 			}
 			left = m.Left(ds, next, s.clock.Now())
@@ -217,13 +217,6 @@ func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, err
 		}
 		want(s, "locked", locked, sent)
 	}
-}
-
-func sizeOf(ds []core.Delivery) (size int64) {
-	for i := range ds {
-		size += int64(ds[i].Size())
-	}
-	return size
 }
 
 var settleStories = []story{

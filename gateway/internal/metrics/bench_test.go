@@ -68,7 +68,7 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 		for i := range groups {
 			groups[i] = []*core.Message{{Body: groups[i][0].Body}}
 		}
-		r.AddCredit(size)
+		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
 		br.Settle(ctx, root, "q", got)

@@ -35,7 +35,7 @@ func TestCountersAreSharedForASecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in.AddCredit(1)
+		in.AddCredit(1, core.AnyMessage)
 		synctest.Wait()
 
 		source := &asked{Broker: r.Broker}

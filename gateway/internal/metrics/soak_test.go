@@ -165,7 +165,7 @@ func (s *soaker) receive(t *testing.T) {
 		t.Error(err)
 		return
 	}
-	in.AddCredit(1 + s.IntN(30))
+	in.AddCredit(1+s.IntN(30), core.AnyMessage)
 	time.Sleep(s.pause) // a receiver's life, whatever it gets in it
 	drained := make(chan struct{})
 	in.Drain(func(int) { close(drained) })

@@ -80,7 +80,7 @@ func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 		for i := range groups {
 			groups[i] = []*core.Message{{Body: core.Body{Bytes: body}}}
 		}
-		r.AddCredit(size)
+		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
 		front.Settle(ctx, root, "q", got)

@@ -141,7 +141,7 @@ func (r *rig) receive(from string, n int, mode core.ReceiveMode) []core.Delivery
 		r.Fatal(err)
 	}
 	defer receiver.Close()
-	receiver.AddCredit(n)
+	receiver.AddCredit(n, core.AnyMessage)
 	return gather(r.T, come, n)
 }
 

@@ -349,7 +349,7 @@ func TestSessionIsTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.AddCredit(1)
+	s.AddCredit(1, core.AnyMessage)
 	d := gather(t, come, 1)[0]
 	if err := r.settle("orders", d, core.Defer); err != nil {
 		t.Fatal(err)

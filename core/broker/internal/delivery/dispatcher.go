@@ -16,6 +16,8 @@ const (
 	MaxLockBytes = 8 << 20
 	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
+	// minShareBytes is the same in bytes.
+	minShareBytes = 1 << 20
 	// IdleLife is how long a dispatcher stays after its last receiver: a client that
 	// polls comes back soon.
 	IdleLife = 10 * time.Second
@@ -37,12 +39,13 @@ type dispatcher struct {
 	mu           sync.Mutex
 	deliverEnded sync.Cond // a Deliver callback that a Close waits for has ended
 	receivers    []*receiver
-	removing     int // receivers in ReceiveAndDelete mode
-	nextReceiver int // index of the receiver that is served first
-	nextWorker   int // index of the worker that gets credit first
-	credit       int // of all receivers
-	reserved     int // credit that Lock calls under way have asked for
-	draining     int // receivers with a Drain under way
+	removing     int       // receivers in ReceiveAndDelete mode
+	nextReceiver int       // index of the receiver that is served first
+	nextWorker   int       // index of the worker that gets credit first
+	credit       int       // of all receivers that are willing
+	bytes        int64     // the same in bytes
+	reserved     core.Most // credit that Lock calls under way have asked for
+	draining     int       // receivers with a Drain under way
 	queue        []*receiver
 	calling      bool // a goroutine runs callbacks
 	retireTimer  *time.Timer
@@ -121,8 +124,8 @@ func (d *dispatcher) add(r *receiver) error {
 
 // remove removes a receiver and its credit. d.mu is held.
 func (d *dispatcher) remove(r *receiver) {
+	r.count(-1)
 	r.closed = true
-	d.credit -= r.credit
 	if r.o.Mode == core.ReceiveAndDelete {
 		d.removing--
 	}
@@ -174,8 +177,8 @@ func (d *dispatcher) closeReceivers(err error) {
 
 // assign gives unreserved credit to the partitions that may have messages, in turn. d.mu is held.
 func (d *dispatcher) assign() {
-	free, ready := d.credit-d.reserved, 0
-	if free <= 0 {
+	free, ready := d.free(), 0
+	if free.Messages <= 0 || free.Bytes <= 0 {
 		return
 	}
 	for _, w := range d.workers {
@@ -183,20 +186,26 @@ func (d *dispatcher) assign() {
 			ready++
 		}
 	}
-	for i, first := 0, d.nextWorker; i < len(d.workers) && free > 0 && ready > 0; i++ {
+	for i, first := 0, d.nextWorker; i < len(d.workers) && free.Messages > 0 && free.Bytes > 0 && ready > 0; i++ {
 		at := (first + i) % len(d.workers)
 		w := d.workers[at]
 		if !w.ready || w.busy {
 			continue
 		}
-		n := min(max((free+ready-1)/ready, min(free, minShare)), MaxLock)
-		w.grant(n)
-		w.granted = n
-		free -= n
+		w.grant(core.Most{
+			Messages: min(max((free.Messages+ready-1)/ready, min(free.Messages, minShare)), MaxLock),
+			Bytes:    min(max(free.Bytes/int64(ready), min(free.Bytes, minShareBytes)), MaxLockBytes),
+		})
+		w.granted, free = true, d.free()
 		ready--
 		d.nextWorker = at + 1
 		w.signal()
 	}
+}
+
+// free is the credit that no Lock call under way has asked for. d.mu is held.
+func (d *dispatcher) free() core.Most {
+	return core.Most{Messages: d.credit - d.reserved.Messages, Bytes: d.bytes - d.reserved.Bytes}
 }
 
 // share gives deliveries to receivers with credit, as evenly as possible, and returns the surplus.
@@ -206,7 +215,7 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 	for len(ds) > 0 {
 		willing := 0
 		for _, r := range d.receivers {
-			if r.credit > 0 && r.takes(removals) {
+			if r.isWilling() && r.takes(removals) {
 				willing++
 			}
 		}
@@ -217,12 +226,16 @@ func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []c
 		for i, first := 0, d.nextReceiver; i < len(d.receivers) && len(ds) > 0; i++ {
 			at := (first + i) % len(d.receivers)
 			r := d.receivers[at]
-			n := min(each, r.credit, len(ds))
-			if n == 0 || !r.takes(removals) {
+			if !r.takes(removals) {
 				continue
 			}
-			r.credit -= n
-			d.credit -= n
+			n := 0
+			for ; n < each && n < len(ds) && r.isWilling(); n++ {
+				r.change(-1, -int64(ds[n].Size()))
+			}
+			if n == 0 {
+				continue
+			}
 			d.nextReceiver = at + 1
 			part := ds[:n:n]
 			ds = ds[n:]
@@ -309,10 +322,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 		if len(done) > 0 {
 			d.draining--
 			unspent = r.credit
-			if !r.closed {
-				d.credit -= unspent
-			}
-			r.credit = 0
+			r.change(-unspent, -r.bytes)
 		}
 	}
 	if r.err == nil || r.told {
@@ -383,8 +393,7 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 		if r.o.Mode != core.ReceiveAndDelete || n == 0 {
 			continue
 		}
-		r.credit -= n
-		d.credit -= n
+		r.change(-n, -int64(core.SizeOf(ds[:n])))
 		d.give(r, ds[:n:n])
 		ds = ds[n:]
 	}
@@ -412,8 +421,7 @@ func (d *dispatcher) dropUndelivered() {
 		}
 	}
 	for _, r := range d.receivers {
-		r.credit += len(r.pending)
-		d.credit += len(r.pending)
+		r.change(len(r.pending), int64(core.SizeOf(r.pending)))
 		r.pending = nil
 	}
 	d.assign()

@@ -73,11 +73,15 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages of one partition, or of the session of that lock; lock locks
-// them. Messages that are too young stay locked until the end, so that no message is met twice.
-func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, lock func(core.Most) ([]core.Delivery, time.Time, error),
-	before time.Time, limit int, by core.Party,
-) (removed int, err error) {
+// Purge removes up to limit messages of one partition, or of the session of that lock. Messages that
+// are too young stay locked until the end, so that no message is met twice.
+func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
+	lock := e.Store.Lock
+	if under != nil {
+		lock = func(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+			return e.Store.LockInSession(ctx, p, *under, most)
+		}
+	}
 	var young []core.Delivery
 	defer func() {
 		if len(young) > 0 {
@@ -86,7 +90,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	}()
 	for removed < limit && len(young) < MaxLock {
 		most := core.Most{Messages: min(limit-removed, MaxLock), Bytes: MaxLockBytes}
-		ds, next, err := lock(most)
+		ds, next, err := lock(ctx, p, most)
 		if err != nil {
 			return removed, err
 		}

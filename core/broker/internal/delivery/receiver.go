@@ -11,6 +11,7 @@ type receiver struct {
 	by core.Party // for the history, if there is one
 
 	credit   int             // unspent
+	bytes    int64           // unspent; below zero if the last delivery was larger
 	pending  []core.Delivery // locked, to be delivered
 	inFlight int             // being removed, to be delivered
 	drained  []func(int)     // callbacks of Drains under way
@@ -26,20 +27,39 @@ type receiver struct {
 }
 
 // AddCredit implements core.Receiver.
-func (r *receiver) AddCredit(n int) {
+func (r *receiver) AddCredit(n int, bytes int64) {
 	d := r.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r.closed || n <= 0 {
+	if r.closed {
 		return
 	}
-	r.credit += n
-	d.credit += n
-	if d.sub == core.DeadLetter && d.credit == n {
+	before := d.credit
+	r.change(n, bytes)
+	if d.sub == core.DeadLetter && before == 0 && d.credit > 0 {
 		d.wakeSweeper()
 	}
 	d.assign()
 }
+
+// change adds to the receiver's credit, or takes from it. d.mu is held.
+func (r *receiver) change(n int, bytes int64) {
+	r.count(-1)
+	r.credit += n
+	r.bytes += bytes
+	r.count(1)
+}
+
+// count adds the receiver's credit to its dispatcher's, or with -1 takes it away. d.mu is held.
+func (r *receiver) count(sign int) {
+	if r.isWilling() {
+		r.d.credit += sign * r.credit
+		r.d.bytes += int64(sign) * r.bytes
+	}
+}
+
+// isWilling reports whether the receiver takes a message. d.mu is held.
+func (r *receiver) isWilling() bool { return !r.closed && r.credit > 0 && r.bytes > 0 }
 
 // Drain implements core.Receiver. What is available now is still delivered: Drain waits for the
 // calls to the store that may find it.
@@ -72,7 +92,7 @@ func (r *receiver) drainsOn() bool {
 	if r.inFlight > 0 {
 		return true
 	}
-	if r.credit == 0 {
+	if !r.isWilling() {
 		return false
 	}
 	for i, target := range r.targets {

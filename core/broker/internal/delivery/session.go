@@ -33,6 +33,7 @@ type Session struct {
 	until       time.Time   // end of the lock, as is said, by the store's clock
 	renewing    int         // Renew calls under way, which may have moved until
 	credit      int         // unspent
+	bytes       int64       // unspent; below zero if the last delivery was larger
 	poller                  // of looks for messages
 	checks      bool        // ask the store whether the lock still stands, even without credit
 	purges      int         // Purge calls under way; no messages are locked meanwhile
@@ -78,14 +79,18 @@ func (s *Session) LockedUntil() time.Time {
 }
 
 // AddCredit implements core.Receiver.
-func (s *Session) AddCredit(n int) {
+func (s *Session) AddCredit(n int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n > 0 && !s.isOver() {
+	if !s.isOver() {
 		s.credit += n
+		s.bytes += bytes
 		s.signal()
 	}
 }
+
+// isWilling reports whether the receiver takes a message. s.mu is held.
+func (s *Session) isWilling() bool { return s.credit > 0 && s.bytes > 0 }
 
 // Drain implements core.Receiver.
 func (s *Session) Drain(drained func(unspent int)) {
@@ -189,13 +194,13 @@ func (s *Session) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		n, look, pause, open := s.next()
+		most, look, pause, open := s.next()
 		switch {
 		case !open:
 			s.finish()
 			return
 		case look:
-			s.lockMessages(n)
+			s.lockMessages(most)
 		default:
 			timer.Reset(pause)
 			select {
@@ -206,9 +211,9 @@ func (s *Session) run() {
 	}
 }
 
-// next decides what to do: look for n messages, or pause. It answers Drains that have nothing more
-// to wait for.
-func (s *Session) next() (n int, look bool, pause time.Duration, open bool) {
+// next decides what to do: look for messages, or pause. It answers Drains that have nothing more to
+// wait for.
+func (s *Session) next() (most core.Most, look bool, pause time.Duration, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
@@ -217,32 +222,31 @@ func (s *Session) next() (n int, look bool, pause time.Duration, open bool) {
 			s.ended = entity.ErrSessionLost
 		}
 		if s.isOver() {
-			return 0, false, 0, false
+			return most, false, 0, false
 		}
 		if !s.lookAt.IsZero() && !now.Before(s.lookAt) {
 			s.ready, s.lookAt = true, time.Time{}
 		}
-		if len(s.drained) > 0 && (s.credit == 0 || !s.ready || s.calls >= s.targetCalls) {
+		if len(s.drained) > 0 && (!s.isWilling() || !s.ready || s.calls >= s.targetCalls) {
 			s.drain()
 			continue
 		}
-		if s.checks || s.credit > 0 && s.ready && s.purges == 0 {
+		if takes := s.isWilling() && s.purges == 0; s.checks || takes && s.ready {
 			s.begin()
 			s.checks = false
-			n := min(s.credit, MaxLock)
-			if s.purges > 0 {
-				n = 0
+			if takes {
+				most = core.Most{Messages: min(s.credit, MaxLock), Bytes: min(s.bytes, MaxLockBytes)}
 			}
-			return n, true, 0, true
+			return most, true, 0, true
 		}
-		return 0, false, s.pause(now), true
+		return most, false, s.pause(now), true
 	}
 }
 
 // drain runs the callbacks of Drains. s.mu is held, and released during callbacks.
 func (s *Session) drain() {
 	calls, unspent := s.drained, s.credit
-	s.drained, s.credit = nil, 0
+	s.drained, s.credit, s.bytes = nil, 0, 0
 	s.mu.Unlock()
 	defer s.mu.Lock()
 	for _, drained := range calls {
@@ -257,21 +261,20 @@ func (s *Session) pause(now time.Time) time.Duration {
 	if s.renewing > 0 {
 		pause = sessionLookInterval // or until the renewal has ended
 	}
-	if s.credit > 0 && !s.lookAt.IsZero() {
+	if s.isWilling() && !s.lookAt.IsZero() {
 		pause = min(pause, s.lookAt.Sub(now))
 	}
 	return max(pause, time.Millisecond)
 }
 
-// lockMessages locks up to n messages and delivers them.
-func (s *Session) lockMessages(n int) {
+// lockMessages locks messages and delivers them.
+func (s *Session) lockMessages(most core.Most) {
 	e := s.hub.e
 	e.Barrier.Enter()
 	defer e.Barrier.Leave()
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
-	most := core.Most{Messages: n, Bytes: MaxLockBytes}
 	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, most)
 	locked, more := len(ds), most.Left(ds, next, e.Store.Now())
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
@@ -280,6 +283,7 @@ func (s *Session) lockMessages(n int) {
 	s.mu.Lock()
 	s.noteLook(err, more)
 	s.credit -= len(ds)
+	s.bytes -= int64(core.SizeOf(ds))
 	open := !s.isOver()
 	s.delivering = open && len(ds) > 0
 	s.mu.Unlock()
@@ -502,10 +506,7 @@ func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (remov
 	s.countPurge(1)
 	defer s.countPurge(-1)
 	err = s.call(func(p core.Partition) (err error) {
-		lock := func(most core.Most) ([]core.Delivery, time.Time, error) {
-			return e.Store.LockInSession(ctx, p, s.lock, most)
-		}
-		removed, err = e.Purge(ctx, p, &s.lock, lock, before, e.Limits.Purge(min(limit, MaxPurge)), s.by)
+		removed, err = e.Purge(ctx, p, &s.lock, before, e.Limits.Purge(min(limit, MaxPurge)), s.by)
 		return err
 	})
 	if removed > 0 {

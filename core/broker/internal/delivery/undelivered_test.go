@@ -37,12 +37,15 @@ func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
 	d := e.dispatchers[core.Main]
 	d.mu.Lock()
 	d.calling = true // another goroutine runs callbacks
-	d.give(d.receivers[0], make([]core.Delivery, 3))
+	r := d.receivers[0]
+	m := &core.Message{Body: core.Body{Bytes: make([]byte, 1000)}}
+	d.give(r, []core.Delivery{{Message: m}, {Message: m}, {Message: m}})
 	d.mu.Unlock()
 	e.DropUndelivered()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if r := d.receivers[0]; len(r.pending) > 0 || r.credit != 3 || d.credit != 3 {
-		t.Errorf("%d messages wait, the receiver has a credit of %d, all have %d: want 0, 3, 3", len(r.pending), r.credit, d.credit)
+	if bytes := 3 * int64(m.Size()); len(r.pending) > 0 || r.credit != 3 || d.credit != 3 || r.bytes != bytes || d.bytes != bytes {
+		t.Errorf("%d messages wait, the receiver has a credit of %d and %d bytes, all have %d and %d: want 0, 3, %d, 3, %d",
+			len(r.pending), r.credit, r.bytes, d.credit, d.bytes, bytes, bytes)
 	}
 }

@@ -13,9 +13,9 @@ type worker struct {
 	index int
 	woken chan struct{} // something changed; holds at most one
 
-	poller      // of grants
-	granted int // how many messages to lock; 0 once begun
-	handed  int // how many messages a call of the store locks for the worker, since Reserve
+	poller            // of grants
+	asked   core.Most // of the call under way, or granted; it stays until that has ended
+	granted bool      // it is to begin
 	timer   *time.Timer
 }
 
@@ -51,26 +51,27 @@ func (w *worker) Reserve() core.Most {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := min(d.credit-d.reserved, MaxLock)
-	if n <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
+	most := d.free()
+	if most.Messages <= 0 || most.Bytes <= 0 || w.busy || w.backoff > 0 || d.removing > 0 || d.stopped.Load() {
 		d.e.Barrier.Leave()
 		return core.Most{}
 	}
-	w.grant(n)
-	w.handed = n
-	return core.Most{Messages: n, Bytes: MaxLockBytes}
+	w.grant(core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)})
+	return w.asked
 }
 
 // HandOver implements core.Watcher.
 func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err error) {
 	defer w.d.e.Barrier.Leave()
-	w.locked(w.handed, ds, next, more, err)
+	w.locked(ds, next, more, err)
 }
 
-// grant has the worker lock up to n messages. d.mu is held.
-func (w *worker) grant(n int) {
+// grant has the worker lock messages. d.mu is held.
+func (w *worker) grant(most core.Most) {
 	w.begin()
-	w.d.reserved += n
+	w.asked = most
+	w.d.reserved.Messages += most.Messages
+	w.d.reserved.Bytes += most.Bytes
 }
 
 // retry ends a pause after a failure.
@@ -83,59 +84,53 @@ func (w *worker) retry() {
 
 // run works until the dispatcher stops.
 func (w *worker) run() {
-	for {
-		n, ok := w.await()
-		if !ok {
-			return
-		}
-		w.lock(n)
+	for w.await() {
+		w.lock()
 	}
 }
 
 // await waits for a grant, and runs callbacks meanwhile.
-func (w *worker) await() (n int, ok bool) {
+func (w *worker) await() bool {
 	d := w.d
 	for {
 		d.e.Barrier.Enter()
 		d.mu.Lock()
 		d.flush()
-		n, w.granted = w.granted, 0
+		granted := w.granted
+		w.granted = false
 		d.mu.Unlock()
 		d.e.Barrier.Leave()
-		if n > 0 {
-			return n, true
-		}
-		if d.stopped.Load() {
-			return 0, false
+		if granted || d.stopped.Load() {
+			return granted
 		}
 		<-w.woken
 	}
 }
 
-// lock locks up to n messages and shares them out.
-func (w *worker) lock(n int) {
+// lock locks messages and shares them out.
+func (w *worker) lock() {
 	d := w.d
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
-	most := core.Most{Messages: n, Bytes: MaxLockBytes}
-	ds, next, err := d.e.Store.Lock(d.context(), p, most)
-	w.locked(n, ds, next, most.Left(ds, next, d.e.Store.Now()), err)
+	ds, next, err := d.e.Store.Lock(d.context(), p, w.asked)
+	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now()), err)
 }
 
-// locked shares out what was locked for a grant of n messages. more says that others may be
-// available.
-func (w *worker) locked(n int, ds []core.Delivery, next time.Time, more bool, err error) {
+// locked shares out what was locked. more says that others may be available.
+func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error) {
 	d := w.d
 	var removals []removal
 	d.mu.Lock()
-	d.reserved -= n
+	d.reserved.Messages -= w.asked.Messages
+	d.reserved.Bytes -= w.asked.Bytes
 	surplus := d.share(ds, &removals)
-	if len(removals) > 0 {
-		d.flush() // other receivers need not wait for the removal
+	if len(removals) > 0 || len(surplus) > 0 {
+		d.flush() // other receivers need not wait
 		d.mu.Unlock()
 		w.remove(d.e.View().Queues[d.sub][w.index], removals)
+		d.release(surplus) // before the worker locks what follows
 		d.mu.Lock()
 	}
 	began, ended := w.end(more, err)
@@ -152,9 +147,6 @@ func (w *worker) locked(n int, ds []core.Delivery, next time.Time, more bool, er
 	d.assign()
 	d.flush()
 	d.mu.Unlock()
-	if len(surplus) > 0 {
-		d.release(surplus)
-	}
 }
 
 // remove completes the messages of receivers in ReceiveAndDelete mode, and gives the removed ones
@@ -176,7 +168,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range removals {
-		gone := m.ds[:0]
+		gone, size := m.ds[:0], int64(core.SizeOf(m.ds))
 		for i := range m.ds {
 			if errs[i] == nil {
 				each := m.ds[i]
@@ -191,8 +183,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 			d.giveRemoved(gone)
 			continue
 		}
-		m.r.credit += failed
-		d.credit += failed
+		m.r.change(failed, size-int64(core.SizeOf(gone)))
 		if len(gone) > 0 {
 			d.give(m.r, gone)
 		}
