@@ -32,7 +32,7 @@ type events struct {
 	memory   *budget.Waiter // of the request
 	waiting  int            // bytes of messages that are not in buffer yet
 	charged  int            // what memory counts of waiting and buffer
-	size     int            // of messages, a moving average in bytes
+	size     int            // of the last message, 1 before the first
 }
 
 const (
@@ -40,8 +40,6 @@ const (
 	eventsPage = 64 << 10
 	// writePiece is how much a client has to take within streamTimeout.
 	writePiece = 64 << 10
-	// guessedSize is that of the first message: what most entities allow.
-	guessedSize = 256 << 10
 	// largeMessage is the size from which on the buffer is made for a message at once, and
 	// not used again.
 	largeMessage = 256 << 10
@@ -53,7 +51,7 @@ func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address
 	s := &events{
 		w: w, control: http.NewResponseController(w), id: id, address: address, draining: bridges.Ending(r.Context()),
 		closed: make(chan error, 1), expired: time.NewTimer(core.Forever), beat: time.NewTimer(streamBeat),
-		memory: visitOf(r).memory, size: guessedSize,
+		memory: visitOf(r).memory, size: 1,
 	}
 	for _, g := range id {
 		if !g.Expires.IsZero() {
@@ -88,12 +86,9 @@ func (s *events) begin() error {
 	return s.flush()
 }
 
-// room waits until there is memory for a message of the size of those before.
+// room waits until there is memory for a message like the last one.
 func (s *events) room(ctx context.Context) error {
-	for s.memory.Available(int64(s.size)) == 0 {
-		if !s.memory.Fits(int64(s.size)) {
-			return s.memory.Refuse(int64(s.size))
-		}
+	for s.memory.Available(int64(s.size)) == 0 && s.memory.Fits(int64(s.size)) {
 		s.memory.Share.Wait(int64(s.size))
 		if _, err := await(ctx, s, s.memory.Woken()); err != nil {
 			return err
@@ -105,9 +100,8 @@ func (s *events) room(ctx context.Context) error {
 // got notes messages that are to be written.
 func (s *events) got(ds ...core.Delivery) {
 	for i := range ds {
-		size := ds[i].Size()
-		s.waiting += size
-		s.size = max(1, s.size+(size-s.size)/8)
+		s.size = ds[i].Size()
+		s.waiting += s.size
 	}
 	s.charge()
 }
