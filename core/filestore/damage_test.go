@@ -336,7 +336,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ds, _, err := again.LockInSession(t.Context(), p, l, 9)
+			ds, _, err := again.LockInSession(t.Context(), p, l, core.Most{Messages: 9})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -344,7 +344,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 				got = append(got, string(d.Body.Bytes))
 			}
 		} else {
-			ds, _, err := again.Lock(t.Context(), p, 9)
+			ds, _, err := again.Lock(t.Context(), p, core.Most{Messages: 9})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -66,7 +67,7 @@ func (e *env) askOn(session *amqp.Session, entity, operation string, body map[st
 		ApplicationProperties: map[string]any{"operation": operation},
 		Value:                 body,
 	}, nil)
-	if err != nil {
+	if _, rejected := errors.AsType[*amqp.Error](err); err != nil && !rejected { // the answer says why it is rejected
 		e.Fatal(err)
 	}
 	reply, err := replies.Receive(e.ctx(), nil)

@@ -187,15 +187,14 @@ func (s *shown) readAMQP(e *env, message map[uint64]any) {
 		name, ok := map[value.Symbol]string{
 			"x-opt-lock-token": "LockToken", "x-opt-partition-key": "PartitionKey", "x-opt-via-partition-key": "ViaPartitionKey",
 			"x-opt-scheduled-enqueue-time": "ScheduledEnqueueTimeUtc", "x-opt-enqueued-time": "EnqueuedTimeUtc",
-			"x-opt-sequence-number": "SequenceNumber", "x-opt-locked-until": "LockedUntilUtc",
+			"x-opt-sequence-number": "SequenceNumber", "x-opt-enqueue-sequence-number": "EnqueuedSequenceNumber", "x-opt-locked-until": "LockedUntilUtc",
 		}[key]
 		if !ok {
 			e.Errorf("got the annotation %v", a)
 		}
 		put(name, a.Value)
 	}
-	// What is as usual does not travel.
-	s.broker["State"], s.broker["EnqueuedSequenceNumber"] = "Active", s.broker["SequenceNumber"]
+	s.broker["State"] = "Active" // which does not travel
 	user, _ := message[0x74].(value.Map)
 	for _, p := range user {
 		key, _ := p.Key.(string)

@@ -182,7 +182,7 @@ public final class Story {
             want(Duration.between(m.getEnqueuedTime(), m.getExpiresAt()), Duration.ofHours(1), "expiry");
             want(m.getDeliveryCount(), 0L, "delivery count");
             want(m.getSequenceNumber(), 1L, "sequence number");
-            want(m.getEnqueuedSequenceNumber(), 0L, "enqueued sequence number, which only messages from elsewhere have");
+            want(m.getEnqueuedSequenceNumber(), 1L, "enqueued sequence number");
             want(m.getState(), ServiceBusMessageState.ACTIVE, "state");
             want(m.getApplicationProperties(), own, "application properties");
             if (!m.getLockedUntil().isAfter(OffsetDateTime.now()) || m.getLockToken() == null) {
