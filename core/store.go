@@ -168,9 +168,10 @@ type Most struct {
 	Bytes int64
 }
 
-// Left reports whether a call that has locked ds may have left others, by what it says is next due.
-func (m Most) Left(ds []Delivery, next, now time.Time) bool {
-	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now)
+// Left reports whether a call that has locked ds may have left others, by what it says is next due and
+// the store's clock.
+func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
+	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
 
 // Partitions is the state machine of a partition. Every operation first sweeps what is due at the

@@ -164,11 +164,12 @@ func (r *receiverLink) disposed(d engine.Disposal) {
 	case p != nil && !p.in.discharged:
 		p.disposedAgain(d.Settled)
 	case enlists:
-		r.enlist(&g, state, p)
+		r.enlist(g, state, p)
 	case p != nil:
 		r.settling++
+		later := g // on the heap, which others need not be
 		p.in.after = append(p.in.after, func() {
-			r.carryOut(&g)
+			r.carryOut(&later)
 			r.settledOne()
 		})
 	default:

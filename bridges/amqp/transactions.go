@@ -378,7 +378,7 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 
 // enlist adds a settlement to a transaction, after the end of the one in which the delivery has an outcome already, if
 // before is not nil. Where the transaction refuses it, it is as if the client had abandoned the delivery.
-func (r *receiverLink) enlist(g *given, state wire.TransactionalState, before *provisional) {
+func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}
 	added := func(t *transaction, err error) {

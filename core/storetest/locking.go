@@ -204,7 +204,7 @@ func lockBytes(s *fixture, lock func(core.Most) ([]core.Delivery, time.Time, err
 			if size := int64(core.SizeOf(ds)); len(ds) > most || bytes > 0 && size > bytes && len(ds) > 1 {
 				s.Errorf("%d messages with %d bytes, want at most %d with %d", len(ds), size, most, bytes)
 			}
-			left = m.Left(ds, next, s.clock.Now())
+			left = m.Left(ds, next, s.clock.Now)
 			for i := range ds {
 				locked++
 				want(s, "number", ds[i].LockToken.Number(), locked)

@@ -131,7 +131,7 @@ func (p *player) lockIn(pl *subject, l pair[core.SessionLock], most core.Most) {
 	p.lost(pl, l, errA)
 	p.took(pl.Partition, a, b)
 	p.carry(l, a, b)
-	if errA == nil && !most.Left(b, nextB, p.b.Now()) {
+	if errA == nil && !most.Left(b, nextB, p.b.Now) {
 		p.sameNext(nextA, nextB)
 		p.arm(pl.Ref, l.a.Key())
 	}

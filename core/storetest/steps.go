@@ -329,7 +329,7 @@ func (p *player) lock(at core.Partition, most core.Most) {
 	p.sameCode("lock", errA, errB)
 	p.excuse(at.Ref)
 	p.took(at, a, b)
-	if errA == nil && !most.Left(b, nextB, p.b.Now()) {
+	if errA == nil && !most.Left(b, nextB, p.b.Now) {
 		p.sameNext(nextA, nextB)
 		p.arm(at.Ref, "")
 	}

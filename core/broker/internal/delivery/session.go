@@ -276,7 +276,7 @@ func (s *Session) lockMessages(most core.Most) {
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
 	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, most)
-	locked, more := len(ds), most.Left(ds, next, e.Store.Now())
+	locked, more := len(ds), most.Left(ds, next, e.Store.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
 	}

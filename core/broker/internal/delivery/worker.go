@@ -115,7 +115,7 @@ func (w *worker) lock() {
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
 	ds, next, err := d.e.Store.Lock(d.context(), p, w.asked)
-	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now()), err)
+	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now), err)
 }
 
 // locked shares out what was locked. more says that others may be available.

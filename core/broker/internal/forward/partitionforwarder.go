@@ -267,7 +267,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 		pf.releaseHeld(ctx)
 		return nextStep{pause: max(time.Until(pf.pausedUntil), time.Millisecond)}
 	}
-	return pf.planNext(most.Left(ds, next, s.Store.Now()), moved > 0, next, pause)
+	return pf.planNext(most.Left(ds, next, s.Store.Now), moved > 0, next, pause)
 }
 
 // planNext decides what follows a step. full says that the step has left messages, moved that it moved
