@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -472,18 +473,19 @@ func TestARepairThatFindsTheDiskFullCanBeRunAgain(t *testing.T) {
 	log := filepath.Join(crashDir, "00000001.log")
 	clock := storetest.NewClock()
 	// repair opens the store with repair and a disk that is full from an operation on.
-	repair := func(fs *faultfs.FS, from int) (s *Store, operations int, err error) {
+	repair := func(fs *faultfs.FS, from int64) (s *Store, operations int64, err error) {
+		var begun atomic.Int64 // the log writes on after the repair
 		fs.Before = func(op faultfs.Op) *faultfs.Fault {
 			switch op.Kind {
 			case faultfs.Create, faultfs.Mkdir, faultfs.Write, faultfs.Truncate, faultfs.Link, faultfs.Rename:
-				if operations++; operations > from {
+				if begun.Add(1) > from {
 					return &faultfs.Fault{Err: faultfs.ErrFull}
 				}
 			}
 			return nil
 		}
 		s, err = Open(crashDir, Options{Clock: clock.Now, Sync: SyncAlways, fs: fs, Memory: -1, recent: 1, compact: -1, Repair: true})
-		return s, operations, err
+		return s, begun.Load(), err
 	}
 	refused := 0
 	for off := int64(0); off < sizeOf(t, damaged, log); off += 11 {
