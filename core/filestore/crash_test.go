@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,9 +326,9 @@ func TestCrashAtAnyMoment(t *testing.T) {
 func TestAFailedSyncStopsTheStore(t *testing.T) {
 	t.Parallel()
 	fs := faultfs.New()
-	var failing bool
+	var failing atomic.Bool
 	fs.Before = func(op faultfs.Op) *faultfs.Fault {
-		if failing && op.Kind == faultfs.Sync {
+		if failing.Load() && op.Kind == faultfs.Sync {
 			return &faultfs.Fault{Err: faultfs.ErrIO}
 		}
 		return nil
@@ -340,7 +341,7 @@ func TestAFailedSyncStopsTheStore(t *testing.T) {
 	}
 	p := newQueue(t, s)
 	send(t, s, p, "kept")
-	failing = true
+	failing.Store(true)
 	a := s.Append(t.Context(), p, [][]*core.Message{{message("lost")}})
 	if a[0].Err == nil || core.CodeOf(a[0].Err) != core.Busy || core.IsNotDone(a[0].Err) {
 		t.Errorf("append: got %v, want Busy, and that it is not known whether it was done", a[0].Err)
@@ -362,7 +363,7 @@ func TestAFailedSyncStopsTheStore(t *testing.T) {
 	if err := s.Close(); err == nil {
 		t.Error("close: got nil")
 	}
-	failing = false
+	failing.Store(false)
 	o.fs = fs.Restart()
 	again := mustOpen(t, crashDir, o)
 	if got := bodies(t, again, p); got[0] != "kept" {

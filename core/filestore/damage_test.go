@@ -175,9 +175,9 @@ func TestPeekingFindsADamagedMessageAndShowsTheOthers(t *testing.T) {
 func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 	t.Parallel()
 	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) { send(t, s, p, body(1), body(2), body(3)) })
-	failing := false
+	var failing atomic.Bool
 	fs.Before = func(op faultfs.Op) *faultfs.Fault {
-		if failing && op.Kind == faultfs.Read {
+		if failing.Load() && op.Kind == faultfs.Read {
 			return &faultfs.Fault{Err: faultfs.ErrIO}
 		}
 		return nil
@@ -185,11 +185,11 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 	s := mustOpen(t, crashDir, o)
 	p.MaxDeliveryCount = 1
 	for range 3 {
-		failing = true
+		failing.Store(true)
 		if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2}); err == nil {
 			t.Errorf("locked %d messages, want the error of the disk", len(ds))
 		}
-		failing = false
+		failing.Store(false)
 		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Ready != 3 || stats.Damaged != 0 {
 			t.Errorf("after the failure: got %+v, %v; want 3 available", stats, err)
 		}

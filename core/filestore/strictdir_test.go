@@ -3,6 +3,7 @@ package filestore
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
@@ -43,9 +44,10 @@ func TestADirectoryThatCannotBeSyncedIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, unsynced := range []string{"/", "/srv", "/srv/data"} {
 		fs := faultfs.New()
-		failing := true
+		var failing atomic.Bool
+		failing.Store(true)
 		fs.Before = func(op faultfs.Op) *faultfs.Fault {
-			if failing && op.Kind == faultfs.SyncDir && op.Name == unsynced {
+			if failing.Load() && op.Kind == faultfs.SyncDir && op.Name == unsynced {
 				return &faultfs.Fault{Err: faultfs.ErrIO}
 			}
 			return nil
@@ -56,7 +58,7 @@ func TestADirectoryThatCannotBeSyncedIsRefused(t *testing.T) {
 			t.Errorf("%s cannot be synced: the store opens", unsynced)
 			s.abandon()
 		}
-		failing = false
+		failing.Store(false)
 		s, err := Open("/srv/data/messages", o)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -23,6 +24,7 @@ const (
 	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // and about how many bytes
+	muchGarbage   = 32 << 20 // bytes that were read in vain and are to be collected at once
 )
 
 // claim is a locked message whose entry has not been read.
@@ -106,6 +108,10 @@ func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []c
 			continue
 		}
 		if s.unlock(sh, ds[i:]) {
+			garbage := core.SizeOf(ds[i:])
+			if clear(ds[i:]); garbage > muchGarbage {
+				runtime.GC() // they are read again, in the same memory
+			}
 			return ds[:i]
 		}
 		*room = 0

@@ -16,8 +16,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// startTimeout bounds starts, restarts and the forming of a cluster.
-const startTimeout = 30 * time.Second
+// startTimeout bounds starts, restarts and the forming of a cluster: for what hangs, not for what is slow.
+const startTimeout = 5 * time.Minute
 
 // Options say how a server keeps its data.
 type Options struct {
