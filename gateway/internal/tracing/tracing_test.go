@@ -103,8 +103,8 @@ func TestSenderDecidesWhetherItsMessageIsTraced(t *testing.T) {
 
 func TestMessageWithoutTraceIsSampled(t *testing.T) {
 	t.Parallel()
-	const n = 2000
-	for sample, between := range map[float64][2]int{0: {0, 0}, 0.1: {n / 20, n / 5}, 1: {n, n}} {
+	const n = 300 // whose spans the exporter's queue holds, so that it drops none
+	for sample, between := range map[float64][2]int{0: {0, 0}, 0.1: {n / 40, n / 5}, 1: {n, n}} {
 		r := newRig(t, sample, nil)
 		r.queue("orders")
 		for range n / 100 {
@@ -121,7 +121,7 @@ func TestMessageWithoutTraceIsSampled(t *testing.T) {
 		}
 		spans := r.spans()
 		roots := tracingtest.Named(spans, "send orders")
-		if len(roots) < between[0]/2 || len(roots) > between[1] { // the queue may have dropped some
+		if len(roots) < between[0] || len(roots) > between[1] {
 			t.Errorf("of %d messages %d are traced at %v", n, len(roots), sample)
 		}
 	}
