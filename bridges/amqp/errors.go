@@ -21,7 +21,6 @@ type answer struct {
 	condition value.Symbol
 	status    int32
 	text      string
-	rejection value.Symbol // the condition of a rejected delivery
 }
 
 const (
@@ -31,24 +30,24 @@ const (
 
 // answers has an answer for each Code.
 var answers = map[core.Code]answer{
-	core.NotFound:        {condition: wire.CondNotFound, status: 404, text: "The messaging entity could not be found."},
-	core.AlreadyExists:   {condition: wire.CondEntityAlreadyExists, status: 409, text: "The messaging entity already exists."},
-	core.Conflict:        {condition: wire.CondResourceLocked, status: 409, text: "Resource Conflict Occurred. Another conflicting operation may be in progress."},
-	core.EntityDisabled:  {condition: wire.CondEntityDisabled, status: 400, text: "The messaging entity is disabled."},
-	core.Unauthorized:    {condition: wire.CondUnauthorizedAccess, status: 401, text: "Unauthorized access."},
-	core.NotAllowed:      {condition: wire.CondNotAllowed, status: 400, text: "The operation is not allowed here."},
-	core.InvalidArgument: {condition: wire.CondArgumentError, status: 400, text: "An argument is not valid."},
-	core.OutOfRange:      {condition: wire.CondArgumentOutOfRange, status: 400, text: "An argument is out of range."},
-	core.TooLarge:        {condition: wire.CondMessageSizeExceeded, status: 403, text: "The message is too large."},
-	core.QuotaExceeded:   {condition: wire.CondResourceLimitExceeded, status: 403, text: "The maximum entity size has been reached or exceeded."},
-	core.LockLost:        {condition: wire.CondMessageLockLost, status: 410, text: lockLostText},
-	core.MessageNotFound: {condition: wire.CondMessageNotFound, status: 404, text: "The message with the given sequence number could not be found."},
-	core.SessionLockLost: {condition: wire.CondSessionLockLost, status: 410, text: "The session lock has expired on the MessageSession. Accept a new MessageSession."},
-	core.SessionLocked:   {condition: wire.CondSessionCannotBeLocked, status: 410, text: "The requested session cannot be accepted. It may be locked by another receiver."},
-	core.Timeout:         {condition: wire.CondTimeout, status: 408, text: "The operation did not complete within the allotted time."},
-	core.Busy:            {condition: wire.CondServerBusy, status: 503, text: "The server is busy. Please wait 10 seconds and try again."},
-	core.NotImplemented:  {condition: wire.CondNotImplemented, status: 501, text: "The operation is not offered."},
-	core.Internal:        {condition: wire.CondInternalError, status: 500, text: internalText},
+	core.NotFound:        {wire.CondNotFound, 404, "The messaging entity could not be found."},
+	core.AlreadyExists:   {wire.CondEntityAlreadyExists, 409, "The messaging entity already exists."},
+	core.Conflict:        {wire.CondResourceLocked, 409, "Resource Conflict Occurred. Another conflicting operation may be in progress."},
+	core.EntityDisabled:  {wire.CondEntityDisabled, 400, "The messaging entity is disabled."},
+	core.Unauthorized:    {wire.CondUnauthorizedAccess, 401, "Unauthorized access."},
+	core.NotAllowed:      {wire.CondNotAllowed, 400, "The operation is not allowed here."},
+	core.InvalidArgument: {wire.CondArgumentError, 400, "An argument is not valid."},
+	core.OutOfRange:      {wire.CondArgumentOutOfRange, 400, "An argument is out of range."},
+	core.TooLarge:        {wire.CondMessageSizeExceeded, 403, "The message is too large."},
+	core.QuotaExceeded:   {wire.CondResourceLimitExceeded, 403, "The maximum entity size has been reached or exceeded."},
+	core.LockLost:        {wire.CondMessageLockLost, 410, lockLostText},
+	core.MessageNotFound: {wire.CondMessageNotFound, 404, "The message with the given sequence number could not be found."},
+	core.SessionLockLost: {wire.CondSessionLockLost, 410, "The session lock has expired on the MessageSession. Accept a new MessageSession."},
+	core.SessionLocked:   {wire.CondSessionCannotBeLocked, 410, "The requested session cannot be accepted. It may be locked by another receiver."},
+	core.Timeout:         {wire.CondTimeout, 408, "The operation did not complete within the allotted time."},
+	core.Busy:            {wire.CondServerBusy, 503, "The server is busy. Please wait 10 seconds and try again."},
+	core.NotImplemented:  {wire.CondNotImplemented, 501, "The operation is not offered."},
+	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 
 // maxLogged is how much of a client's words for a request the log has, in bytes.
@@ -56,8 +55,8 @@ const maxLogged = 100
 
 // answerTo finds the answer to err, with the words for the peer, and tells the log under the id that the peer is told.
 // It is about link l, or about none if that is nil; about has more keys and values. What a decoder reports is the peer's
-// fault.
-func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) answer {
+// fault. rejection is the condition where the answer is the rejection of a delivery.
+func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
 	tracking := newUUID()
 	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
 	if l != nil {
@@ -65,7 +64,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		c.refusals.Write(c.log, told, about...)
-		return answer{e.Condition, 400, c.tail(e.Description, tracking, addr), e.Condition}
+		return answer{e.Condition, 400, c.tail(e.Description, tracking, addr)}, e.Condition
 	}
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {
@@ -75,12 +74,12 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	if !ok {
 		a = answers[core.Internal]
 	}
-	if a.rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
+	if rejection = a.condition; code == core.InvalidArgument || code == core.OutOfRange {
 		// The Go SDK takes their conditions for the loss of its connection, and makes a new one for all links of the client.
-		a.rejection = wire.CondNotAllowed
+		rejection = wire.CondNotAllowed
 	}
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Condition != "" {
-		a.condition, a.rejection = value.Symbol(r.Condition), value.Symbol(r.Condition)
+		a.condition, rejection = value.Symbol(r.Condition), value.Symbol(r.Condition)
 	}
 	told.Code = code
 	c.refusals.Write(c.log, told, about...)
@@ -95,7 +94,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 		a.text = fmt.Sprintf("%s Reference:%s,", a.text, newUUID())
 	}
 	a.text = c.tail(a.text, tracking, addr)
-	return a
+	return a, rejection
 }
 
 // notFoundText names a subscription by its parts only where there is its topic, as the service does.
@@ -113,14 +112,14 @@ func (c *conn) notFoundText(err error, addr core.Address) string {
 // refusal is the AMQP error that tells err to the client; see answerTo. It may be called outside the owner once the connection is
 // open.
 func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
-	a := c.answerTo(l, err, addr, about...)
+	a, _ := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}
 }
 
 // rejected is the outcome of a delivery that tells err; see answerTo.
-func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...any) wire.DeliveryState {
-	a := c.answerTo(l, err, addr, about...)
-	return wire.Rejected{Error: &wire.Error{Condition: a.rejection, Description: a.text}}
+func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...any) wire.Rejected {
+	a, rejection := c.answerTo(l, err, addr, about...)
+	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}
 }
 
 // tail appends to a text what users of the service know to send to its operators.

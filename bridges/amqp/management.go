@@ -122,8 +122,8 @@ func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Addres
 		own, _ := text(id)
 		about = append(about, "client_tracking", own[:min(len(own), maxLogged)])
 	}
-	a := c.answerTo(l, err, addr, about...)
-	return response{status: a.status, condition: a.condition, text: a.text, rejection: a.rejection}
+	a, rejection := c.answerTo(l, err, addr, about...)
+	return response{status: a.status, condition: a.condition, text: a.text, rejection: rejection}
 }
 
 // form is how the operation encodes messages of its entity.

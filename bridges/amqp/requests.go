@@ -114,13 +114,12 @@ func (r *requestLink) received(m engine.Message) {
 		if enlists {
 			r.conn.spoil(txn, err)
 		}
-		a := r.conn.answerTo(r.link, err, r.addr, "delivery", m.ID)
-		why := &wire.Error{Condition: a.rejection, Description: a.text}
+		rejected := r.conn.rejected(r.link, err, r.addr, "delivery", m.ID)
 		if !m.Settled {
-			r.link.Settle(m.ID, wire.Rejected{Error: why})
+			r.link.Settle(m.ID, rejected)
 		}
 		r.link.Replenish(1)
-		r.refused(m.Payload, why)
+		r.refused(m.Payload, rejected.Error)
 		return
 	}
 	judged := contentful[req.operation] && !m.Settled && !enlists
