@@ -148,14 +148,13 @@ func (r *Rules) idle() bool {
 // current returns the rules. Those that were there before keep their counts. A text that cannot be
 // read has none: it is of a later version.
 func (r *Rules) current() []*active {
-	text := r.book.Faults()
-	if k := r.known.Load(); k.text == text {
+	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, fresh := r.known.Load(), &copied{text: text}
-	s, _ := parse(text)
+	old, fresh := r.known.Load(), &copied{text: r.book.Faults()} // read here: an older text would lose newer rules' counts
+	s, _ := parse(fresh.text)
 	for _, e := range s.Rules {
 		i := slices.IndexFunc(old.rules, func(a *active) bool { return a.ID == e.ID })
 		if i >= 0 {
