@@ -201,7 +201,7 @@ func interrupted(t *testing.T, b *started, call string, after, dies bool) {
 // of which forwards to z and the other to west.
 func chain(t *testing.T, b *Broker) {
 	t.Helper()
-	s := &started{Broker: b, store: &faulty{Store: b.store}}
+	s := newStarted(b, &faulty{Store: b.store}, nil)
 	s.create(t, "z", partitioned)
 	s.create(t, "west")
 	s.createTopic(t, "t", partitioned)
@@ -377,7 +377,7 @@ func TestForwardingGoesOnInOrderAsSoonAsTheStoreOpensAfterAKill(t *testing.T) {
 		for len(got) < 2 && time.Since(killed) < time.Minute {
 			rests()
 			got = nil
-			for _, d := range (&started{Broker: heir.Broker}).all(t, "z") {
+			for _, d := range newStarted(heir.Broker, nil, nil).all(t, "z") {
 				got = append(got, string(d.Body.Bytes))
 			}
 		}

@@ -445,7 +445,7 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		store := &faulty{Store: memstore.New(memstore.Options{})}
-		b := &started{New(store, Options{Namespace: "ns", Logger: slog.New(slog.NewTextHandler(&log, nil))}), store, nil}
+		b := newStarted(New(store, Options{Namespace: "ns", Logger: slog.New(slog.NewTextHandler(&log, nil))}), store, nil)
 		b.create(t, "q")
 		b.store.fail(core.Busy, 0)
 		b.receive(t, "q", core.PeekLock, 1)

@@ -12,18 +12,40 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
 
-// started is a broker that runs, on a store that tests may spoil.
+// started is a broker that runs, on a store that tests may spoil. Its calls pass a front.
 type started struct {
-	*Broker
+	*intercept.Front
+	behind
 	store *faulty
 	stop  func()
 }
+
+// behind has the methods of a broker that are not those of a front.
+type behind struct{ *Broker }
+
+func newStarted(b *Broker, store *faulty, stop func()) *started {
+	return &started{intercept.New(&intercept.Space{Broker: b, Admin: b, Chain: []intercept.Interceptor{between{}}}, between{}), behind{b}, store, stop}
+}
+
+// between is an interceptor, and a stage of receivers, that passes everything on.
+type between struct{}
+
+func (between) Intercept(ctx context.Context, c *intercept.Call) {
+	if c.Options != nil {
+		c.Link.Add(between{})
+	}
+	c.Next(ctx)
+}
+
+func (between) Drained(then func()) { then() }
+func (between) Close()              {}
 
 // start runs a broker inside a bubble until the test ends.
 func start(t *testing.T) *started {
@@ -46,7 +68,7 @@ func startWith(t *testing.T, o Options) *started {
 	stop := func() { cancel(); <-done }
 	t.Cleanup(stop)
 	synctest.Wait()
-	return &started{b, store, stop}
+	return newStarted(b, store, stop)
 }
 
 // inBubble runs a test under a fake clock with a running broker.

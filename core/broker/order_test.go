@@ -25,7 +25,7 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 			g.end()
 		}
 	}()
-	s := &started{Broker: gateways[0].Broker, store: &faulty{Store: store}}
+	s := newStarted(gateways[0].Broker, &faulty{Store: store}, nil)
 	s.create(t, "to")
 	s.create(t, "from", forwardTo("to"))
 	var got []string

@@ -415,7 +415,7 @@ func TestAGatewayThatBeginsParksBehindWhatItFinds(t *testing.T) {
 		c.fail(nil)
 		other := New(b.store, Options{Namespace: "ns", Pipelines: []Pipeline{through("q", c, Park)}})
 		defer other.stop()
-		(&started{Broker: other}).send(t, "q", text("2"))
+		newStarted(other, nil, nil).send(t, "q", text("2"))
 		if got := bodies(peek(t, other, "q/$Transfer")); got != "1 2" {
 			t.Errorf("parked: got %q", got)
 		}
@@ -424,7 +424,7 @@ func TestAGatewayThatBeginsParksBehindWhatItFinds(t *testing.T) {
 
 func peek(t *testing.T, b *Broker, address string) []core.Delivery {
 	t.Helper()
-	return (&started{Broker: b}).all(t, address)
+	return newStarted(b, nil, nil).all(t, address)
 }
 
 func TestStagesInFrontOfATopic(t *testing.T) {

@@ -93,7 +93,7 @@ func TestMovesThroughARouterHappenOnce(t *testing.T) {
 				store := memstore.New(memstore.Options{})
 				admin := New(store, Options{Namespace: "ns"})
 				defer admin.stop()
-				s := &started{Broker: admin, store: &faulty{Store: store}}
+				s := newStarted(admin, &faulty{Store: store}, nil)
 				s.create(t, "x", partitioned)
 				s.create(t, "y")
 				s.create(t, "b", func(s *core.Settings) { s.RequiresDuplicateDetection = true })
@@ -157,7 +157,7 @@ func TestWhatIsSentAgainThroughARouterIsThereOnce(t *testing.T) {
 				g := &gambler{r: rand.New(rand.NewPCG(seed, 2)), silent: 20}
 				store := memstore.New(memstore.Options{})
 				way := startGateway(store, through("q", g, []Unavailable{Refuse, Park}[seed%2]))
-				s := &started{Broker: way.Broker, store: &faulty{Store: store}}
+				s := newStarted(way.Broker, &faulty{Store: store}, nil)
 				s.create(t, "x")
 				s.create(t, "y", partitioned)
 				s.create(t, "q", partitioned, func(s *core.Settings) {

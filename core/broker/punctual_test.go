@@ -90,7 +90,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 		},
 		"another gateway": func(t *testing.T, b *started, late *lateness) {
 			b.create(t, "q")
-			other := &started{b.another(t), b.store, nil}
+			other := newStarted(b.another(t), b.store, nil)
 			other.watch(t, other.receive(t, "q", core.PeekLock, messages), "q", late)
 			schedule(t, b, "q")
 		},
@@ -186,7 +186,7 @@ func TestWhatIsDueIsDeliveredAtOnce(t *testing.T) {
 		},
 		"dead letters at another gateway": func(t *testing.T, b *started, late *lateness) {
 			b.create(t, "q", expiresToDeadLetters)
-			other := &started{b.another(t), b.store, nil}
+			other := newStarted(b.another(t), b.store, nil)
 			other.watch(t, other.receive(t, "q/$DeadLetterQueue", core.PeekLock, messages), "q/$DeadLetterQueue", late)
 			expire(t, b, "q", delivery.MaxSweepWait)
 		},

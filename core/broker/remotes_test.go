@@ -355,7 +355,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 		return startGatewayWith(store, Options{Namespace: "ns", Remotes: map[string]core.Remote{"hq": hq}})
 	}
 	gateways := []*gateway{starts(), starts()}
-	admin := &started{Broker: gateways[0].Broker, store: &faulty{Store: store}}
+	admin := newStarted(gateways[0].Broker, &faulty{Store: store}, nil)
 	admin.create(t, "q", forwardTo("hq:orders"), partitioned)
 	s, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "q", nil)
 	if err != nil {

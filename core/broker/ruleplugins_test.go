@@ -91,7 +91,7 @@ func TestARuleThatAsksAnUnknownPluginIsRefused(t *testing.T) {
 		b.stop()
 		bare := New(b.store, Options{Namespace: "ns"})
 		defer bare.stop()
-		s := &started{Broker: bare, store: b.store}
+		s := newStarted(bare, b.store, nil)
 		if _, err := bare.CreateRule(t.Context(), root, sub, sqlRule("x", "plugin('x')", "")); !strings.Contains(core.TextOf(err), "none is") {
 			t.Errorf("where there are no plugins: got %v", err)
 		}

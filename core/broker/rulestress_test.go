@@ -19,7 +19,7 @@ func TestNoMessageIsJudgedByRulesThatAreGone(t *testing.T) {
 	store := memstore.New(memstore.Options{})
 	admin := New(store, Options{Namespace: "ns"})
 	defer admin.stop()
-	s := &started{Broker: admin, store: &faulty{Store: store}}
+	s := newStarted(admin, &faulty{Store: store}, nil)
 	s.createTopic(t, "t", partitioned)
 	stamp := func(round int) core.Rule {
 		return core.Rule{Name: "stamp", Filter: core.Filter{Kind: core.TrueFilter}, Action: fmt.Sprint("SET judged = ", round)}

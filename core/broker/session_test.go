@@ -234,7 +234,7 @@ func TestSessionIsLostWhenTheStoreSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		ent := b.create(t, "q", sessionful)
 		h := b.mustAccept(t, "q", "a")
-		s := h.Session.(*delivery.Session)
+		s := h.Session
 		if err := b.store.Store.ReleaseSession(t.Context(), ent.Partition(0, core.Main), s.Lock()); err != nil {
 			t.Fatal(err)
 		}

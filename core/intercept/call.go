@@ -1,0 +1,139 @@
+package intercept
+
+import (
+	"context"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Op is what a call is about.
+type Op uint8
+
+// The operations. Peek, ReceiveDeferred and Purge are also those of a session; Send, Settle, Cancel and
+// SessionState also those of a transaction.
+const (
+	OpenSender Op = iota
+	OpenReceiver
+	AcceptSession
+	Send
+	Settle
+	Renew
+	RenewSession
+	SessionState // to read or set it
+	Peek
+	ReceiveDeferred
+	Cancel
+	Purge
+	ListSessions
+	Commit
+	Schedule // in a transaction; Service Bus has no other such call
+	Manage   // to create, change or delete an entity or a rule
+	Read     // of entities, rules and the namespace; also to reset it
+)
+
+// String is the operation as metrics name it.
+func (o Op) String() string {
+	return [...]string{
+		"open_sender", "open_receiver", "accept_session", "send", "settle", "renew", "renew_session", "session_state",
+		"peek", "receive_deferred", "cancel", "purge", "list_sessions", "commit", "schedule", "manage", "read",
+	}[o]
+}
+
+// Interceptor takes part in calls. It must be safe for concurrent use.
+type Interceptor interface {
+	// Intercept carries out a call: it calls c.Next, or c.Fail. It must not keep c.
+	Intercept(ctx context.Context, c *Call)
+}
+
+// Call is one call of a bridge. Interceptors may change what is asked before Next, and what is answered
+// after it. One that changes what is asked changes it back, for those before it.
+type Call struct {
+	Op      Op
+	ID      core.Identity
+	Address string // for Manage and Read, the entity's name
+	Link    *Link  // what is opened or used; nil: neither
+
+	// What is asked, as far as interceptors need it.
+	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
+	Settlements []core.Settlement
+	Tokens      []core.LockToken     // of Renew
+	Options     *core.SessionOptions // of what is opened; of a sender only Closed
+
+	// The answers: an element for each group, settlement and token, else Err. In a transaction that is
+	// the only answer.
+	Appended   []core.Appended
+	Errs       []error
+	Renewals   []core.Renewal
+	Deliveries []core.Delivery // of Peek and ReceiveDeferred
+	Err        error
+
+	front *Front
+	space *Space
+	at    int // how many interceptors are passed
+	do    func(context.Context, *Call)
+}
+
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// newCall makes a call that do carries out, behind all interceptors. The caller has to free it.
+func newCall(op Op, id core.Identity, address string, do func(context.Context, *Call)) *Call {
+	c := calls.Get().(*Call)
+	c.Op, c.ID, c.Address, c.do = op, id, address, do
+	return c
+}
+
+func (c *Call) free() {
+	*c = Call{}
+	calls.Put(c)
+}
+
+// run carries out the call in a space, or refuses it with err behind the interceptors of the front.
+func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
+	if c.front, c.space = front, space; err != nil {
+		c.space, c.do = &Space{}, func(_ context.Context, c *Call) { c.Fail(err) }
+	}
+	c.Next(ctx)
+}
+
+// Next carries out the call behind the interceptor that calls it, and sets the answers.
+func (c *Call) Next(ctx context.Context) {
+	at := c.at
+	c.at++
+	switch inner := at - len(c.front.chain); {
+	case inner < 0:
+		c.front.chain[at].Intercept(ctx, c)
+	case inner < len(c.space.Chain):
+		c.space.Chain[inner].Intercept(ctx, c)
+	default:
+		c.do(ctx, c)
+	}
+	c.at = at
+}
+
+// Fail sets the answers to an error.
+func (c *Call) Fail(err error) {
+	if c.Err = err; c.InTransaction() {
+		return
+	}
+	switch c.Op {
+	case Send:
+		c.Appended = make([]core.Appended, len(c.Groups))
+		for i := range c.Appended {
+			c.Appended[i].Err = err
+		}
+	case Settle:
+		c.Errs = make([]error, len(c.Settlements))
+		for i := range c.Errs {
+			c.Errs[i] = err
+		}
+	case Renew:
+		c.Renewals = make([]core.Renewal, len(c.Tokens))
+		for i := range c.Renewals {
+			c.Renewals[i].Err = err
+		}
+	}
+}
+
+// InTransaction reports whether the call is one of a core.Transaction.
+func (c *Call) InTransaction() bool { return c.Link != nil && c.Link.transaction }

@@ -1,0 +1,153 @@
+package intercept
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Space is what serves one namespace.
+type Space struct {
+	Broker core.Broker
+	Admin  core.Admin
+	Chain  []Interceptor // in the order in which calls pass them
+	// Describe, unless nil, completes what Admin says about the namespace.
+	Describe func(*core.NamespaceInfo)
+}
+
+// Spaces finds the namespace of a peer. For the nil Identity it is the gateway's own.
+type Spaces interface {
+	Space(ctx context.Context, id core.Identity) (*Space, error)
+}
+
+// Space implements Spaces: it is the space of every peer.
+func (s *Space) Space(context.Context, core.Identity) (*Space, error) { return s, nil }
+
+// Front implements core.Broker and core.Admin before spaces. It is safe for concurrent use.
+type Front struct {
+	spaces Spaces
+	chain  []Interceptor
+}
+
+var (
+	_ core.Broker = (*Front)(nil)
+	_ core.Admin  = (*Front)(nil)
+)
+
+// New puts interceptors before spaces, in the order in which calls pass them.
+func New(spaces Spaces, chain ...Interceptor) *Front { return &Front{spaces, chain} }
+
+func (f *Front) run(ctx context.Context, c *Call) {
+	space, err := f.spaces.Space(ctx, c.ID)
+	c.run(ctx, f, space, err)
+}
+
+// ask carries out a call whose answer interceptors do not see.
+func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address string, do func(context.Context, *Space) (T, error)) (answer T, err error) {
+	c := newCall(op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
+	defer c.free()
+	f.run(ctx, c)
+	return answer, c.Err
+}
+
+// tell is ask for a call without an answer.
+func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address string, do func(context.Context, *Space) error) error {
+	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
+	defer c.free()
+	f.run(ctx, c)
+	return c.Err
+}
+
+// deliveries is ask for a call that is answered with messages.
+func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address string, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
+	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
+	defer c.free()
+	f.run(ctx, c)
+	return c.Deliveries, c.Err
+}
+
+// Health implements core.Broker with the health of the gateway's own namespace: all have the same
+// store.
+func (f *Front) Health(ctx context.Context) (core.About, error) {
+	s, err := f.spaces.Space(ctx, nil)
+	if err != nil {
+		return core.About{}, err
+	}
+	return s.Broker.Health(ctx)
+}
+
+// Resolve implements core.Broker. Interceptors do not see it: it asks for nothing that is stored.
+func (f *Front) Resolve(ctx context.Context, id core.Identity, address string) (core.Entity, core.Address, error) {
+	s, err := f.spaces.Space(ctx, id)
+	if err != nil {
+		return core.Entity{}, core.Address{}, err
+	}
+	return s.Broker.Resolve(ctx, id, address)
+}
+
+// Settle implements core.Broker.
+func (f *Front) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+	c := newCall(Settle, id, address, settle)
+	defer c.free()
+	c.Settlements = settlements
+	f.run(ctx, c)
+	return c.Errs
+}
+
+func settle(ctx context.Context, c *Call) {
+	c.Errs = c.space.Broker.Settle(ctx, c.ID, c.Address, c.Settlements)
+}
+
+// Renew implements core.Broker.
+func (f *Front) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+	c := newCall(Renew, id, address, renew)
+	defer c.free()
+	c.Tokens = tokens
+	f.run(ctx, c)
+	return c.Renewals
+}
+
+func renew(ctx context.Context, c *Call) {
+	c.Renewals = c.space.Broker.Renew(ctx, c.ID, c.Address, c.Tokens)
+}
+
+// Peek implements core.Broker.
+func (f *Front) Peek(ctx context.Context, id core.Identity, address string, from int64, most int) ([]core.Delivery, error) {
+	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
+		return b.Peek(ctx, id, address, from, most)
+	})
+}
+
+// PeekState implements core.Broker.
+func (f *Front) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
+		return b.PeekState(ctx, id, address, state, from, most)
+	})
+}
+
+// ReceiveDeferred implements core.Broker.
+func (f *Front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	return f.deliveries(ctx, ReceiveDeferred, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
+		return b.ReceiveDeferred(ctx, id, address, numbers, mode)
+	})
+}
+
+// Cancel implements core.Broker.
+func (f *Front) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+	return f.tell(ctx, Cancel, id, address, func(ctx context.Context, s *Space) error { return s.Broker.Cancel(ctx, id, address, numbers) })
+}
+
+// Purge implements core.Broker.
+func (f *Front) Purge(ctx context.Context, id core.Identity, address string, before time.Time, most int) (int, error) {
+	return ask(ctx, f, Purge, id, address, func(ctx context.Context, s *Space) (int, error) {
+		return s.Broker.Purge(ctx, id, address, before, most)
+	})
+}
+
+// ListSessions implements core.Broker.
+func (f *Front) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
+	return ask(ctx, f, ListSessions, id, address, func(ctx context.Context, s *Space) ([]string, error) {
+		return s.Broker.ListSessions(ctx, id, address, since, skip, top)
+	})
+}

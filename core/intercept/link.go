@@ -1,0 +1,272 @@
+package intercept
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Link is a sender, a receiver, a session or a transaction that a bridge has.
+type Link struct {
+	// Closed is the callback that the broker has, nil for none; of a sender, a receiver or a session.
+	Closed func(error)
+
+	front       *Front
+	space       *Space
+	id          core.Identity
+	address     string
+	transaction bool
+	kept        map[any]any
+
+	sender   core.Sender   // of a sender
+	receiver core.Receiver // of a receiver or a session
+	stages   []Stage       // in the order of their interceptors
+
+	mu         sync.Mutex // orders Refund and Drain
+	draining   int        // Drains under way
+	unreported int        // credit to report at the end of the next Drain
+}
+
+// Stage is the part of an interceptor that may hold back messages on their way to a receiver.
+type Stage interface {
+	// Drained calls then, after all messages that came before have been passed on.
+	Drained(then func())
+	// Close stops the passing on: none begins after it has returned, and one under way has ended. It may
+	// be called more than once. The broker's receiver is closed before.
+	Close()
+}
+
+// Keep keeps what belongs to the link, for Kept. Like Add, it is for interceptors of the call that opens
+// the link, and of calls of a transaction.
+func (l *Link) Keep(key, value any) {
+	if l.kept == nil {
+		l.kept = map[any]any{}
+	}
+	l.kept[key] = value
+}
+
+// Kept is what was kept under a key, nil for nothing.
+func (l *Link) Kept(key any) any { return l.kept[key] }
+
+// Add adds a stage.
+func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
+
+// MaxMessageSize is that of a sender.
+func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
+
+// Settle settles messages of the receiver behind all interceptors.
+func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []error {
+	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
+}
+
+// Refund gives a receiver credit for n messages that the bridge did not get, and for bytes that were
+// taken for more than it got. While it drains, the messages count as unspent instead.
+func (l *Link) Refund(n, bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case n == 0 && bytes == 0:
+	case l.draining > 0:
+		l.unreported += n
+	default:
+		l.receiver.AddCredit(n, int64(bytes))
+	}
+}
+
+// Close closes the link, as the bridge does.
+func (l *Link) Close() {
+	if l.sender != nil {
+		l.sender.Close()
+	}
+	if l.receiver != nil {
+		l.receiver.Close()
+	}
+	l.closeStages()
+}
+
+func (l *Link) closeStages() {
+	for i := len(l.stages) - 1; i >= 0; i-- {
+		l.stages[i].Close()
+	}
+}
+
+// drain has the end of a Drain pass the stages.
+func (l *Link) drain(drained func(unspent int)) {
+	if len(l.stages) == 0 {
+		l.receiver.Drain(drained)
+		return
+	}
+	l.mu.Lock()
+	l.draining++
+	l.mu.Unlock()
+	l.receiver.Drain(func(unspent int) {
+		then := func() {
+			l.mu.Lock()
+			l.draining--
+			unspent += l.unreported
+			l.unreported = 0
+			l.mu.Unlock()
+			drained(unspent)
+		}
+		for _, s := range l.stages {
+			next := then
+			then = func() { s.Drained(next) }
+		}
+		then()
+	})
+}
+
+// open carries out the call that opens a link. If it is refused after the broker has opened the link,
+// open closes it.
+func (f *Front) open(ctx context.Context, op Op, id core.Identity, address string, o *core.SessionOptions, do func(context.Context, *Call)) (*Link, error) {
+	c := newCall(op, id, address, do)
+	defer c.free()
+	l := &Link{front: f, id: id, address: address}
+	c.Link, c.Options = l, o
+	f.run(ctx, c)
+	if c.Err != nil {
+		l.Close()
+		return nil, c.Err
+	}
+	l.space, l.Closed = c.space, o.Closed
+	return l, nil
+}
+
+// OpenSender implements core.Broker.
+func (f *Front) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
+	o := core.SessionOptions{ReceiverOptions: core.ReceiverOptions{Closed: closed}}
+	l, err := f.open(ctx, OpenSender, id, address, &o, func(ctx context.Context, c *Call) {
+		s, err := c.space.Broker.OpenSender(ctx, c.ID, c.Address, c.Options.Closed)
+		if c.Err = err; err == nil {
+			c.Link.sender = s
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &sender{l.sender, l}, nil
+}
+
+type sender struct {
+	core.Sender
+	link *Link
+}
+
+// Send implements core.Sender.
+func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	l := s.link
+	c := newCall(Send, l.id, l.address, send)
+	defer c.free()
+	c.Link, c.Groups = l, groups
+	c.run(ctx, l.front, l.space, nil)
+	return c.Appended
+}
+
+func send(ctx context.Context, c *Call) { c.Appended = c.Link.sender.Send(ctx, c.Groups) }
+
+// OpenReceiver implements core.Broker.
+func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+	l, err := f.open(ctx, OpenReceiver, id, address, &core.SessionOptions{ReceiverOptions: o}, func(ctx context.Context, c *Call) {
+		r, err := c.space.Broker.OpenReceiver(ctx, c.ID, c.Address, c.Options.ReceiverOptions)
+		if c.Err = err; err == nil {
+			c.Link.receiver = r
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(l.stages) == 0 {
+		return l.receiver, nil
+	}
+	return &receiver{l.receiver, l}, nil
+}
+
+// receiver is a receiver with stages.
+type receiver struct {
+	core.Receiver
+	link *Link
+}
+
+// Drain implements core.Receiver.
+func (r *receiver) Drain(drained func(unspent int)) { r.link.drain(drained) }
+
+// Close implements core.Receiver.
+func (r *receiver) Close() { r.link.Close() }
+
+// AcceptSession implements core.Broker.
+func (f *Front) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+	l, err := f.open(ctx, AcceptSession, id, address, &o, func(ctx context.Context, c *Call) {
+		s, err := c.space.Broker.AcceptSession(ctx, c.ID, c.Address, *c.Options)
+		if c.Err = err; err == nil {
+			c.Link.receiver = s
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &session{l.receiver.(core.Session), l}, nil
+}
+
+type session struct {
+	core.Session
+	link *Link
+}
+
+// Drain implements core.Receiver.
+func (s *session) Drain(drained func(unspent int)) { s.link.drain(drained) }
+
+// Close implements core.Receiver.
+func (s *session) Close() { s.link.Close() }
+
+// CloseAfter implements core.Session.
+func (s *session) CloseAfter(settled <-chan struct{}) {
+	s.Session.CloseAfter(settled)
+	s.link.closeStages()
+}
+
+// ask carries out a call on the session.
+func (s *session) ask(ctx context.Context, op Op, do func(context.Context, *Call)) ([]core.Delivery, error) {
+	c := newCall(op, s.link.id, s.link.address, do)
+	defer c.free()
+	c.Link = s.link
+	c.run(ctx, s.link.front, s.link.space, nil)
+	return c.Deliveries, c.Err
+}
+
+// Renew implements core.Session.
+func (s *session) Renew(ctx context.Context) (until time.Time, err error) {
+	_, err = s.ask(ctx, RenewSession, func(ctx context.Context, c *Call) { until, c.Err = s.Session.Renew(ctx) })
+	return until, err
+}
+
+// State implements core.Session.
+func (s *session) State(ctx context.Context) (state []byte, err error) {
+	_, err = s.ask(ctx, SessionState, func(ctx context.Context, c *Call) { state, c.Err = s.Session.State(ctx) })
+	return state, err
+}
+
+// SetState implements core.Session.
+func (s *session) SetState(ctx context.Context, state []byte) error {
+	_, err := s.ask(ctx, SessionState, func(ctx context.Context, c *Call) { c.Err = s.Session.SetState(ctx, state) })
+	return err
+}
+
+// ReceiveDeferred implements core.Session.
+func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	return s.ask(ctx, ReceiveDeferred, func(ctx context.Context, c *Call) {
+		c.Deliveries, c.Err = s.Session.ReceiveDeferred(ctx, numbers, mode)
+	})
+}
+
+// Peek implements core.Session.
+func (s *session) Peek(ctx context.Context, from int64, most int) ([]core.Delivery, error) {
+	return s.ask(ctx, Peek, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = s.Session.Peek(ctx, from, most) })
+}
+
+// Purge implements core.Session.
+func (s *session) Purge(ctx context.Context, before time.Time, most int) (n int, err error) {
+	_, err = s.ask(ctx, Purge, func(ctx context.Context, c *Call) { n, c.Err = s.Session.Purge(ctx, before, most) })
+	return n, err
+}

@@ -1,0 +1,104 @@
+package intercept
+
+import (
+	"context"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// transaction is a transaction in the space of its first operation.
+type transaction struct {
+	link  Link             // its space is nil before the first operation
+	inner core.Transaction // likewise
+}
+
+// Begin implements core.Transactions.
+func (f *Front) Begin() core.Transaction {
+	return &transaction{link: Link{front: f, transaction: true}}
+}
+
+// enter returns the space for an operation.
+func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, error) {
+	switch {
+	case x.inner == nil:
+		space, err := x.link.front.spaces.Space(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		x.link.id, x.link.space, x.inner = id, space, space.Broker.Begin()
+	case x.link.id.NamespaceID() != id.NamespaceID():
+		return nil, core.Refuse(core.NotAllowed, "A transaction is of one namespace, and this operation of another.")
+	}
+	return x.link.space, nil
+}
+
+// do carries out an operation.
+func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address string, groups [][]*core.Message, settlements []core.Settlement, do func(context.Context) error) error {
+	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx) })
+	defer c.free()
+	c.Link, c.Groups, c.Settlements = &x.link, groups, settlements
+	space, err := x.enter(ctx, id)
+	c.run(ctx, x.link.front, space, err)
+	return c.Err
+}
+
+// Send implements core.Transaction.
+func (x *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
+	return x.do(ctx, Send, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) error {
+		return x.inner.Send(ctx, id, address, via, group)
+	})
+}
+
+// Schedule implements core.Transaction.
+func (x *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) (numbers []int64, err error) {
+	err = x.do(ctx, Schedule, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) (err error) {
+		numbers, err = x.inner.Schedule(ctx, id, address, group)
+		return err
+	})
+	return numbers, err
+}
+
+// Settle implements core.Transaction.
+func (x *transaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
+	return x.do(ctx, Settle, id, address, nil, settlements, func(ctx context.Context) error {
+		return x.inner.Settle(ctx, id, address, settlements)
+	})
+}
+
+// Cancel implements core.Transaction.
+func (x *transaction) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+	return x.do(ctx, Cancel, id, address, nil, nil, func(ctx context.Context) error {
+		return x.inner.Cancel(ctx, id, address, numbers)
+	})
+}
+
+// SetSessionState implements core.Transaction.
+func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
+	return x.do(ctx, SessionState, id, address, nil, nil, func(ctx context.Context) error {
+		return x.inner.SetSessionState(ctx, id, address, lock, state)
+	})
+}
+
+// Commit implements core.Transaction. Without operations there is nothing to do.
+func (x *transaction) Commit(ctx context.Context) error {
+	c := newCall(Commit, nil, "", func(ctx context.Context, c *Call) {
+		if x.inner != nil {
+			c.Err = x.inner.Commit(ctx)
+		}
+	})
+	defer c.free()
+	c.Link = &x.link
+	space := x.link.space
+	if space == nil {
+		space = &Space{}
+	}
+	c.run(ctx, x.link.front, space, nil)
+	return c.Err
+}
+
+// Rollback implements core.Transaction.
+func (x *transaction) Rollback(ctx context.Context) {
+	if x.inner != nil {
+		x.inner.Rollback(ctx)
+	}
+}
