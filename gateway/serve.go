@@ -25,7 +25,9 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
@@ -206,7 +208,10 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
-	bridge := amqp.New(traces.Broker(watched.Broker(directory, "amqp"), "amqp"), directory, directory, amqpOptions(c, messages, log))
+	seen := func(protocol string) core.Broker {
+		return traces.Broker(intercept.New(&intercept.Space{Broker: directory, Admin: directory}, watched.Protocol(protocol)), protocol)
+	}
+	bridge := amqp.New(seen("amqp"), directory, directory, amqpOptions(c, messages, log))
 	remotes.run(front, served, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
@@ -214,7 +219,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	open := streams.New(0)
 	connected := &clients.Registry{Home: c.Namespace, Log: log}
 	connected.Add(bridge)
-	native := websocket.New(traces.Broker(watched.Broker(directory, "websocket"), "websocket"), directory, directory, nativeOptions(c, directory, messages, open, connected, log))
+	native := websocket.New(seen("websocket"), directory, directory, nativeOptions(c, directory, messages, open, connected, log))
 	front.Go("websocket", native.Run)
 	watched.Clients(connected.Closed, bridge, native)
 	if g.admin != nil {
@@ -225,8 +230,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		g.pages.show(shown)
 		defer g.pages.show(nil)
 	}
-	plain := traces.Broker(watched.Broker(directory, "https"), "https")
-	taking.pushes = &pushes{c: c, group: front, broker: traces.Broker(watched.Broker(directory, "push"), "push"), messages: messages, log: log}
+	plain := seen("https")
+	taking.pushes = &pushes{c: c, group: front, broker: seen("push"), messages: messages, log: log}
 	taking.pushes.set(g.taken.Pushes())
 	watched.Pushes(taking.pushes.list)
 	o := httpsOptions(c, messages, open, tunnel, native, log)

@@ -11,12 +11,13 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
 
 // BenchmarkRoundTrip sends, receives and completes so many messages at a time,
-// with the wrappers and without; it measures per message.
+// with metrics and without; it measures per message.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		b.Run("batch="+strconv.Itoa(size)+"/metrics=off", func(b *testing.B) {
@@ -26,7 +27,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run("batch="+strconv.Itoa(size)+"/metrics=on", func(b *testing.B) {
 			m := metrics.New(metrics.Options{})
 			inner := broker.New(m.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
-			roundTrip(b, inner, m.Broker(inner, "bench"), size)
+			roundTrip(b, inner, intercept.New(&intercept.Space{Broker: inner}, m.Protocol("bench")), size)
 		})
 	}
 }

@@ -1,6 +1,6 @@
 // Package metrics shows to Prometheus what the gateway counts. Packages count for themselves, and
-// are asked at a scrape; only two wrappers are called at each event: they time the store's calls
-// and count refusals of bridges.
+// are asked at a scrape; only a wrapper that times the store's calls, and an interceptor that counts
+// what bridges ask for, are called at each event.
 package metrics
 
 import (

@@ -25,6 +25,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/filestore"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -104,7 +105,7 @@ func newRigOn(t testing.TB, o metrics.Options, store core.Store) *rig {
 	r := &rig{metrics: metrics.New(o), store: &brittle{Store: store}}
 	r.Broker = broker.New(r.metrics.Store(r.store), broker.Options{Namespace: "ns"})
 	r.metrics.Namespace("ns", staged{r.Broker}, func() []remote.State { return r.remotes })
-	r.front = r.metrics.Broker(r.Broker, "test")
+	r.front = intercept.New(&intercept.Space{Broker: r.Broker}, r.metrics.Protocol("test"))
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { _ = r.Run(ctx) }) // it returns nil

@@ -1,0 +1,147 @@
+package metrics
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
+)
+
+// codes are the refusals, in the order in which they are counted.
+var codes = core.Codes()
+
+// codeIndex is the place of each in codes.
+var codeIndex = func() map[core.Code]int {
+	index := make(map[core.Code]int, len(codes))
+	for i, c := range codes {
+		index[c] = i
+	}
+	return index
+}()
+
+// operations are those that are shown: entities are managed too rarely.
+const operations = intercept.Commit + 1
+
+// protocol counts what one bridge asks for: sends by group, settlements and renewals each.
+type protocol struct {
+	name            string
+	sent, delivered atomic.Uint64 // messages
+	operations      [operations]struct {
+		asked   atomic.Uint64
+		refused []atomic.Uint64 // by codes
+	}
+}
+
+// Protocol returns what counts the operations of a bridge, of the named protocol.
+func (m *Metrics) Protocol(name string) intercept.Interceptor {
+	p := &protocol{name: name}
+	for i := range p.operations {
+		p.operations[i].refused = make([]atomic.Uint64, len(codes))
+	}
+	m.registry.MustRegister(newOperations(p))
+	return p
+}
+
+// Intercept implements intercept.Interceptor.
+func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
+	if o := c.Options; o != nil {
+		inner := o.Deliver
+		o.Deliver = func(ds []core.Delivery) {
+			p.delivered.Add(uint64(len(ds)))
+			inner(ds)
+		}
+	}
+	c.Next(ctx)
+	switch op := c.Op; {
+	case c.InTransaction() && op != intercept.Commit: // asked for is its end; what is refused before counts, too
+		if op == intercept.Schedule {
+			op = intercept.Send
+		}
+		p.refuse(op, c.Err)
+	case op == intercept.Send:
+		p.operations[op].asked.Add(uint64(len(c.Appended)))
+		sent := 0
+		for i := range c.Appended {
+			if err := c.Appended[i].Err; err != nil {
+				p.refuse(op, err)
+			} else {
+				sent += len(c.Appended[i].Numbers)
+			}
+		}
+		p.sent.Add(uint64(sent))
+	case op == intercept.Settle:
+		p.operations[op].asked.Add(uint64(len(c.Errs)))
+		for _, err := range c.Errs {
+			p.refuse(op, err)
+		}
+	case op == intercept.Renew:
+		p.operations[op].asked.Add(uint64(len(c.Renewals)))
+		for i := range c.Renewals {
+			p.refuse(op, c.Renewals[i].Err)
+		}
+	case op < operations:
+		p.operations[op].asked.Add(1)
+		p.refuse(op, c.Err)
+		if op == intercept.ReceiveDeferred {
+			p.delivered.Add(uint64(len(c.Deliveries)))
+		}
+	}
+}
+
+// refuse counts an error, unless it is nil.
+func (p *protocol) refuse(o intercept.Op, err error) {
+	if err == nil {
+		return
+	}
+	if i, ok := codeIndex[core.CodeOf(err)]; ok {
+		p.operations[o].refused[i].Add(1)
+	}
+}
+
+// operationCounts shows what was counted of a protocol.
+type operationCounts struct {
+	p                              *protocol
+	asked, refused, sent, received *prometheus.Desc
+}
+
+func newOperations(p *protocol) *operationCounts {
+	labels := prometheus.Labels{"protocol": p.name}
+	desc := func(name, help string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prefix+"_"+name, help, more, labels)
+	}
+	return &operationCounts{
+		p:        p,
+		asked:    desc("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation"),
+		refused:  desc("refusals_total", "Operations that were refused or failed.", "operation", "code"),
+		sent:     desc("sent_messages_total", "Messages that were taken from clients outside of transactions."),
+		received: desc("received_messages_total", "Messages that were delivered to clients."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *operationCounts) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.asked, c.refused, c.sent, c.received} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. There is a series for what has
+// happened at least once.
+func (c *operationCounts) Collect(ch chan<- prometheus.Metric) {
+	counter(ch, c.sent, float64(c.p.sent.Load()))
+	counter(ch, c.received, float64(c.p.delivered.Load()))
+	for o := range operations {
+		counts := &c.p.operations[o]
+		if n := counts.asked.Load(); n > 0 {
+			counter(ch, c.asked, float64(n), o.String())
+		}
+		for i := range counts.refused {
+			if n := counts.refused[i].Load(); n > 0 {
+				counter(ch, c.refused, float64(n), o.String(), string(codes[i]))
+			}
+		}
+	}
+}
