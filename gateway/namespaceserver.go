@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
@@ -80,9 +81,9 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	var (
-		shows             = taps.New(store.Now)
-		front             = shows.Broker(received)
-		manage core.Admin = b
+		shows              = taps.New(store.Now)
+		front  core.Broker = intercept.New(&intercept.Space{Broker: received, Admin: b, Chain: []intercept.Interceptor{shows}})
+		manage core.Admin  = b
 	)
 	if rules != nil {
 		front, manage = rules.Broker(front), rules.Admin(b)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/taps"
 )
@@ -31,7 +32,7 @@ func tapped(t *testing.T) (*taps.Taps, core.Broker) {
 		t.Fatal(err)
 	}
 	set := taps.New(time.Now)
-	return set, set.Broker(b)
+	return set, intercept.New(&intercept.Space{Broker: b, Chain: []intercept.Interceptor{set}})
 }
 
 func send(t *testing.T, b core.Broker, ms ...*core.Message) {
