@@ -46,6 +46,7 @@ var arrows = []struct {
 	{"core/broker", []string{"core", "core/value", "core/rules", "core/broker/internal/..."}},
 	{"core/namespaces", []string{"core", "core/auth"}},
 	{"core/intercept", []string{"core"}},
+	{"core/faults", []string{"core", "core/intercept"}},
 	{"core/taps", []string{"core", "core/intercept"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", nil},

@@ -80,16 +80,15 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	}
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	var (
-		shows              = taps.New(store.Now)
-		front  core.Broker = intercept.New(&intercept.Space{Broker: received, Admin: b, Chain: []intercept.Interceptor{shows}})
-		manage core.Admin  = b
-	)
+	shows := taps.New(store.Now)
+	space := &intercept.Space{Broker: received, Admin: b}
 	if rules != nil {
-		front, manage = rules.Broker(front), rules.Admin(b)
+		space.Chain = append(space.Chain, rules)
 	}
+	space.Chain = append(space.Chain, shows)
+	front := intercept.New(space)
 	t.note(n.ID, &admin.Served{Faults: rules, Taps: shows, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
-	served := namespaces.Served{Broker: front, Admin: manage, Close: func() {
+	served := namespaces.Served{Broker: front, Admin: front, Close: func() {
 		t.note(n.ID, nil)
 		unfollow()
 		shows.End()

@@ -255,20 +255,14 @@ func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 		}
 		return g, nil
 	}
-	if err := f.around(ctx, func() error { return nil }, nil); err != nil {
-		return core.Grant{}, err
+	if f != nil && f.Effect != Delay {
+		return core.Grant{}, f.refuse(ctx, nil)
 	}
 	return g, nil
 }
 
-// around does an operation with the effect of a rule, nil: none. detach, if not nil, ends the link.
-func (f *Rule) around(ctx context.Context, do func() error, detach func(error)) error {
-	if f == nil || f.Effect == Delay {
-		return do()
-	}
-	if f.After {
-		_ = do() // its answer is lost
-	}
+// refuse refuses an operation with the effect of a rule. detach, if not nil, ends the link.
+func (f *Rule) refuse(ctx context.Context, detach func(error)) error {
 	if f.Effect == Drop {
 		core.Disconnect(ctx)
 	}

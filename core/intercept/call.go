@@ -113,25 +113,26 @@ func (c *Call) Next(ctx context.Context) {
 
 // Fail sets the answers to an error.
 func (c *Call) Fail(err error) {
-	if c.Err = err; c.InTransaction() {
-		return
-	}
-	switch c.Op {
-	case Send:
+	switch {
+	case c.InTransaction():
+		c.Err = err
+	case c.Op == Send:
 		c.Appended = make([]core.Appended, len(c.Groups))
 		for i := range c.Appended {
 			c.Appended[i].Err = err
 		}
-	case Settle:
+	case c.Op == Settle:
 		c.Errs = make([]error, len(c.Settlements))
 		for i := range c.Errs {
 			c.Errs[i] = err
 		}
-	case Renew:
+	case c.Op == Renew:
 		c.Renewals = make([]core.Renewal, len(c.Tokens))
 		for i := range c.Renewals {
 			c.Renewals[i].Err = err
 		}
+	default:
+		c.Err = err
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
@@ -101,7 +102,8 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 	})
 	rules := faults.New(live, g.store.Now)
 	g.faults.Store(n.ID, rules)
-	return namespaces.Served{Broker: rules.Broker(b), Admin: rules.Admin(b), Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
+	front := intercept.New(&intercept.Space{Broker: b, Admin: b, Chain: []intercept.Interceptor{rules}})
+	return namespaces.Served{Broker: front, Admin: front, Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
 		g.faults.Delete(n.ID)
 		stop()
 		<-ended

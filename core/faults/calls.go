@@ -1,0 +1,115 @@
+package faults
+
+import (
+	"context"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
+)
+
+// operations are those of a call. What is settled is told apart by its outcome.
+var operations = map[intercept.Op]Operation{
+	intercept.OpenSender: OpenSender, intercept.OpenReceiver: OpenReceiver, intercept.AcceptSession: AcceptSession,
+	intercept.Send: Send, intercept.Renew: Renew, intercept.RenewSession: RenewSession, intercept.SessionState: SessionState,
+	intercept.Peek: Peek, intercept.ReceiveDeferred: ReceiveDeferred, intercept.Cancel: Cancel, intercept.Commit: Commit, intercept.Manage: Manage,
+}
+
+// Intercept implements intercept.Interceptor. While there are rules, groups, settlements and tokens go
+// one by one, so that a rule meets as many as it says. What a transaction settles together meets a rule
+// together.
+func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
+	if c.Options != nil {
+		c.Options.Closed = once(c.Options.Closed)
+	}
+	if c.Op == intercept.OpenReceiver || c.Op == intercept.AcceptSession {
+		r.watch(ctx, c)
+	}
+	if r.idle() {
+		c.Next(ctx)
+		return
+	}
+	one := func() { r.one(ctx, c) }
+	switch {
+	case c.InTransaction():
+		one()
+	case c.Op == intercept.Send:
+		each(&c.Groups, &c.Appended, one)
+	case c.Op == intercept.Settle:
+		each(&c.Settlements, &c.Errs, one)
+	case c.Op == intercept.Renew:
+		each(&c.Tokens, &c.Renewals, one)
+	default:
+		one()
+	}
+}
+
+// each does a part of a call for each element alone.
+func each[E, A any](asked *[]E, answered *[]A, one func()) {
+	all, answers := *asked, make([]A, len(*asked))
+	for i := range all {
+		*asked = all[i : i+1 : i+1]
+		one()
+		answers[i] = (*answered)[0]
+	}
+	*asked, *answered = all, answers
+}
+
+// once has a callback called at most once; nil stays nil.
+func once(f func(error)) func(error) {
+	if f == nil {
+		return nil
+	}
+	var o sync.Once
+	return func(err error) { o.Do(func() { f(err) }) }
+}
+
+// policyOf is the policy of the first claim of an identity.
+func policyOf(id core.Identity) string {
+	if len(id) == 0 {
+		return ""
+	}
+	return id[0].Policy
+}
+
+// about is the operation of a call, "" for none, and its message, if it has one.
+func about(c *intercept.Call) (op Operation, m *core.Message) {
+	switch {
+	case c.Op == intercept.Settle && len(c.Settlements) > 0:
+		return Operation(c.Settlements[0].Outcome.String()), nil
+	case c.Op == intercept.Send && len(c.Groups[0]) > 0:
+		return Send, c.Groups[0][0]
+	case c.InTransaction() && (c.Op == intercept.Cancel || c.Op == intercept.SessionState):
+		return "", nil
+	}
+	return operations[c.Op], nil
+}
+
+// one carries out a call with the effect of the rule that it meets.
+func (r *Rules) one(ctx context.Context, c *intercept.Call) {
+	op, m := about(c)
+	if op == "" {
+		c.Next(ctx)
+		return
+	}
+	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)
+	switch {
+	case f == nil || f.Effect == Delay:
+		c.Next(ctx)
+	case f.Effect == DeliverTwice && c.InTransaction(): // the message is not settled: its lock ends, and it comes again
+	case f.Effect == DeliverTwice:
+		again := c.Settlements[0]
+		again.Outcome = core.Abandon
+		c.Settlements = []core.Settlement{again}
+		c.Next(ctx)
+	default:
+		if f.After {
+			c.Next(ctx) // the answer is lost
+		}
+		var detach func(error)
+		if c.Link != nil {
+			detach = c.Link.Closed
+		}
+		c.Fail(f.refuse(ctx, detach))
+	}
+}

@@ -1,0 +1,151 @@
+package faults
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
+)
+
+// settleTimeout bounds the calls that take locks away.
+const settleTimeout = 10 * time.Second
+
+// deliveries is the way of messages to one receiver, on which they meet rules.
+type deliveries struct {
+	rules     *Rules
+	ctx       context.Context // has the connection
+	policy    string
+	address   string
+	link      *intercept.Link
+	inSession bool
+	forward   func([]core.Delivery)
+	detach    func(error) // nil where the bridge has no use for it
+
+	mu     sync.Mutex // one forward at a time
+	held   []core.Delivery
+	late   *time.Timer // when those held go, if no other message comes before
+	closed bool
+}
+
+// watch has the messages of a receiver that is opened meet rules.
+func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
+	d := &deliveries{
+		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,
+		inSession: c.Op == intercept.AcceptSession, forward: c.Options.Deliver, detach: c.Options.Closed,
+	}
+	c.Options.Deliver = d.deliver
+	c.Link.Add(d)
+}
+
+// deliver is the receiver's Deliver.
+func (d *deliveries) deliver(ds []core.Delivery) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.rules.idle() && len(d.held) == 0 {
+		d.forward(ds)
+		return
+	}
+	for i := range ds {
+		d.one(d.rules.meet(d.ctx, d.policy, Deliver, d.address, ds[i].Message), ds[i:i+1:i+1])
+	}
+}
+
+// one delivers one message with the effect of a rule, nil: none. d.mu is held.
+func (d *deliveries) one(f *Rule, one []core.Delivery) {
+	if f == nil {
+		d.forward(one)
+		d.flush()
+		return
+	}
+	if f.Effect == Reorder {
+		d.hold(one[0], f.Delay)
+		return
+	}
+	if f.Effect == Cut {
+		core.DisconnectAfter(d.ctx, one[0].Message.Size()/2+1)
+	}
+	if f.Effect == Drop && f.After && f.Delay == 0 {
+		core.DisconnectAfter(d.ctx, math.MaxInt)
+	}
+	if f.After || f.Effect == LoseLock || f.Effect == Cut {
+		d.forward(one)
+	}
+	switch {
+	case f.Effect == Drop && (!f.After || f.Delay > 0):
+		time.AfterFunc(f.Delay, func() { core.Disconnect(d.ctx) })
+	case f.Effect == Detach && d.detach != nil:
+		go d.detach(f.refusal())
+	case f.Effect == LoseLock && d.inSession:
+		go d.loseSession(f)
+	case f.Effect == LoseLock:
+		go d.abandon(one)
+	}
+}
+
+// hold keeps a message back until the next one has been delivered, or a time has passed. d.mu is held.
+func (d *deliveries) hold(one core.Delivery, atMost time.Duration) {
+	d.held = append(d.held, one)
+	if d.late != nil {
+		return
+	}
+	d.late = time.AfterFunc(atMost, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.flush()
+	})
+}
+
+// flush delivers what was kept back. d.mu is held.
+func (d *deliveries) flush() {
+	if d.late != nil {
+		d.late.Stop()
+		d.late = nil
+	}
+	if held := d.held; len(held) > 0 && !d.closed {
+		d.held = nil
+		d.forward(held)
+	}
+}
+
+// Close implements intercept.Stage. Messages that were kept back are available again: a session's
+// without a failed delivery, since its end releases them.
+func (d *deliveries) Close() {
+	d.mu.Lock()
+	held := d.held
+	d.closed, d.held = true, nil
+	d.flush()
+	d.mu.Unlock()
+	if len(held) > 0 && !d.inSession {
+		go d.abandon(held)
+	}
+}
+
+// Drained implements intercept.Stage: first, what was kept back is delivered.
+func (d *deliveries) Drained(then func()) {
+	d.mu.Lock()
+	d.flush()
+	d.mu.Unlock()
+	then()
+}
+
+// loseSession takes the receiver's session away.
+func (d *deliveries) loseSession(f *Rule) {
+	d.link.Close()
+	if d.detach != nil {
+		d.detach(core.Refuse(core.SessionLockLost, "A fault on demand: the rule '%s' of this namespace.", f.Name))
+	}
+}
+
+// abandon takes the locks of messages away.
+func (d *deliveries) abandon(ds []core.Delivery) {
+	ctx, cancel := context.WithTimeout(d.ctx, settleTimeout)
+	defer cancel()
+	for i := range ds {
+		if token := ds[i].LockToken; !token.IsZero() {
+			d.link.Settle(ctx, []core.Settlement{{Token: token, Outcome: core.Abandon}})
+		}
+	}
+}
