@@ -209,7 +209,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	seen := func(protocol string) core.Broker {
-		return traces.Broker(intercept.New(&intercept.Space{Broker: directory, Admin: directory}, watched.Protocol(protocol)), protocol)
+		return intercept.New(&intercept.Space{Broker: directory, Admin: directory}, append(traces.Protocol(protocol), watched.Protocol(protocol))...)
 	}
 	bridge := amqp.New(seen("amqp"), directory, directory, amqpOptions(c, messages, log))
 	remotes.run(front, served, directory, bridge.ServeConn)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
@@ -49,7 +50,7 @@ func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 	if _, err := inner.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		b.Fatal(err)
 	}
-	front := traces.Broker(inner, "bench")
+	front := intercept.New(&intercept.Space{Broker: inner}, traces.Protocol("bench")...)
 	s, err := front.OpenSender(ctx, root, "q", nil)
 	if err != nil {
 		b.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
@@ -50,7 +51,7 @@ func exporting(t *testing.T, o tracing.Options) (*tracing.Tracing, core.Broker) 
 	if _, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultSettings(core.Queue)); err != nil {
 		t.Fatal(err)
 	}
-	return traces, traces.Broker(b, "test")
+	return traces, intercept.New(&intercept.Space{Broker: b}, traces.Protocol("test")...)
 }
 
 func sendTo(t *testing.T, b core.Broker, n int) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
@@ -84,7 +85,7 @@ func newRig(t *testing.T, sample float64, pipelines func(*tracing.Tracing) []bro
 
 // serve has a broker run for as long as the test lasts.
 func (r *rig) serve(b *broker.Broker) {
-	r.Broker, r.front = b, r.tracing.Broker(b, "test")
+	r.Broker, r.front = b, intercept.New(&intercept.Space{Broker: b}, r.tracing.Protocol("test")...)
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { _ = b.Run(ctx) }) // it returns nil

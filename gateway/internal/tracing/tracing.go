@@ -1,6 +1,6 @@
-// Package tracing makes OpenTelemetry spans of what becomes of messages: wrappers
-// around a core.Broker, a core.Store and core.Routers, which are not there when
-// traces are off, and an exporter that nothing waits for.
+// Package tracing makes OpenTelemetry spans of what becomes of messages: an
+// interceptor of calls, and wrappers around a core.Store and core.Routers, which are
+// not there when traces are off, and an exporter that nothing waits for.
 package tracing
 
 import (

@@ -1,0 +1,248 @@
+package tracing
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
+)
+
+// protocol traces what one bridge asks for.
+type protocol struct {
+	t    *Tracing
+	name string
+}
+
+// Protocol returns what traces the messages that are sent, delivered and settled through a bridge, of
+// the named protocol; nothing if traces are off.
+func (t *Tracing) Protocol(name string) []intercept.Interceptor {
+	if t == nil {
+		return nil
+	}
+	return []intercept.Interceptor{&protocol{t, name}}
+}
+
+// Intercept implements intercept.Interceptor.
+func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
+	switch c.Op {
+	case intercept.OpenSender:
+		c.Link.Keep(p, new(at(c)))
+		c.Next(ctx)
+	case intercept.OpenReceiver, intercept.AcceptSession:
+		asked, from, inner := context.WithoutCancel(ctx), at(c), c.Options.Deliver
+		c.Options.Deliver = func(ds []core.Delivery) {
+			p.arrive(asked, &from, ds)
+			inner(ds)
+		}
+		c.Next(ctx)
+	case intercept.ReceiveDeferred:
+		c.Next(ctx)
+		if len(c.Deliveries) > 0 {
+			p.arrive(ctx, new(at(c)), c.Deliveries, attribute.Bool(keyDeferred, true))
+		}
+	case intercept.Send, intercept.Schedule:
+		if c.InTransaction() {
+			p.sendLater(ctx, c)
+		} else {
+			p.send(ctx, c)
+		}
+	case intercept.Settle:
+		if c.InTransaction() {
+			p.settleLater(ctx, c)
+		} else {
+			p.settle(ctx, c)
+		}
+	case intercept.Commit:
+		p.commit(ctx, c)
+	default:
+		c.Next(ctx)
+	}
+}
+
+// at is the entity that a call names.
+func at(c *intercept.Call) destination { return destinationOf(c.ID.Namespace(), c.Address) }
+
+// arrive makes the spans of deliveries, and remembers them for as long as the
+// messages are locked.
+func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Delivery, more ...attribute.KeyValue) {
+	for i := range ds {
+		d := &ds[i]
+		parent := origin(d.Message)
+		if !parent.IsSampled() {
+			continue
+		}
+		attrs := make([]attribute.KeyValue, 0, 18)
+		attrs = append(attrs, from.attrs...)
+		attrs = append(attrs, attribute.String(keyOperation, "deliver"), attribute.String(keyOperationType, "receive"), attribute.String(keyProtocol, p.name),
+			attribute.Int64(keySequence, d.SequenceNumber), attribute.Int64(keyEnqueued, d.EnqueuedTime.Unix()),
+			attribute.Int64(keyQueueTime, max(time.Since(d.EnqueuedTime).Milliseconds(), 0)), attribute.Int64(keyDeliveries, int64(d.DeliveryCount)))
+		attrs = append(describe(attrs, d.Message), more...)
+		s := p.t.start(parent, "deliver "+from.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), requested(ctx))
+		if !d.LockToken.IsZero() {
+			p.t.held.put(d.LockToken, s.SpanContext())
+		}
+		s.End()
+	}
+}
+
+// requested links a span to that of the request in ctx, if there is one.
+func requested(ctx context.Context) trace.SpanStartOption {
+	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
+		return trace.WithLinks(trace.Link{SpanContext: c})
+	}
+	return trace.WithLinks()
+}
+
+// send traces what a sender sends.
+func (p *protocol) send(ctx context.Context, c *intercept.Call) {
+	to := c.Link.Kept(p).(*destination)
+	var t *trail
+	var spans []trace.Span
+	for i, g := range c.Groups {
+		span := p.t.depart(ctx, to, p.name, g)
+		if span == nil {
+			continue
+		}
+		if t == nil {
+			t, spans = &trail{destination: *to, limit: c.Link.MaxMessageSize()}, make([]trace.Span, len(c.Groups))
+		}
+		spans[i] = span
+		t.follow(g, span)
+	}
+	if t == nil {
+		c.Next(ctx)
+		return
+	}
+	c.Next(t.in(ctx))
+	for i := range c.Appended {
+		if i < len(spans) && spans[i] != nil {
+			departed(spans[i], &c.Appended[i])
+		}
+	}
+}
+
+// settle traces settlements.
+func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
+	t, spans := p.leave(ctx, c)
+	if t == nil {
+		c.Next(ctx)
+		return
+	}
+	c.Next(t.in(ctx))
+	for i, s := range spans {
+		if s == nil || i >= len(c.Errs) {
+			continue
+		}
+		if !core.CodeOf(c.Errs[i]).Retriable() {
+			p.t.held.forget(c.Settlements[i].Token)
+		}
+		conclude(s, c.Errs[i])
+	}
+}
+
+// leave begins the spans of settlements whose deliveries are known, below those;
+// nil if there are none.
+func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
+	for i := range c.Settlements {
+		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome
+		parent := p.t.held.find(token)
+		if !parent.IsValid() {
+			continue
+		}
+		if t == nil {
+			t = &trail{destination: at(c), tokens: make(map[core.LockToken]trace.Span)}
+			spans = make([]trace.Span, len(c.Settlements))
+		}
+		attrs := make([]attribute.KeyValue, 0, 12)
+		attrs = append(attrs, t.attrs...)
+		attrs = append(attrs, attribute.String(keyOperation, outcome.String()), attribute.String(keyOperationType, "settle"), attribute.String(keyProtocol, p.name),
+			attribute.String(keyOutcome, disposition(outcome)), attribute.Int64(keySequence, token.SequenceNumber()))
+		attrs = append(attrs, more...)
+		spans[i] = p.t.start(parent, outcome.String()+" "+t.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), requested(ctx))
+		t.tokens[token] = spans[i]
+	}
+	return t, spans
+}
+
+// disposition is an outcome in the words of OpenTelemetry's conventions.
+func disposition(o core.Outcome) string {
+	if o == core.DeadLetterOutcome {
+		return "dead_letter"
+	}
+	return o.String()
+}
+
+// transaction is what is traced of a core.Transaction: the spans begin when it is
+// told of, and end with the commit. One that is rolled back has none.
+type transaction struct {
+	trail
+	spans   []trace.Span
+	settled []core.LockToken
+}
+
+var inTransaction = attribute.Bool(keyTransaction, true)
+
+// transaction returns that of a call.
+func (p *protocol) transaction(c *intercept.Call) *transaction {
+	x, ok := c.Link.Kept(p).(*transaction)
+	if !ok {
+		x = &transaction{trail: trail{limit: usualLimit, tokens: make(map[core.LockToken]trace.Span)}}
+		c.Link.Keep(p, x)
+	}
+	return x
+}
+
+// sendLater traces messages that are sent or scheduled in a transaction.
+func (p *protocol) sendLater(ctx context.Context, c *intercept.Call) {
+	to := at(c)
+	to.attrs = append(to.attrs, inTransaction)
+	span := p.t.depart(ctx, &to, p.name, c.Groups[0])
+	c.Next(ctx)
+	switch {
+	case span == nil:
+	case c.Err != nil:
+		conclude(span, c.Err)
+	default:
+		x := p.transaction(c)
+		x.follow(c.Groups[0], span)
+		x.spans = append(x.spans, span)
+	}
+}
+
+// settleLater traces what is settled in a transaction.
+func (p *protocol) settleLater(ctx context.Context, c *intercept.Call) {
+	_, spans := p.leave(ctx, c, inTransaction)
+	c.Next(ctx)
+	for i, s := range spans {
+		switch {
+		case s == nil:
+		case c.Err != nil:
+			conclude(s, c.Err)
+		default:
+			x, token := p.transaction(c), c.Settlements[i].Token
+			x.spans, x.settled, x.tokens[token] = append(x.spans, s), append(x.settled, token), s
+		}
+	}
+}
+
+// commit ends the spans of a transaction.
+func (p *protocol) commit(ctx context.Context, c *intercept.Call) {
+	x, ok := c.Link.Kept(p).(*transaction)
+	if !ok {
+		c.Next(ctx)
+		return
+	}
+	c.Next(x.in(ctx))
+	for _, s := range x.spans {
+		conclude(s, c.Err)
+	}
+	if c.Err == nil {
+		for _, token := range x.settled {
+			p.t.held.forget(token)
+		}
+	}
+}
