@@ -47,6 +47,7 @@ var arrows = []struct {
 	{"core/namespaces", []string{"core", "core/auth"}},
 	{"core/intercept", []string{"core"}},
 	{"core/faults", []string{"core", "core/intercept"}},
+	{"core/payload", []string{"core", "core/intercept"}},
 	{"core/taps", []string{"core", "core/intercept"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", nil},

@@ -48,8 +48,7 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 }
 
 // serve makes what serves one namespace: the gateway's own, a configured one or one
-// of the registry. Behind the serializers there is a broker, whose configured
-// entities exist then, and which is counted.
+// of the registry. Its broker's configured entities exist then, and it is counted.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -64,7 +63,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	if err != nil {
 		return namespaces.Served{}, err
 	}
-	received, err := withSerializers(b, t.serializers(n), t.plugins, store.Now, log)
+	bodies, err := transcoder(t.serializers(n), t.plugins, store.Now, log)
 	if err != nil {
 		return namespaces.Served{}, err
 	}
@@ -81,11 +80,11 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	shows := taps.New(store.Now)
-	space := &intercept.Space{Broker: received, Admin: b}
+	space := &intercept.Space{Broker: b, Admin: b}
 	if rules != nil {
 		space.Chain = append(space.Chain, rules)
 	}
-	space.Chain = append(space.Chain, shows)
+	space.Chain = append(space.Chain, shows, bodies)
 	front := intercept.New(space)
 	t.note(n.ID, &admin.Served{Faults: rules, Taps: shows, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
 	served := namespaces.Served{Broker: front, Admin: front, Close: func() {
@@ -95,7 +94,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		hide()
 		stop()
 		<-stopped
-		received.Wait()
+		bodies.Wait()
 	}}
 	if rules != nil {
 		served.Grant = rules.Grant

@@ -45,8 +45,8 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message)
 	return ours.Body, nil
 }
 
-// withSerializers puts the configured serializers before a broker.
-func withSerializers(b core.Broker, c *config.Serializers, plugins *host.Host, now func() time.Time, log *slog.Logger) (*payload.Broker, error) {
+// transcoder makes what the configured serializers do for receivers.
+func transcoder(c *config.Serializers, plugins *host.Host, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
 	shared, err := chain(c.Chain, plugins)
 	if err != nil {
 		return nil, err
@@ -59,5 +59,5 @@ func withSerializers(b core.Broker, c *config.Serializers, plugins *host.Host, n
 		}
 		o.Entities[e.Name] = payload.Entity{Chain: own, Deliver: e.Deliver}
 	}
-	return payload.New(b, o), nil
+	return payload.New(o), nil
 }

@@ -11,7 +11,7 @@
 //
 // # Transcoding
 //
-// A Broker is in front of another and gives receivers what they accept. A body
+// A Transcoder is an interceptor that gives receivers what they accept. A body
 // is rewritten only if the receiver prefers another content type to the one
 // that it has and a serializer writes that one; then it is a data body of the
 // new content type. Everything else stays as it is, byte for byte; so does a

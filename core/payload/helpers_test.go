@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -76,7 +77,7 @@ var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
 
 // house is a running broker with the queues q and s, of which s has sessions.
 type house struct {
-	*Broker
+	*intercept.Front
 	t     *testing.T
 	inner *broker.Broker
 }
@@ -93,10 +94,11 @@ func inBubble(t *testing.T, o Options, f func(h *house)) {
 				t.Errorf("run: %v", err)
 			}
 		})
-		h := &house{New(inner, o), t, inner}
+		serializers := New(o)
+		h := &house{intercept.New(&intercept.Space{Broker: inner, Chain: []intercept.Interceptor{serializers}}), t, inner}
 		defer running.Wait()
 		defer cancel()
-		defer h.Wait()
+		defer serializers.Wait()
 		for name, sessions := range map[string]bool{"q": false, "s": true} {
 			s := core.DefaultSettings(core.Queue)
 			s.RequiresSession = sessions

@@ -7,25 +7,21 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// receiver is in front of the broker's receiver. Deliveries wait in a queue, which credit bounds,
-// for a worker, which ends when the queue is empty: serializers may take time, and the broker must
-// not wait.
+// receiver is the stage of a receiver. Deliveries wait in a queue, which credit bounds, for a worker,
+// which ends when the queue is empty: serializers may take time, and the broker must not wait.
 type receiver struct {
-	b         *Broker
+	t         *Transcoder
 	plan      plan
-	inner     core.Receiver
-	id        core.Identity
+	link      *intercept.Link
 	address   string
-	o         core.ReceiverOptions // the bridge's
-	inSession bool                 // then the end of the session releases what is locked
-	ctx       context.Context      // ends with Close
+	bridge    func([]core.Delivery)
+	deletes   bool            // the bridge receives and deletes
+	inSession bool            // then the end of the session releases what is locked
+	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-
-	credit     sync.Mutex // orders calls that give the inner receiver credit and take it back
-	draining   int        // Drains under way
-	unreported int        // credit to report by the next Drain that ends
 
 	delivery sync.Mutex // held while the bridge is called, and while its deliveries are completed
 	closed   bool
@@ -38,25 +34,20 @@ type receiver struct {
 // job is a delivery or, if drained is set, the end of a Drain.
 type job struct {
 	core.Delivery
-	drained func(unspent int)
-	unspent int
+	drained func()
 }
 
-// newReceiver makes a receiver, and changes o for the broker's receiver.
-func newReceiver(b *Broker, p plan, id core.Identity, address string, o *core.ReceiverOptions) *receiver {
-	r := &receiver{b: b, plan: p, id: id, address: address, o: *o}
+// receive puts a stage into a receiver that is opened. Messages are locked until they are transcoded
+// even if they are received and deleted: deleted ones could not be dead-lettered or released.
+func (t *Transcoder) receive(p plan, c *intercept.Call) {
+	o := c.Options
+	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}
+	r.inSession = c.Op == intercept.AcceptSession && o.Sharing == core.Exclusive && o.TakeOver.IsZero() // otherwise the session may go on without it
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	o.Deliver = r.deliver
-	o.Accept = ""
-	if r.locksFirst() {
-		o.Mode = core.PeekLock
-	}
-	return r
+	o.Deliver, o.Accept, o.Mode = r.deliver, "", core.PeekLock
+	c.Link.Keep(t, r)
+	c.Link.Add(r)
 }
-
-// locksFirst reports whether messages are locked until they are transcoded although they are
-// received and deleted: deleted ones could not be dead-lettered or released.
-func (r *receiver) locksFirst() bool { return r.o.Mode == core.ReceiveAndDelete }
 
 // deliver queues deliveries of the broker.
 func (r *receiver) deliver(ds []core.Delivery) {
@@ -67,13 +58,16 @@ func (r *receiver) deliver(ds []core.Delivery) {
 	r.enqueue(jobs...)
 }
 
+// Drained implements intercept.Stage.
+func (r *receiver) Drained(then func()) { r.enqueue(job{drained: then}) }
+
 func (r *receiver) enqueue(jobs ...job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(r.queue, jobs...)
 	if !r.working {
 		r.working = true
-		r.b.workers.Go(r.work)
+		r.t.workers.Go(r.work)
 	}
 }
 
@@ -100,7 +94,7 @@ func (r *receiver) do(jobs []job) {
 		if j.drained != nil {
 			r.handOver(ready)
 			ready = nil
-			r.drained(j)
+			j.drained()
 			continue
 		}
 		if r.ctx.Err() != nil { // no receiver will get it
@@ -114,7 +108,7 @@ func (r *receiver) do(jobs []job) {
 			m, err = r.retry(j.Delivery)
 		}
 		if r.isDelivered(j.Delivery, err) {
-			r.refund(0, j.Message.Size()-m.Size())
+			r.link.Refund(0, j.Message.Size()-m.Size())
 			j.Message = m
 			ready = append(ready, j.Delivery)
 		}
@@ -130,7 +124,7 @@ const (
 
 // retry tries again for most of the time that the message is locked.
 func (r *receiver) retry(d core.Delivery) (*core.Message, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.b.now())*3/4)
+	ctx, cancel := context.WithTimeout(r.ctx, d.LockedUntil.Sub(r.t.now())*3/4)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		select {
@@ -158,9 +152,12 @@ func (r *receiver) isDelivered(d core.Delivery, err error) bool {
 	default: // decoded, or not decodable by design
 		return true
 	}
-	r.refund(1, d.Size())
+	r.link.Refund(1, d.Size())
 	return false
 }
+
+// settleTimeout bounds the settling of messages that no receiver gets.
+const settleTimeout = 10 * time.Second
 
 // settle settles deliveries, and returns those that it has settled.
 func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Properties) (settled []core.Delivery) {
@@ -173,12 +170,12 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 	for i := range ds {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: outcome, Properties: p}
 	}
-	for i, err := range r.b.Broker.Settle(ctx, r.id, r.address, settlements) {
+	for i, err := range r.link.Settle(ctx, settlements) {
 		if err == nil {
 			settled = append(settled, ds[i])
 			continue
 		}
-		r.b.log.Debug("settle a message that no receiver got", "entity", r.address, "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
+		r.t.log.Debug("settle a message that no receiver got", "entity", r.address, "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
 	}
 	return settled
 }
@@ -193,60 +190,21 @@ func (r *receiver) handOver(ds []core.Delivery) {
 		}
 		return
 	}
-	if r.locksFirst() {
+	if r.deletes {
 		n, size := len(ds), core.SizeOf(ds)
 		ds = r.settle(ds, core.Complete, core.Properties{})
-		r.refund(n-len(ds), size-core.SizeOf(ds))
+		r.link.Refund(n-len(ds), size-core.SizeOf(ds))
 		for i := range ds {
 			ds[i].LockToken, ds[i].LockedUntil = core.LockToken{}, time.Time{}
 		}
 	}
 	if len(ds) > 0 {
-		r.o.Deliver(ds)
+		r.bridge(ds)
 	}
 }
 
-// refund returns credit for n messages that the bridge did not get, and for bytes that were taken for
-// more than it got.
-func (r *receiver) refund(n, bytes int) {
-	r.credit.Lock()
-	defer r.credit.Unlock()
-	switch {
-	case n == 0 && bytes == 0:
-	case r.draining > 0:
-		r.unreported += n
-	default:
-		r.inner.AddCredit(n, int64(bytes))
-	}
-}
-
-// AddCredit implements core.Receiver.
-func (r *receiver) AddCredit(n int, bytes int64) {
-	r.credit.Lock()
-	defer r.credit.Unlock()
-	r.inner.AddCredit(n, bytes)
-}
-
-// Drain implements core.Receiver.
-func (r *receiver) Drain(drained func(unspent int)) {
-	r.credit.Lock()
-	defer r.credit.Unlock()
-	r.draining++
-	r.inner.Drain(func(unspent int) { r.enqueue(job{drained: drained, unspent: unspent}) })
-}
-
-func (r *receiver) drained(j *job) {
-	r.credit.Lock()
-	r.draining--
-	unspent := j.unspent + r.unreported
-	r.unreported = 0
-	r.credit.Unlock()
-	j.drained(unspent)
-}
-
-// Close implements core.Receiver. A busy worker releases its messages.
+// Close implements intercept.Stage. A busy worker releases its messages.
 func (r *receiver) Close() {
-	r.inner.Close()
 	r.cancel()
 	r.delivery.Lock()
 	defer r.delivery.Unlock()

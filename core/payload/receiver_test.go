@@ -3,6 +3,7 @@ package payload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -292,15 +293,20 @@ func TestReceivedAndDeletedMessagesAreTranscoded(t *testing.T) {
 	})
 }
 
-func TestBrokerWithoutSerializersStandsAside(t *testing.T) {
+func TestReceiversWithoutSerializersAreTheBrokers(t *testing.T) {
 	inBubble(t, Options{}, func(h *house) {
-		r, err := h.OpenReceiver(context.Background(), root, "q", core.ReceiverOptions{Accept: "app/x", Deliver: func([]core.Delivery) {}})
-		if err != nil {
-			h.t.Fatal(err)
+		o := core.ReceiverOptions{Accept: "app/x", Deliver: func([]core.Delivery) {}}
+		var kinds [2]string
+		for i, b := range []core.Broker{h.inner, h} {
+			r, err := b.OpenReceiver(context.Background(), root, "q", o)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			defer r.Close()
+			kinds[i] = fmt.Sprintf("%T", r)
 		}
-		defer r.Close()
-		if _, ours := r.(*receiver); ours {
-			h.t.Error("a receiver stands between")
+		if kinds[0] != kinds[1] {
+			h.t.Errorf("a %s stands before the %s", kinds[1], kinds[0])
 		}
 	})
 }

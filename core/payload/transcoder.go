@@ -1,0 +1,127 @@
+package payload
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
+)
+
+// Options say for which entities payloads are read and transcoded. The zero value is for none.
+type Options struct {
+	// Chain is for receivers that say what they accept, of entities without a chain of their own;
+	// nil: none.
+	Chain *Chain
+	// Entities are settings of queues and subscriptions, by name.
+	Entities map[string]Entity
+	// Now is the broker's clock; nil: time.Now.
+	Now func() time.Time
+	// Logger receives what operators should know; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Entity says how messages are received from one entity.
+type Entity struct {
+	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. nil: that of
+	// Options, and nothing is dead-lettered.
+	Chain *Chain
+	// Deliver is what receivers accept that do not say it themselves, or accept all types alike; in
+	// the form of Accept.
+	Deliver string
+}
+
+// Transcoder is an interceptor by which receivers get what they accept.
+type Transcoder struct {
+	chain    *Chain
+	entities map[string]plan // by folded name
+	now      func() time.Time
+	log      *slog.Logger
+	workers  sync.WaitGroup
+}
+
+// plan says what is done with the payloads of one receiver.
+type plan struct {
+	chain   *Chain // nil: nothing
+	accept  Accept
+	checked bool // payloads that cannot be decoded are dead-lettered
+}
+
+// New makes a Transcoder.
+func New(o Options) *Transcoder {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	t := &Transcoder{chain: o.Chain, entities: make(map[string]plan, len(o.Entities)), now: o.Now, log: o.Logger}
+	for name, e := range o.Entities {
+		p := plan{chain: e.Chain, accept: ParseAccept(e.Deliver), checked: e.Chain != nil}
+		if p.chain == nil {
+			p.chain = o.Chain
+		}
+		t.entities[core.FoldName(name)] = p
+	}
+	return t
+}
+
+// Wait waits for the work of closed receivers.
+func (t *Transcoder) Wait() { t.workers.Wait() }
+
+// Intercept implements intercept.Interceptor.
+func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
+	switch c.Op {
+	case intercept.OpenReceiver, intercept.AcceptSession:
+		if p, ok := t.plan(c.Address, c.Options.Accept); ok {
+			t.receive(p, c)
+		}
+		c.Next(ctx)
+	case intercept.Peek, intercept.ReceiveDeferred:
+		c.Next(ctx)
+		p, ok := t.plan(c.Address, "")
+		if c.Link != nil { // it is of a session
+			var r *receiver
+			if r, ok = c.Link.Kept(t).(*receiver); ok {
+				p = r.plan
+			}
+		}
+		if ok && c.Err == nil {
+			p.rewrite(ctx, c.Deliveries)
+		}
+	default:
+		c.Next(ctx)
+	}
+}
+
+// plan returns the plan for a receiver; ok is false if there is nothing to do.
+func (t *Transcoder) plan(address, accept string) (p plan, ok bool) {
+	if t.chain == nil && len(t.entities) == 0 {
+		return p, false
+	}
+	a, err := core.ParseAddress(address)
+	if err != nil {
+		return p, false
+	}
+	p, ok = t.entities[core.FoldName(a.Entity)]
+	if !ok {
+		p.chain = t.chain
+	}
+	if asked := ParseAccept(accept); !asked.IsAny() {
+		p.accept = asked
+	}
+	p.checked = p.checked && a.Sub == core.Main && !a.Management
+	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
+}
+
+// rewrite transcodes payloads where that is possible.
+func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
+	if p.accept.IsAny() {
+		return
+	}
+	for i := range ds {
+		ds[i].Message, _ = p.chain.convert(ctx, ds[i].Message, p.accept, false) // on an error it stays as it is
+	}
+}
