@@ -44,7 +44,7 @@ var arrows = []struct {
 	{"core/broker/internal/delivery", []string{"core", "core/broker/internal/entity", "core/broker/internal/audit", "core/broker/internal/pause"}},
 	{"core/broker/internal/forward", []string{"core", "core/broker/internal/entity", "core/broker/internal/audit", "core/broker/internal/pipeline", "core/broker/internal/pause"}},
 	{"core/broker", []string{"core", "core/value", "core/rules", "core/broker/internal/..."}},
-	{"core/namespaces", []string{"core", "core/auth"}},
+	{"core/namespaces", []string{"core", "core/auth", "core/intercept"}},
 	{"core/intercept", []string{"core"}},
 	{"core/faults", []string{"core", "core/intercept"}},
 	{"core/payload", []string{"core", "core/intercept"}},

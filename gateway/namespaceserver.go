@@ -80,14 +80,13 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
 	shows := taps.New(store.Now)
-	space := &intercept.Space{Broker: b, Admin: b}
+	served := namespaces.Served{Space: intercept.Space{Broker: b, Admin: b}}
 	if rules != nil {
-		space.Chain = append(space.Chain, rules)
+		served.Chain, served.Grant = append(served.Chain, rules), rules.Grant
 	}
-	space.Chain = append(space.Chain, shows, bodies)
-	front := intercept.New(space)
+	served.Chain = append(served.Chain, shows, bodies)
 	t.note(n.ID, &admin.Served{Faults: rules, Taps: shows, Broker: b, Counters: metrics.NewCounters(b), Metrics: shown})
-	served := namespaces.Served{Broker: front, Admin: front, Close: func() {
+	served.Close = func() {
 		t.note(n.ID, nil)
 		unfollow()
 		shows.End()
@@ -95,9 +94,6 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 		stop()
 		<-stopped
 		bodies.Wait()
-	}}
-	if rules != nil {
-		served.Grant = rules.Grant
 	}
 	if n.Clock != nil {
 		served.RunDue = b.RunDue

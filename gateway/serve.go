@@ -25,7 +25,6 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -208,10 +207,11 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
-	seen := func(protocol string) core.Broker {
-		return intercept.New(&intercept.Space{Broker: directory, Admin: directory}, append(traces.Protocol(protocol), watched.Protocol(protocol))...)
+	seen := func(protocol string) *intercept.Front {
+		return intercept.New(directory, append(traces.Protocol(protocol), watched.Protocol(protocol))...)
 	}
-	bridge := amqp.New(seen("amqp"), directory, directory, amqpOptions(c, messages, log))
+	overAMQP, overWebSocket, overHTTPS := seen("amqp"), seen("websocket"), seen("https")
+	bridge := amqp.New(overAMQP, overAMQP, directory, amqpOptions(c, messages, log))
 	remotes.run(front, served, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
@@ -219,7 +219,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	open := streams.New(0)
 	connected := &clients.Registry{Home: c.Namespace, Log: log}
 	connected.Add(bridge)
-	native := websocket.New(seen("websocket"), directory, directory, nativeOptions(c, directory, messages, open, connected, log))
+	native := websocket.New(overWebSocket, overWebSocket, directory, nativeOptions(c, directory, messages, open, connected, log))
 	front.Go("websocket", native.Run)
 	watched.Clients(connected.Closed, bridge, native)
 	if g.admin != nil {
@@ -230,7 +230,6 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		g.pages.show(shown)
 		defer g.pages.show(nil)
 	}
-	plain := seen("https")
 	taking.pushes = &pushes{c: c, group: front, broker: seen("push"), messages: messages, log: log}
 	taking.pushes.set(g.taken.Pushes())
 	watched.Pushes(taking.pushes.list)
@@ -240,16 +239,16 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
-	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: plain, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
+	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: overHTTPS, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Broker: intercept.New(directory), Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
 	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }
-	web := https.New(plain, directory, directory, o)
+	web := https.New(overHTTPS, overHTTPS, directory, o)
 	watched.Streams(web.Streams)
 	connected.Add(web)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })

@@ -52,7 +52,7 @@ func BenchmarkOf(b *testing.B) {
 	id := g.mustEnter("root", "set-key")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := g.served(b.Context(), id); err != nil {
+		if _, err := g.Space(b.Context(), id); err != nil {
 			b.Fatal(err)
 		}
 	}

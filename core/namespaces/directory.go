@@ -10,12 +10,12 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
 // Served is what serves one namespace.
 type Served struct {
-	Broker core.Broker
-	Admin  core.Admin
+	intercept.Space
 	// Grant, unless nil, decides what becomes of a proven identity.
 	Grant func(context.Context, core.Grant) (core.Grant, error)
 	// RunDue does what is due after the namespace's time was moved. Nil: its time is not moved.
@@ -63,8 +63,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Directory implements core.Broker, core.Admin and core.Authority for all
-// namespaces of a gateway. All methods are safe for concurrent use.
+// Directory implements core.Authority and intercept.Spaces for all namespaces of a
+// gateway. All methods are safe for concurrent use.
 type Directory struct {
 	o     Options
 	log   *slog.Logger
@@ -92,9 +92,8 @@ type Directory struct {
 }
 
 var (
-	_ core.Broker    = (*Directory)(nil)
-	_ core.Admin     = (*Directory)(nil)
-	_ core.Authority = (*Directory)(nil)
+	_ core.Authority   = (*Directory)(nil)
+	_ intercept.Spaces = (*Directory)(nil)
 )
 
 // openPause is the pause between opening two namespaces that no client has asked for yet: it
@@ -312,13 +311,17 @@ func (d *Directory) of(id core.Identity) (*member, error) {
 	return m, nil
 }
 
-// served is what serves the namespace of a peer.
-func (d *Directory) served(ctx context.Context, id core.Identity) (Served, error) {
+// Space implements intercept.Spaces.
+func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Space, error) {
 	m, err := d.of(id)
 	if err != nil {
-		return Served{}, err
+		return nil, err
 	}
-	return m.serve(ctx)
+	s, err := m.serve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &s.Space, nil
 }
 
 // Operator reports whether an identity may run the gateway: it has Manage on the gateway's whole

@@ -30,7 +30,7 @@ func TestNamespacesShareNothing(t *testing.T) {
 			if err != nil || len(all) != 2 || all[0].Name != "only-"+id.Namespace() {
 				t.Errorf("%s: got %d queues, %v", id.Namespace(), len(all), err)
 			}
-			if info, err := g.Directory.Namespace(t.Context(), id); err != nil || info.Name != id.Namespace() {
+			if info, err := g.Namespace(t.Context(), id); err != nil || info.Name != id.Namespace() {
 				t.Errorf("%s: got %+v, %v", id.Namespace(), info, err)
 			}
 		}

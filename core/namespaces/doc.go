@@ -1,5 +1,5 @@
-// Package namespaces serves several namespaces as one broker: each call goes to the namespace of
-// its identity. The namespace is decided when the peer proves its identity: by the name by which it
+// Package namespaces keeps the namespaces of a gateway: a Directory finds what serves the namespace of
+// an identity, with each call. The namespace is decided when the peer proves its identity: by the name by which it
 // has called the gateway, else by the shared access policy whose key it has.
 //
 // The first namespace is the gateway's own: an identity that may Manage it runs the gateway. Others

@@ -11,12 +11,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 // gateway is a Directory of real brokers on a store.
 type gateway struct {
 	*Directory
+	*intercept.Front
 	tb     testing.TB
 	store  core.Store
 	opened atomic.Int64
@@ -60,7 +62,7 @@ func newGatewayWithin(tb testing.TB, store core.Store, registry core.Namespaces,
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g.Directory = d
+	g.Directory, g.Front = d, intercept.New(d)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.Run(ctx) })
@@ -80,7 +82,7 @@ func (g *gateway) open(_ context.Context, n core.Namespace, live Live) (Served, 
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.Run(ctx) })
 	g.opened.Add(1)
-	return Served{Broker: b, Admin: b, RunDue: b.RunDue, Close: func() {
+	return Served{Space: intercept.Space{Broker: b, Admin: b}, RunDue: b.RunDue, Close: func() {
 		cancel()
 		running.Wait()
 		g.closed.Add(1)

@@ -66,24 +66,33 @@ func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 }
 
 // serve opens the namespace unless it is open.
-func (m *member) serve(ctx context.Context) (Served, error) {
+func (m *member) serve(ctx context.Context) (*Served, error) {
 	if s := m.opened.Load(); s != nil {
-		return *s, nil
+		return s, nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.opened.Load(); s != nil {
-		return *s, nil
+		return s, nil
 	}
 	if m.ended != nil {
-		return Served{}, m.ended
+		return nil, m.ended
 	}
 	s, err := m.d.o.Open(ctx, m.record.Load().Namespace, m)
 	if err != nil {
-		return Served{}, err
+		return nil, err
+	}
+	if !m.fixed {
+		s.Describe = m.describe
 	}
 	m.opened.Store(&s)
-	return s, nil
+	return &s, nil
+}
+
+// describe gives a namespace of the registry the times that it has there.
+func (m *member) describe(info *core.NamespaceInfo) {
+	r := m.record.Load()
+	info.Name, info.CreatedAt, info.ModifiedAt = r.Name, r.CreatedAt, r.ModifiedAt
 }
 
 // Quotas implements Live.

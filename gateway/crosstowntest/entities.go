@@ -48,7 +48,7 @@ func described(k core.Kind, name string, changes []func(*core.Settings)) Entity 
 
 // create makes the entity in the namespace.
 func (b *Bus) create(ctx context.Context, e *Entity) (err error) {
-	admin := b.gateway.directory
+	admin := b.gateway.broker
 	switch e.kind {
 	case core.Queue:
 		_, err = admin.CreateQueue(ctx, b.identity, e.name, e.settings)

@@ -46,8 +46,9 @@ type gateway struct {
 	address   string // host:port
 	store     *memstore.Store
 	directory *namespaces.Directory
-	faults    sync.Map     // *faults.Rules by the namespace's ID
-	made      atomic.Int64 // namespaces so far
+	broker    *intercept.Front // of all namespaces
+	faults    sync.Map         // *faults.Rules by the namespace's ID
+	made      atomic.Int64     // namespaces so far
 	behind    *rungroup.Group
 	front     *rungroup.Group
 }
@@ -76,11 +77,12 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	}
 	g.behind.Go("namespaces", g.directory.Run)
 	mux := listen.New([]net.Listener{listener}, listen.Options{Logger: log})
-	d := g.directory
-	overAMQP := amqp.New(d, d, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
+	d, b := g.directory, intercept.New(g.directory)
+	g.broker = b
+	overAMQP := amqp.New(b, b, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
 	tunnel := websocket.NewTunnel(overAMQP.ServeConn, websocket.TunnelOptions{Logger: log})
-	native := websocket.New(d, d, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
-	overHTTP := https.New(d, d, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
+	native := websocket.New(b, b, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
+	overHTTP := https.New(b, b, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
 		websocket.TunnelPath: tunnel, websocket.TunnelPath + "/": tunnel, websocket.Path: native, websocket.Path + "/": native,
 	}})
 	g.front.Go("listen", mux.Serve)
@@ -102,8 +104,8 @@ func (g *gateway) serve(n core.Namespace, live namespaces.Live, log *slog.Logger
 	})
 	rules := faults.New(live, g.store.Now)
 	g.faults.Store(n.ID, rules)
-	front := intercept.New(&intercept.Space{Broker: b, Admin: b, Chain: []intercept.Interceptor{rules}})
-	return namespaces.Served{Broker: front, Admin: front, Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
+	space := intercept.Space{Broker: b, Admin: b, Chain: []intercept.Interceptor{rules}}
+	return namespaces.Served{Space: space, Grant: rules.Grant, RunDue: b.RunDue, Close: func() {
 		g.faults.Delete(n.ID)
 		stop()
 		<-ended

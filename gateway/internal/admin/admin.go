@@ -21,6 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
@@ -32,6 +33,7 @@ import (
 // Options are the parts of the gateway that the API shows and changes.
 type Options struct {
 	Directory *namespaces.Directory
+	Broker    *intercept.Front                 // of all namespaces
 	Served    func(namespaceID string) *Served // nil if the namespace is not served
 	Clients   *clients.Registry
 	History   *history.History

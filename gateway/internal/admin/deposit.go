@@ -32,7 +32,7 @@ func (a *API) deposit(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := a.Directory.Resolve(c.Context(), c.id, c.path); err != nil { // it starts the namespace
+	if _, _, err := a.Broker.Resolve(c.Context(), c.id, c.path); err != nil { // it starts the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)

@@ -15,7 +15,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
 	}
-	if _, err := a.Directory.Namespace(c.Context(), c.id); err != nil { // it needs Manage, and starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // it needs Manage, and starts the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
@@ -34,7 +34,7 @@ func (a *API) count(c *call) (any, error) {
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return nil, err
 	}
-	e, _, err := a.Directory.Resolve(c.Context(), c.id, c.path)
+	e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (a *API) explain(c *call) (any, error) {
 			return nil, core.Refuse(core.InvalidArgument, "sequence-number '%.40s' is not a number.", text)
 		}
 	}
-	account, err := a.Directory.Explain(c.Context(), c.id, c.path, subject)
+	account, err := a.Broker.Explain(c.Context(), c.id, c.path, subject)
 	if core.CodeOf(err) == core.NotAllowed { // the entity keeps no histories
 		return nil, core.Refuse(core.NotFound, "%s", core.TextOf(err))
 	}
@@ -73,7 +73,7 @@ func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife) // all messages were enqueued before
 	total, last := 0, false
 	for {
-		n, err := a.Directory.Purge(c.Context(), c.id, c.path, later, math.MaxInt)
+		n, err := a.Broker.Purge(c.Context(), c.id, c.path, later, math.MaxInt)
 		total += n
 		switch {
 		case err != nil && total > 0:

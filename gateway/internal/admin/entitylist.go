@@ -37,7 +37,7 @@ func (a *API) entities(c *call) (any, error) {
 
 func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error) {
 	for {
-		es, counts, err := a.Directory.Entities(c.Context(), c.id, l, len(all), entityPage)
+		es, counts, err := a.Broker.Entities(c.Context(), c.id, l, len(all), entityPage)
 		if err != nil || len(es) == 0 {
 			return all, err
 		}

@@ -36,7 +36,7 @@ func (a *API) move(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	from, source, err := a.Directory.Resolve(c.Context(), c.id, c.path) // it starts the namespace
+	from, source, err := a.Broker.Resolve(c.Context(), c.id, c.path) // it starts the namespace
 	if err != nil {
 		return nil, err
 	}
@@ -301,10 +301,10 @@ func (a *API) testRules(c *call) (any, error) {
 	topic, subscription, ofOne := core.SplitSubscription(c.path)
 	if !ofOne {
 		topic = c.path
-	} else if _, _, err := a.Directory.Entity(c.Context(), c.id, c.path); err != nil {
+	} else if _, _, err := a.Broker.Entity(c.Context(), c.id, c.path); err != nil {
 		return nil, err
 	}
-	all, err := a.Directory.TestRules(c.Context(), c.id, topic, m, nil)
+	all, err := a.Broker.TestRules(c.Context(), c.id, topic, m, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type storeProbe struct {
 
 // status describes the client's namespace at this gateway and, for operators, the gateway.
 func (a *API) status(c *call) (any, error) {
-	if _, err := a.Directory.Namespace(c.Context(), c.id); err != nil { // it starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // it starts the namespace
 		return nil, err
 	}
 	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())

@@ -48,7 +48,7 @@ func (a *API) tap(c *call) (any, error) {
 			ends = g.Expires
 		}
 	}
-	e, _, err := a.Directory.Resolve(c.Context(), c.id, c.path) // it starts the namespace
+	e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path) // it starts the namespace
 	if err != nil {
 		return nil, err
 	}
