@@ -8,13 +8,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// operations are those of a call. What is settled is told apart by its outcome.
-var operations = map[intercept.Op]Operation{
-	intercept.OpenSender: OpenSender, intercept.OpenReceiver: OpenReceiver, intercept.AcceptSession: AcceptSession,
-	intercept.Send: Send, intercept.Renew: Renew, intercept.RenewSession: RenewSession, intercept.SessionState: SessionState,
-	intercept.Peek: Peek, intercept.ReceiveDeferred: ReceiveDeferred, intercept.Cancel: Cancel, intercept.Commit: Commit, intercept.Manage: Manage,
-}
-
 // Intercept implements intercept.Interceptor. While there are rules, groups, settlements and tokens go
 // one by one, so that a rule meets as many as it says. What a transaction settles together meets a rule
 // together.
@@ -72,26 +65,23 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about is the operation of a call, "" for none, and its message, if it has one.
+// about is the operation of a call, and its message, if it has one. No rule is about "" and what this
+// package does not list, nor about what a transaction cancels or sets.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:
 		return Operation(c.Settlements[0].Outcome.String()), nil
 	case c.Op == intercept.Send && len(c.Groups[0]) > 0:
 		return Send, c.Groups[0][0]
-	case c.InTransaction() && (c.Op == intercept.Cancel || c.Op == intercept.SessionState):
+	case c.InTransaction() && (c.Op == intercept.Settle || c.Op == intercept.Cancel || c.Op == intercept.SessionState):
 		return "", nil
 	}
-	return operations[c.Op], nil
+	return Operation(c.Op.String()), nil
 }
 
 // one carries out a call with the effect of the rule that it meets.
 func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	op, m := about(c)
-	if op == "" {
-		c.Next(ctx)
-		return
-	}
 	f := r.meet(ctx, policyOf(c.ID), op, c.Address, m)
 	switch {
 	case f == nil || f.Effect == Delay:

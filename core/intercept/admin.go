@@ -6,82 +6,70 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// CreateQueue implements core.Admin.
 func (f *Front) CreateQueue(ctx context.Context, id core.Identity, name string, settings core.Settings) (core.Entity, error) {
 	return ask(ctx, f, Manage, id, name, func(ctx context.Context, s *Space) (core.Entity, error) {
 		return s.Admin.CreateQueue(ctx, id, name, settings)
 	})
 }
 
-// CreateTopic implements core.Admin.
 func (f *Front) CreateTopic(ctx context.Context, id core.Identity, name string, settings core.Settings) (core.Entity, error) {
 	return ask(ctx, f, Manage, id, name, func(ctx context.Context, s *Space) (core.Entity, error) {
 		return s.Admin.CreateTopic(ctx, id, name, settings)
 	})
 }
 
-// CreateSubscription implements core.Admin.
 func (f *Front) CreateSubscription(ctx context.Context, id core.Identity, name string, settings core.Settings, first *core.Rule) (core.Entity, error) {
 	return ask(ctx, f, Manage, id, name, func(ctx context.Context, s *Space) (core.Entity, error) {
 		return s.Admin.CreateSubscription(ctx, id, name, settings, first)
 	})
 }
 
-// UpdateEntity implements core.Admin.
 func (f *Front) UpdateEntity(ctx context.Context, id core.Identity, name string, settings core.Settings) (core.Entity, error) {
 	return ask(ctx, f, Manage, id, name, func(ctx context.Context, s *Space) (core.Entity, error) {
 		return s.Admin.UpdateEntity(ctx, id, name, settings)
 	})
 }
 
-// DeleteEntity implements core.Admin.
 func (f *Front) DeleteEntity(ctx context.Context, id core.Identity, name string) error {
 	return f.tell(ctx, Manage, id, name, func(ctx context.Context, s *Space) error { return s.Admin.DeleteEntity(ctx, id, name) })
 }
 
-// CreateRule implements core.RuleAdmin.
 func (f *Front) CreateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	return ask(ctx, f, Manage, id, subscription, func(ctx context.Context, s *Space) (core.Rule, error) {
 		return s.Admin.CreateRule(ctx, id, subscription, r)
 	})
 }
 
-// UpdateRule implements core.RuleAdmin.
 func (f *Front) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	return ask(ctx, f, Manage, id, subscription, func(ctx context.Context, s *Space) (core.Rule, error) {
 		return s.Admin.UpdateRule(ctx, id, subscription, r)
 	})
 }
 
-// DeleteRule implements core.RuleAdmin.
 func (f *Front) DeleteRule(ctx context.Context, id core.Identity, subscription, rule string) error {
 	return f.tell(ctx, Manage, id, subscription, func(ctx context.Context, s *Space) error {
 		return s.Admin.DeleteRule(ctx, id, subscription, rule)
 	})
 }
 
-// Rules implements core.RuleAdmin.
 func (f *Front) Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error) {
 	return ask(ctx, f, Read, id, subscription, func(ctx context.Context, s *Space) ([]core.Rule, error) {
 		return s.Admin.Rules(ctx, id, subscription, skip, top)
 	})
 }
 
-// Rule implements core.RuleAdmin.
 func (f *Front) Rule(ctx context.Context, id core.Identity, subscription, name string) (core.Rule, error) {
 	return ask(ctx, f, Read, id, subscription, func(ctx context.Context, s *Space) (core.Rule, error) {
 		return s.Admin.Rule(ctx, id, subscription, name)
 	})
 }
 
-// TestRules implements core.RuleAdmin.
 func (f *Front) TestRules(ctx context.Context, id core.Identity, topic string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
 	return ask(ctx, f, Read, id, topic, func(ctx context.Context, s *Space) ([]core.Judgement, error) {
 		return s.Admin.TestRules(ctx, id, topic, m, trial)
 	})
 }
 
-// Entity implements core.Admin.
 func (f *Front) Entity(ctx context.Context, id core.Identity, name string) (e core.Entity, r core.Runtime, err error) {
 	err = f.tell(ctx, Read, id, name, func(ctx context.Context, s *Space) (err error) {
 		e, r, err = s.Admin.Entity(ctx, id, name)
@@ -90,7 +78,6 @@ func (f *Front) Entity(ctx context.Context, id core.Identity, name string) (e co
 	return e, r, err
 }
 
-// Entities implements core.Admin.
 func (f *Front) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) (es []core.Entity, rs []core.Runtime, err error) {
 	err = f.tell(ctx, Read, id, "", func(ctx context.Context, s *Space) (err error) {
 		es, rs, err = s.Admin.Entities(ctx, id, l, skip, top)
@@ -99,14 +86,12 @@ func (f *Front) Entities(ctx context.Context, id core.Identity, l core.Listing, 
 	return es, rs, err
 }
 
-// Explain implements core.Admin.
 func (f *Front) Explain(ctx context.Context, id core.Identity, entity string, of core.Subject) (core.Account, error) {
 	return ask(ctx, f, Read, id, entity, func(ctx context.Context, s *Space) (core.Account, error) {
 		return s.Admin.Explain(ctx, id, entity, of)
 	})
 }
 
-// Namespace implements core.Admin.
 func (f *Front) Namespace(ctx context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	return ask(ctx, f, Read, id, "", func(ctx context.Context, s *Space) (core.NamespaceInfo, error) {
 		info, err := s.Admin.Namespace(ctx, id)
@@ -117,7 +102,6 @@ func (f *Front) Namespace(ctx context.Context, id core.Identity) (core.Namespace
 	})
 }
 
-// Reset implements core.Admin.
 func (f *Front) Reset(ctx context.Context, id core.Identity) error {
 	return f.tell(ctx, Read, id, "", func(ctx context.Context, s *Space) error { return s.Admin.Reset(ctx, id) })
 }

@@ -32,11 +32,11 @@ const (
 	Read     // of entities, rules and the namespace; also to reset it
 )
 
-// String is the operation as metrics name it.
+// String is the operation's name, in which hyphens join words.
 func (o Op) String() string {
 	return [...]string{
-		"open_sender", "open_receiver", "accept_session", "send", "settle", "renew", "renew_session", "session_state",
-		"peek", "receive_deferred", "cancel", "purge", "list_sessions", "commit", "schedule", "manage", "read",
+		"open-sender", "open-receiver", "accept-session", "send", "settle", "renew", "renew-session", "session-state",
+		"peek", "receive-deferred", "cancel", "purge", "list-sessions", "commit", "schedule", "manage", "read",
 	}[o]
 }
 

@@ -86,7 +86,6 @@ func (f *Front) Resolve(ctx context.Context, id core.Identity, address string) (
 	return s.Broker.Resolve(ctx, id, address)
 }
 
-// Settle implements core.Broker.
 func (f *Front) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
 	c := newCall(Settle, id, address, settle)
 	defer c.free()
@@ -99,7 +98,6 @@ func settle(ctx context.Context, c *Call) {
 	c.Errs = c.space.Broker.Settle(ctx, c.ID, c.Address, c.Settlements)
 }
 
-// Renew implements core.Broker.
 func (f *Front) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
 	c := newCall(Renew, id, address, renew)
 	defer c.free()
@@ -112,40 +110,34 @@ func renew(ctx context.Context, c *Call) {
 	c.Renewals = c.space.Broker.Renew(ctx, c.ID, c.Address, c.Tokens)
 }
 
-// Peek implements core.Broker.
 func (f *Front) Peek(ctx context.Context, id core.Identity, address string, from int64, most int) ([]core.Delivery, error) {
 	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.Peek(ctx, id, address, from, most)
 	})
 }
 
-// PeekState implements core.Broker.
 func (f *Front) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
 	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.PeekState(ctx, id, address, state, from, most)
 	})
 }
 
-// ReceiveDeferred implements core.Broker.
 func (f *Front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	return f.deliveries(ctx, ReceiveDeferred, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.ReceiveDeferred(ctx, id, address, numbers, mode)
 	})
 }
 
-// Cancel implements core.Broker.
 func (f *Front) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	return f.tell(ctx, Cancel, id, address, func(ctx context.Context, s *Space) error { return s.Broker.Cancel(ctx, id, address, numbers) })
 }
 
-// Purge implements core.Broker.
 func (f *Front) Purge(ctx context.Context, id core.Identity, address string, before time.Time, most int) (int, error) {
 	return ask(ctx, f, Purge, id, address, func(ctx context.Context, s *Space) (int, error) {
 		return s.Broker.Purge(ctx, id, address, before, most)
 	})
 }
 
-// ListSessions implements core.Broker.
 func (f *Front) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
 	return ask(ctx, f, ListSessions, id, address, func(ctx context.Context, s *Space) ([]string, error) {
 		return s.Broker.ListSessions(ctx, id, address, since, skip, top)

@@ -89,7 +89,7 @@ func TestAReceiverPassesItsStagesFromBackToFront(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j.want(t, "front open_receiver", "space open_receiver", "broker open", "space answered", "front answered")
+	j.want(t, "front open-receiver", "space open-receiver", "broker open", "space answered", "front answered")
 	b.deliver(deliveries[:])
 	j.want(t, "space deliver", "front deliver", "bridge")
 	inner.link.Refund(1, 0)
@@ -110,7 +110,7 @@ func TestARefusedReceiverIsClosed(t *testing.T) {
 	if _, err := f.OpenReceiver(t.Context(), nil, "q", core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
 		t.Errorf("got %v", err)
 	}
-	j.want(t, "front open_receiver", "space open_receiver", "broker open", "space answered", "front answered", "broker close", "space close", "front close")
+	j.want(t, "front open-receiver", "space open-receiver", "broker open", "space answered", "front answered", "broker close", "space close", "front close")
 }
 
 // rooms are spaces by namespace.

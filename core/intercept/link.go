@@ -134,7 +134,6 @@ func (f *Front) open(ctx context.Context, op Op, id core.Identity, address strin
 	return l, nil
 }
 
-// OpenSender implements core.Broker.
 func (f *Front) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
 	o := core.SessionOptions{ReceiverOptions: core.ReceiverOptions{Closed: closed}}
 	l, err := f.open(ctx, OpenSender, id, address, &o, func(ctx context.Context, c *Call) {
@@ -154,7 +153,6 @@ type sender struct {
 	link *Link
 }
 
-// Send implements core.Sender.
 func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	l := s.link
 	c := newCall(Send, l.id, l.address, send)
@@ -166,7 +164,6 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 
 func send(ctx context.Context, c *Call) { c.Appended = c.Link.sender.Send(ctx, c.Groups) }
 
-// OpenReceiver implements core.Broker.
 func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
 	l, err := f.open(ctx, OpenReceiver, id, address, &core.SessionOptions{ReceiverOptions: o}, func(ctx context.Context, c *Call) {
 		r, err := c.space.Broker.OpenReceiver(ctx, c.ID, c.Address, c.Options.ReceiverOptions)
@@ -189,13 +186,10 @@ type receiver struct {
 	link *Link
 }
 
-// Drain implements core.Receiver.
 func (r *receiver) Drain(drained func(unspent int)) { r.link.drain(drained) }
 
-// Close implements core.Receiver.
 func (r *receiver) Close() { r.link.Close() }
 
-// AcceptSession implements core.Broker.
 func (f *Front) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
 	l, err := f.open(ctx, AcceptSession, id, address, &o, func(ctx context.Context, c *Call) {
 		s, err := c.space.Broker.AcceptSession(ctx, c.ID, c.Address, *c.Options)
@@ -214,13 +208,10 @@ type session struct {
 	link *Link
 }
 
-// Drain implements core.Receiver.
 func (s *session) Drain(drained func(unspent int)) { s.link.drain(drained) }
 
-// Close implements core.Receiver.
 func (s *session) Close() { s.link.Close() }
 
-// CloseAfter implements core.Session.
 func (s *session) CloseAfter(settled <-chan struct{}) {
 	s.Session.CloseAfter(settled)
 	s.link.closeStages()
@@ -235,37 +226,31 @@ func (s *session) ask(ctx context.Context, op Op, do func(context.Context, *Call
 	return c.Deliveries, c.Err
 }
 
-// Renew implements core.Session.
 func (s *session) Renew(ctx context.Context) (until time.Time, err error) {
 	_, err = s.ask(ctx, RenewSession, func(ctx context.Context, c *Call) { until, c.Err = s.Session.Renew(ctx) })
 	return until, err
 }
 
-// State implements core.Session.
 func (s *session) State(ctx context.Context) (state []byte, err error) {
 	_, err = s.ask(ctx, SessionState, func(ctx context.Context, c *Call) { state, c.Err = s.Session.State(ctx) })
 	return state, err
 }
 
-// SetState implements core.Session.
 func (s *session) SetState(ctx context.Context, state []byte) error {
 	_, err := s.ask(ctx, SessionState, func(ctx context.Context, c *Call) { c.Err = s.Session.SetState(ctx, state) })
 	return err
 }
 
-// ReceiveDeferred implements core.Session.
 func (s *session) ReceiveDeferred(ctx context.Context, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	return s.ask(ctx, ReceiveDeferred, func(ctx context.Context, c *Call) {
 		c.Deliveries, c.Err = s.Session.ReceiveDeferred(ctx, numbers, mode)
 	})
 }
 
-// Peek implements core.Session.
 func (s *session) Peek(ctx context.Context, from int64, most int) ([]core.Delivery, error) {
 	return s.ask(ctx, Peek, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = s.Session.Peek(ctx, from, most) })
 }
 
-// Purge implements core.Session.
 func (s *session) Purge(ctx context.Context, before time.Time, most int) (n int, err error) {
 	_, err = s.ask(ctx, Purge, func(ctx context.Context, c *Call) { n, c.Err = s.Session.Purge(ctx, before, most) })
 	return n, err

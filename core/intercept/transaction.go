@@ -12,7 +12,6 @@ type transaction struct {
 	inner core.Transaction // likewise
 }
 
-// Begin implements core.Transactions.
 func (f *Front) Begin() core.Transaction {
 	return &transaction{link: Link{front: f, transaction: true}}
 }
@@ -42,14 +41,12 @@ func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address s
 	return c.Err
 }
 
-// Send implements core.Transaction.
 func (x *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
 	return x.do(ctx, Send, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) error {
 		return x.inner.Send(ctx, id, address, via, group)
 	})
 }
 
-// Schedule implements core.Transaction.
 func (x *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) (numbers []int64, err error) {
 	err = x.do(ctx, Schedule, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) (err error) {
 		numbers, err = x.inner.Schedule(ctx, id, address, group)
@@ -58,21 +55,18 @@ func (x *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	return numbers, err
 }
 
-// Settle implements core.Transaction.
 func (x *transaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
 	return x.do(ctx, Settle, id, address, nil, settlements, func(ctx context.Context) error {
 		return x.inner.Settle(ctx, id, address, settlements)
 	})
 }
 
-// Cancel implements core.Transaction.
 func (x *transaction) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
 	return x.do(ctx, Cancel, id, address, nil, nil, func(ctx context.Context) error {
 		return x.inner.Cancel(ctx, id, address, numbers)
 	})
 }
 
-// SetSessionState implements core.Transaction.
 func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
 	return x.do(ctx, SessionState, id, address, nil, nil, func(ctx context.Context) error {
 		return x.inner.SetSessionState(ctx, id, address, lock, state)
@@ -96,7 +90,6 @@ func (x *transaction) Commit(ctx context.Context) error {
 	return c.Err
 }
 
-// Rollback implements core.Transaction.
 func (x *transaction) Rollback(ctx context.Context) {
 	if x.inner != nil {
 		x.inner.Rollback(ctx)

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -134,13 +135,13 @@ func (c *operationCounts) Collect(ch chan<- prometheus.Metric) {
 	counter(ch, c.sent, float64(c.p.sent.Load()))
 	counter(ch, c.received, float64(c.p.delivered.Load()))
 	for o := range operations {
-		counts := &c.p.operations[o]
+		counts, name := &c.p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
 		if n := counts.asked.Load(); n > 0 {
-			counter(ch, c.asked, float64(n), o.String())
+			counter(ch, c.asked, float64(n), name)
 		}
 		for i := range counts.refused {
 			if n := counts.refused[i].Load(); n > 0 {
-				counter(ch, c.refused, float64(n), o.String(), string(codes[i]))
+				counter(ch, c.refused, float64(n), name, string(codes[i]))
 			}
 		}
 	}
