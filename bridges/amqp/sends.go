@@ -17,8 +17,9 @@ type senderLink struct {
 	addr   core.Address
 	sender core.Sender
 
-	destination string // where messages go
-	via         string // the entity through whose transfer queue they go; "" is none
+	destination string        // where messages go
+	via         string        // the entity through whose transfer queue they go; "" is none
+	lasting     core.Identity // by which they go there
 
 	queue    []engine.Message
 	spare    []engine.Message // room for queue
@@ -45,7 +46,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Sender, error) {
 		if s.via != "" {
-			return c.openVia(ctx, id, s.destination, s.via, closed)
+			return s.openVia(ctx, id, closed)
 		}
 		return c.bridge.broker.OpenSender(ctx, id, s.destination, closed)
 	}, s.attach, core.Sender.Close)
@@ -171,7 +172,7 @@ func carry(ctx context.Context, sender core.Sender, batch []engine.Message, s *s
 	if len(groups) == 0 {
 		return states
 	}
-	results := sender.Send(ctx, groups)
+	results := s.send(ctx, sender, groups)
 	for i := range states {
 		switch {
 		case states[i] != nil:

@@ -27,39 +27,31 @@ func finalDestination(a *wire.Attach) (address string, ok bool, err error) {
 	return addr.String(), true, err
 }
 
-// viaSender sends through the transfer queue of the entity that its Sender is of.
-type viaSender struct {
-	core.Sender
-	broker       core.Broker
-	id           core.Identity
-	address, via string
-}
-
-// openVia opens a sender to address through via. The link that it is for ends with the rights of its client.
-func (c *conn) openVia(ctx context.Context, id core.Identity, address, via string, closed func(error)) (core.Sender, error) {
-	destination, err := c.bridge.broker.OpenSender(ctx, id, address, nil)
+// openVia opens the sender of the entity that messages go through. The link ends with the rights of its client.
+func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(error)) (core.Sender, error) {
+	broker := s.conn.bridge.broker
+	destination, err := broker.OpenSender(ctx, id, s.destination, nil)
 	if err != nil {
 		return nil, err
 	}
 	destination.Close()
-	s, err := c.bridge.broker.OpenSender(ctx, id, via, closed)
-	if err != nil {
-		return nil, err
-	}
-	lasting := make(core.Identity, len(id))
+	s.lasting = make(core.Identity, len(id))
 	for i, g := range id {
 		g.Expires = time.Time{}
-		lasting[i] = g
+		s.lasting[i] = g
 	}
-	return &viaSender{s, c.bridge.broker, lasting, address, via}, nil
+	return broker.OpenSender(ctx, id, s.via, closed)
 }
 
-// Send puts each group into the transfer queue in a transaction of its own.
-func (s *viaSender) Send(ctx context.Context, groups [][]*core.Message) []core.Appended {
+// send sends groups, each in a transaction of its own if they go through a transfer queue.
+func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*core.Message) []core.Appended {
+	if s.via == "" {
+		return sender.Send(ctx, groups)
+	}
 	answers := make([]core.Appended, len(groups))
 	for i, g := range groups {
-		t := s.broker.Begin()
-		err := t.Send(ctx, s.id, s.address, s.via, g)
+		t := s.conn.bridge.broker.Begin()
+		err := t.Send(ctx, s.lasting, s.destination, s.via, g)
 		if err == nil {
 			err = t.Commit(ctx)
 		}

@@ -20,11 +20,11 @@ type wrapper struct {
 	files   []string // with such methods
 }
 
-// overrides lists the methods of the interfaces that types outside of the packages that implement
+// overrides lists the methods of the interfaces of those names that types outside of the packages that implement
 // them declare: for each type that has all methods of an interface, its own or embedded ones, those
 // that it declares itself. One method counts once for a type.
-func overrides(m *module) ([]wrapper, error) {
-	interfaces, err := m.fronts()
+func overrides(m *module, names []string) ([]wrapper, error) {
+	interfaces, err := m.interfaces(names)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func overrides(m *module) ([]wrapper, error) {
 	return all, nil
 }
 
-func (m *module) fronts() (all []*types.Interface, err error) {
-	for _, name := range fronts {
+func (m *module) interfaces(names []string) (all []*types.Interface, err error) {
+	for _, name := range names {
 		found, err := m.core(name)
 		if err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func write(w io.Writer, c *counts, m *module) error {
 	if err != nil {
 		return err
 	}
-	wrappers, err := overrides(m)
+	wrappers, err := overrides(m, fronts)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func TestOverridesAreMethodsThatAWrapperDeclares(t *testing.T) {
 		"core/broker/broker.go": "package broker\n\ntype Broker struct{}\n\nfunc (Broker) Resolve() {}\n",
 		"core/storetest/all.go": "package storetest\n\ntype fake struct{}\n\nfunc (fake) Resolve() {}\n",
 	})
-	found, err := overrides(m)
+	found, err := overrides(m, fronts)
 	if err != nil {
 		t.Fatal(err)
 	}
