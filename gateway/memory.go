@@ -1,30 +1,99 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
+	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// newBudget makes the budget of messages in progress. By default it is a quarter
-// of the memory that there is: while a message is stored or delivered there are
-// up to three forms of it, as it came, as the store keeps it, and what was not
-// collected yet; the rest is for connections and the memory store.
-func newBudget(c *config.Config, released func(int64), log *slog.Logger) *budget.Budget {
-	available, limited := memory.Available()
+// pools are what the clients of a gateway share, and the level that the memory in use sets.
+type pools struct {
+	gauge       fair.Gauge
+	watch       *memory.Watch
+	messages    *fair.Pool // bytes of what is in progress
+	connections *fair.Pool // bytes of connections, sessions and links
+	streams     *fair.Pool // places of feeds and event streams
+}
+
+// leastMessages and leastConnections are the least defaults.
+const leastMessages, leastConnections = 16 << 20, 16 << 20
+
+// newPools shares the memory out as docs/limits.md says.
+func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
+	available, limited := memory.Available(memorySetting(c))
 	if limited { // have the collector work harder before the container is killed
 		debug.SetMemoryLimit(available / 10 * 9)
 	}
 	limit, err := memory.Parse(c.MessageMemory)
 	if err != nil { // it is not set, for it was validated
-		limit = max(available/4, leastBudget)
+		limit = max(available/4, leastMessages)
 	}
 	log.Debug("memory", "available", available, "messages", limit)
-	return budget.New(limit, released)
+	p := &pools{}
+	p.messages = fair.New(limit, collector.Released, &p.gauge)
+	p.connections = fair.New(max(available/8, leastConnections), nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full)
+	p.streams = fair.NewStreams(0, &p.gauge)
+	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.messages.Evict, Holders: p.holders, Logger: log})
+	return p
 }
 
-// leastBudget is the least default.
-const leastBudget = 16 << 20
+// memorySetting is the configured limit of the process; 0: there is none.
+func memorySetting(c *config.Config) int64 {
+	n, _ := memory.Parse(c.Memory) // it was validated
+	return n
+}
+
+// holders are what the pools hold, and the three policies that hold most.
+func (p *pools) holders() []slog.Attr {
+	var most []string
+	for _, h := range p.messages.Largest(3) {
+		most = append(most, fmt.Sprintf("%s%s: %d", h.Who.Policy, h.Who.Namespace, h.Held))
+	}
+	return []slog.Attr{
+		slog.Int64("messages", p.messages.Stats().Held), slog.Int64("connections", p.connections.Stats().Held),
+		slog.String("most", strings.Join(most, ", ")),
+	}
+}
+
+// refusedLately is for how long a refusal is worth a word.
+const refusedLately = time.Minute
+
+// degraded says why the gateway serves less than it is asked for; "": it does not.
+func (p *pools) degraded() string {
+	if u := p.watch.Usage(); u.Level >= fair.Tight {
+		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what begins is refused as busy until some is free", u.Level, u.Used, u.Limit)
+	}
+	if names := p.gauge.Refusing(time.Now().Add(-refusedLately)); len(names) > 0 {
+		return "clients were refused within the last minute, because their part of this was in use: " + strings.Join(names, "; ")
+	}
+	return ""
+}
+
+// addHealth adds to what /health tells: the level, and what is in use.
+func (p *pools) addHealth(told map[string]any) map[string]any {
+	type use struct {
+		Held    int64 `json:"held"`
+		Limit   int64 `json:"limit"`
+		Refused int64 `json:"refused"`
+	}
+	of := func(p *fair.Pool) use {
+		s := p.Stats()
+		return use{s.Held, s.Limit, s.Refused}
+	}
+	u := p.watch.Usage()
+	told["memory"] = struct {
+		Level       string `json:"level"`
+		Used        int64  `json:"used"`
+		Limit       int64  `json:"limit"`
+		Messages    use    `json:"messages"`
+		Connections use    `json:"connections"`
+		Streams     use    `json:"streams"`
+	}{u.Level.String(), u.Used, u.Limit, of(p.messages), of(p.connections), of(p.streams)}
+	return told
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -30,6 +31,7 @@ type namespaceServer struct {
 	plugins *host.Host
 	remotes *remotes
 	watched *metrics.Metrics
+	memory  *fair.Pool      // of messages in progress
 	running *rungroup.Group // of the brokers: if one fails, the gateway does
 	log     *slog.Logger
 
@@ -79,7 +81,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	}
 	unfollow := t.histories.Add(n.ID, b)
 	shown, hide := t.watched.Namespace(n.Name, b, t.remotes.statesOf(n.ID))
-	shows := taps.New(store.Now)
+	shows := taps.New(store.Now, t.memory)
 	served := namespaces.Served{Space: intercept.Space{Broker: b, Admin: b}}
 	if rules != nil {
 		served.Chain, served.Grant = append(served.Chain, rules), rules.Grant

@@ -84,7 +84,7 @@ plugins:
 	if shown := do("plugin", "list"); !strings.Contains(shown, "geo-router 1.0.0, contract 1, router") || !strings.Contains(shown, "no such file") {
 		t.Errorf("list: %s", shown)
 	}
-	if status, health := g.get(t, "/health"); status != 200 || !strings.Contains(health, `"details":{"plugins":{"geo":"ready","gone":"off"}}`) {
+	if status, health := g.get(t, "/health"); status != 200 || !strings.Contains(health, `"plugins":{"geo":"ready","gone":"off"}`) {
 		t.Errorf("health: %d %s", status, health)
 	}
 

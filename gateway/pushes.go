@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"sync/atomic"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
@@ -18,7 +18,7 @@ type pushes struct {
 	c        *config.Config // what the gateway was started with
 	group    *rungroup.Group
 	broker   core.Broker
-	messages *budget.Budget
+	messages *fair.Pool
 	log      *slog.Logger
 
 	inForce atomic.Pointer[[]*runningPush]

@@ -18,10 +18,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/https"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
@@ -182,8 +180,13 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	histories := history.New()
 	behind.Go("history", histories.Run)
+	collector := memory.NewCollector()
+	behind.Go("memory", collector.Run)
+	shared := newPools(c, collector, log)
+	behind.Go("memory level", shared.watch.Run)
+	watched.Memory(shared.messages, shared.connections, shared.watch.Usage)
 	served := &namespaceServer{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched, histories: histories,
+		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched, memory: shared.messages, histories: histories,
 		running: behind, log: log, open: map[string]*admin.Served{},
 	}
 	directory, err := served.directory(ctx, g.issuers, g.certificate.hosts)
@@ -197,10 +200,6 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		taking.take(ctx, g.taken)
 	}
 
-	collector := memory.NewCollector()
-	behind.Go("memory", collector.Run)
-	messages := newBudget(c, collector.Released, log)
-	watched.Memory(messages)
 	watched.Admission(g.admission.State)
 	if st.file != nil {
 		watched.Disk(st.file.Usage)
@@ -211,15 +210,14 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		return intercept.New(directory, append(traces.Protocol(protocol), watched.Protocol(protocol))...)
 	}
 	overAMQP, overWebSocket, overHTTPS := seen("amqp"), seen("websocket"), seen("https")
-	bridge := amqp.New(overAMQP, overAMQP, directory, amqpOptions(c, messages, log))
+	bridge := amqp.New(overAMQP, overAMQP, directory, amqpOptions(c, shared, log))
 	remotes.run(front, served, directory, bridge.ServeConn)
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
 	front.Go("amqp over websocket", tunnel.Run)
-	open := streams.New(0)
 	connected := &clients.Registry{Home: c.Namespace, Log: log}
 	connected.Add(bridge)
-	native := websocket.New(overWebSocket, overWebSocket, directory, nativeOptions(c, directory, messages, open, connected, log))
+	native := websocket.New(overWebSocket, overWebSocket, directory, nativeOptions(c, directory, shared, connected, log))
 	front.Go("websocket", native.Run)
 	watched.Clients(connected.Closed, bridge, native)
 	if g.admin != nil {
@@ -230,19 +228,19 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 		g.pages.show(shown)
 		defer g.pages.show(nil)
 	}
-	taking.pushes = &pushes{c: c, group: front, broker: seen("push"), messages: messages, log: log}
+	taking.pushes = &pushes{c: c, group: front, broker: seen("push"), messages: shared.messages, log: log}
 	taking.pushes.set(g.taken.Pushes())
 	watched.Pushes(taking.pushes.list)
-	o := httpsOptions(c, messages, open, tunnel, native, log)
+	o := httpsOptions(c, shared, tunnel, native, log)
 	o.Answered = watched.HTTP()
 	watched.KeyTries(directory.KeyTries)
 	if c.HasDevKey() {
 		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
 	}
-	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: overHTTPS, Hooks: g.taken.Hooks(), Budget: messages, Logger: log})
+	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: overHTTPS, Hooks: g.taken.Hooks(), Budget: shared.messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
 		Directory: directory, Broker: intercept.New(directory), Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
-		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Messages: messages, Namespaces: served.count},
+		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: shared.watch.Usage, Messages: shared.messages, Namespaces: served.count},
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = traces.Requests()
@@ -286,7 +284,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 // grace is the drain time as bridges take it: to them, 0 is their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
-func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) amqp.Options {
+func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {
 	limits := c.Limits()
 	return amqp.Options{
 		Logger:            log,
@@ -297,14 +295,15 @@ func amqpOptions(c *config.Config, messages *budget.Budget, log *slog.Logger) am
 		MaxLinks:          c.AMQP.MaxLinks,
 		MaxUnsettled:      c.AMQP.MaxUnsettled,
 		MaxFrameSize:      uint32(c.AMQP.MaxFrameSize),
-		Budget:            messages,
+		Budget:            shared.messages,
+		Standing:          shared.connections,
 		DrainGrace:        grace(c),
 
 		StrictTransactions: limits.Tier != "",
 	}
 }
 
-func nativeOptions(c *config.Config, directory *namespaces.Directory, messages *budget.Budget, open *streams.Limit, connected *clients.Registry, log *slog.Logger) websocket.Options {
+func nativeOptions(c *config.Config, directory *namespaces.Directory, shared *pools, connected *clients.Registry, log *slog.Logger) websocket.Options {
 	return websocket.Options{
 		Logger:         log,
 		Origins:        c.WebSocket.Origins,
@@ -313,15 +312,16 @@ func nativeOptions(c *config.Config, directory *namespaces.Directory, messages *
 		MaxConnections: c.WebSocket.MaxConnections,
 		MaxFeeds:       c.WebSocket.MaxFeeds,
 		MaxFrame:       c.WebSocket.MaxFrame,
-		Budget:         messages,
-		Streams:        open,
+		Budget:         shared.messages,
+		Standing:       shared.connections,
+		Streams:        shared.streams,
 		DrainGrace:     grace(c),
 	}
 }
 
-func httpsOptions(c *config.Config, messages *budget.Budget, open *streams.Limit, tunnel, native http.Handler, log *slog.Logger) https.Options {
+func httpsOptions(c *config.Config, shared *pools, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: messages, Streams: open, Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: shared.messages, Streams: shared.streams, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

@@ -28,7 +28,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	case c.KeepsFiles():
 		return fileStore(c, log)
 	case c.Store == "memory":
-		available, _ := memory.Available()
+		available, _ := memory.Available(memorySetting(c))
 		return &store{Store: memstore.New(memstore.Options{Remember: available / 8})}, nil
 	default:
 		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
@@ -46,7 +46,7 @@ func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages"
 const mostResident = 256 << 20
 
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
-	available, _ := memory.Available()
+	available, _ := memory.Available(memorySetting(c))
 	opened, err := filestore.Open(filesDir(c), filestore.Options{
 		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Remember: available / 8, Logger: log,
 	})

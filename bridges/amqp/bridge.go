@@ -7,12 +7,12 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Bridge serves AMQP connections.
@@ -23,7 +23,7 @@ type Bridge struct {
 	opts      Options
 	container string
 	refusals  *refusals.Log
-	proven    atomic.Int64     // connections of clients with a proven identity
+	places    *fair.Pool       // of connections of clients with a proven identity
 	crowded   bridges.Warnings // of too many connections
 	census    chan struct{}    // holds an element while there is one
 
@@ -34,8 +34,10 @@ type Bridge struct {
 // New returns a bridge in front of b, with admin for the rules of subscriptions, and a to
 // authenticate clients.
 func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
+	o = o.withDefaults()
 	return &Bridge{
-		broker: b, admin: admin, authority: a, opts: o.withDefaults(), container: newUUID().String(), refusals: refusals.New(),
+		places: fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge()),
+		broker: b, admin: admin, authority: a, opts: o, container: newUUID().String(), refusals: refusals.New(),
 		census: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
 	}
 }
@@ -89,12 +91,12 @@ func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 	id := refusals.NewID()
 	log := b.opts.Logger.With("conn", id, "peer", nc.RemoteAddr().String())
-	if b.proven.Load() >= int64(b.opts.MaxConnections) {
+	if b.places.Exhausted() {
 		if b.crowded.Due() {
 			log.Warn("too many connections: closing further ones", "limit", b.opts.MaxConnections)
 		}
 		_ = nc.Close()
-		return nil, b.tooMany()
+		return nil, core.Refuse(core.QuotaExceeded, "%d connections are open, which is the limit.", b.opts.MaxConnections)
 	}
 	c := newConn(b, nc, id, log)
 	b.enter(c)
@@ -112,17 +114,4 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 	}
 	defer b.leave(c)
 	c.dispose()
-}
-
-func (b *Bridge) tooMany() error {
-	return core.Refuse(core.QuotaExceeded, "%d connections are open, which is the limit.", b.opts.MaxConnections)
-}
-
-// count counts the connection of a client with a proven identity, unless there are too many.
-func (b *Bridge) count() error {
-	if b.proven.Add(1) > int64(b.opts.MaxConnections) {
-		b.proven.Add(-1)
-		return b.tooMany()
-	}
-	return nil
 }

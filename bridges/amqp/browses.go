@@ -7,8 +7,8 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -89,7 +89,7 @@ func (b *browseLink) ask() {
 		return
 	case b.looking || len(b.pending) > 0:
 		return
-	case c.memory.Available(1) == 0 || c.outstanding.bytes > budget.Pending:
+	case c.memory.Available(1) == 0 || c.outstanding.bytes > fair.Pending:
 		c.outstanding.starved = true
 		c.memory.Wait(1)
 		return

@@ -85,6 +85,8 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })
+	c.memory.Evictable(func() { c.owner.Post(c.evict) })
+	c.standing = b.opts.Standing.Share(nil)
 	c.timer = link.NewTimer(c.owner)
 	c.until = c.since.Add(b.opts.HandshakeTimeout)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -97,6 +99,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		MaxHandles:     b.opts.MaxHandles,
 		MaxLinks:       b.opts.MaxLinks,
 		IncomingWindow: incomingWindow,
+		Begins:         c.begins,
 		IdleTimeout:    b.opts.IdleTimeout,
 		Leeway:         link.Leeway,
 		ByReference:    c.writer.references(),
@@ -136,6 +139,7 @@ func (c *conn) dispose() {
 		c.leave()
 	}
 	c.memory.Close()
+	c.standing.Close()
 }
 
 // letGo has all links let go of what they hold. Calls that outlived the connection may have opened something as well.

@@ -3,11 +3,13 @@ package amqp
 import (
 	"errors"
 	"net"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -16,8 +18,13 @@ func TestAsManyConnectionsAsTheTierAllows(t *testing.T) {
 	t.Parallel()
 	limits := core.StandardLimits()
 	b := New(newFakeBroker(), nil, &fakeAuthority{}, Options{MaxConnections: limits.MaxConnections, HandshakeTimeout: time.Hour, DrainGrace: time.Millisecond})
-	for range limits.MaxConnections {
-		if err := b.count(); err != nil {
+	for i := range limits.MaxConnections {
+		if _, err := b.places.Open(fair.Who{Namespace: "ns", Policy: strconv.Itoa(i)}, 1); i < limits.MaxConnections*3/4 && err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 0; !b.places.Exhausted(); i++ { // a namespace leaves a part for others
+		if _, err := b.places.Open(fair.Who{Namespace: strconv.Itoa(i)}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

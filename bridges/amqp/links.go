@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -72,6 +73,10 @@ func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
 		l.Refuse(&wire.Error{Condition: wire.CondDetachForced, Description: c.drains})
+		return
+	}
+	if err := c.standMore(fair.Link); err != nil {
+		l.Refuse(c.refusal(l, err, core.Address{}))
 		return
 	}
 	if a.Coordinator != nil {

@@ -5,23 +5,30 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // holdings is the memory that a connection holds.
 type holdings struct {
-	memory   *budget.Share
-	charged  int64     // bytes that memory counts
-	buffered int64     // bytes of messages to be sent
-	patience time.Time // until when the message that begins may wait for memory; zero: none does
+	memory   *fair.Share
+	charged  int64       // bytes that memory counts
+	buffered int64       // bytes of messages to be sent
+	standing *fair.Share // what is charged for the connection with its sessions and links
+	stood    int64       // bytes that standing counts
+	patience time.Time   // until when the message that begins may wait for memory; zero: none does
 }
 
 // Reserve asks the gateway's budget for the memory of a message that arrives. While there is none nothing is read, unless
 // that would keep other messages from being complete; after some time the message is refused.
-func (c *conn) Reserve(_ *engine.Link, n int64, begun bool) engine.Verdict {
+func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
+	}
+	if _, sends := l.Data.(*senderLink); !sends && c.eng.Reserved()+n <= controlBytes {
+		c.memory.Add(n) // it may give memory back
+		c.charged += n
+		return engine.Granted
 	}
 	if c.memory.Take(n) {
 		c.charged += n
@@ -30,10 +37,10 @@ func (c *conn) Reserve(_ *engine.Link, n int64, begun bool) engine.Verdict {
 	}
 	now := time.Now()
 	switch {
-	case begun || !c.memory.Fits(n):
+	case begun || !c.memory.Fits(n) || c.bridge.opts.Budget.IsShut():
 		return engine.Never
 	case c.patience.IsZero():
-		c.patience = now.Add(budget.Patience)
+		c.patience = now.Add(fair.Patience)
 	case !now.Before(c.patience):
 		c.patience = time.Time{}
 		return engine.Never
@@ -50,7 +57,7 @@ func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 // TooSlow says that a message is given up because its rest does not come.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not come in time, after %d bytes: at least %d bytes a second must come, with pauses of at most %v.",
-		size, budget.MinRate, budget.Grace), addressOf(l))
+		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 
 // addressOf is the address of a link's entity, if it has one.
@@ -71,7 +78,65 @@ func addressOf(l *engine.Link) core.Address {
 // charge has the budget count what the connection holds: what is read and not complete or not carried out, and what the
 // client has not taken.
 func (c *conn) charge() {
-	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent())
+	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
+		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery
 	c.memory.Add(held - c.charged)
 	c.charged = held
+	if c.known.Load() {
+		c.stand(c.structures())
+	}
+}
+
+// controlBytes is how many bytes of requests a connection may have that are not complete whatever memory there is: to
+// settle, renew, cancel and prove who one is.
+const controlBytes = 64 << 10
+
+// structures is what the connection takes with its sessions and links.
+func (c *conn) structures() int64 {
+	return fair.Connection + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
+}
+
+func (c *conn) stand(bytes int64) {
+	c.standing.Add(bytes - c.stood)
+	c.stood = bytes
+}
+
+// standMore charges what begins to the memory of connections, or says why there is none.
+func (c *conn) standMore(n int64) error {
+	if !c.known.Load() { // strangers have bounds of their own
+		return nil
+	}
+	if !c.standing.Take(n) {
+		return c.standing.Refuse(n)
+	}
+	c.stood += n
+	return nil
+}
+
+// begins charges a session.
+func (c *conn) begins() *wire.Error {
+	if err := c.standMore(fair.Session); err != nil {
+		return c.closingFor(err)
+	}
+	return nil
+}
+
+// costOf is what messages of a transfer take besides their bytes.
+func costOf(m *engine.Message) int64 {
+	if m.Format != wire.FormatBatch {
+		return fair.Message
+	}
+	return int64(wire.CountBatch(m.Payload)) * fair.Message
+}
+
+// afford charges more than a single message costs: a batch is many in few bytes. What there is no memory for is refused.
+func (c *conn) afford(n int64) error {
+	if n <= fair.Message {
+		return nil // counted by charge
+	}
+	if !c.memory.Take(n) {
+		return c.memory.Refuse(n)
+	}
+	c.charged += n
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -23,7 +23,7 @@ func last(id uint32) *wire.Transfer {
 func TestAMessageWaitsForMemoryAndIsThenRefused(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	memory := budget.New(1<<20, nil)
+	memory := fair.New(1<<20, nil, nil)
 	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
@@ -41,8 +41,8 @@ func TestAMessageWaitsForMemoryAndIsThenRefused(t *testing.T) {
 		if r, ok := d.State.(wire.Rejected); !ok || r.Error.Condition != wire.CondServerBusy {
 			t.Errorf("got %+v, want it to be rejected as busy", d)
 		}
-		if waited := time.Since(start); waited != budget.Patience {
-			t.Errorf("it was refused after %v, want %v", waited, budget.Patience)
+		if waited := time.Since(start); waited != fair.Patience {
+			t.Errorf("it was refused after %v, want %v", waited, fair.Patience)
 		}
 		p.transfer(last(1), plainMessage(1000))
 		synctest.Wait()
@@ -60,7 +60,7 @@ func TestAMessageWaitsForMemoryAndIsThenRefused(t *testing.T) {
 func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	memory := budget.New(256<<10, nil)
+	memory := fair.New(256<<10, nil, nil)
 	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
@@ -88,7 +88,7 @@ func TestAMessageLargerThanTheBudgetIsRefusedAtOnce(t *testing.T) {
 func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	memory := budget.New(0, nil)
+	memory := fair.New(0, nil, nil)
 	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		p.attach(0, wire.RoleSender, "q1")
@@ -104,8 +104,8 @@ func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T
 		if d == nil || d.Error == nil || d.Error.Condition != wire.CondTimeout {
 			t.Fatalf("got %+v, want the link to be detached for its silence", d)
 		}
-		if waited := time.Since(start); waited != budget.Grace {
-			t.Errorf("it was given up after %v, want %v", waited, budget.Grace)
+		if waited := time.Since(start); waited != fair.Grace {
+			t.Errorf("it was given up after %v, want %v", waited, fair.Grace)
 		}
 		synctest.Wait()
 		if s := memory.Stats(); s.Held != 0 {
@@ -117,7 +117,7 @@ func TestAnUnfinishedMessageHoldsWhatItsSectionsSayUntilItIsOverdue(t *testing.T
 func TestAPartOfAMessageHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	memory := budget.New(0, nil)
+	memory := fair.New(0, nil, nil)
 	bubble(t, b, &fakeAuthority{}, Options{Budget: memory}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		size := p.attach(0, wire.RoleSender, "q1").MaxMessageSize.V

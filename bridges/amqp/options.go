@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Options say what a Bridge offers and tolerates. Zero fields have their defaults.
@@ -41,8 +41,9 @@ type Options struct {
 	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
 	// under way set: nothing is read while they have more bytes; 64 MiB.
 	MaxMessageBytes int64
-	// Budget bounds the memory of all connections together; default: a budget of the bridge's own.
-	Budget *budget.Budget
+	// Budget bounds the memory of what all connections have in progress, Standing that of connections, sessions and
+	// links; default: pools of the bridge's own.
+	Budget, Standing *fair.Pool
 
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
 	HandshakeTimeout time.Duration // until open; 20 s
@@ -71,7 +72,10 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.DrainGrace, 10*time.Second)
 	if o.Budget == nil {
-		o.Budget = budget.New(0, nil)
+		o.Budget = fair.New(0, nil, nil)
+	}
+	if o.Standing == nil {
+		o.Standing = fair.New(0, nil, nil)
 	}
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)

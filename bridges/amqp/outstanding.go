@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -40,7 +40,7 @@ func (c *conn) unsettled() int {
 func (c *conn) feed(now time.Time) {
 	r := &c.outstanding
 	lapsed := r.crowded && !now.Before(r.look) && c.lapse(now)
-	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= budget.Pending/2
+	relieved := r.starved && c.unsettled() < c.bridge.opts.MaxConnectionUnsettled && r.bytes <= fair.Pending/2
 	if !lapsed && !relieved {
 		return
 	}

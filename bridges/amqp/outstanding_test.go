@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -131,7 +131,7 @@ func TestBytesThatWaitForAClientAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.queues["q1"].ready = []core.Delivery{{Message: m}} // for ever
-	memory := budget.New(0, nil)
+	memory := fair.New(0, nil, nil)
 	bubble(t, b, &fakeAuthority{}, Options{Budget: memory, MaxConnectionUnsettled: 1 << 20, MaxUnsettled: 1 << 20}, func(p *peer, _ context.CancelFunc) {
 		p.open()
 		for h := range uint32(links) {
@@ -147,11 +147,11 @@ func TestBytesThatWaitForAClientAreBounded(t *testing.T) {
 			window(0, value.Some(h))
 		}
 		synctest.Wait()
-		if held := memory.Stats().Held; held < budget.Pending/2 || held > budget.Pending+links*(size+1<<10) {
-			t.Errorf("held for a client that does not read: got %d bytes, want about %d", held, budget.Pending)
+		if held := memory.Stats().Held; held < fair.Pending/2 || held > fair.Pending+links*(size+1<<10) {
+			t.Errorf("held for a client that does not read: got %d bytes, want about %d", held, fair.Pending)
 		}
 		window(1<<20, value.Opt[uint32]{})
-		for range 2 * budget.Pending / size {
+		for range 2 * fair.Pending / size {
 			await[*wire.Transfer](p)
 		}
 	})

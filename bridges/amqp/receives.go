@@ -11,7 +11,7 @@ import (
 )
 
 // maxAsked is how many deliveries of one link may be asked for or be waiting at a time, whatever credit a client gives: locks
-// should not run while messages wait here. Their bytes are bounded, too, by budget.Pending.
+// should not run while messages wait here. Their bytes are bounded, too, by fair.Pending.
 const maxAsked = 1000
 
 // acceptProperty is a link property of our own: the content types that the client can read, in the form of HTTP's

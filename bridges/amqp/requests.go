@@ -8,6 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -130,7 +131,17 @@ func (r *requestLink) received(m engine.Message) {
 	default:
 		r.link.Settle(m.ID, wire.Accepted{})
 	}
-	size := int64(len(m.Payload))
+	cost := costOfRequest(&req)
+	if err := r.conn.afford(cost); err != nil {
+		rejected := r.conn.rejected(r.link, err, r.addr, "delivery", m.ID)
+		if judged {
+			r.link.Settle(m.ID, rejected)
+		}
+		r.link.Replenish(1)
+		r.refused(m.Payload, rejected.Error)
+		return
+	}
+	size := int64(len(m.Payload)) + cost
 	r.conn.buffered += size
 	id, holder := r.conn.identity, r.conn.holderOf(r.addr, &req)
 	holder.occupied()
@@ -158,6 +169,14 @@ func (r *requestLink) received(m engine.Message) {
 		resp := r.conn.manage(ctx, id, r.link, r.addr, holder.sessionHeld(), &req)
 		return func() { answered(managementDialect, resp) }
 	})
+}
+
+// costOfRequest is what a request takes besides its bytes: it may schedule many messages.
+func costOfRequest(r *request) int64 {
+	args, _ := r.body.(value.Map)
+	list, _ := args.Get("messages")
+	messages, _ := list.(value.List)
+	return int64(1+len(messages)) * fair.Message
 }
 
 // contentful are the operations that are refused for what a client hands over. The Go SDK takes a status of 400 or 403 for

@@ -119,11 +119,27 @@ func (s *senderLink) received(m engine.Message) {
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: s.conn.drains}})
 		return
 	}
+	if m.Cost = costOf(&m); !s.affords(&m) {
+		return
+	}
 	s.queue = append(s.queue, m)
-	s.conn.buffered += int64(len(m.Payload))
+	s.conn.buffered += int64(len(m.Payload)) + m.Cost
 	if len(s.queue) == 1 && !s.sending {
 		s.conn.sends = append(s.conn.sends, s)
 	}
+}
+
+// affords refuses a batch that there is no memory for.
+func (s *senderLink) affords(m *engine.Message) bool {
+	err := s.conn.afford(m.Cost)
+	if err == nil {
+		return true
+	}
+	if !m.Settled {
+		s.link.Settle(m.ID, s.conn.rejected(s.link, err, s.addr, "delivery", m.ID))
+	}
+	s.link.Replenish(1)
+	return false
 }
 
 // start sends the queue.
@@ -145,7 +161,7 @@ func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 		if !batch[i].Settled {
 			s.link.Settle(batch[i].ID, states[i])
 		}
-		s.conn.buffered -= int64(len(batch[i].Payload))
+		s.conn.buffered -= int64(len(batch[i].Payload)) + batch[i].Cost
 	}
 	s.link.Replenish(len(batch))
 	clear(batch)

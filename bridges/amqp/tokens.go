@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // client is what is known of a connection's client.
@@ -137,7 +138,8 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	c.identity = id
-	c.memory.Join(id.Namespace())
+	c.memory.Join(fair.Of(id))
+	c.standing.Join(fair.Of(id))
 	c.expires = time.Time{}
 	now := time.Now()
 	for _, g := range id {
@@ -150,22 +152,36 @@ func (c *conn) allow(g core.Grant) error {
 
 // enter gives a stranger's connection a proven identity.
 func (c *conn) enter(id core.Identity) error {
-	if err := c.bridge.count(); err != nil {
+	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
+	if err != nil {
 		return err
+	}
+	c.standing.Join(fair.Of(id))
+	if n := c.structures(); c.standing.Take(n) {
+		c.stood = n
+	} else {
+		vacate()
+		return c.standing.Refuse(n)
 	}
 	leave, err := c.bridge.authority.Enter(id, func(reason error) { c.owner.Post(func() { c.expel(reason) }) })
 	if err != nil {
-		c.bridge.proven.Add(-1)
+		c.stand(0)
+		vacate()
 		return err
 	}
 	c.leave = func() {
 		leave()
-		c.bridge.proven.Add(-1)
+		vacate()
 	}
 	c.known.Store(true)
 	c.eng.Bound(c.bridge.bounds())
 	bridges.Prove(c.nc)
 	return nil
+}
+
+// evict closes the connection, which holds more than others of what the gateway has no more.
+func (c *conn) evict() {
+	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, and this connection held more of it than others: %d bytes. Connect again.", c.charged)))
 }
 
 // expel closes the connection: its namespace is no more.

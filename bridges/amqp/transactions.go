@@ -360,7 +360,16 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 
 // enlist adds a message that the client sends to a transaction.
 func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
-	id, size, txn := s.conn.identity, int64(len(m.Payload)), bytes.Clone(state.TxnID)
+	m.Cost = costOf(&m)
+	id, size, txn := s.conn.identity, int64(len(m.Payload))+m.Cost, bytes.Clone(state.TxnID)
+	if err := s.conn.afford(m.Cost); err != nil {
+		s.conn.spoil(state, err)
+		if !m.Settled {
+			s.link.Settle(m.ID, s.conn.enlisting(s.link, txn, wire.Accepted{}, err, s.addr))
+		}
+		s.link.Replenish(1)
+		return
+	}
 	s.conn.enlist(s.link, s.addr, txn, size, func(ctx context.Context, work core.Transaction) error {
 		var singles []*core.Message
 		group, err := decodeGroup(&m, &singles)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // The authentication schemes that are offered.
@@ -57,8 +57,8 @@ type visitKey struct{}
 
 // visit is what is known of a request beside it.
 type visit struct {
-	proven bool           // the request has a proven identity
-	memory *budget.Waiter // that its body and its answer take
+	proven bool         // the request has a proven identity
+	memory *fair.Waiter // that its body and its answer take
 }
 
 // visited is the request with a visit. Its memory must be closed.
@@ -76,7 +76,7 @@ func visitOf(r *http.Request) *visit {
 func prove(r *http.Request, id core.Identity) {
 	if v := visitOf(r); v != nil {
 		v.proven = true
-		v.memory.Join(id.Namespace())
+		v.memory.Join(fair.Of(id))
 	}
 }
 

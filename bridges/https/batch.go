@@ -58,6 +58,28 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
+// countBatch returns how many messages a batch may have, but no more than one may have: how many objects there
+// are in it that lie in no other, whether or not it is JSON.
+func countBatch(body []byte) (n int64) {
+	depth, quoted := 0, false
+	for i := 0; i < len(body) && n < maxBatch; i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			if depth++; depth == 1 {
+				n++
+			}
+		case c == '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return n
+}
+
 // isTruncated reports whether err is about the JSON text and not about what it says.
 func isTruncated(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)

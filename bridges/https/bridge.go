@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/origins"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Options configure a Bridge. The zero value works.
@@ -33,14 +32,14 @@ type Options struct {
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means a budget of the
 	// bridge's own.
-	Budget *budget.Budget
+	Budget *fair.Pool
 	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
 	MaxPollSeconds int
 	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
 	Grace time.Duration
 	// Streams bounds the streams of server-sent events that are open; nil means a bound of
 	// the bridge's own.
-	Streams *streams.Limit
+	Streams *fair.Pool
 	// Routes are handlers for further paths, tried before the bridge's own. A
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
@@ -51,6 +50,8 @@ type Options struct {
 	// Details, if not nil, returns what else /health shows, by name; nil for nothing. It does not
 	// change whether the gateway counts as healthy.
 	Details func() map[string]any
+	// Degraded, if not nil, returns why /health says degraded, which it answers with 200; "" for healthy.
+	Degraded func() string
 	// Host, if not nil, is asked for each request whether the gateway answers to
 	// the host that it names; a core.Refusal's text says why not, with status 421.
 	// Requests for Routes and Home are no exception.
@@ -107,7 +108,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 		o.MaxBodyBytes = core.MaxMessageSizeKB << 10
 	}
 	if o.Budget == nil {
-		o.Budget = budget.New(0, nil)
+		o.Budget = fair.New(0, nil, nil)
 	}
 	if o.MaxPollSeconds <= 0 {
 		o.MaxPollSeconds = defaultPollSeconds
@@ -116,7 +117,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 		o.Grace = defaultGrace
 	}
 	if o.Streams == nil {
-		o.Streams = streams.New(0)
+		o.Streams = fair.NewStreams(0, nil)
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // writeChunk is how much of an answer a client has to take within bodyTimeout.
@@ -67,7 +67,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return []byte{}, nil
 	}
 	control := http.NewResponseController(w)
-	body, err := visitOf(r).memory.Gather(r.Context(), budget.Arrival{
+	body, err := visitOf(r).memory.Gather(r.Context(), fair.Arrival{
 		Reader: r.Body, Size: r.ContentLength, Limit: limit,
 		Deadline: func(at time.Time) error {
 			_ = control.SetReadDeadline(at) // a recorder has none
@@ -78,11 +78,11 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case err == nil:
 		_ = control.SetReadDeadline(time.Time{}) // only watch for the client's going away
 		return body, nil
-	case errors.Is(err, budget.ErrTooLarge):
+	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
-	case errors.Is(err, budget.ErrTooSlow):
+	case errors.Is(err, fair.ErrTooSlow):
 		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf(
-			"The rest of the request body did not arrive in time: at least %d bytes a second must come, with pauses of at most %v.", budget.MinRate, budget.Grace)}
+			"The rest of the request body did not arrive in time: at least %d bytes a second must come, with pauses of at most %v.", fair.MinRate, fair.Grace)}
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
 	}

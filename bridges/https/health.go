@@ -31,6 +31,11 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 	status := http.StatusOK
 	if about, err := b.broker.Health(ctx); err == nil {
 		answer.Store = &store{about.Engine, about.Durable, about.Skew.String(), about.Warnings}
+		if b.opts.Degraded != nil {
+			if answer.Reason = b.opts.Degraded(); answer.Reason != "" {
+				answer.Status = "degraded"
+			}
+		}
 	} else {
 		status, answer.Status, answer.Reason = http.StatusServiceUnavailable, "unhealthy", err.Error()
 	}

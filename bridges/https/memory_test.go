@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // exchange is talk with a bridge that has a budget, which must be whole in the end.
-func exchange(t *testing.T, memory *budget.Budget, tell func(t *testing.T, nc net.Conn)) {
+func exchange(t *testing.T, memory *fair.Pool, tell func(t *testing.T, nc net.Conn)) {
 	t.Parallel()
 	talk(t, func() *Bridge {
 		f := newFakeBus("q")
@@ -39,24 +39,24 @@ func status(t *testing.T, nc net.Conn) *http.Response {
 }
 
 func TestABodyThatDoesNotGoOnIsGivenUp(t *testing.T) {
-	memory := budget.New(0, nil)
+	memory := fair.New(0, nil, nil)
 	exchange(t, memory, func(t *testing.T, nc net.Conn) {
 		if _, err := io.WriteString(nc, sending+strings.Repeat("x", 100_000)); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if s := memory.Stats(); s.Held != 300_000 {
-			t.Errorf("%d bytes are held for a body of 300,000", s.Held)
+		if s := memory.Stats(); s.Held != 300_000+fair.Message {
+			t.Errorf("%d bytes are held for a message of 300,000 and what it becomes", s.Held)
 		}
 		start := time.Now()
-		if res := status(t, nc); res.StatusCode != http.StatusRequestTimeout || time.Since(start) != budget.Grace {
-			t.Errorf("got %s after %v, want 408 after %v", res.Status, time.Since(start), budget.Grace)
+		if res := status(t, nc); res.StatusCode != http.StatusRequestTimeout || time.Since(start) != fair.Grace {
+			t.Errorf("got %s after %v, want 408 after %v", res.Status, time.Since(start), fair.Grace)
 		}
 	})
 }
 
 func TestALongBodyMayTakeLong(t *testing.T) {
-	memory := budget.New(0, nil)
+	memory := fair.New(0, nil, nil)
 	exchange(t, memory, func(t *testing.T, nc net.Conn) {
 		if _, err := io.WriteString(nc, strings.Replace(sending, "300000", "1000000", 1)); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestALongBodyMayTakeLong(t *testing.T) {
 }
 
 func TestABodyWaitsForMemoryAndIsThenRefused(t *testing.T) {
-	memory := budget.New(1<<20, nil)
+	memory := fair.New(1<<20, nil, nil)
 	exchange(t, memory, func(t *testing.T, nc net.Conn) {
 		other := memory.Share(func() {})
 		defer other.Close()
@@ -82,8 +82,8 @@ func TestABodyWaitsForMemoryAndIsThenRefused(t *testing.T) {
 		start := time.Now()
 		go func() { _, _ = io.WriteString(nc, sending+strings.Repeat("x", 300_000)) }() // it is not read to its end
 		res := status(t, nc)
-		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != retryAfter || time.Since(start) != budget.Patience {
-			t.Errorf("got %s after %v, and Retry-After %q, want 503 after %v", res.Status, time.Since(start), res.Header.Get("Retry-After"), budget.Patience)
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != retryAfter || time.Since(start) != fair.Patience {
+			t.Errorf("got %s after %v, and Retry-After %q, want 503 after %v", res.Status, time.Since(start), res.Header.Get("Retry-After"), fair.Patience)
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestABodyLargerThanTheBudgetIsRefused(t *testing.T) {
 	r := httptest.NewRequest("POST", "/q/messages", strings.NewReader(strings.Repeat("x", 600_000)))
 	r.Header.Set("Authorization", "SharedAccessSignature all")
 	w := httptest.NewRecorder()
-	New(f, f, f, Options{Logger: quiet(), Budget: budget.New(1<<20, nil)}).Handler().ServeHTTP(w, r)
+	New(f, f, f, Options{Logger: quiet(), Budget: fair.New(1<<20, nil, nil)}).Handler().ServeHTTP(w, r)
 	if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "message-memory") {
 		t.Errorf("got %d %s, want 403 with the setting", w.Code, w.Body)
 	}

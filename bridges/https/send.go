@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // batchMediaType announces a JSON array of messages.
@@ -60,8 +61,14 @@ func readMessages(w http.ResponseWriter, r *http.Request, limit int64) ([]*core.
 			if err != nil {
 				return nil, err
 			}
+			if err := visitOf(r).memory.Await(r.Context(), countBatch(body)*fair.Message); err != nil {
+				return nil, err
+			}
 			return parseBatch(body)
 		}
+	}
+	if err := visitOf(r).memory.Await(r.Context(), fair.Message); err != nil {
+		return nil, err
 	}
 	m := &core.Message{ContentType: contentType, ContentEncoding: headerText(r.Header.Get("Content-Encoding"))}
 	if err := parseBrokerProperties(r.Header["Brokerproperties"], m); err != nil {

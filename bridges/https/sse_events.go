@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -29,10 +29,10 @@ type events struct {
 	beat     *time.Timer
 	begun    bool
 	buffer   []byte
-	memory   *budget.Waiter // of the request
-	waiting  int            // bytes of messages that are not in buffer yet
-	charged  int            // what memory counts of waiting and buffer
-	size     int            // of the last message, 1 before the first
+	memory   *fair.Waiter // of the request
+	waiting  int          // bytes of messages that are not in buffer yet
+	charged  int          // what memory counts of waiting and buffer
+	size     int          // of the last message, 1 before the first
 }
 
 const (

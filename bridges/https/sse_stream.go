@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -38,7 +38,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	closePlaces, err := b.opts.Streams.Open(id, streams.EventStreamPlaces)
+	closePlaces, err := b.opts.Streams.Open(fair.Of(id), fair.EventStreamPlaces)
 	if err != nil {
 		w.Header().Set("Retry-After", strconv.Itoa(int(streamWait.Seconds()))) // RFC 9110 §10.2.3
 		return err

@@ -17,9 +17,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // listener is a client of a stream. It takes what is written as long as it is not stuck.
@@ -465,11 +464,11 @@ func refusedStream(t *testing.T, b *Bridge, header string) (text string) {
 
 func TestStreamsAreLimited(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), Streams: streams.New(2 * streams.EventStreamPlaces)})
+		b := New(f, f, f, Options{Logger: quiet(), Streams: fair.NewStreams(2*fair.EventStreamPlaces, nil)})
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "takes no more") || b.Streams() != 2 {
+		if text := refusedStream(t, b, three); !strings.Contains(text, "all in use") || b.Streams() != 2 {
 			t.Errorf("the third: got %s with %d open", text, b.Streams())
 		}
 		first.leave()
@@ -483,18 +482,16 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fakeBus, _ *Bridge) {
-		b := New(f, f, f, Options{Logger: quiet(), Streams: streams.New(16 * streams.EventStreamPlaces)})
-		left := 16
-		for _, name := range []string{"one", "two", "three", "four"} {
-			header := inNamespace(f, name)
-			for left -= left / 2; b.Streams() < 16-left; {
-				if l, _ := listen(t, b, "/q/messages/stream", header); l.status != http.StatusOK {
-					t.Fatalf("%s, with %d open: got %d", name, b.Streams(), l.status)
-				}
-			}
-			if text := refusedStream(t, b, header); !strings.Contains(text, "namespace '"+name+"'") {
-				t.Errorf("%s: got %s", name, text)
-			}
+		b := New(f, f, f, Options{Logger: quiet(), Streams: fair.NewStreams(4*fair.EventStreamPlaces, nil)})
+		one := inNamespace(f, "one")
+		for range 3 {
+			listen(t, b, "/q/messages/stream", one)
+		}
+		if text := refusedStream(t, b, one); !strings.Contains(text, "the rest is for others") || b.Streams() != 3 {
+			t.Errorf("the fourth: got %s with %d open", text, b.Streams())
+		}
+		if other, _ := listen(t, b, "/q/messages/stream", inNamespace(f, "two")); other.status != http.StatusOK {
+			t.Errorf("another namespace: got %d", other.status)
 		}
 	})
 }
@@ -586,8 +583,8 @@ func FuzzPosition(f *testing.F) {
 }
 
 // withMemory is a bridge whose messages in progress have limit bytes of memory.
-func withMemory(f *fakeBus, limit int64) (*Bridge, *budget.Budget) {
-	memory := budget.New(limit, nil)
+func withMemory(f *fakeBus, limit int64) (*Bridge, *fair.Pool) {
+	memory := fair.New(limit, nil, nil)
 	return New(f, f, f, Options{Logger: quiet(), Budget: memory}), memory
 }
 
@@ -596,7 +593,7 @@ func TestWithoutMemoryStreamsLeaveMessagesInTheStore(t *testing.T) {
 		b, memory := withMemory(f, 1<<20)
 		other := memory.Share(func() {})
 		defer other.Close()
-		other.Join("other")
+		other.Join(fair.Who{Namespace: "other"})
 		for _, mode := range []string{"peek", "receiveanddelete"} {
 			other.Add(1 << 20)
 			f.put("q", plain("waits"))

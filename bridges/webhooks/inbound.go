@@ -17,9 +17,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Path is where hooks are: a name follows.
@@ -43,7 +43,7 @@ type Hook struct {
 type Options struct {
 	Broker core.Broker
 	Hooks  []Hook
-	Budget *budget.Budget
+	Budget *fair.Pool
 	Logger *slog.Logger
 	Now    func() time.Time // nil: time.Now
 }
@@ -142,7 +142,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // take verifies a request and stores it.
-func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *budget.Waiter) (proven bool, err error) {
+func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory *fair.Waiter) (proven bool, err error) {
 	id := core.Identity{{Namespace: h.Namespace, NamespaceID: h.Namespace, Policy: "hook " + h.Name, Rights: core.Send, Scope: core.FoldName(h.Entity)}}
 	if h.Scheme == URL {
 		if err := in.verify(r, h, nil); err != nil {
@@ -167,7 +167,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	bridges.ProveIn(r.Context())
-	memory.Join(h.Namespace)
+	memory.Join(fair.Of(id))
 	if closed != nil {
 		return true, hidden(closed)
 	}
@@ -204,9 +204,9 @@ func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
 	return nil
 }
 
-func read(w http.ResponseWriter, r *http.Request, memory *budget.Waiter, limit int64) ([]byte, error) {
+func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int64) ([]byte, error) {
 	control := http.NewResponseController(w)
-	body, err := memory.Gather(r.Context(), budget.Arrival{
+	body, err := memory.Gather(r.Context(), fair.Arrival{
 		Reader: r.Body, Size: r.ContentLength, Limit: limit,
 		Deadline: func(at time.Time) error {
 			_ = control.SetReadDeadline(at) // a recorder has none
@@ -218,11 +218,11 @@ func read(w http.ResponseWriter, r *http.Request, memory *budget.Waiter, limit i
 	case err == nil:
 		_ = control.SetReadDeadline(time.Time{}) // as above
 		return body, nil
-	case errors.Is(err, budget.ErrTooLarge):
+	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
-	case errors.Is(err, budget.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, fair.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, core.Refuse(core.InvalidArgument, "The request body did not come to its end in time.")
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
@@ -102,7 +102,7 @@ func TestAHookStoresWhatItsSenderHasSigned(t *testing.T) {
 			}
 			gone := hook
 			gone.Name, gone.Entity = "gone", "no-such-queue"
-			in := NewInbound(Options{Broker: b, Hooks: []Hook{hook, gone}, Budget: budget.New(0, nil), Logger: slog.New(slog.NewTextHandler(&lines, nil)), Now: func() time.Time { return now }})
+			in := NewInbound(Options{Broker: b, Hooks: []Hook{hook, gone}, Budget: fair.New(0, nil, nil), Logger: slog.New(slog.NewTextHandler(&lines, nil)), Now: func() time.Time { return now }})
 			call := func(change func(*http.Request), key string, at time.Time, signed, sent string) *httptest.ResponseRecorder {
 				r := httptest.NewRequest(http.MethodPost, Path+"H", strings.NewReader(sent))
 				r.Header.Set("Content-Type", "application/json")

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 func TestFailedProofsHaveARateOfTheirOwn(t *testing.T) {
@@ -23,7 +23,7 @@ func TestFailedProofsHaveARateOfTheirOwn(t *testing.T) {
 			other := hook
 			other.Name = "other"
 			in := NewInbound(Options{
-				Broker: newBroker(t), Hooks: []Hook{hook, other}, Budget: budget.New(0, nil),
+				Broker: newBroker(t), Hooks: []Hook{hook, other}, Budget: fair.New(0, nil, nil),
 				Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now },
 			})
 			call := func(from, hook, key string) *httptest.ResponseRecorder {
@@ -83,7 +83,7 @@ func TestFailedProofsHaveARateOfTheirOwn(t *testing.T) {
 func TestFailedProofsAreCountedForABoundedNumberOfAddresses(t *testing.T) {
 	t.Parallel()
 	in := NewInbound(Options{
-		Broker: newBroker(t), Budget: budget.New(0, nil), Logger: slog.New(slog.DiscardHandler),
+		Broker: newBroker(t), Budget: fair.New(0, nil, nil), Logger: slog.New(slog.DiscardHandler),
 		Hooks: []Hook{{Name: "h", Namespace: "ns", Entity: "q", Scheme: URL, Keys: [][]byte{[]byte("a-secret-of-the-sender")}}},
 	})
 	for i := range 2 * maxProvers {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // PushOptions configure a Push. Zero numbers are the defaults.
@@ -22,7 +22,7 @@ type PushOptions struct {
 	Key        []byte   // signs, as Standard.Key makes it
 	Headers    []string // application properties that are sent as headers of these names
 	Concurrent int      // requests at a time, of sessions too; default 10
-	Budget     *budget.Budget
+	Budget     *fair.Pool
 	Timeout    time.Duration // of a request; default 30 s
 	FirstDelay time.Duration // after the first failure; each further one doubles it; default 5 s
 	MaxDelay   time.Duration // default 1 h
@@ -85,7 +85,7 @@ func NewPush(o PushOptions) *Push {
 		o.Logger = slog.Default()
 	}
 	if o.Budget == nil {
-		o.Budget = budget.New(0, nil)
+		o.Budget = fair.New(0, nil, nil)
 	}
 	p := &Push{PushOptions: o, counts: &pushCounts{}}
 	p.id = core.Identity{{Namespace: o.Namespace, NamespaceID: o.Namespace, Policy: "push " + o.Name, Rights: core.Listen, Scope: core.FoldName(o.From)}}
@@ -245,13 +245,13 @@ func (w *pushing) messages(ctx context.Context) error {
 
 // memory is what one request at a time holds of the gateway's memory for messages in progress.
 type memory struct {
-	*budget.Waiter
+	*fair.Waiter
 	next int64 // how much the next message is expected to take
 }
 
 func (w *pushing) memory() *memory {
 	m := &memory{w.Budget.Waiter(nil), 1}
-	m.Join(w.Namespace)
+	m.Join(fair.Who{Namespace: w.Namespace, Policy: "push " + w.Name})
 	return m
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // endpoint answers the requests of a push, without a socket.
@@ -232,7 +232,7 @@ func TestPushesCountInTheMemoryOfMessages(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBroker(t)
 			create(t, b, func(s *core.Settings) { s.RequiresSession = sessions })
-			memory := budget.New(1<<20, nil)
+			memory := fair.New(1<<20, nil, nil)
 			var most atomic.Int64
 			_, end := push(t, b, PushOptions{Concurrent: 10, Budget: memory}, func(r *http.Request) int {
 				slow(r, time.Second)

@@ -13,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -44,9 +45,10 @@ type Bridge struct {
 	group    *connGroup
 	refusals *refusals.Log
 
-	mu     sync.Mutex
-	proven int // of conns, those of clients that have signed in
-	conns  map[*conn]struct{}
+	places *fair.Pool // of connections of clients that have signed in
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
 }
 
 // New returns a bridge in front of b, with admin for operations that need Manage, and auth to
@@ -56,6 +58,7 @@ func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridg
 	bridge := &Bridge{
 		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
 		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
+		places: fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge()),
 	}
 	bridge.opts.Clients.Add(bridge)
 	return bridge
@@ -103,34 +106,11 @@ func (b *Bridge) enter() (refusal string) {
 	if !b.group.add() {
 		return stoppingText
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.proven >= b.opts.MaxConnections {
+	if b.places.Exhausted() {
 		b.group.done()
-		return b.tooMany()
+		return fmt.Sprintf("%d connections are open, which is the limit: see the setting websocket.max-connections.", b.opts.MaxConnections)
 	}
 	return ""
-}
-
-func (b *Bridge) tooMany() string {
-	return fmt.Sprintf("%d connections are open, which is the limit: see the setting websocket.max-connections.", b.opts.MaxConnections)
-}
-
-// count counts the connection of a client that signs in, unless there are too many.
-func (b *Bridge) count() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.proven >= b.opts.MaxConnections {
-		return core.Refuse(core.QuotaExceeded, "%s", b.tooMany())
-	}
-	b.proven++
-	return nil
-}
-
-func (b *Bridge) uncount() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.proven--
 }
 
 // leave is the reverse of enter.

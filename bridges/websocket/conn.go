@@ -14,10 +14,10 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -61,7 +61,7 @@ type backlog struct {
 
 // holdings is the memory that a connection holds.
 type holdings struct {
-	memory   *budget.Waiter     // for all goroutines
+	memory   *fair.Waiter       // for all goroutines
 	underWay map[int64]struct{} // requests by their ids
 	held     int                // bytes of them
 	waiting  int                // bytes of deliveries that wait to be written
@@ -80,6 +80,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	c.limit.Store(strangerFrame)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Waiter(func() { c.owner.Post(func() {}) })
+	c.memory.Evictable(func() { c.owner.Post(c.evict) })
 	c.timer = link.NewTimer(c.owner)
 	c.log = b.opts.Logger.With("conn", c.id, "peer", r.RemoteAddr)
 	c.log.Debug("connection opened", "protocol", ws.Subprotocol())

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -15,7 +15,7 @@ import (
 // a client gives: locks should not run while messages wait here, nor should a
 // client that does not read cost much memory.
 const (
-	maxAsked    = 1000      // deliveries; their bytes are bounded by budget.Pending
+	maxAsked    = 1000      // deliveries; their bytes are bounded by fair.Pending
 	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
 )
 
@@ -78,13 +78,19 @@ func (c *conn) openFeed(q *request) {
 		c.refuse(q, err)
 		return
 	}
-	leave, err := c.bridge.opts.Streams.Open(c.identity, streams.FeedPlaces)
+	leave, err := c.bridge.opts.Streams.Open(fair.Of(c.identity), fair.FeedPlaces)
 	if err != nil {
 		c.refuse(q, err)
 		return
 	}
+	letGo, err := c.bridge.opts.Standing.Open(fair.Of(c.identity), fair.Link)
+	if err != nil {
+		leave()
+		c.refuse(q, err)
+		return
+	}
 	f := &feed{
-		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: leave, credit: q.credit,
+		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: func() { leave(); letGo() }, credit: q.credit,
 	}
 	f.busy = true
 	if c.feeds == nil {

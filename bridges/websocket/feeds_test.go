@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // fill sends n messages, each with its number as the text.
@@ -263,9 +263,9 @@ func TestMessagesThatWereNotReadGoBack(t *testing.T) {
 	})
 }
 
-func TestFeedsOfANamespaceLeavePlacesToOthers(t *testing.T) {
+func TestAFeedTakesAPlaceUntilItEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := openHouse(t, Options{Streams: streams.New(4)}, "q")
+		h := openHouse(t, Options{Streams: fair.NewStreams(2, nil)}, "q")
 		p, other := h.connect(), h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "q"})
 		other.ok("feed", object{"feed": 1, "entity": "q"})

@@ -12,9 +12,9 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -139,7 +139,7 @@ func (c *conn) readFrame() (*request, error) {
 	if b.data, err = c.gather(r, size, whole, b.data); err != nil {
 		return nil, err
 	}
-	return parse(c.encoding, b)
+	return parse(c.encoding, b, c.afford)
 }
 
 // ahead waits for the next message, and returns how large its first frame says
@@ -173,7 +173,7 @@ func (c *conn) ahead() (size int64, whole bool) {
 // counts it until its request is answered.
 func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byte, error) {
 	limit := c.limit.Load()
-	a := budget.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer}
+	a := fair.Arrival{Reader: hearing{c, r}, Size: size, Limit: limit, Buffer: buffer, Control: true}
 	if !whole {
 		a.Deadline = c.ws.SetReadDeadline
 		defer func() { _ = c.ws.SetReadDeadline(time.Time{}) }() // pings find out when the client has gone
@@ -188,14 +188,22 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	switch {
 	case err == nil:
 		return data, nil
-	case errors.Is(err, budget.ErrTooLarge):
+	case errors.Is(err, fair.ErrTooLarge):
 		return nil, faulty(closeTooLarge, "A frame may have at most %d bytes.", limit)
-	case errors.Is(err, budget.ErrTooSlow):
+	case errors.Is(err, fair.ErrTooSlow):
 		return nil, faulty(closeTooSlow, "The rest of a frame did not come in time.")
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, faulty(closeBusy, "%s", core.TextOf(err))
 	}
 	return nil, err
+}
+
+// afford takes the memory of a request's messages, which are many in few bytes.
+func (c *conn) afford(n int64) error {
+	if !c.memory.Take(n) {
+		return c.memory.Refuse(n)
+	}
+	return nil
 }
 
 // hearing notes that the client is there while it sends a long frame.

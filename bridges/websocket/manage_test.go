@@ -151,16 +151,26 @@ func TestJudgementsOfManyRulesAreBounded(t *testing.T) {
 			text                       string
 			rules                      []object
 			judgements, total, matched int
+			messages                   int
 			first, second, last        string
 		}{
-			{"x", append(append(rules(1200, "false"), wrong), rules(2, "true")...), 1000, 1203, 2, "true0", "true1", "false996"},
-			{strings.Repeat("x", 200<<10), append(rules(3, "false"), rules(9, "true")...), 6, 12, 9, "true0", "true1", "true5"},
-			{"x", append(rules(1, "false"), wrong), 2, 2, 0, "wrong", "false0", "false0"},
+			{"x", append(append(rules(1200, "false"), wrong), rules(2, "true")...), 1000, 1203, 2, 2, "true0", "true1", "false996"},
+			{strings.Repeat("x", 200<<10), append(rules(3, "false"), rules(9, "true")...), 12, 12, 9, 5, "true0", "true1", "false2"}, // 1 MiB of messages,
+			{"x", append(rules(1, "false"), wrong), 2, 2, 0, 0, "wrong", "false0", "false0"},
 		} {
 			got := p.ok("testRules", object{"entity": "events", "message": object{"text": c.text}, "rules": c.rules})
 			all := got["judgements"].([]any)
 			if len(all) != c.judgements || got["total"] != int64(c.total) || got["matched"] != int64(c.matched) {
 				t.Fatalf("got %d judgements, total %v, matched %v, want %d, %d, %d", len(all), got["total"], got["matched"], c.judgements, c.total, c.matched)
+			}
+			messages := 0
+			for _, j := range all {
+				if j.(object)["message"] != nil {
+					messages++
+				}
+			}
+			if messages != c.messages {
+				t.Errorf("%d judgements have a message, want %d", messages, c.messages)
 			}
 			for i, want := range map[int]string{0: c.first, 1: c.second, len(all) - 1: c.last} {
 				if name := all[i].(object)["rule"]; name != want {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
@@ -21,7 +21,7 @@ func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				memory := budget.New(0, nil)
+				memory := fair.New(0, nil, nil)
 				h := openHouse(t, Options{Budget: memory}, "q")
 				p := h.connect()
 				p.ok("feed", object{"feed": 1, "entity": "q"})
@@ -52,7 +52,7 @@ func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 
 func TestAFrameThatDoesNotGoOnIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		memory := budget.New(0, nil)
+		memory := fair.New(0, nil, nil)
 		h := openHouse(t, Options{Budget: memory}, "q")
 		p := h.connect()
 		w, err := p.ws.NextWriter(websocket.TextMessage)
@@ -67,8 +67,8 @@ func TestAFrameThatDoesNotGoOnIsGivenUp(t *testing.T) {
 			t.Errorf("%d bytes are held of a frame of 100,000 or more", s.Held)
 		}
 		began := time.Now()
-		if code := p.closed(); code != int(closeTooSlow) || time.Since(began) != budget.Grace {
-			t.Errorf("got close %d after %v, want %d after %v", code, time.Since(began), closeTooSlow, budget.Grace)
+		if code := p.closed(); code != int(closeTooSlow) || time.Since(began) != fair.Grace {
+			t.Errorf("got close %d after %v, want %d after %v", code, time.Since(began), closeTooSlow, fair.Grace)
 		}
 		synctest.Wait()
 		if s := memory.Stats(); s.Held != 0 {
@@ -79,7 +79,7 @@ func TestAFrameThatDoesNotGoOnIsGivenUp(t *testing.T) {
 
 func TestAFrameWaitsForMemoryAndIsThenRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		memory := budget.New(1<<20, nil)
+		memory := fair.New(1<<20, nil, nil)
 		h := openHouse(t, Options{Budget: memory}, "q")
 		p := h.connect()
 		other := memory.Share(func() {})
@@ -98,8 +98,8 @@ func TestAFrameWaitsForMemoryAndIsThenRefused(t *testing.T) {
 		other.Add(1 << 20)
 		began := time.Now()
 		p.send("send", object{"entity": "q", "messages": []object{{"text": "refused"}}})
-		if code := p.closed(); code != int(closeBusy) || time.Since(began) != budget.Patience {
-			t.Errorf("got close %d after %v, want %d after %v", code, time.Since(began), closeBusy, budget.Patience)
+		if code := p.closed(); code != int(closeBusy) || time.Since(began) != fair.Patience {
+			t.Errorf("got close %d after %v, want %d after %v", code, time.Since(began), closeBusy, fair.Patience)
 		}
 		synctest.Wait()
 		if s := memory.Stats(); s.Held != 1<<20 || s.Refused != 1 {
@@ -110,13 +110,13 @@ func TestAFrameWaitsForMemoryAndIsThenRefused(t *testing.T) {
 
 func TestWithoutMemoryFeedsLeaveMessagesInTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		memory := budget.New(1<<20, nil)
+		memory := fair.New(1<<20, nil, nil)
 		h := openHouse(t, Options{Budget: memory}, "q")
 		p := h.connect()
 		p.fill("q", 1)
 		other := memory.Share(func() {})
 		defer other.Close()
-		other.Join("other")
+		other.Join(fair.Who{Namespace: "other"})
 		p.ok("feed", object{"feed": 1, "entity": "q", "mode": "receiveAndDelete"})
 		other.Add(1<<20 - 16<<10) // a request has room, not a message
 		p.ok("credit", object{"feed": 1, "credit": 1})

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
-	"github.com/crosstown-mq/crosstown/bridges/streams"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // Options configure a Bridge. Zero fields have their defaults.
@@ -36,10 +35,12 @@ type Options struct {
 
 	// Budget bounds the memory of all connections together; default: a budget of
 	// the bridge's own.
-	Budget *budget.Budget
+	Budget *fair.Pool
+	// Standing bounds the memory of connections and feeds; default: a pool of the bridge's own.
+	Standing *fair.Pool
 	// Streams bounds the feeds of all connections together; default: a bound of the
 	// bridge's own.
-	Streams *streams.Limit
+	Streams *fair.Pool
 
 	AuthTimeout  time.Duration // to sign in; 10 s
 	PingInterval time.Duration // and how long a pong may take; 30 s
@@ -90,10 +91,13 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Budget == nil {
-		o.Budget = budget.New(0, nil)
+		o.Budget = fair.New(0, nil, nil)
+	}
+	if o.Standing == nil {
+		o.Standing = fair.New(0, nil, nil)
 	}
 	if o.Streams == nil {
-		o.Streams = streams.New(0)
+		o.Streams = fair.NewStreams(0, nil)
 	}
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o

@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -202,7 +203,7 @@ const maxID = 1<<53 - 1
 
 // parse makes a request of a frame. Its errors are faults; what is wrong with a
 // request that has an id is found in the request.
-func parse(e codec.Encoding, b *readBuffer) (*request, error) {
+func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	r := b.reader(e)
 	if b.members, err = frame.Split(r, b.data, b.members[:0]); err != nil {
@@ -229,12 +230,12 @@ func parse(e codec.Encoding, b *readBuffer) (*request, error) {
 		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q: there is no such operation.", name)
 		return q, nil
 	}
-	q.wrong = q.read(r, b.members, op, id)
+	q.wrong = q.read(r, b.members, op, id, afford)
 	return q, nil
 }
 
 // read reads the members of a request but for those at op and id.
-func (q *request) read(r codec.Reader, all []frame.Member, op, id int) error {
+func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {
 			continue
@@ -249,6 +250,14 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int) error {
 			return core.Refuse(core.InvalidArgument, "%.40s is no member of %s.", name, q.op.name)
 		}
 		q.given |= bit
+		if name == "messages" {
+			r.Reset(all[i].Value, true)
+			cost := int64(countItems(r)) * fair.Message
+			if err := afford(cost); err != nil {
+				return err
+			}
+			q.bytes += int(cost)
+		}
 		r.Reset(all[i].Value, true)
 		if err := members[at].read(q, r); err != nil {
 			return frame.In(name, err)
@@ -357,6 +366,17 @@ func readItems[T any](r codec.Reader, read func(codec.Reader) (T, error)) ([]T, 
 		return nil, frame.Wrong("is empty")
 	}
 	return items, nil
+}
+
+// countItems is how many elements readItems would make of a list.
+func countItems(r codec.Reader) (n int) {
+	if r.Kind() != codec.List {
+		return 0
+	}
+	for r.Open(); n < maxGroup && r.More(); n++ {
+		r.Skip()
+	}
+	return n
 }
 
 func readLockToken(r codec.Reader) (core.LockToken, error) {

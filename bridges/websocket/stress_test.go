@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 func TestALargeMessageArrives(t *testing.T) {
@@ -21,7 +21,7 @@ func TestALargeMessageArrives(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Close()
-		for _, size := range []int{budget.Pending + 1, 10, budget.Pending / 2, budget.Pending / 2, 10} {
+		for _, size := range []int{fair.Pending + 1, 10, fair.Pending / 2, fair.Pending / 2, 10} {
 			if a := tx.Send(context.Background(), [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, size)}}}}); a[0].Err != nil {
 				t.Fatal(a[0].Err)
 			}

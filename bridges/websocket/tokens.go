@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -89,26 +90,39 @@ func (c *conn) allow(g core.Grant) error {
 		}
 	}
 	c.identity, c.expires = id, now
-	c.memory.Join(id.Namespace())
+	c.memory.Join(fair.Of(id))
 	return nil
 }
 
 // enter makes a stranger a client that has signed in.
 func (c *conn) enter(id core.Identity) error {
-	if err := c.bridge.count(); err != nil {
+	vacate, err := c.bridge.places.Open(fair.Of(id), 1)
+	if err != nil {
+		return err
+	}
+	dismiss, err := c.bridge.opts.Standing.Open(fair.Of(id), fair.Connection)
+	if err != nil {
+		vacate()
 		return err
 	}
 	leave, err := c.bridge.auth.Enter(id, func(reason error) { c.owner.Do(func() { c.expel(reason) }) })
 	if err != nil {
-		c.bridge.uncount()
+		dismiss()
+		vacate()
 		return err
 	}
 	c.leave = func() {
 		leave()
-		c.bridge.uncount()
+		dismiss()
+		vacate()
 	}
 	bridges.Prove(c.nc)
 	return nil
+}
+
+// evict closes the connection, which holds more than others of what the gateway has no more.
+func (c *conn) evict() {
+	c.close(closeBusy, "The gateway's memory is full, and this connection held more of it than others. Connect again.")
 }
 
 // expel closes the connection: its namespace is no more.

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // The bounds of taps.
 const (
-	MaxTaps = 20 // of a namespace at a gateway
+	maxTaps = 20 // of a namespace at a gateway
 	// A tap holds as many messages, and bytes, until they are taken; what comes then is missed.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
@@ -25,28 +26,34 @@ var ErrEnded = errors.New("the namespace has ended")
 
 // Taps are those of a namespace at this gateway. Methods are safe for concurrent use.
 type Taps struct {
-	now  func() time.Time
-	open atomic.Int32 // how many
+	now    func() time.Time
+	open   atomic.Int32 // how many
+	places *fair.Pool
+	memory *fair.Pool // of what taps hold
 
 	mu    sync.Mutex
 	all   map[string][]*Tap // by folded name of the entity
 	ended bool
 }
 
-// New makes a set of taps. now is the broker's clock.
-func New(now func() time.Time) *Taps { return &Taps{now: now, all: map[string][]*Tap{}} }
+// New makes a set of taps, whose messages take of memory. now is the broker's clock.
+func New(now func() time.Time, memory *fair.Pool) *Taps {
+	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "taps of a namespace", memory.Gauge()), all: map[string][]*Tap{}}
+}
 
-// Open opens a tap of a queue or topic, which must be closed.
-func (s *Taps) Open(entity string) (*Tap, error) {
+// Open opens a tap of a queue or topic for somebody. It must be closed.
+func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return nil, ErrEnded
 	}
-	if s.open.Load() >= MaxTaps {
-		return nil, core.Refuse(core.QuotaExceeded, "There are %d taps, which is the limit: close one.", MaxTaps)
+	vacate, err := s.places.Open(by, 1)
+	if err != nil {
+		return nil, err
 	}
-	t := &Tap{set: s, name: core.FoldName(entity), woken: make(chan struct{}, 1)}
+	t := &Tap{set: s, name: core.FoldName(entity), woken: make(chan struct{}, 1), vacate: vacate, share: s.memory.Share(nil)}
+	t.share.Join(by)
 	s.all[t.name] = append(s.all[t.name], t)
 	s.open.Add(1)
 	return t, nil
@@ -92,13 +99,16 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 
 // Tap is a view of what clients send to one queue or topic.
 type Tap struct {
-	set   *Taps
-	name  string
-	woken chan struct{}
+	set    *Taps
+	name   string
+	woken  chan struct{}
+	vacate func()
+	share  *fair.Share // of what is held, and what Next has returned last
 
 	mu     sync.Mutex
 	held   []core.Delivery
 	bytes  int
+	taken  int // bytes of what Next has returned last
 	missed int
 	ended  bool
 }
@@ -114,9 +124,9 @@ func (t *Tap) change(f func()) {
 }
 
 func (t *Tap) add(d core.Delivery) {
-	size := d.Size()
+	size := d.Size() + fair.Message
 	t.change(func() {
-		if len(t.held) > 0 && (len(t.held) >= maxHeld || t.bytes+size > maxHeldBytes) {
+		if len(t.held) > 0 && (len(t.held) >= maxHeld || t.bytes+size > maxHeldBytes) || !t.share.Take(int64(size)) {
 			t.missed++
 			return
 		}
@@ -130,7 +140,8 @@ func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err err
 	for {
 		t.mu.Lock()
 		ds, missed = t.held, t.missed
-		t.held, t.bytes, t.missed = nil, 0, 0
+		t.share.Add(-int64(t.taken))
+		t.held, t.bytes, t.missed, t.taken = nil, 0, 0, t.bytes
 		ended := t.ended
 		t.mu.Unlock()
 		switch {
@@ -160,4 +171,6 @@ func (t *Tap) Close() {
 		delete(s.all, t.name)
 	}
 	s.open.Add(-1)
+	t.vacate()
+	t.share.Close()
 }

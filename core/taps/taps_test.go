@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/taps"
@@ -15,8 +16,15 @@ import (
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}
 
+var anybody = fair.Who{Namespace: "ns", Policy: "anybody"}
+
 // tapped is a broker with the queue "q" behind taps.
 func tapped(t *testing.T) (*taps.Taps, core.Broker) {
+	t.Helper()
+	return tappedWith(t, fair.New(0, nil, nil))
+}
+
+func tappedWith(t *testing.T, memory *fair.Pool) (*taps.Taps, core.Broker) {
 	t.Helper()
 	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,7 +39,7 @@ func tapped(t *testing.T) (*taps.Taps, core.Broker) {
 	if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		t.Fatal(err)
 	}
-	set := taps.New(time.Now)
+	set := taps.New(time.Now, memory)
 	return set, intercept.New(&intercept.Space{Broker: b, Chain: []intercept.Interceptor{set}})
 }
 
@@ -52,12 +60,12 @@ func send(t *testing.T, b core.Broker, ms ...*core.Message) {
 func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 	t.Parallel()
 	set, b := tapped(t)
-	slow, err := set.Open("q")
+	slow, err := set.Open("q", anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	other, err := set.Open("other")
+	other, err := set.Open("other", anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +90,7 @@ func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 	if _, _, err := slow.Next(t.Context()); !errors.Is(err, taps.ErrEnded) {
 		t.Errorf("at the end: got %v", err)
 	}
-	if _, err := set.Open("q"); !errors.Is(err, taps.ErrEnded) {
+	if _, err := set.Open("q", anybody); !errors.Is(err, taps.ErrEnded) {
 		t.Errorf("after the end: got %v", err)
 	}
 }
@@ -90,7 +98,7 @@ func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
 func TestATransactionIsShownOnceItIsCommitted(t *testing.T) {
 	t.Parallel()
 	set, b := tapped(t)
-	tap, err := set.Open("q")
+	tap, err := set.Open("q", anybody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,23 +121,51 @@ func TestATransactionIsShownOnceItIsCommitted(t *testing.T) {
 	}
 }
 
-func TestThereAreSoManyTapsAtMost(t *testing.T) {
+func TestTapsLeavePlacesToOthers(t *testing.T) {
 	t.Parallel()
-	set := taps.New(time.Now)
+	set := taps.New(time.Now, fair.New(0, nil, nil))
 	var all []*taps.Tap
-	for range taps.MaxTaps {
-		tap, err := set.Open("q")
-		if err != nil {
-			t.Fatal(err)
+	var err error
+	for {
+		var tap *taps.Tap
+		if tap, err = set.Open("q", anybody); err != nil {
+			break
 		}
 		all = append(all, tap)
 	}
-	if _, err := set.Open("q"); core.CodeOf(err) != core.QuotaExceeded {
-		t.Errorf("got %v", err)
+	if len(all) != 15 || core.CodeOf(err) != core.Busy {
+		t.Errorf("a policy has %d taps of 20, then %v", len(all), err)
 	}
+	operator, err := set.Open("q", fair.Who{Namespace: "ns", Policy: "operator"})
+	if err != nil {
+		t.Fatalf("another policy: %v", err)
+	}
+	operator.Close()
 	all[0].Close()
 	all[0].Close()
-	if _, err := set.Open("q"); err != nil {
-		t.Error(err)
+	if _, err := set.Open("q", anybody); err != nil {
+		t.Errorf("once one is closed: %v", err)
+	}
+}
+
+func TestWhatTapsHoldIsMemoryOfTheGateway(t *testing.T) {
+	t.Parallel()
+	memory := fair.New(1<<20, nil, nil)
+	set, b := tappedWith(t, memory)
+	tap, err := set.Open("q", anybody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		send(t, b, &core.Message{Body: core.Body{Bytes: make([]byte, 100<<10)}})
+	}
+	held := memory.Stats().Held
+	ds, missed, err := tap.Next(t.Context())
+	if err != nil || len(ds) != 5 || missed != 5 || held < 500<<10 || memory.Stats().Held != held {
+		t.Errorf("of 10 messages of 100 KiB %d came and %d were missed, %v; %d bytes were held, and %d until they are written; want half of 1 MiB", len(ds), missed, err, held, memory.Stats().Held)
+	}
+	tap.Close()
+	if got := memory.Stats().Held; got != 0 {
+		t.Errorf("once the tap is closed, %d bytes are held", got)
 	}
 }

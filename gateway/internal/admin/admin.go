@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -78,7 +78,7 @@ type call struct {
 	id     core.Identity
 	path   string // behind that of the endpoint, without outer slashes
 	status int    // of the answer, if it is not 200
-	memory *budget.Waiter
+	memory *fair.Waiter
 }
 
 // maxBody bounds the body of a request, in bytes.
@@ -91,11 +91,11 @@ func (c *call) read(request any, example string) error {
 
 // gather reads the body, of at most so many bytes, into the memory for messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
-	body, err := c.memory.Gather(c.Context(), budget.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most})
+	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
 	case err == nil || code == core.Busy || code == core.QuotaExceeded:
 		return body, err
-	case errors.Is(err, budget.ErrTooLarge):
+	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes.", most)
 	}
 	return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
@@ -157,7 +157,7 @@ func (a *API) Routes() map[string]http.Handler {
 			c := &call{Request: r, path: strings.Trim(r.URL.Path[len(e.path):], "/"), status: http.StatusOK, memory: memory}
 			var err error
 			if c.id, err = a.authenticate(r); err == nil {
-				memory.Join(c.id.NamespaceID())
+				memory.Join(fair.Of(c.id))
 			}
 			if err == nil && e.rights != nil {
 				err = e.rights(c.id)

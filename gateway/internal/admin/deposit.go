@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
@@ -26,6 +27,9 @@ func (a *API) deposit(c *call) (any, error) {
 	}
 	body, err := c.gather(maxDeposit)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.memory.Await(c.Context(), int64(bytes.Count(body, []byte("\n"))+1)*fair.Message); err != nil {
 		return nil, err
 	}
 	ms, err := depositedMessages(body)

@@ -315,6 +315,10 @@ func (a *API) testRules(c *call) (any, error) {
 		if ofOne && core.FoldName(j.Subscription) != core.FoldName(subscription) {
 			continue
 		}
+		if len(answer.Judgements) == maxJudgements {
+			answer.Left++
+			continue
+		}
 		told := api.Judgement{Subscription: j.Subscription, Rule: j.Rule, Matched: j.Matched, Why: j.Why}
 		if j.Err != nil {
 			told.Error = textOf(j.Err)
@@ -329,6 +333,9 @@ func (a *API) testRules(c *call) (any, error) {
 	}
 	return answer, nil
 }
+
+// maxJudgements is how many an answer has.
+const maxJudgements = 1000
 
 // rank puts the rules that match first, then those that fail.
 func rank(j *core.Judgement) int {

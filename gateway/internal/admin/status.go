@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -22,7 +22,8 @@ type Process struct {
 	Version    string
 	Started    time.Time
 	Store      core.Store
-	Messages   *budget.Budget
+	Memory     func() memory.Usage
+	Messages   *fair.Pool
 	Namespaces func() int // that are served now
 }
 
@@ -58,10 +59,9 @@ func (a *API) status(c *call) (any, error) {
 
 func (a *API) gateway(ctx context.Context) *api.Gateway {
 	messages := a.Process.Messages.Stats()
-	limit, _ := memory.Available()
 	g := &api.Gateway{
 		Version: a.Process.Version, Started: a.Process.Started, Store: a.probe.of(ctx, a.Process.Store), Connections: a.Clients.Count(ctx), Namespaces: a.Process.Namespaces(),
-		Memory: api.Memory{InUse: memory.InUse(), Limit: limit, Messages: messages.Held, MessagesLimit: messages.Limit},
+		Memory: api.Memory{InUse: memory.InUse(), Limit: a.Process.Memory().Limit, Messages: messages.Held, MessagesLimit: messages.Limit},
 	}
 	g.In, g.Out = a.History.Rates()
 	return g

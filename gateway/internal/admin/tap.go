@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/taps"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
@@ -56,7 +56,7 @@ func (a *API) tap(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := n.Taps.Open(e.Name)
+	t, err := n.Taps.Open(e.Name, fair.Of(c.id))
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,10 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 		case <-ctx.Done():
 		}
 	}()
-	for text := []byte(nil); ; { // the first flush tells that the tap is open
+	lines := json.NewEncoder(patient{w, control})
+	for { // the first flush tells that the tap is open
 		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // a recorder has none
-		if _, err := w.Write(text); err != nil || control.Flush() != nil {
+		if control.Flush() != nil {
 			return
 		}
 		waits, beat := context.WithTimeout(ctx, tapBeat)
@@ -92,25 +93,39 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 		beat()
 		switch {
 		case err == nil:
-			text = tapLines(ds, missed, entity)
+			err = tapLines(lines, ds, missed, entity)
 		case ctx.Err() != nil || errors.Is(err, taps.ErrEnded):
 			return
 		default:
-			text = []byte{'\n'}
+			_, err = w.Write([]byte{'\n'})
+		}
+		if err != nil {
+			return
 		}
 	}
 }
 
-// tapLines has a line for each message, and one for those that were missed.
-func tapLines(ds []core.Delivery, missed int, entity string) []byte {
-	var b bytes.Buffer
-	lines := json.NewEncoder(&b)
+// patient gives the client tapPatience for each line.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (p patient) Write(line []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // a recorder has none
+	return p.ResponseWriter.Write(line)
+}
+
+// tapLines writes a line for each message, one after the other, and one for those that were missed.
+func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string) error {
 	for i := range ds {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)
-		_ = lines.Encode(&line) // a buffer takes all
+		if err := lines.Encode(&line); err != nil {
+			return err
+		}
 	}
 	if missed > 0 {
-		_ = lines.Encode(api.Missed{Missed: missed}) // as above
+		return lines.Encode(api.Missed{Missed: missed})
 	}
-	return b.Bytes()
+	return nil
 }

@@ -85,18 +85,22 @@ func (c *Config) validateListen(r *report) {
 	}
 }
 
-// leastMessageMemory lets small messages pass.
-const leastMessageMemory = 4 << 20
+// leastMemory lets the gateway itself run, leastMessageMemory small messages pass.
+const leastMemory, leastMessageMemory = 128 << 20, 4 << 20
 
 func (c *Config) validateMemory(r *report) {
-	if c.MessageMemory == "" {
-		return
+	check := func(setting, text string, least int64, remedy string) {
+		if text == "" {
+			return
+		}
+		if n, err := memory.Parse(text); err != nil {
+			r.add(setting, "%v", err)
+		} else if n < least {
+			r.add(setting, "%s is too little: use %s", text, remedy)
+		}
 	}
-	if n, err := memory.Parse(c.MessageMemory); err != nil {
-		r.add("message-memory", "%v", err)
-	} else if n < leastMessageMemory {
-		r.add("message-memory", "%s is too little: use 4MiB or more, and twice the size of the largest message", c.MessageMemory)
-	}
+	check("memory", c.Memory, leastMemory, "128MiB or more")
+	check("message-memory", c.MessageMemory, leastMessageMemory, "4MiB or more, and twice the size of the largest message")
 }
 
 func (c *Config) validateAdmin(r *report) {

@@ -1,5 +1,5 @@
-// Package memory finds out how much memory the gateway may use, and gives what
-// it no longer uses back to the system.
+// Package memory finds out how much memory the gateway may use and how much it does use, sets the
+// level by which the gateway refuses work, and gives what it no longer uses back to the system.
 package memory
 
 import (
@@ -16,18 +16,24 @@ import (
 // unknown stands for the memory of a machine that does not tell it.
 const unknown = 4 << 30
 
-// Available returns how many bytes the process may use: GOMEMLIMIT, or else what
-// the control group allows, or else what the machine has. limited says that it
-// is the control group's word.
-func Available() (bytes int64, limited bool) {
-	if n := debug.SetMemoryLimit(-1); n < math.MaxInt64 {
-		return n, false
-	}
+// fromEnvironment is GOMEMLIMIT, which the gateway may lower for the collector.
+var fromEnvironment = debug.SetMemoryLimit(-1)
+
+// Available returns how many bytes the process may use: the least of the setting, GOMEMLIMIT, what each of
+// its control groups allows and what the machine has. A setting of 0 is none. limited says that it is less
+// than the machine has, and that GOMEMLIMIT does not say so to the collector already.
+func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
-	if n := groupLimit(os.ReadFile); n > 0 && n < machine {
-		return n, true
+	bytes = machine
+	for _, n := range []int64{setting, groupsOf(os.ReadFile).limit} {
+		if n > 0 && n < bytes {
+			bytes, limited = n, true
+		}
 	}
-	return machine, false
+	if fromEnvironment < math.MaxInt64 {
+		return min(bytes, fromEnvironment), false
+	}
+	return bytes, limited
 }
 
 // InUse is how many bytes the runtime has from the system and has not given back.
@@ -37,44 +43,76 @@ type read func(name string) ([]byte, error)
 
 // machineMemory is the memory of the machine.
 func machineMemory(file read) int64 {
-	text, _ := file("/proc/meminfo") // only Linux has it
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 || fields[0] != "MemTotal:" {
-			continue
-		}
-		if kb, err := strconv.ParseInt(fields[1], 10, 64); err == nil && kb > 0 {
-			return kb << 10
-		}
+	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // only Linux has it
+		return kb << 10
 	}
 	return unknown
 }
 
-// groupLimit is the least limit of the control groups that the process is in; 0: there is none.
-func groupLimit(file read) (least int64) {
+// field is the first number behind a word at the start of a line; 0 if there is none.
+func field(file read, name, word string) int64 {
+	text, _ := file(name)
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != word {
+			continue
+		}
+		n, _ := strconv.ParseInt(fields[1], 10, 64)
+		return n
+	}
+	return 0
+}
+
+// groups are the control groups that the process is in.
+type groups struct {
+	limit int64  // the least of their limits; 0: there is none
+	stat  string // the file that says what the innermost of them uses; "": there is none
+}
+
+func groupsOf(file read) (g groups) {
 	text, _ := file("/proc/self/cgroup") // only Linux has it
 	for line := range strings.Lines(string(text)) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
-		root, name := "/sys/fs/cgroup", "memory.max"
+		root, names := "/sys/fs/cgroup", []string{"memory.max", "memory.high"}
 		switch controllers {
 		case "":
 		case "memory":
-			root, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+			root, names = "/sys/fs/cgroup/memory", []string{"memory.limit_in_bytes"}
 		default:
 			continue
 		}
 		for at := path.Clean("/" + group); ; at = path.Dir(at) { // in a container the group's own path may not be there
-			limit, _ := file(root + path.Join(at, "/"+name))
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil && n > 0 && (least == 0 || n < least) {
-				least = n
+			dir := root + at
+			for _, name := range names {
+				limit, err := file(path.Join(dir, name))
+				if g.stat == "" && err == nil {
+					g.stat = path.Join(dir, "memory.stat")
+				}
+				if n, err := strconv.ParseInt(strings.TrimSpace(string(limit)), 10, 64); err == nil && n > 0 && (g.limit == 0 || n < g.limit) {
+					g.limit = n
+				}
 			}
 			if at == "/" {
 				break
 			}
 		}
 	}
-	return least
+	return g
+}
+
+// beside is how many bytes the group holds that the process's own figures lack: memory of other
+// processes, of sockets and of the kernel. Files that the kernel keeps do not count: it gives them up.
+func (g groups) beside(file read) int64 {
+	if g.stat == "" {
+		return 0
+	}
+	anonymous := max(field(file, g.stat, "anon"), field(file, g.stat, "rss")) // version 2, version 1
+	n := anonymous - field(file, "/proc/self/status", "RssAnon:")<<10
+	for _, of := range []string{"sock", "kernel_stack", "slab_unreclaimable"} {
+		n += field(file, g.stat, of)
+	}
+	return max(n, 0)
 }
 
 // Parse reads a size as GOMEMLIMIT has it: a number of bytes, or of KiB, MiB or GiB.

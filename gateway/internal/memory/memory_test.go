@@ -25,15 +25,16 @@ func TestTheLeastLimitOfTheControlGroupsCounts(t *testing.T) {
 		"second version":            {map[string]string{"/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/b/memory.max": "max\n", "/sys/fs/cgroup/a/memory.max": "1000\n", "/sys/fs/cgroup/memory.max": "2000\n"}, 1000},
 		"second, in a container":    {map[string]string{"/proc/self/cgroup": "0::/../x\n", "/sys/fs/cgroup/memory.max": "3000\n"}, 3000},
 		"second, without a limit":   {map[string]string{"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n"}, 0},
+		"memory.high":               {map[string]string{"/proc/self/cgroup": "0::/a\n", "/sys/fs/cgroup/a/memory.max": "2000\n", "/sys/fs/cgroup/a/memory.high": "1500\n"}, 1500},
 		"first version":             {map[string]string{"/proc/self/cgroup": "5:cpu:/x\n4:memory:/docker/1\n", "/sys/fs/cgroup/memory/docker/1/memory.limit_in_bytes": "4000\n"}, 4000},
 		"first, under another name": {map[string]string{"/proc/self/cgroup": "4:memory:/docker/1\n", "/sys/fs/cgroup/memory/memory.limit_in_bytes": "5000\n"}, 5000},
 	} {
-		got := groupLimit(func(name string) ([]byte, error) {
+		got := groupsOf(func(name string) ([]byte, error) {
 			if text, ok := c.files[name]; ok {
 				return []byte(text), nil
 			}
 			return nil, fs.ErrNotExist
-		})
+		}).limit
 		if got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}

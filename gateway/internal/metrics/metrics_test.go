@@ -19,16 +19,17 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/filestore"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -226,7 +227,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
 	r.metrics.Clients(func() int64 { return 6 }, census{})
 	r.metrics.Disk(func() filestore.Usage { return filestore.Usage{Bytes: 1 << 20} })
-	r.metrics.Memory(budget.New(0, nil))
+	r.metrics.Memory(fair.New(0, nil, nil), fair.New(0, nil, nil), func() memory.Usage { return memory.Usage{Level: fair.Tight, Used: 3, Limit: 4} })
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
 	answered := r.metrics.HTTP()
 	r.metrics.Streams(func() int { return 4 })

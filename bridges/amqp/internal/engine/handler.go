@@ -70,6 +70,7 @@ type Message struct {
 	Settled bool
 	State   wire.DeliveryState // nil unless the transfer belongs to a transaction
 	Payload []byte
+	Cost    int64 // bytes of memory besides Payload; the handler's
 }
 
 // Tag is the delivery-tag of a delivery we send.

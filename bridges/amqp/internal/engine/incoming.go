@@ -9,7 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
-	"github.com/crosstown-mq/crosstown/bridges/budget"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 // partial is a message of which not every frame has arrived.
@@ -20,7 +20,7 @@ type partial struct {
 	head    []byte      // its beginning, once it is refused
 	size    int64
 	granted int64 // bytes that the handler has granted
-	pace    budget.Pace
+	pace    fair.Pace
 	Message
 }
 
@@ -123,7 +123,7 @@ func (l *Link) start(t *wire.Transfer, more bool) bool {
 	c.partials++
 	more = more || t.More
 	if more {
-		l.partial.pace = budget.Begin(c.heard)
+		l.partial.pace = fair.Begin(c.heard)
 	}
 	if l.denied {
 		l.refuse(c.handler.Crowded(l, l.granted))

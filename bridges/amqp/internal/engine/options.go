@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -17,7 +18,9 @@ type Options struct {
 	MaxLinks       int            // links of the connection
 	IncomingWindow uint32         // transfer frames the peer may send on a session before we say more
 	IdleTimeout    time.Duration  // announced to the peer; it is given up on after twice that
-	Leeway         time.Duration  // how much before its time Tick sends a heartbeat, so that many go out together
-	Limits         value.Limits   // of values in performatives
-	ByReference    int            // bytes of a body from which on Take does not copy them; 0: it copies all
+	// Begins, if not nil, is asked whether a session may begin; the error, which closes the connection, says why not.
+	Begins      func() *wire.Error
+	Leeway      time.Duration // how much before its time Tick sends a heartbeat, so that many go out together
+	Limits      value.Limits  // of values in performatives
+	ByReference int           // bytes of a body from which on Take does not copy them; 0: it copies all
 }

@@ -60,6 +60,12 @@ func (c *Conn) beginSession(channel uint16, b *wire.Begin) {
 		c.fail(fault(wire.CondNotAllowed, "a begin answers one that was never sent"))
 		return
 	}
+	if c.opts.Begins != nil {
+		if err := c.opts.Begins(); err != nil {
+			c.fail(err)
+			return
+		}
+	}
 	s := &Session{
 		conn: c, channel: channel,
 		nextIncoming: b.NextOutgoingID, window: c.opts.IncomingWindow,

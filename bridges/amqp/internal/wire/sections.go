@@ -173,6 +173,25 @@ func (s *Sections) Value() ([]byte, bool) {
 	return enc, err == nil
 }
 
+// CountBatch returns how many messages a batch has, 1 if it cannot be read; it allocates nothing for each.
+func CountBatch(payload []byte) int {
+	s, err := SplitMessage(payload, value.Limits{})
+	if err != nil || s.BodyKind != BodyDataSections {
+		return 1
+	}
+	n := 0
+	for b := s.Body; len(b) > 0; n++ {
+		_, enc, err := readDescriptor(b)
+		if err != nil {
+			return n
+		}
+		if _, b, err = value.ReadBinary(enc); err != nil {
+			return n
+		}
+	}
+	return n
+}
+
 // SplitBatch returns the messages of a batch (FormatBatch), which are the payloads of its data sections and alias it.
 // Everything else of the envelope is ignored. More than most messages are refused with amqp:invalid-field, as is a body
 // of another kind.

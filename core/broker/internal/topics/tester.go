@@ -14,6 +14,23 @@ type Tester struct {
 	message *core.Message
 	index   uint16 // the message's partition; any, for a message without a key
 	facts   rules.Facts
+	shown   int // bytes of the messages of judgements so far
+}
+
+// maxShown bounds the messages of all judgements together, but for a single one that is larger.
+const maxShown = 1 << 20
+
+// show leaves a judgement its message if there is room for it.
+func (rt *Tester) show(j core.Judgement) core.Judgement {
+	if j.Message == nil {
+		return j
+	}
+	if n := j.Message.Size(); rt.shown == 0 || rt.shown+n <= maxShown {
+		rt.shown += n
+		return j
+	}
+	j.Message, j.Why = nil, append(j.Why, "the message is left out: those of the rules before it have 1 MiB")
+	return j
 }
 
 // NewTester makes a tester for a message to the topic.
@@ -30,7 +47,7 @@ func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.
 func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	all := make([]core.Judgement, 0, len(trial))
 	for _, r := range trial {
-		all = append(all, rt.test(r))
+		all = append(all, rt.show(rt.test(r)))
 	}
 	return all
 }
@@ -42,7 +59,7 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 		if ctx.Err() != nil {
 			return nil, entity.ErrTimeout
 		}
-		all = append(all, rt.testFor(&s, r))
+		all = append(all, rt.show(rt.testFor(&s, r)))
 	}
 	return all, nil
 }

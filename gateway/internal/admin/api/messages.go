@@ -53,6 +53,7 @@ const RulesPath = "/$crosstown/rules/"
 // Judgements is the answer: first the rules that match, then those that fail, then the others.
 type Judgements struct {
 	Judgements []Judgement `json:"judgements"`
+	Left       int         `json:"left,omitempty"` // how many more there are: one answer has 1000
 }
 
 // Judgement is what a rule makes of a message.

@@ -1,4 +1,4 @@
-package budget
+package fair
 
 import (
 	"context"
@@ -29,6 +29,7 @@ type Arrival struct {
 	Size     int64                 // bytes, as the sender says; negative if it does not
 	Limit    int64                 // bytes
 	Buffer   []byte                // to be used where the message fits; may be nil
+	Control  bool                  // it may give memory back: one of at most 64 KiB is read from Tight on, too
 
 	// Inspect, if not nil, is shown the start of a message of more than 64 KiB, and
 	// returns a limit that replaces Limit.
@@ -73,8 +74,10 @@ func (g *gathering) begin(ctx context.Context) error {
 	if g.Size >= 0 && (g.Size < firstGrant || g.Inspect == nil) {
 		first = g.Size
 	}
-	if err := g.share.Await(ctx, first); err != nil {
-		return err
+	if !g.Control || first > firstGrant || !g.share.take(first) {
+		if err := g.share.Await(ctx, first); err != nil {
+			return err
+		}
 	}
 	g.taken = first
 	if g.message = g.Buffer; int64(cap(g.message)) < min(first, firstGrant) || g.message == nil {

@@ -1,0 +1,48 @@
+package fair
+
+import (
+	"cmp"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// What open streams take of their Pool.
+const (
+	// FeedPlaces are those of a feed over WebSocket: the broker wakes it.
+	FeedPlaces = 1
+	// EventStreamPlaces are those of a stream of server-sent events. It has a goroutine, and may look at
+	// the store twice in each second.
+	EventStreamPlaces = 25
+)
+
+// NewStreams returns a pool of places for feeds and event streams; limit 0 is 50000.
+func NewStreams(limit int, gauge *Gauge) *Pool {
+	return NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
+}
+
+// NewPlaces returns a pool of limit places. what names their holders, in the plural.
+func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
+	p := New(int64(limit), nil, gauge)
+	p.places = what
+	return p.Named(what, Full)
+}
+
+// Open takes n places for something that begins, until it is closed.
+func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
+	s := p.Share(nil)
+	s.Join(w)
+	if s.Take(n) {
+		return s.Close, nil
+	}
+	defer s.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteRefusal()
+	switch {
+	case p.IsShut():
+		return nil, p.gauge.Refusal()
+	case n > p.limit-p.held:
+		return nil, core.Refuse(core.Busy, "This gateway takes %d %s, which are all in use. Try again later.", p.limit, p.places)
+	}
+	return nil, core.Refuse(core.Busy, "The policy '%s', or its namespace, has so many of this gateway's %d %s that the rest is for others. Close some, or try again later.", w.Policy, p.limit, p.places)
+}

@@ -1,0 +1,174 @@
+package memory
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/fair"
+)
+
+const (
+	// measureInterval and busyInterval are how often memory is measured, the latter above half of the mark of Tight.
+	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
+	// limitInterval is how often the limits are read.
+	limitInterval = 10 * time.Second
+	// collectInterval is how often the heap is collected at most to see what of it lives.
+	collectInterval = 500 * time.Millisecond
+	// collectPart is how many times what a collection took must pass until the next.
+	collectPart = 10
+	// evictInterval is how often a connection is closed at Full.
+	evictInterval = 100 * time.Millisecond
+)
+
+// The marks, in hundredths of the limit: of each level from Shed on, where it begins and where it ends.
+var marks = [...]struct{ begins, ends int64 }{fair.Shed: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
+
+// Usage is what the gateway uses of its memory.
+type Usage struct {
+	Level       fair.Level
+	Used, Limit int64 // bytes
+}
+
+// Options are those of a Watch.
+type Options struct {
+	Gauge   *fair.Gauge
+	Setting int64       // the configured limit; 0: none
+	Shed    func()      // empties caches; called again and again from Shed on
+	Evict   func() bool // closes the connection that holds most; false: there is none
+	Holders func() []slog.Attr
+	Logger  *slog.Logger
+}
+
+// Watch measures what the process uses and sets the level of a Gauge.
+type Watch struct {
+	Options
+	last      atomic.Pointer[Usage]
+	system    system
+	limit     int64
+	group     groups
+	limitAt   time.Time
+	collected time.Time // when the heap was last collected here
+	pause     time.Duration
+	evicted   time.Time
+}
+
+// system is what a Watch measures.
+type system struct {
+	file    read
+	heap    func() heap
+	collect func()
+	now     func() time.Time
+}
+
+// NewWatch makes a Watch. Run must be called.
+func NewWatch(o Options) *Watch {
+	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, runtime.GC, time.Now}}
+	w.last.Store(&Usage{Limit: 1})
+	w.measure()
+	return w
+}
+
+// Usage returns what was measured last.
+func (w *Watch) Usage() Usage { return *w.last.Load() }
+
+// Run measures until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	for {
+		interval := measureInterval
+		if u := w.measure(); u.Level > fair.Normal || u.Used > u.Limit*marks[fair.Tight].begins/200 {
+			interval = busyInterval
+		}
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// heap is the memory of the runtime.
+type heap struct {
+	objects int64 // in the heap, with those that are not collected yet
+	live    int64 // after the last collection
+	others  int64 // from the system, and not of the heap
+}
+
+func (w *Watch) measure() Usage {
+	now := w.system.now()
+	if now.Sub(w.limitAt) >= limitInterval || w.limitAt.IsZero() {
+		w.limit, _ = Available(w.Setting)
+		w.group, w.limitAt = groupsOf(w.system.file), now
+	}
+	h, beside := w.system.heap(), w.group.beside(w.system.file)
+	was := w.last.Load().Level
+	// Above the mark, and not known to live: see what of it does.
+	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*w.pause) {
+		w.system.collect()
+		w.collected, w.pause = now, w.system.now().Sub(now)
+		h = w.system.heap()
+	}
+	u := Usage{Used: min(h.live, h.objects) + h.others + beside, Limit: w.limit}
+	u.Level = levelOf(u.Used, u.Limit, was)
+	w.last.Store(&u)
+	w.Gauge.Set(u.Level)
+	if u.Level != was {
+		w.tell(was, u)
+	}
+	if u.Level >= fair.Shed && w.Shed != nil {
+		w.Shed()
+	}
+	if u.Level == fair.Full && now.Sub(w.evicted) >= evictInterval && w.Evict != nil && w.Evict() {
+		w.evicted = now
+	}
+	return u
+}
+
+// levelOf is the level at a usage, which ends lower than it begins.
+func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
+	for of := fair.Shed; of <= fair.Full; of++ {
+		mark := marks[of].begins
+		if was >= of {
+			mark = marks[of].ends
+		}
+		if used*100 >= limit*mark {
+			l = of
+		}
+	}
+	return l
+}
+
+func (w *Watch) tell(was fair.Level, u Usage) {
+	about := []any{"level", u.Level.String(), "used", u.Used, "limit", u.Limit}
+	if w.Holders != nil {
+		for _, a := range w.Holders() {
+			about = append(about, a)
+		}
+	}
+	switch {
+	case u.Level >= fair.Tight && u.Level > was:
+		w.Logger.Warn("memory is nearly full: what begins is refused as busy until some is free", about...)
+	case was >= fair.Tight && u.Level < fair.Tight:
+		w.Logger.Info("memory is free again", about...)
+	default:
+		w.Logger.Debug("memory", about...)
+	}
+}
+
+func readHeap() heap {
+	s := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/memory/classes/heap/unused:bytes"},
+	}
+	metrics.Read(s)
+	at := func(i int) int64 { return int64(s[i].Value.Uint64()) }
+	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0)}
+}

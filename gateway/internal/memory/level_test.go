@@ -1,0 +1,65 @@
+package memory
+
+import (
+	"io/fs"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/fair"
+)
+
+// TestTheLevelFollowsTheMemoryInUse leads a Watch through what a process of 1000 bytes uses.
+func TestTheLevelFollowsTheMemoryInUse(t *testing.T) {
+	t.Parallel()
+	var gauge fair.Gauge
+	now, collected, shed, evicted := time.Unix(1000, 0), 0, 0, 0
+	var h heap
+	garbage := int64(0)
+	files := map[string]string{
+		"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "1000\n", "/proc/self/status": "RssAnon: 0 kB\n", "/sys/fs/cgroup/memory.stat": "anon 0\nsock 0\n",
+	}
+	w := &Watch{Options: Options{Gauge: &gauge, Setting: 1000, Shed: func() { shed++ }, Evict: func() bool { evicted++; return true }, Logger: slog.New(slog.DiscardHandler)}}
+	w.system = system{
+		file: func(name string) ([]byte, error) {
+			if text, ok := files[name]; ok {
+				return []byte(text), nil
+			}
+			return nil, fs.ErrNotExist
+		},
+		heap:    func() heap { return heap{objects: h.live + garbage, live: h.live, others: h.others} },
+		collect: func() { collected++; garbage = 0 },
+		now:     func() time.Time { return now },
+	}
+	w.last.Store(&Usage{Limit: 1})
+	for i, step := range []struct {
+		live, garbage, others int64
+		beside                string
+		after                 time.Duration
+		want                  fair.Level
+		collected             int
+	}{
+		{100, 0, 50, "anon 0", 0, fair.Normal, 0},
+		{500, 0, 50, "anon 0", 0, fair.Shed, 0},
+		{400, 150, 50, "anon 0", 0, fair.Normal, 0},                // garbage, below the mark
+		{400, 400, 50, "anon 0", 0, fair.Normal, 1},                // garbage above it is collected
+		{400, 400, 50, "anon 0", time.Millisecond, fair.Normal, 1}, // not again at once
+		{400, 0, 50, "anon 200", time.Second, fair.Tight, 2},       // another process of the group
+		{400, 0, 50, "anon 110", time.Second, fair.Tight, 2},       // it ends below 55 %
+		{400, 0, 50, "anon 50\nsock 30", 0, fair.Shed, 2},
+		{400, 0, 50, "anon 0", 0, fair.Normal, 2},
+		{750, 0, 60, "anon 0", time.Second, fair.Full, 3},
+		{750, 0, 10, "anon 0", time.Second, fair.Full, 4},
+		{740, 0, 0, "anon 0", time.Second, fair.Tight, 5},
+	} {
+		now = now.Add(step.after)
+		h, garbage = heap{live: step.live, others: step.others}, step.garbage
+		files["/sys/fs/cgroup/memory.stat"] = step.beside + "\n"
+		if u := w.measure(); u.Level != step.want || gauge.Level() != step.want || collected != step.collected {
+			t.Errorf("step %d: %+v with %d collections, want %v and %d", i, u, collected, step.want, step.collected)
+		}
+	}
+	if evicted != 2 || shed == 0 {
+		t.Errorf("%d connections were closed while memory was full, want 2; caches were emptied %d times", evicted, shed)
+	}
+}
