@@ -48,7 +48,7 @@ var arrows = []struct {
 	{"core/intercept", []string{"core"}},
 	{"core/faults", []string{"core", "core/intercept"}},
 	{"core/payload", []string{"core", "core/intercept"}},
-	{"core/fair", []string{"core"}},
+	{"core/fair", []string{"core", "core/intercept"}},
 	{"core/taps", []string{"core", "core/fair", "core/intercept"}},
 	{"core/...", []string{"core", "core/value"}},
 	{"bridges", nil},

@@ -1,11 +1,13 @@
 package fair
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
 // Level says how much of its memory the process uses. What is under way goes on at every level, and so do
@@ -60,6 +62,30 @@ func (g *Gauge) Set(to Level) {
 // Refusal is what is answered from Tight on to what would begin something.
 func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is nearly full: it takes nothing new until some is free. Try again later.")
+}
+
+// Intercept implements intercept.Interceptor: it refuses what takes memory while there is too little.
+func (g *Gauge) Intercept(ctx context.Context, c *intercept.Call) {
+	if refusedFrom(c) <= g.Level() {
+		c.Fail(g.Refusal())
+		return
+	}
+	c.Next(ctx)
+}
+
+// refusedFrom is the level from which on a call is refused. What gives memory back never is.
+func refusedFrom(c *intercept.Call) Level {
+	switch c.Op {
+	case intercept.Send, intercept.Schedule:
+		return Tight
+	case intercept.Manage:
+		if !c.Deletes {
+			return Tight
+		}
+	case intercept.OpenSender, intercept.OpenReceiver, intercept.AcceptSession, intercept.Peek, intercept.ReceiveDeferred:
+		return Full
+	}
+	return Full + 1
 }
 
 // Refusing names the pools that have refused somebody since then.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
 const mb = 1 << 20
@@ -321,3 +322,74 @@ func TestPace(t *testing.T) {
 		t.Errorf("half as fast as must be: given up after %v, want %v", got, 2*fair.Grace)
 	}
 }
+
+// TestWhatGivesMemoryBackIsNeverRefused calls a broker at every level.
+func TestWhatGivesMemoryBackIsNeverRefused(t *testing.T) {
+	t.Parallel()
+	var g fair.Gauge
+	b := idle{}
+	front := intercept.New(&intercept.Space{Broker: b, Admin: b}, &g)
+	for level := fair.Normal; level <= fair.Full; level++ {
+		g.Set(level)
+		for name, c := range map[string]struct {
+			refused fair.Level
+			call    func() error
+		}{
+			"settle": {fair.Full + 1, func() error { return front.Settle(t.Context(), nil, "q", make([]core.Settlement, 1))[0] }},
+			"renew":  {fair.Full + 1, func() error { return front.Renew(t.Context(), nil, "q", make([]core.LockToken, 1))[0].Err }},
+			"cancel": {fair.Full + 1, func() error { return front.Cancel(t.Context(), nil, "q", nil) }},
+			"purge":  {fair.Full + 1, func() error { _, err := front.Purge(t.Context(), nil, "q", time.Time{}, 1); return err }},
+			"delete": {fair.Full + 1, func() error { return front.DeleteEntity(t.Context(), nil, "q") }},
+			"create": {fair.Tight, func() error { _, err := front.CreateQueue(t.Context(), nil, "q", core.Settings{}); return err }},
+			"peek":   {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, "q", 1, 1); return err }},
+			"send": {fair.Tight, func() error {
+				g.Set(fair.Normal)
+				s, err := front.OpenSender(t.Context(), nil, "q", nil)
+				if g.Set(level); err != nil {
+					return err
+				}
+				defer s.Close()
+				return s.Send(t.Context(), make([][]*core.Message, 1))[0].Err
+			}},
+		} {
+			if err := c.call(); (err != nil) != (level >= c.refused) || err != nil && core.CodeOf(err) != core.Busy {
+				t.Errorf("%s at %v: got %v", name, level, err)
+			}
+		}
+	}
+}
+
+// idle is a broker that does nothing.
+type idle struct {
+	core.Broker
+	core.Admin
+}
+
+func (idle) Settle(_ context.Context, _ core.Identity, _ string, all []core.Settlement) []error {
+	return make([]error, len(all))
+}
+
+func (idle) Renew(_ context.Context, _ core.Identity, _ string, all []core.LockToken) []core.Renewal {
+	return make([]core.Renewal, len(all))
+}
+func (idle) Cancel(context.Context, core.Identity, string, []int64) error { return nil }
+func (idle) Purge(context.Context, core.Identity, string, time.Time, int) (int, error) {
+	return 0, nil
+}
+func (idle) DeleteEntity(context.Context, core.Identity, string) error { return nil }
+func (idle) CreateQueue(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {
+	return core.Entity{}, nil
+}
+func (idle) Peek(context.Context, core.Identity, string, int64, int) ([]core.Delivery, error) {
+	return nil, nil
+}
+func (idle) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+	return idleSender{}, nil
+}
+
+type idleSender struct{ core.Sender }
+
+func (idleSender) Send(_ context.Context, groups [][]*core.Message) []core.Appended {
+	return make([]core.Appended, len(groups))
+}
+func (idleSender) Close() {}

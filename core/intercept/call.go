@@ -53,6 +53,7 @@ type Call struct {
 	ID      core.Identity
 	Address string // for Manage and Read, the entity's name
 	Link    *Link  // what is opened or used; nil: neither
+	Deletes bool   // Manage deletes something
 
 	// What is asked, as far as interceptors need it.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
