@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-var updateRefusals = flag.Bool("update", false, "write what commands print into testdata/command-refusals.txt")
+var updateGolden = flag.Bool("update", false, "write what commands print into testdata")
 
 const refusingEntities = `
 queues:
@@ -180,16 +180,7 @@ root      queue purge deferred --state=deferred --yes
 func TestTheTextsOfRefusalsStay(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", refusingEntities))
-	policy := func(name, key string) string {
-		return strings.NewReplacer(config.DevPolicy, name, config.DevKey, key).Replace(g.connection)
-	}
-	nowhere := freePort(t)
-	connections := map[string]string{
-		"root": g.connection, "sender": policy("sender", "s"), "listener": policy("listener", "l"), "wrong-key": policy(config.DevPolicy, "wrong"),
-		"wrong-policy": policy("nobody", "x"), "foreign": g.notOurs(t),
-		"nowhere":   "Endpoint=sb://localhost:" + nowhere + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true",
-		"untrusted": g.secure,
-	}
+	r := g.golden(t)
 	g.command(t, "", "send", "locked", "x")
 	g.command(t, "", "send", "held", "x", "--session=a")
 	hold, err := g.sdk(t).NewReceiverForQueue("locked", nil)
@@ -205,28 +196,68 @@ func TestTheTextsOfRefusalsStay(t *testing.T) {
 	g.lockDeferred(t, "deferred")
 
 	long := strings.NewReplacer("LARGE", strings.Repeat("x", 200<<10), "HUGE", strings.Repeat("x", 300_000), "LONG", strings.Repeat("m", 200))
-	volatile := strings.NewReplacer(
-		":"+nowhere, ":NOWHERE", hostOf(g.connection), "GATEWAY", hostOf(connections["foreign"]), "FOREIGN", hostOf(connections["untrusted"]), "TLS",
-		strings.Repeat("x", 300_000), "HUGE", strings.Repeat("m", 200), "LONG")
+	r.volatile = append(r.volatile, strings.Repeat("x", 300_000), "HUGE", strings.Repeat("m", 200), "LONG")
 	var got strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(refusals)) {
-		words := strings.Fields(line)
-		var args []string
-		for _, word := range words[1:] {
-			args = append(args, long.Replace(word))
-		}
-		if words[0] == "untrusted" {
-			args = append(args, "--data="+t.TempDir())
-		}
-		code, _, errs := g.try(t, connections[words[0]], "", args...)
-		fmt.Fprintf(&got, "%s\n  exit %d\n", strings.TrimSpace(line), code)
-		for said := range strings.Lines(varying.ReplaceAllString(volatile.Replace(errs), "$1 SIZE")) {
-			fmt.Fprintf(&got, "  %s\n", strings.TrimRight(said, "\n"))
-		}
+		got.WriteString(r.try(t, line, long.Replace))
 	}
-	path := filepath.Join("testdata", "command-refusals.txt")
-	if *updateRefusals {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+	compareGolden(t, "command-refusals.txt", got.String())
+}
+
+// golden runs command lines by the names of connections.
+type golden struct {
+	*gateway
+	connections map[string]string
+	volatile    []string // what differs in each run, and what the golden file has for it
+}
+
+func (g *gateway) golden(t *testing.T) *golden {
+	t.Helper()
+	policy := func(name, key string) string {
+		return strings.NewReplacer(config.DevPolicy, name, config.DevKey, key).Replace(g.connection)
+	}
+	nowhere := freePort(t)
+	r := &golden{gateway: g, connections: map[string]string{
+		"sender": policy("sender", "s"), "listener": policy("listener", "l"), "wrong-key": policy(config.DevPolicy, "wrong"), "wrong-policy": policy("nobody", "x"),
+		"nowhere": "Endpoint=sb://localhost:" + nowhere + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true",
+	}, volatile: []string{":" + nowhere, ":NOWHERE"}}
+	r.connect("root", "GATEWAY", g.connection)
+	r.connect("foreign", "FOREIGN", g.notOurs(t))
+	r.connect("untrusted", "TLS", g.secure)
+	return r
+}
+
+// connect adds a connection, whose host the golden file has as shown.
+func (r *golden) connect(name, shown, connection string) {
+	r.connections[name] = connection
+	r.volatile = append(r.volatile, hostOf(connection), shown)
+}
+
+// try runs a line: the name of a connection, and words, each after replace. It returns the line with what was printed.
+func (r *golden) try(t *testing.T, line string, replace func(string) string) string {
+	t.Helper()
+	words := strings.Fields(line)
+	var args []string
+	for _, word := range words[1:] {
+		args = append(args, replace(word))
+	}
+	if words[0] == "untrusted" {
+		args = append(args, "--data="+t.TempDir())
+	}
+	code, out, errs := r.gateway.try(t, r.connections[words[0]], "", args...)
+	got := fmt.Sprintf("%s\n  exit %d\n", strings.TrimSpace(line), code)
+	for said := range strings.Lines(requested.ReplaceAllString(varying.ReplaceAllString(strings.NewReplacer(r.volatile...).Replace(out+errs), "$1 SIZE"), "REQUEST: ")) {
+		got += strings.TrimRight("  "+said, "\n ") + "\n"
+	}
+	return got
+}
+
+// compareGolden compares a text with a file of testdata, or writes it with -update.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *updateGolden {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -235,15 +266,18 @@ func TestTheTextsOfRefusalsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := strings.Split(string(want), "\n")
-	for i, line := range strings.Split(got.String(), "\n") {
+	for i, line := range strings.Split(got, "\n") {
 		if i >= len(wanted) || line != wanted[i] {
-			t.Fatalf("%s:%d is not\n%s\nAll that is printed:\n%s", path, i+1, line, got.String())
+			t.Fatalf("%s:%d is not\n%s\nAll that is printed:\n%s", path, i+1, line, got)
 		}
 	}
 }
 
 // varying is how many bytes the encoding of a message has, which is a matter of the client.
 var varying = regexp.MustCompile(`(has|in bytes:) \d{6,}`)
+
+// requested is the request that an error of HTTP begins with, which is a matter of the client, too.
+var requested = regexp.MustCompile(`\b[A-Z][a-z]+ "https?://[^"]*": `)
 
 // hostOf is the host and port of a connection string.
 func hostOf(connection string) string {
