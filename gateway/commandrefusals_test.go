@@ -27,7 +27,6 @@ queues:
   - {name: off, status: Disabled}
   - {name: parts, enable-partitioning: true}
   - {name: deferred, lock-duration: 5m}
-  - {name: asked}
 topics:
   - name: events
     subscriptions: [{name: all}, {name: in-sessions, requires-session: true}]
@@ -152,22 +151,6 @@ sender    deferred receive deferred
 wrong-key deferred receive deferred
 nowhere   deferred receive deferred
 untrusted deferred receive deferred
-root      request nope x --timeout=100ms
-root      request asked x --timeout=100ms
-root      request orders x --reply-to=orders
-root      request orders x --reply-to=nope
-root      request off x --reply-to=sessions
-sender    request orders x
-listener  request orders x --reply-to=sessions
-wrong-key request orders x --reply-to=sessions
-nowhere   request orders x
-root      reply nope x
-root      reply sessions x
-root      reply orders x --session=a
-root      reply no-receive x
-sender    reply orders x
-wrong-key reply orders x
-nowhere   reply orders x
 foreign   queue purge nope --yes
 foreign   queue purge no-receive --yes
 foreign   queue purge deferred --state=deferred --yes

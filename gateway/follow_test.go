@@ -84,28 +84,15 @@ func TestMessagesAreFollowed(t *testing.T) {
 	}
 }
 
-func TestRequestsAreAnswered(t *testing.T) {
+// What scripts need of a request and its reply: send and receive have it.
+func TestSendAndReceiveMakeARequestAndItsReply(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
-	_, notes, end := g.background(t, "reply", "orders", "--exec", `test "$REQUEST_SUBJECT" != bad && tr a-z A-Z`, "--content-type=text/plain", "--property=by=test")
-	if got := g.exits(t, exitOK, []string{"request", "orders", "hello", "--timeout=5m"}, "content type: text/plain", "by = test"); bodies(got) != "HELLO" {
+	g.command(t, "", "send", "orders", "hello", "--message-id=r1", "--reply-to=replies", "--reply-to-session=c7")
+	g.exits(t, exitOK, []string{"receive", "orders", "--json"}, `"messageId":"r1"`, `"replyTo":"replies"`, `"replyToSessionId":"c7"`)
+	g.command(t, "", "send", "replies", "HELLO", "--correlation-id=r1", "--session=c7")
+	if got := g.exits(t, exitOK, []string{"receive", "replies", "--session=c7"}, "correlation id: r1"); bodies(got) != "HELLO" {
 		t.Errorf("got %q", got)
-	}
-	if got := g.exits(t, exitOK, []string{"request", "orders", "again", "--reply-to=replies", "--raw", "--timeout=5m"}); got != "AGAIN" {
-		t.Errorf("got %q", got)
-	}
-	g.command(t, "", "send", "orders", "nobody")
-	waitFor(t, notes, "the request has no reply-to")
-	g.command(t, "", "send", "orders", "nowhere", "--reply-to=none")
-	waitFor(t, notes, "the queue of the request's reply-to is not there")
-	g.exits(t, exitOK, []string{"deadletter", "list", "orders", "--reason=NoReplyTo", "--json"}, "nobody", "nowhere")
-	g.exits(t, exitNothing, []string{"request", "orders", "x", "--subject=bad", "--timeout=500ms"}, "no reply came within 500ms")
-	waitFor(t, notes, "the command failed")
-	if code := end(); code != exitOK {
-		t.Errorf("reply: exit code %d: %s", code, notes)
-	}
-	if got := g.command(t, "", "queue", "list"); strings.Contains(got, "crosstown-reply") {
-		t.Errorf("a temporary queue is left: %s", got)
 	}
 }
 

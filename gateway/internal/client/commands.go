@@ -47,7 +47,7 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 // environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
-		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ), messages.Request(environ), messages.Reply(environ),
+		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),
 			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ)),
 		In(Entities, entities.Queue(environ), entities.Topic(environ), entities.Subscription(environ), entities.Rule(environ), entities.Namespace(environ)),
 		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ)),

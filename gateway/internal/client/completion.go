@@ -133,7 +133,7 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 	case "FILE", "PATH", "DIR":
 		return nil, true
 	}
-	if word == "ENTITY" && slices.Contains([]string{"send", "request"}, c.Name()) {
+	if word == "ENTITY" && c.Name() == "send" {
 		return destinationNames, false
 	}
 	return argumentNames[word], false
