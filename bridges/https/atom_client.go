@@ -17,8 +17,7 @@ import (
 )
 
 // AdminClient is a client of a namespace's management API, this gateway's or Azure's. It has those
-// methods of core.Admin that read and write entities and rules; their identity has no meaning, and
-// there are no counts.
+// methods of core.Admin that read and write entities and rules; their identity has no meaning.
 type AdminClient struct {
 	// Origin is where the namespace is, such as https://ns.servicebus.windows.net.
 	Origin string
@@ -38,8 +37,10 @@ const (
 	clientPage = 100
 	// clientAttempts bounds how often a busy namespace is asked, with pauses between.
 	clientAttempts = 6
-	usualPause     = 2 * time.Second
-	longestPause   = 30 * time.Second
+	// clientVersion is that of requests: the first with all counts of a topic.
+	clientVersion = filterCountsVersion
+	usualPause    = 2 * time.Second
+	longestPause  = 30 * time.Second
 )
 
 // The settings of each kind in the order in which Azure wants their elements.
@@ -60,10 +61,11 @@ var settingOrder = [...][]string{
 	},
 }
 
-// StatusError is an answer that refuses a request, with the text that the namespace gives.
+// StatusError is an answer that refuses a request.
 type StatusError struct {
 	Status int
 	Text   string
+	Told   bool // Text is the namespace's own; without it, another service may have answered
 }
 
 func (e *StatusError) Error() string { return e.Text }
@@ -103,7 +105,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, change
 
 // once is do without a second attempt; again is after how long one may help, negative if none does.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, change bool, body []byte) (root *node, again time.Duration, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+defaultAPIVersion, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
 		return nil, -1, err
 	}
@@ -130,9 +132,9 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, chan
 	}
 	root, err = parseXML(text, maxPageNodes)
 	if response.StatusCode/100 != 2 {
-		refused := &StatusError{response.StatusCode, fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
+		refused := &StatusError{Status: response.StatusCode, Text: fmt.Sprintf("%s answers %s", request.URL.Host, response.Status)}
 		if err == nil && root.child("Detail") != nil {
-			refused.Text = root.child("Detail").value()
+			refused.Text, refused.Told = root.child("Detail").value(), true
 		}
 		return nil, askAgain(response), refused
 	}
@@ -153,6 +155,9 @@ func askAgain(response *http.Response) time.Duration {
 	return usualPause
 }
 
+// errNoDocument says that another service has answered.
+var errNoDocument = errors.New("the answer is not a document of the management API: check the host of the connection string")
+
 // list calls take with the entries of a feed from the skip-th on, at most top of them.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
@@ -160,8 +165,8 @@ func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take
 		if err != nil {
 			return err
 		}
-		if root == nil {
-			return errors.New("a page of the management API is empty: check the host of the connection string")
+		if root == nil || root.name.Local != "feed" {
+			return errNoDocument
 		}
 		before := skip
 		for _, entry := range root.children {
@@ -182,6 +187,9 @@ func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take
 
 // within calls take with an entry's title and description.
 func within(entry *node, take func(title string, description *node) error) error {
+	if entry == nil || entry.name.Local != "entry" {
+		return errNoDocument
+	}
 	title, content := entry.child("title"), entry.child("content")
 	if title == nil || content == nil || len(content.children) == 0 {
 		return errors.New("an entry of the management API has no title or no content")
@@ -190,7 +198,7 @@ func within(entry *node, take func(title string, description *node) error) error
 }
 
 // Entities is Entities of core.Admin.
-func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.Listing, skip, top int) (all []core.Entity, none []core.Runtime, err error) {
+func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.Listing, skip, top int) (all []core.Entity, counts []core.Runtime, err error) {
 	path := "/$Resources/" + l.Kind.String() + "s"
 	if l.Kind == core.Subscription {
 		path = "/" + escapePath(l.Topic) + "/Subscriptions"
@@ -200,30 +208,48 @@ func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.List
 			title = core.SubscriptionPath(l.Topic, title)
 		}
 		e, err := c.entity(l.Kind, title, description)
-		all = append(all, e)
+		all, counts = append(all, e), append(counts, readCounts(description))
 		return err
 	})
-	return all, nil, err
+	return all, counts, err
 }
 
 // Entity is Entity of core.Admin.
-func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, none core.Runtime, err error) {
+func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, counts core.Runtime, err error) {
 	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", false, nil)
-	if err == nil && (root == nil || root.name.Local != "entry") { // the listing that stands for "no such entity"
-		err = &StatusError{http.StatusNotFound, fmt.Sprintf("There is no entity '%s'.", name)}
+	if err == nil && root != nil && root.name.Local == "feed" { // the listing that stands for "no such entity"
+		err = &StatusError{http.StatusNotFound, fmt.Sprintf("There is no entity '%s'.", name), true}
 	}
 	if err != nil {
-		return e, none, err
+		return e, counts, err
 	}
 	err = within(root, func(_ string, description *node) error {
 		kind := slices.Index(descriptions[:], description.name.Local)
 		if kind < 0 {
 			return fmt.Errorf("'%s' is described as <%s>, which is no queue, topic or subscription", name, description.name.Local)
 		}
+		counts = readCounts(description)
 		e, err = c.entity(core.Kind(kind), name, description)
 		return err
 	})
-	return e, none, err
+	return e, counts, err
+}
+
+// readCounts reads the counts of a description. Those that it lacks are 0.
+func readCounts(description *node) (rt core.Runtime) {
+	number := func(of *node, name string) (n int64) {
+		if v := of.child(name); v != nil {
+			n, _ = strconv.ParseInt(v.value(), 10, 64)
+		}
+		return n
+	}
+	rt.Bytes, rt.Subscriptions = number(description, "SizeInBytes"), int(number(description, "SubscriptionCount"))
+	rt.SQLFilters, rt.CorrelationFilters = int(number(description, "SqlFilterCount")), int(number(description, "CorrelationFilterCount"))
+	if of := description.child("CountDetails"); of != nil {
+		rt.Active, rt.Scheduled, rt.DeadLetter = number(of, "ActiveMessageCount"), number(of, "ScheduledMessageCount"), number(of, "DeadLetterMessageCount")
+		rt.Transfer, rt.TransferDeadLetter = number(of, "TransferMessageCount"), number(of, "TransferDeadLetterMessageCount")
+	}
+	return rt
 }
 
 // entity reads a description. What this version does not know is told, and left out.
@@ -253,23 +279,42 @@ func (c *AdminClient) foreign(entity, property, value string) {
 // Rules is Rules of core.Admin.
 func (c *AdminClient) Rules(ctx context.Context, _ core.Identity, subscription string, skip, top int) (all []core.Rule, err error) {
 	err = c.list(ctx, "/"+escapePath(subscription)+"/Rules", skip, top, func(title string, description *node) error {
-		known := &node{name: description.name}
-		for _, n := range description.children {
-			if slices.Contains([]string{"Name", "Filter", "Action", "CreatedAt"}, n.name.Local) {
-				known.children = append(known.children, n)
-			} else if !n.isEmpty() {
-				c.foreign(subscription, "rule "+title+": "+n.name.Local, n.value())
-			}
-		}
-		r, err := readRule(known)
-		if err != nil {
-			return fmt.Errorf("rule %s of %s: %w", title, subscription, err)
-		}
-		r.Name = title
+		r, err := c.rule(subscription, title, description)
 		all = append(all, r)
-		return nil
+		return err
 	})
 	return all, err
+}
+
+// Rule is Rule of core.Admin.
+func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, name string) (r core.Rule, err error) {
+	root, err := c.do(ctx, http.MethodGet, rulePath(subscription, name), "", false, nil)
+	if err != nil {
+		return r, err
+	}
+	err = within(root, func(title string, description *node) error {
+		r, err = c.rule(subscription, title, description)
+		return err
+	})
+	return r, err
+}
+
+// rule reads a description. What this version does not know is told, and left out.
+func (c *AdminClient) rule(subscription, name string, description *node) (core.Rule, error) {
+	known := &node{name: description.name}
+	for _, n := range description.children {
+		if slices.Contains([]string{"Name", "Filter", "Action", "CreatedAt"}, n.name.Local) {
+			known.children = append(known.children, n)
+		} else if !n.isEmpty() {
+			c.foreign(subscription, "rule "+name+": "+n.name.Local, n.value())
+		}
+	}
+	r, err := readRule(known)
+	if err != nil {
+		return r, fmt.Errorf("rule %s of %s: %w", name, subscription, err)
+	}
+	r.Name = name
+	return r, nil
 }
 
 // CreateQueue is CreateQueue of core.Admin.
@@ -294,6 +339,12 @@ func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name s
 		return e, err
 	}
 	return c.put(ctx, e.Kind, name, &s, nil, true)
+}
+
+// DeleteEntity is DeleteEntity of core.Admin.
+func (c *AdminClient) DeleteEntity(ctx context.Context, _ core.Identity, name string) error {
+	_, err := c.do(ctx, http.MethodDelete, "/"+escapePath(name), "", false, nil)
+	return err
 }
 
 func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *core.Settings, first *core.Rule, change bool) (core.Entity, error) {

@@ -65,7 +65,7 @@ func TestTheAdminClientTellsWhatItDoesNotKnow(t *testing.T) {
 	if _, err := c.UpdateRule(t.Context(), nil, "t/Subscriptions/s", core.Rule{Name: "a b", Filter: core.Filter{Kind: core.TrueFilter}}); core.CodeOf(err) != core.AlreadyExists {
 		t.Errorf("got %v", err)
 	}
-	if last := asked[len(asked)-1]; last != "PUT /t/Subscriptions/s/Rules/a%20b?api-version=2021-05 token*" {
+	if last := asked[len(asked)-1]; last != "PUT /t/Subscriptions/s/Rules/a%20b?api-version=2024-05 token*" {
 		t.Errorf("asked %q", last)
 	}
 }
@@ -88,7 +88,7 @@ func TestTheAdminClientAsksABusyNamespaceAgain(t *testing.T) {
 	if all, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000); err != nil || len(all) != 0 || asked != 3 {
 		t.Errorf("got %v, %v after %d requests", all, err, asked)
 	}
-	if _, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Subscription, Topic: "empty"}, 0, 1000); err == nil || !strings.Contains(err.Error(), "is empty") {
+	if _, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Subscription, Topic: "empty"}, 0, 1000); err == nil || !strings.Contains(err.Error(), "not a document of the management API") {
 		t.Errorf("an empty answer: got %v", err)
 	}
 }

@@ -13,10 +13,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
-
 	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
@@ -165,18 +161,7 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Admin connects for management with the SDK.
-func (t *Target) Admin() (*admin.Client, error) {
-	return admin.NewClientFromConnectionString(t.Text, &admin.ClientOptions{ClientOptions: azcore.ClientOptions{
-		Transport: &transport{
-			client: &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}},
-			plain:  t.Emulator,
-		},
-		Retry: policy.RetryOptions{MaxRetries: -1},
-	}})
-}
-
-// Management is a client of the target's management API, for what the SDK does not know. foreign is told of
+// Management is a client of the target's management API. foreign is told of
 // properties that Crosstown does not have; it may be nil.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	origin := "https://" + t.Host
@@ -193,21 +178,6 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 
 // AnyIdentity is the identity that a client of a management API gives: the API knows its client by the token.
 var AnyIdentity = core.Identity(nil)
-
-// transport sends management requests as plain HTTP where the connection string
-// means plain text; the SDK would use TLS.
-type transport struct {
-	client *http.Client
-	plain  bool
-}
-
-// Do implements policy.Transporter.
-func (t *transport) Do(req *http.Request) (*http.Response, error) {
-	if t.plain {
-		req.URL.Scheme = "http"
-	}
-	return t.client.Do(req)
-}
 
 // Entity picks the entity of a command: its first argument, else the connection string's EntityPath. To name none
 // is a UsageError.

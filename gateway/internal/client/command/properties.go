@@ -12,10 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pairs reads NAME=VALUE texts of a flag, and begins each name with prefix. A value that reads as a whole
+// Properties reads NAME=VALUE texts of a flag, and begins each name with prefix. A value that reads as a whole
 // number, a number or a boolean is an int64, float64 or bool; in double quotes it is a text in any case.
 // The error names all that cannot be read.
-func Pairs(flag string, texts []string, prefix string) (map[string]any, error) {
+func Properties(flag string, texts []string, prefix string) (core.Properties, error) {
 	var errs []error
 	values := map[string]any{}
 	for _, text := range texts {
@@ -26,13 +26,7 @@ func Pairs(flag string, texts []string, prefix string) (map[string]any, error) {
 		}
 		values[prefix+name] = typed(value)
 	}
-	return values, errors.Join(errs...)
-}
-
-// Properties reads the user properties of a flag, as Pairs does.
-func Properties(flag string, texts []string) (core.Properties, error) {
-	values, err := Pairs(flag, texts, "")
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return core.Properties{}, err
 	}
 	var pairs []core.Property

@@ -4,15 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/bridges/https"
@@ -48,11 +45,7 @@ func (t *Target) Explain(err error) error {
 	if e, ok := errors.AsType[*net.OpError](err); ok {
 		err = e // without the request that it came to
 	}
-	err = t.reason(err)
-	if e, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return &explained{fmt.Sprintf("%s answers %s: it is neither a gateway nor Service Bus: check the host and port of the connection string", t.Host, e.RawResponse.Status), err}
-	}
-	return &explained{err.Error(), err}
+	return &explained{t.reason(err).Error(), err}
 }
 
 // policyHint is the remedy for a refused token.
@@ -76,9 +69,6 @@ func (t *Target) reason(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%s%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, t.From(), err)
 	}
-	if refused, ok := errors.AsType[*azcore.ResponseError](err); ok {
-		return t.explainResponse(refused)
-	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range several.Unwrap() {
@@ -87,7 +77,7 @@ func (t *Target) reason(err error) error {
 		return errors.Join(all...)
 	}
 	if refused, ok := errors.AsType[*https.StatusError](err); ok {
-		return t.explainStatus(refused.Status, strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1))
+		return t.explainStatus(refused, strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1))
 	}
 	if status, why, ok := remote.Refusal(err); ok {
 		if status == http.StatusNotFound {
@@ -112,24 +102,6 @@ func (t *Target) reason(err error) error {
 	return err
 }
 
-// explainResponse tells what the management API answered.
-func (t *Target) explainResponse(e *azcore.ResponseError) error {
-	var body struct{ Detail string }
-	payload, err := runtime.Payload(e.RawResponse)
-	if err != nil || xml.Unmarshal(payload, &body) != nil || body.Detail == "" {
-		return e // no Service Bus speaks there
-	}
-	text := Trim(body.Detail)
-	switch e.StatusCode {
-	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s", text, ListHint)
-	case http.StatusUnauthorized:
-		return fmt.Errorf("%s: %s", text, t.policyHint())
-	default:
-		return errors.New(text)
-	}
-}
-
 // Said is the description in an AMQP error, or "".
 func Said(err error) string {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
@@ -149,11 +121,13 @@ func Trim(text string) string {
 }
 
 // explainStatus is the refusal of a management API with its remedy.
-func (t *Target) explainStatus(status int, text string) error {
-	switch status {
-	case http.StatusNotFound:
+func (t *Target) explainStatus(e *https.StatusError, text string) error {
+	switch {
+	case !e.Told:
+		return fmt.Errorf("%s: it is neither a gateway nor Service Bus: check the host and port of the connection string", text)
+	case e.Status == http.StatusNotFound:
 		return fmt.Errorf("%s: %s", text, ListHint)
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case e.Status == http.StatusUnauthorized:
 		return fmt.Errorf("%s: %s", text, t.policyHint())
 	}
 	return errors.New(text)

@@ -1,3 +1,3 @@
 // Package entities is the commands about entities and namespaces: queue, topic, subscription, rule and namespace. They
-// use the management API with the official SDK, and that of the gateway for namespaces and tests of rules.
+// use the management API, and that of the gateway for namespaces and tests of rules.
 package entities

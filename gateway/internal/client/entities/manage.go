@@ -1,32 +1,38 @@
 package entities
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
+	"reflect"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// manager is a management command that is connected.
+// manager is a command with its client of the management API.
 type manager struct {
 	*command.Flags
-	*admin.Client
+	*https.AdminClient
 	command *cobra.Command
 	args    []string // as many as the command's use names
 }
 
 // managing makes a command that uses the management API.
-func managing(environ []string, use, short string, run func(m *manager) error) *cobra.Command {
+func managing(environ []string, use, short string, run func(ctx context.Context, m *manager) error) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	o.Bind(c, environ)
@@ -35,21 +41,14 @@ func managing(environ []string, use, short string, run func(m *manager) error) *
 		if err != nil {
 			return err
 		}
-		client, err := t.Admin()
-		if err != nil {
-			return err
-		}
-		return t.Explain(run(&manager{&o, client, c, args}))
+		return t.Explain(run(c.Context(), &manager{&o, t.Management(nil), c, args}))
 	}
 	return c
 }
 
-// given reads the settings among a command's flags.
-func given[T config.EntitySettings](m *manager) (*T, error) {
-	return config.Decode[T](m.command.Flags())
-}
-
 func (m *manager) out() io.Writer { return m.command.OutOrStdout() }
+
+func (m *manager) table() *tabwriter.Writer { return tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0) }
 
 // name is what a command is about: a name, or a topic's and a subscription's.
 func (m *manager) name() string {
@@ -59,64 +58,60 @@ func (m *manager) name() string {
 	return m.args[0]
 }
 
-// say tells what was done to a thing of some kind.
-func (m *manager) say(did, kind, name string) error {
+// done tells what was done to a thing, unless it has failed.
+func (m *manager) done(err error, did, kind, name string) error {
+	if err != nil {
+		return err
+	}
 	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(map[string]string{did: name})
 	}
-	_, err := fmt.Fprintf(m.out(), "%s %s %s\n", did, kind, name)
+	_, err = fmt.Fprintf(m.out(), "%s %s %s\n", did, kind, name)
 	return err
 }
 
-// mustBe refuses a queue where the command is about topics, and the other way round: to the gateway both
-// are entities of one path, so a command would change or delete it all the same.
-func (m *manager) mustBe(kind string) error {
-	if topic, subscription, ok := core.SplitSubscription(m.name()); ok {
-		return command.Usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
+// missing is err, or in words if it says that a thing does not exist.
+func missing(err error, kind, name string) error {
+	if errors.Is(err, core.NotFound) {
+		return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
 	}
-	if strings.Contains(m.name(), "/$") {
-		return command.Usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
-	}
-	other, is := "topic", false
-	if kind == "topic" {
-		other = "queue"
-		q, err := m.GetQueueRuntimeProperties(m.command.Context(), m.name(), nil)
-		is = err == nil && q != nil
-	} else {
-		t, err := m.GetTopicRuntimeProperties(m.command.Context(), m.name(), nil)
-		is = err == nil && t != nil
-	}
-	if !is {
-		return nil
-	}
-	return fmt.Errorf("%q is a %s: use crosstown %s", m.name(), other, other)
-}
-
-func missing(kind, name string) error {
-	return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
+	return err
 }
 
 // counts is what an entity holds, as --json prints it. What its kind does not
 // have is left out.
 type counts struct {
 	Name               string `json:"name"`
-	Subscriptions      *int32 `json:"subscriptions,omitempty"`
-	SQLFilters         *int32 `json:"sqlFilters,omitempty"`
-	CorrelationFilters *int32 `json:"correlationFilters,omitempty"`
-	Active             *int32 `json:"active,omitempty"`
-	Scheduled          *int32 `json:"scheduled,omitempty"`
-	DeadLetter         *int32 `json:"deadLettered,omitempty"`
-	Transfer           *int32 `json:"transfer,omitempty"`
-	TransferDeadLetter *int32 `json:"transferDeadLettered,omitempty"`
-	Damaged            *int32 `json:"damaged,omitempty"`
+	Subscriptions      *int64 `json:"subscriptions,omitempty"`
+	SQLFilters         *int64 `json:"sqlFilters,omitempty"`
+	CorrelationFilters *int64 `json:"correlationFilters,omitempty"`
+	Active             *int64 `json:"active,omitempty"`
+	Scheduled          *int64 `json:"scheduled,omitempty"`
+	DeadLetter         *int64 `json:"deadLettered,omitempty"`
+	Transfer           *int64 `json:"transfer,omitempty"`
+	TransferDeadLetter *int64 `json:"transferDeadLettered,omitempty"`
+	Damaged            *int64 `json:"damaged,omitempty"`
 	Bytes              *int64 `json:"bytes,omitempty"`
+}
+
+func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
+	c := counts{Name: name}
+	if kind == core.Topic {
+		c.Subscriptions, c.SQLFilters, c.CorrelationFilters = new(int64(rt.Subscriptions)), new(int64(rt.SQLFilters)), new(int64(rt.CorrelationFilters))
+	} else {
+		c.Active, c.DeadLetter, c.Transfer, c.TransferDeadLetter = &rt.Active, &rt.DeadLetter, &rt.Transfer, &rt.TransferDeadLetter
+	}
+	if kind != core.Subscription {
+		c.Scheduled, c.Bytes = &rt.Scheduled, &rt.Bytes
+	}
+	return c
 }
 
 // columns are the counts that there are, with their titles.
 func (c *counts) columns() (titles, values []string) {
 	for _, n := range []struct {
 		title string
-		v     *int32
+		v     *int64
 	}{
 		{"subscriptions", c.Subscriptions},
 		{"SQL filters", c.SQLFilters},
@@ -127,46 +122,44 @@ func (c *counts) columns() (titles, values []string) {
 		{"transfer", c.Transfer},
 		{"transfer dead-lettered", c.TransferDeadLetter},
 		{"damaged", c.Damaged},
+		{"bytes", c.Bytes},
 	} {
 		if n.v != nil {
-			titles, values = append(titles, n.title), append(values, fmt.Sprint(*n.v))
+			titles, values = append(titles, n.title), append(values, strconv.FormatInt(*n.v, 10))
 		}
-	}
-	if c.Bytes != nil {
-		titles, values = append(titles, "bytes"), append(values, fmt.Sprint(*c.Bytes))
 	}
 	return titles, values
 }
 
-// listing prints counts, a line each.
-type listing struct {
-	m     *manager
-	table *tabwriter.Writer
-	lines *json.Encoder
-}
-
-// list begins a listing; model says which counts there are.
-func (m *manager) list(kind string, model counts) *listing {
-	l := &listing{m, tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0), json.NewEncoder(m.out())}
+// list prints the counts of entities of a kind, a line each.
+func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
+	table, lines := m.table(), json.NewEncoder(m.out())
 	if !m.JSON {
+		model := countsOf(k.Kind, "", new(core.Runtime))
 		titles, _ := model.columns()
-		_, _ = fmt.Fprintln(l.table, strings.ToUpper(strings.Join(append([]string{kind}, titles...), "\t")))
+		_, _ = fmt.Fprintln(table, strings.ToUpper(strings.Join(append([]string{k.word}, titles...), "\t"))) // an error comes with Flush
 	}
-	return l
-}
-
-func (l *listing) add(c counts) error {
-	if l.m.JSON {
-		return l.lines.Encode(c)
+	for i := range all {
+		name := all[i].Name
+		if _, own, ok := core.SplitSubscription(name); ok {
+			name = own
+		}
+		c := countsOf(k.Kind, name, &runtimes[i])
+		if m.JSON {
+			if err := lines.Encode(c); err != nil {
+				return err
+			}
+			continue
+		}
+		_, values := c.columns()
+		_, _ = fmt.Fprintln(table, strings.Join(append([]string{name}, values...), "\t"))
 	}
-	_, values := c.columns()
-	_, err := fmt.Fprintln(l.table, strings.Join(append([]string{c.Name}, values...), "\t"))
-	return err
+	return table.Flush()
 }
 
 // damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.
-func (m *manager) damaged() *int32 {
-	var told struct{ Damaged int32 }
+func (m *manager) damaged() *int64 {
+	var told struct{ Damaged int64 }
 	q := command.Inquiry{Method: http.MethodGet, Path: api.CountersPath, Names: strings.Split(m.name(), "/"), Scope: command.PolicyHolder(m.name())}
 	if err := m.Ask(m.command.Context(), q, &told); err != nil || told.Damaged == 0 {
 		return nil
@@ -174,23 +167,51 @@ func (m *manager) damaged() *int32 {
 	return &told.Damaged
 }
 
-// show prints an entity: what it holds, and its settings, a pointer to the SDK's.
-func (m *manager) show(c counts, settings any) error {
+// show prints an entity: what it holds, and its settings.
+func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
+	c := countsOf(e.Kind, e.Name, rt)
 	c.Damaged = m.damaged()
 	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(struct {
 			counts
 			Settings map[string]any `json:"settings"`
-		}{c, settingsOf(settings)})
+		}{c, maps.Collect(eachSetting(e))})
 	}
-	table := tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0)
+	table := m.table()
 	_, _ = fmt.Fprintf(table, "%s\t\n", c.Name)
 	titles, values := c.columns()
 	for i := range titles {
 		_, _ = fmt.Fprintf(table, "%s\t%s\n", titles[i], values[i])
 	}
-	for name, v := range eachSetting(settings) {
+	for name, v := range eachSetting(e) {
 		_, _ = fmt.Fprintf(table, "%s\t%v\n", name, v)
 	}
 	return table.Flush()
+}
+
+// eachSetting yields the settings of an entity by the names of the management API. Texts that are empty are
+// left out; policies have keys, and only their number is told.
+func eachSetting(e *core.Entity) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for i := range core.AllSettings {
+			s := &core.AllSettings[i]
+			if !s.Kinds.Has(e.Kind) {
+				continue
+			}
+			of := reflect.ValueOf(s.Of(&e.Settings)).Elem()
+			shown := of.Interface()
+			switch v := shown.(type) {
+			case time.Duration:
+				shown = core.FormatDuration(v)
+			case []core.AccessRule:
+				shown = strconv.Itoa(len(v))
+			}
+			if k := of.Kind(); (k == reflect.String || k == reflect.Slice) && of.Len() == 0 {
+				continue
+			}
+			if !yield(s.Name, shown) {
+				return
+			}
+		}
+	}
 }

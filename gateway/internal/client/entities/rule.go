@@ -1,21 +1,25 @@
 package entities
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/crosstown-mq/crosstown/bridges/https"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // Rule is crosstown rule.
@@ -36,15 +40,9 @@ else a text; "5" in double quotes is a text, too.`,
   crosstown rule delete events eu '$Default'
   crosstown rule list events eu`,
 	})
-	changing := func(use, short string, run func(*manager, *ruleOptions) error) *cobra.Command {
-		var o ruleOptions
-		c := managing(environ, use, short, func(m *manager) error { return run(m, &o) })
-		o.bind(c.Flags())
-		return c
-	}
 	rule.AddCommand(
-		changing("create TOPIC SUBSCRIPTION NAME", "Create a rule", createRule),
-		changing("update TOPIC SUBSCRIPTION NAME", "Replace a rule", updateRule),
+		putRule(environ, "create", "Create a rule", "created", (*https.AdminClient).CreateRule),
+		putRule(environ, "update", "Replace a rule", "updated", (*https.AdminClient).UpdateRule),
 		managing(environ, "list TOPIC SUBSCRIPTION", "List a subscription's rules", listRules),
 		managing(environ, "show TOPIC SUBSCRIPTION NAME", "Show a rule", showRule),
 		managing(environ, "delete TOPIC SUBSCRIPTION NAME", "Delete a rule", deleteRule),
@@ -75,143 +73,119 @@ func (o *ruleOptions) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.actionParameters, "action-parameter", nil, "value of @NAME in --action, `NAME=VALUE`; repeatable")
 }
 
-// rule makes the rule that the flags ask for; nil if they say nothing.
-func (o *ruleOptions) rule() (*admin.RuleProperties, error) {
+// rule makes the rule that the flags ask for; if they say nothing, one that matches all messages.
+func (o *ruleOptions) rule() (*core.Rule, error) {
 	var errs []error
-	note := func(err error) {
-		if err != nil {
-			errs = append(errs, err)
-		}
+	r := &core.Rule{Name: o.name, Filter: core.Filter{Kind: core.TrueFilter}, Action: o.action}
+	read := func(flag string, texts []string, prefix string) core.Properties {
+		p, err := command.Properties(flag, texts, prefix)
+		errs = append(errs, err)
+		return p
 	}
-	r := &admin.RuleProperties{Name: o.name}
 	correlated := len(o.correlation)+len(o.properties) > 0
 	switch {
 	case o.sql != "" && correlated, o.none && (o.sql != "" || correlated):
-		note(errors.New("--sql, --match-none, and --correlation with --property exclude each other: make several rules"))
+		errs = append(errs, errors.New("--sql, --match-none, and --correlation with --property exclude each other: make several rules"))
 	case o.sql != "":
-		parameters, err := command.Pairs("--parameter", o.parameters, "@")
-		note(err)
-		r.Filter = &admin.SQLFilter{Expression: o.sql, Parameters: parameters}
+		r.Filter = core.Filter{Kind: core.SQLFilter, SQL: o.sql, Parameters: read("--parameter", o.parameters, "@")}
 	case correlated:
-		f, err := o.correlationFilter()
-		note(err)
-		r.Filter = f
+		f := &core.Correlation{}
+		fields := maps.Collect(conditions(f))
+		for _, text := range o.correlation {
+			if name, value, valued := strings.Cut(text, "="); valued && fields[name] != nil {
+				*fields[name] = &value
+			} else {
+				errs = append(errs, fmt.Errorf("--correlation: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
+			}
+		}
+		f.Properties = read("--property", o.properties, "")
+		r.Filter = core.Filter{Kind: core.CorrelationFilter, Correlation: f}
 	case o.none:
-		r.Filter = &admin.FalseFilter{}
+		r.Filter.Kind = core.FalseFilter
 	}
 	if len(o.parameters) > 0 && o.sql == "" {
-		note(errors.New("--parameter: there is no --sql that could use it"))
+		errs = append(errs, errors.New("--parameter: there is no --sql that could use it"))
 	}
 	if len(o.actionParameters) > 0 && o.action == "" {
-		note(errors.New("--action-parameter: there is no --action that could use it"))
+		errs = append(errs, errors.New("--action-parameter: there is no --action that could use it"))
 	}
 	if o.action != "" {
-		parameters, err := command.Pairs("--action-parameter", o.actionParameters, "@")
-		note(err)
-		r.Action = &admin.SQLAction{Expression: o.action, Parameters: parameters}
-	}
-	if r.Filter == nil && r.Action == nil && (o.name == "" || o.name == core.DefaultRuleName) && len(errs) == 0 {
-		return nil, nil
+		r.ActionParameters = read("--action-parameter", o.actionParameters, "@")
 	}
 	return r, command.Usage(errors.Join(errs...))
 }
 
-// correlationNames are the properties that --correlation knows.
-var correlationNames = []string{"correlation-id", "message-id", "to", "reply-to", "label", "session-id", "reply-to-session-id", "content-type"}
-
-func (o *ruleOptions) correlationFilter() (*admin.CorrelationFilter, error) {
-	f := &admin.CorrelationFilter{}
-	fields := []**string{&f.CorrelationID, &f.MessageID, &f.To, &f.ReplyTo, &f.Subject, &f.SessionID, &f.ReplyToSessionID, &f.ContentType}
-	var errs []error
-	for _, text := range o.correlation {
-		name, value, _ := strings.Cut(text, "=")
-		i := slices.Index(correlationNames, name)
-		if i < 0 || !strings.Contains(text, "=") {
-			errs = append(errs, fmt.Errorf("--correlation: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
-			continue
+// conditions yields the conditions on broker properties by the names of --correlation.
+func conditions(f *core.Correlation) iter.Seq2[string, **string] {
+	return func(yield func(string, **string) bool) {
+		for name, field := range f.Conditions() {
+			if !yield(spelling.Hyphenated(name), field) {
+				return
+			}
 		}
-		*fields[i] = &value
 	}
-	var err error
-	f.ApplicationProperties, err = command.Pairs("--property", o.properties, "")
-	return f, errors.Join(append(errs, err)...)
 }
+
+// correlationNames are the properties that --correlation knows.
+var correlationNames = func() (names []string) {
+	for name := range conditions(new(core.Correlation)) {
+		names = append(names, name)
+	}
+	return names
+}()
 
 // ruleName is the subscription's path and the rule's name.
 func (m *manager) ruleName() string { return m.name() + "/Rules/" + m.args[2] }
 
-func createRule(m *manager, o *ruleOptions) error {
-	r, err := o.rule()
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		r = &admin.RuleProperties{}
-	}
-	made := &admin.CreateRuleOptions{Name: &m.args[2], Filter: r.Filter, Action: r.Action}
-	if _, err := m.CreateRule(m.command.Context(), m.args[0], m.args[1], made); err != nil {
-		return err
-	}
-	return m.say("created", "rule", m.ruleName())
+// putRule makes a command that creates or replaces the rule that its flags ask for.
+func putRule(environ []string, use, short, did string, put func(*https.AdminClient, context.Context, core.Identity, string, core.Rule) (core.Rule, error)) *cobra.Command {
+	var o ruleOptions
+	c := managing(environ, use+" TOPIC SUBSCRIPTION NAME", short, func(ctx context.Context, m *manager) error {
+		o.name = m.args[2]
+		r, err := o.rule()
+		if err != nil {
+			return err
+		}
+		_, err = put(m.AdminClient, ctx, command.AnyIdentity, m.name(), *r)
+		return m.done(err, did, "rule", m.ruleName())
+	})
+	o.bind(c.Flags())
+	return c
 }
 
-func updateRule(m *manager, o *ruleOptions) error {
-	r, err := o.rule()
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		r = &admin.RuleProperties{}
-	}
-	r.Name = m.args[2]
-	if _, err := m.UpdateRule(m.command.Context(), m.args[0], m.args[1], *r); err != nil {
-		return err
-	}
-	return m.say("updated", "rule", m.ruleName())
+func deleteRule(ctx context.Context, m *manager) error {
+	return m.done(m.DeleteRule(ctx, command.AnyIdentity, m.name(), m.args[2]), "deleted", "rule", m.ruleName())
 }
 
-func deleteRule(m *manager) error {
-	if _, err := m.DeleteRule(m.command.Context(), m.args[0], m.args[1], m.args[2], nil); err != nil {
-		return err
-	}
-	return m.say("deleted", "rule", m.ruleName())
-}
-
-func showRule(m *manager) error {
-	r, err := m.GetRule(m.command.Context(), m.args[0], m.args[1], m.args[2], nil)
+func showRule(ctx context.Context, m *manager) error {
+	r, err := m.Rule(ctx, command.AnyIdentity, m.name(), m.args[2])
 	if err != nil {
-		return err
+		return missing(err, "rule", m.ruleName())
 	}
-	if r == nil {
-		return missing("rule", m.ruleName())
-	}
-	s := showRuleOf(r.RuleProperties)
+	s := showRuleOf(&r)
 	if m.JSON {
 		return json.NewEncoder(m.out()).Encode(s)
 	}
-	table := tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0)
+	table := m.table()
 	_, _ = fmt.Fprintf(table, "%s\t\nfilter\t%s\naction\t%s\n", s.Name, s.filter(), s.action())
 	return table.Flush()
 }
 
-func listRules(m *manager) error {
-	table := tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0)
+func listRules(ctx context.Context, m *manager) error {
+	all, err := m.Rules(ctx, command.AnyIdentity, m.name(), 0, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	table, lines := m.table(), json.NewEncoder(m.out())
 	if !m.JSON {
 		_, _ = fmt.Fprintln(table, "RULE\tFILTER\tACTION")
 	}
-	lines := json.NewEncoder(m.out())
-	for pages := m.NewListRulesPager(m.args[0], m.args[1], nil); pages.More(); {
-		page, err := pages.NextPage(m.command.Context())
-		if err != nil {
+	for i := range all {
+		s := showRuleOf(&all[i])
+		if !m.JSON {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.filter(), s.action())
+		} else if err := lines.Encode(s); err != nil {
 			return err
-		}
-		for _, r := range page.Rules {
-			s := showRuleOf(r)
-			if !m.JSON {
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.filter(), s.action())
-			} else if err := lines.Encode(s); err != nil {
-				return err
-			}
 		}
 	}
 	return table.Flush()
@@ -229,27 +203,35 @@ type shownRule struct {
 	ActionParameters map[string]any    `json:"actionParameters,omitempty"`
 }
 
-func showRuleOf(r admin.RuleProperties) shownRule {
-	s := shownRule{Name: r.Name, Filter: "unknown"}
-	switch f := r.Filter.(type) {
-	case *admin.TrueFilter:
-		s.Filter = "true"
-	case *admin.FalseFilter:
-		s.Filter = "false"
-	case *admin.SQLFilter:
-		s.Filter, s.SQL, s.Parameters = "sql", f.Expression, f.Parameters
-	case *admin.CorrelationFilter:
-		s.Filter, s.Correlation, s.Properties = "correlation", map[string]string{}, f.ApplicationProperties
-		for i, v := range []*string{f.CorrelationID, f.MessageID, f.To, f.ReplyTo, f.Subject, f.SessionID, f.ReplyToSessionID, f.ContentType} {
-			if v != nil {
-				s.Correlation[correlationNames[i]] = *v
+func showRuleOf(r *core.Rule) shownRule {
+	s := shownRule{
+		Name: r.Name, Filter: r.Filter.Kind.String(), SQL: r.Filter.SQL, Parameters: plain(r.Filter.Parameters),
+		Action: r.Action, ActionParameters: plain(r.ActionParameters),
+	}
+	if f := r.Filter.Correlation; f != nil {
+		s.Correlation, s.Properties = map[string]string{}, plain(f.Properties)
+		for name, field := range conditions(f) {
+			if *field != nil {
+				s.Correlation[name] = **field
 			}
 		}
 	}
-	if a, ok := r.Action.(*admin.SQLAction); ok {
-		s.Action, s.ActionParameters = a.Expression, a.Parameters
-	}
 	return s
+}
+
+// plain are properties as JSON has them: what has no type there is a text.
+func plain(p core.Properties) map[string]any {
+	values := map[string]any{}
+	for name, v := range p.All() {
+		switch typed := v.(type) {
+		case value.Timestamp:
+			v = typed.Time()
+		case value.UUID, value.Char, value.Described:
+			v = value.Text(v)
+		}
+		values[name] = v
+	}
+	return values
 }
 
 // filter shows the filter to a person.

@@ -131,7 +131,7 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 			errs = append(errs, fmt.Errorf("--broker: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
 		}
 	}
-	properties, err := command.Properties("--property", o.properties)
+	properties, err := command.Properties("--property", o.properties, "")
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, command.Usage(err)
 	}

@@ -159,14 +159,10 @@ func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	if strings.Contains(entity, "/") {
 		return false
 	}
-	client, err := t.Admin()
-	if err != nil {
-		return false
-	}
 	ctx, cancel := context.WithTimeout(ctx, topicPatience)
 	defer cancel()
-	found, err := client.GetTopic(ctx, entity, nil)
-	return err == nil && found != nil && found.Status != nil // of a queue the SDK reads nothing
+	e, _, err := t.Management(nil).Entity(ctx, command.AnyIdentity, entity)
+	return err == nil && e.Kind == core.Topic
 }
 
 // track is what is recorded of a partition of an entity.

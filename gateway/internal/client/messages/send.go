@@ -158,7 +158,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 		To: o.to, ReplyTo: o.replyTo, ReplyToSessionID: o.replySession,
 	}
 	var err error
-	m.Properties, err = command.Properties("--property", o.properties)
+	m.Properties, err = command.Properties("--property", o.properties, "")
 	errs := []error{err}
 	if o.ttl != "" {
 		m.TimeToLive, err = lifetime(o.ttl)

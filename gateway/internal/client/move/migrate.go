@@ -286,13 +286,9 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 
 // topic tells of messages that are scheduled in a topic: no client can read them.
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
-	admin, err := m.from.Admin()
-	if err != nil {
-		return err
-	}
-	counts, err := admin.GetTopicRuntimeProperties(ctx, e.Name, nil)
-	if err == nil && counts != nil && counts.ScheduledMessageCount > 0 {
-		m.note("%s: %d scheduled messages are not moved, because no client can read those of a topic: run the command again when they are due", e.Name, counts.ScheduledMessageCount)
+	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
+	if counts.Scheduled > 0 {
+		m.note("%s: %d scheduled messages are not moved, because no client can read those of a topic: run the command again when they are due", e.Name, counts.Scheduled)
 	}
 	return err
 }

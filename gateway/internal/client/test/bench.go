@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
 // benchIdle is after which time the gateway removes the queue of a run that was killed.
-const benchIdle = "PT10M"
+const benchIdle = 10 * time.Minute
 
 // benchNamespace is the namespace of a run of crosstown bench.
 type benchNamespace struct {
@@ -48,22 +49,19 @@ func (n *benchNamespace) Find(o *bench.Options) (err error) {
 
 // MakeQueues implements bench.Namespace.
 func (n *benchNamespace) MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error) {
-	client, err := n.target.Admin()
-	if err != nil {
-		return nil, err
-	}
+	client := n.target.Management(nil)
 	var made []string
 	remove = func(ctx context.Context) error {
 		var errs []error
 		for _, name := range made {
-			_, err := client.DeleteQueue(ctx, name, nil)
-			errs = append(errs, n.target.Explain(err))
+			errs = append(errs, n.target.Explain(client.DeleteEntity(ctx, command.AnyIdentity, name)))
 		}
 		return errors.Join(errs...)
 	}
+	settings := core.DefaultSettings(core.Queue)
+	settings.RequiresSession, settings.AutoDeleteOnIdle = sessions, benchIdle
 	for _, name := range names {
-		o := &admin.CreateQueueOptions{Properties: &admin.QueueProperties{RequiresSession: &sessions, AutoDeleteOnIdle: new(benchIdle)}}
-		if _, err := client.CreateQueue(ctx, name, o); err != nil {
+		if _, err := client.CreateQueue(ctx, command.AnyIdentity, name, settings); err != nil {
 			return nil, errors.Join(n.target.Explain(err), remove(context.WithoutCancel(ctx)))
 		}
 		made = append(made, name)
