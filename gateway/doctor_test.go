@@ -2,164 +2,77 @@ package main
 
 import (
 	"encoding/json"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
-	"github.com/crosstown-mq/crosstown/gateway/internal/doctor"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// examine runs crosstown doctor and returns its findings, each as "status found", by the check.
-func examine(t *testing.T, environ []string, args ...string) (code int, by map[string]string, all string) {
-	t.Helper()
-	code, stdout, stderr := invoke(t, environ, append([]string{"doctor", "--json"}, args...)...)
-	var report doctor.Report
-	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
-		t.Fatalf("%v: %v: %s%s", args, err, stdout, stderr)
-	}
-	by = map[string]string{}
-	for _, f := range report.Findings {
-		by[f.Check] += string(f.Status) + " " + f.Found + " → " + f.Remedy + "\n"
-	}
-	if len(report.SDKs) < 5 {
-		t.Errorf("SDKs: %v", report.SDKs)
-	}
-	return code, by, stdout
-}
-
-func expect(t *testing.T, by map[string]string, check, status string, parts ...string) {
-	t.Helper()
-	for _, part := range append(parts, status+" ") {
-		if !strings.Contains(by[check], part) {
-			t.Errorf("%s: got %q, want %s and %q", check, by[check], status, part)
-		}
-	}
-}
-
-func TestDoctorWithoutAGateway(t *testing.T) {
+// A connection is followed step by step: the first that fails is the last, and has the remedy.
+func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 	t.Parallel()
-	data, port := t.TempDir(), freePort(t)
-	code, by, _ := examine(t, nil, "--data", data, "--listen", "127.0.0.1:"+port, "--connection-string", "Endpoint=sb://localhost:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true")
-	expect(t, by, "configuration", "ok")
-	expect(t, by, "port 127.0.0.1:"+port, "ok", "free")
-	expect(t, by, "store", "ok", filepath.Join(data, "messages"), "the first start makes it")
-	expect(t, by, "disk", "ok")
-	expect(t, by, "durability", "ok", "100 ms")
-	expect(t, by, "gateway", "warn", "none answers at http://localhost:1", "start it: crosstown")
-	expect(t, by, "development CA", "ok", "crosstown ca")
-	if code != exitOK {
-		t.Errorf("exit code %d: %v", code, by)
-	}
-	if left, _ := os.ReadDir(data); len(left) > 0 {
-		t.Errorf("it has left %v", left)
-	}
-
-	// What is wrong is a failure with its remedy, and the exit code says so.
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	go func() { // a broker of AMQP 0-9-1 answers so to other protocols
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(conn, "AMQP\x00\x00\x09\x01")
-			_ = conn.Close()
-		}
-	}()
+	g := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", refusingEntities))
 	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
-	occupied := filepath.Join(data, "file")
-	if err := os.WriteFile(occupied, nil, 0o600); err != nil {
-		t.Fatal(err)
+	t.Cleanup(web.Close)
+	at := func(host string) string {
+		return "Endpoint=sb://" + host + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true"
 	}
-	rabbit, page := ln.Addr().String(), web.Listener.Addr().String()
-	code, by, _ = examine(t, nil, "--data", occupied, "--listen", rabbit, "--listen", page, "--sync=never", "--context=none")
-	expect(t, by, "port "+rabbit, "fail", "RabbitMQ", "--listen")
-	expect(t, by, "port "+page, "fail", "another program that speaks HTTP")
-	expect(t, by, "store", "fail", "a file has its name")
-	expect(t, by, "gateway", "fail", `there is no context "none"`)
-	if code != exitFailure {
-		t.Errorf("exit code %d: %v", code, by)
+	policy := func(name, key string) string {
+		return strings.NewReplacer(config.DevPolicy, name, config.DevKey, key).Replace(g.connection)
 	}
-	code, by, _ = examine(t, []string{"CROSSTOWN_STORE=disk"}, "--data", data, "--log-level=loud")
-	expect(t, by, "configuration", "fail", "CROSSTOWN_STORE: ", "--log-level: ")
-	if code != exitFailure {
-		t.Errorf("exit code %d: %v", code, by)
+	local, ca := "--data="+g.data, "--ca="+filepath.Join(g.data, "ca.pem")
+	for _, c := range []struct {
+		name, connection string
+		args             []string
+		checks           string   // with their status
+		says             []string // in what is printed
+	}{
+		{"all is well", g.connection, []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip ok", []string{"UseDevelopmentEmulator=true asks for plain text", "it is healthy, version " + versionText(), "policy " + config.DevPolicy + " is accepted", "a peek at orders finds 0 messages"}},
+		{"with TLS", g.secure, []string{local}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", []string{"is trusted, until "}},
+		{"by its authority", g.secure, []string{"--data=" + t.TempDir(), ca}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", nil},
+		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`there is no context \"none\"`}},
+		{"no connection string", "Endpoint=x", nil, "connection fail", []string{"CROSSTOWN_CONNECTION_STRING"}},
+		{"no such host", at("nowhere.invalid:1"), nil, "connection ok, name fail", []string{"correct the host"}},
+		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start the gateway there: crosstown"}},
+		{"no trust", g.secure, []string{"--data=" + t.TempDir()}, "connection ok, name ok, port ok, TLS fail", []string{"unknown authority", "--ca FILE"}},
+		{"no TLS there", strings.Replace(at(web.Listener.Addr().String()), ";UseDevelopmentEmulator=true", "", 1), nil, "connection ok, name ok, port ok, TLS fail", []string{"add UseDevelopmentEmulator=true"}},
+		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"it is no Crosstown gateway: it answers 404 Not Found"}},
+		{"a wrong key", policy(config.DevPolicy, "wrong"), nil, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization fail", []string{"InvalidSignature", "check the policy of the connection string"}},
+		{"a missing right", policy("sender", "s"), []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'Listen' claim(s) are required"}},
+		{"no such entity", g.connection, []string{"nope"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'sb://localhost/nope' could not be found"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := g.try(t, c.connection, "", append([]string{"doctor", "--json"}, c.args...)...)
+			var report struct {
+				Findings []struct{ Check, Status string }
+			}
+			if err := json.Unmarshal([]byte(out), &report); err != nil {
+				t.Fatalf("%v: %s%s", err, out, errs)
+			}
+			var checks []string
+			for _, f := range report.Findings {
+				checks = append(checks, f.Check+" "+f.Status)
+			}
+			if got := strings.Join(checks, ", "); got != c.checks {
+				t.Errorf("checks: got %s\nwant %s\n%s", got, c.checks, out)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(out, want) {
+					t.Errorf("lacks %q:\n%s", want, out)
+				}
+			}
+			if failed := strings.Contains(c.checks, "fail"); failed != (code == exitFailure) || !failed && code != exitOK {
+				t.Errorf("exit code %d: %s", code, errs)
+			}
+		})
 	}
-}
-
-func TestDoctorWithAGateway(t *testing.T) {
-	t.Parallel()
-	g := startGateway(t)
-	ca := filepath.Join(g.data, "ca.pem")
-	other := filepath.Join(t.TempDir(), "other.pem")
-	if err := os.WriteFile(other, []byte("none"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g.command(t, "", "context", "save", "here", "--connection-string", g.connection)
-	saved := filepath.Join(g.data, "contexts.json")
-	environ := []string{"CROSSTOWN_CONTEXTS=" + saved, "SSL_CERT_FILE=" + ca, "NODE_EXTRA_CA_CERTS=" + other, "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=" + other}
-	for _, connection := range []string{g.connection, g.secure} {
-		code, by, _ := examine(t, append(environ, "CROSSTOWN_CONNECTION_STRING="+connection), "--data", g.data, "--listen", g.address)
-		expect(t, by, "port "+g.address, "ok", "a Crosstown gateway answers")
-		expect(t, by, "store", "ok", "in use by process")
-		expect(t, by, "contexts", "ok", "1 in "+saved)
-		expect(t, by, "gateway", "ok", "is healthy, version "+versionText(), "(CROSSTOWN_CONNECTION_STRING)")
-		expect(t, by, "gateway's store", "ok", "file, messages survive a restart")
-		expect(t, by, "clock of the gateway", "ok")
-		expect(t, by, "development CA", "ok", "Crosstown development CA", "good until")
-		expect(t, by, "trust of Go, .NET and Rust", "ok", ca)
-		expect(t, by, "trust of JavaScript", "warn", "does not have the development CA", "cat "+other+" "+ca+" > with-crosstown.pem; export NODE_EXTRA_CA_CERTS=$PWD/with-crosstown.pem")
-		expect(t, by, "trust of Python", "warn", "REQUESTS_CA_BUNDLE is not set", "connection_verify="+ca)
-		expect(t, by, "trust of Java", "ok", other)
-		if code != exitOK {
-			t.Errorf("exit code %d: %v", code, by)
-		}
-	}
-	if err := os.Chmod(saved, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_, by, _ := examine(t, environ, "--data", g.data, "--listen", g.address)
-	expect(t, by, "contexts", "warn", "other users of this machine may read the keys", "chmod 600 "+saved)
-
-	// For people: the same with remedies, and what SDKs need.
-	code, stdout, _ := invoke(t, environ, "doctor", "--data", g.data, "--listen", g.address, "--connection-string", g.connection)
-	for _, want := range []string{"ok    gateway ", "remedy: cat ", "  .NET        ", " 0 failed\n"} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("lacks %q:\n%s", want, stdout)
-		}
-	}
-	if code != exitOK {
-		t.Errorf("exit code %d", code)
-	}
-	// The gateway that it looked at goes on.
-	g.command(t, "", "queue", "create", "after")
-}
-
-func TestDoctorLooksAtRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	code, by, all := examine(t, nil, "--data", t.TempDir(), "--listen=127.0.0.1:0", "--store", server.URL())
-	expect(t, by, "store", "ok", "redis 7", strings.TrimPrefix(server.URL(), "redis://"))
-	expect(t, by, "durability", "warn", "set appendonly yes")
-	expect(t, by, "clock of Redis", "ok")
-	if code != exitOK {
-		t.Errorf("exit code %d: %s", code, all)
-	}
-	code, by, _ = examine(t, nil, "--data", t.TempDir(), "--listen=127.0.0.1:0", "--store=redis://localhost:1")
-	expect(t, by, "store", "fail", "redis://localhost:1", "check that Redis runs there")
-	if code != exitFailure {
-		t.Errorf("exit code %d: %v", code, by)
+	code, out, errs := g.try(t, at("localhost:1"), "", "doctor")
+	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start the gateway") || !strings.HasSuffix(out, "\n2 ok, 0 to look at, 1 failed\n") || !strings.Contains(errs, "see the remedy above") {
+		t.Errorf("for people: exit code %d\n%s%s", code, out, errs)
 	}
 }
 

@@ -38,11 +38,12 @@ name another gateway than that of this container.`,
 				if len(args) > 0 {
 					return command.Usagef("name the gateway by HOST:PORT, or by --context or --connection-string")
 				}
-				reached, err := named.Reach(config.Data(environ))
+				named.Data = config.Data(environ)
+				t, err := named.Target()
 				if err != nil {
 					return err
 				}
-				return printHealth(c.Context(), reached.HTTP, reached.URL, c.OutOrStdout())
+				return printHealth(c.Context(), t.HTTP(), t.URL(), c.OutOrStdout())
 			}
 			if len(args) > 0 {
 				return askHealth(c.Context(), args[0], c.OutOrStdout())

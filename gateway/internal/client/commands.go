@@ -53,6 +53,6 @@ func Commands(environ []string) []*cobra.Command {
 		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ)),
 		In(Move, move.Import(environ), move.Export(environ), move.Diff(environ), move.Migrate(environ)),
 		In(Test, test.Clock(environ), test.Fault(environ), test.Bench(environ)),
-		In(SetUp, setup.Context(environ), setup.Token(environ)),
+		In(SetUp, setup.Doctor(environ), setup.Context(environ), setup.Token(environ)),
 	)
 }

@@ -164,14 +164,10 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 // Management is a client of the target's management API. foreign is told of
 // properties that Crosstown does not have; it may be nil.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
-	origin := "https://" + t.Host
-	if t.Emulator {
-		origin = "http://" + t.Host
-	}
 	return &https.AdminClient{
-		Origin:    origin,
+		Origin:    t.URL(),
 		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}, Timeout: InquiryTimeout},
-		Authorize: func() string { return t.signature(origin + "/") },
+		Authorize: func() string { return t.signature(t.URL() + "/") },
 		Foreign:   foreign,
 	}
 }
@@ -192,28 +188,24 @@ func (t *Target) Entity(args []string) (string, error) {
 	}
 }
 
-// Reached is a gateway over HTTP.
-type Reached struct {
-	URL       string // http://host:port or https://host:port
-	Origin    string // where the connection string is from, unless the command line or the default has it
-	HTTP      *http.Client
-	Authorize func() string // makes a header for requests about the whole namespace
+// URL is where the namespace is over HTTP: http://host:port or https://host:port.
+func (t *Target) URL() string {
+	if t.Emulator {
+		return "http://" + t.Host
+	}
+	return "https://" + t.Host
 }
 
-// Reach finds the gateway that the flags, the environment and the contexts name; data is the directory
-// of the local one.
-func (o *Flags) Reach(data string) (*Reached, error) {
-	o.Data = data
-	t, err := o.Target()
+// HTTP is a client for requests to the namespace. Each connection is for one request.
+func (t *Target) HTTP() *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
+}
+
+// Address is where clients of messages connect to.
+func (t *Target) Address() string {
+	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {
-		return nil, err
+		return t.Host
 	}
-	url := "https://" + t.Host
-	if t.Emulator {
-		url = "http://" + t.Host
-	}
-	return &Reached{
-		URL: url, Origin: t.origin, Authorize: func() string { return t.signature(url + "/") },
-		HTTP: &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}},
-	}, nil
+	return e.Address
 }

@@ -67,9 +67,9 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 	if err != nil {
 		return nil, err
 	}
-	u := &url.URL{Scheme: "https", Host: t.Host, Path: "/"}
-	if t.Emulator {
-		u.Scheme = "http"
+	u, err := url.Parse(t.URL() + "/")
+	if err != nil {
+		return nil, err
 	}
 	u = u.JoinPath(q.Path)
 	for _, name := range q.Names {
@@ -87,8 +87,8 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 		return nil, err
 	}
 	maps.Copy(request.Header, q.Header)
-	request.Header.Set("Authorization", t.signature(u.Scheme+"://"+u.Host+"/"+q.Scope))
-	response, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}).Do(request)
+	request.Header.Set("Authorization", t.signature(t.URL()+"/"+q.Scope))
+	response, err := t.HTTP().Do(request)
 	if err != nil {
 		return nil, t.Explain(err)
 	}

@@ -1,2 +1,2 @@
-// Package setup is the commands that set up clients: context and token.
+// Package setup is the commands that set up clients: doctor, context and token.
 package setup
