@@ -56,14 +56,3 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	}
 	return err
 }
-
-// Condition is how a directory is, seen from outside: whether there is one, which process uses it, and
-// how much space is left.
-type Condition struct{ wal.Condition }
-
-// Look looks at the directory of a store, which need not exist, and changes nothing. The error is as that
-// of Open would be.
-func Look(dir string) (Condition, error) {
-	found, err := wal.Look(dir)
-	return Condition{found}, err
-}

@@ -83,24 +83,6 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Examine describes the store that the Redis of a URL would be, and changes nothing there. Its errors are
-// those of Open.
-func Examine(ctx context.Context, url string) (core.About, error) {
-	s, err := connect(url, Options{})
-	if err != nil {
-		return core.About{}, err
-	}
-	var about core.About
-	if err = s.reach(ctx); err == nil {
-		about = s.About(ctx)
-	}
-	_ = s.rdb.Close() // nothing was written
-	if err != nil {
-		return about, fmt.Errorf("store at %s: %w", s.endpoint.safe, err)
-	}
-	return about, nil
-}
-
 // connect makes a store that has asked nothing yet.
 func connect(url string, o Options) (*Store, error) {
 	t, err := parseURL(url)
