@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -47,6 +48,28 @@ func everything(t *testing.T) *core.Stored {
 				State: core.Scheduled, DeadLetterSource: "source",
 			},
 		},
+	}
+}
+
+// A backup of any version is read by later ones, and programs read its lines.
+func TestTheMembersOfALineStay(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	for _, x := range []*core.Stored{
+		everything(t), {Kind: core.StoredState, Subscription: "sub", Session: "x", SessionState: []byte{255}, Time: at(5)},
+		{Kind: core.StoredLast, Sub: core.Transfer, Last: 9}, {Kind: core.StoredSeen, Key: "id", Time: at(6)},
+	} {
+		line := record.Of(x, "orders")
+		if err := json.NewEncoder(&out).Encode(&line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/lines.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", out.Bytes(), want)
 	}
 }
 
