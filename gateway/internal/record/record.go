@@ -143,6 +143,11 @@ type Message struct {
 	InSession           bool            `json:"inSession,omitempty"`
 	Subscription        string          `json:"subscription,omitempty"` // its ID
 	Sub                 int             `json:"subQueue,omitempty"`
+
+	// What commands print of dead letters, for scripts: it is told twice, and not read.
+	DeadLetterReason string `json:"deadLetterReason,omitempty"`
+	DeadLetterText   string `json:"deadLetterErrorDescription,omitempty"`
+	DeadLetterSource string `json:"deadLetterSource,omitempty"`
 }
 
 // kinds are the names of what partitions hold beside messages.

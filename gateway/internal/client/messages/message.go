@@ -17,15 +17,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// shownLine is a message as peek --json and receive --json print it: a line of a backup, with what is told
-// of dead letters.
-type shownLine struct {
-	record.Line
-	DeadLetterReason *string `json:"deadLetterReason,omitempty"`
-	DeadLetterText   *string `json:"deadLetterErrorDescription,omitempty"`
-	DeadLetterSource *string `json:"deadLetterSource,omitempty"`
-}
-
 // printMessage prints a message for a person, or as a line. received says that it was delivered, and not peeked
 // at: then this delivery counts too.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
@@ -35,9 +26,9 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 		counts = fmt.Sprintf("  delivery %d", a.DeliveryCount)
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(&shownLine{
-			lineOf(entity, a), optional(reasonOf(&a)), optional(propertyOf(&a, core.PropertyDeadLetterDescription)), optional(a.DeadLetterSource),
-		})
+		line := lineOf(entity, a)
+		line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource
+		return json.NewEncoder(out).Encode(&line)
 	}
 	if a.DeliveryCount == 0 || received && a.DeliveryCount == 1 {
 		counts = ""
@@ -54,14 +45,6 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 		}
 	}
 	return nil
-}
-
-// optional is nil for a text that is not there.
-func optional(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // textOf is a message for a person. counts ends the first line.
