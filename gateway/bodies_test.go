@@ -121,6 +121,38 @@ func TestReceivedMessagesArePrintedWhole(t *testing.T) {
 	})
 }
 
+// Commands that move messages keep what no SDK can read, through a gateway and as any client does.
+func TestBodiesOfEveryKindAreMoved(t *testing.T) {
+	t.Parallel()
+	g, other := startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities)), startGateway(t, "--store=memory", "--config", write(t, "c.yaml", operatedEntities))
+	away := g.notOurs(t)
+	g.sendSections(t, "orders", otherBodies("")...)
+	want := strings.Join(g.held(t, "orders"), "\n")
+	same := func(what string, g *gateway, entity string) {
+		t.Helper()
+		if got := strings.Join(g.held(t, entity), "\n"); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", what, got, want)
+		}
+	}
+	for what, connection := range map[string]string{"by a gateway": g.connection, "as any client": away} {
+		g.command(t, "", "receive", "orders", "--count=6", "--dead-letter", "--reason=x")
+		if code, _, errs := g.try(t, connection, "", "deadletter", "resubmit", "orders", "--new-message-id"); code != exitOK {
+			t.Fatalf("%s: %s", what, errs)
+		}
+		same("resubmitted "+what, g, "orders")
+	}
+	if code, _, errs := g.try(t, other.connection, "", "migrate", "--from", g.connection, "orders"); code != exitOK {
+		t.Fatal(errs)
+	}
+	same("migrated", other, "orders")
+	lines := other.command(t, "", "record", "orders", "--once")
+	other.command(t, lines, "replay", "--speed=max", "--to=archive")
+	same("recorded and replayed", other, "archive")
+	if out := other.command(t, "", "queue", "purge", "archive", "--yes"); !strings.Contains(out, "purged 6 messages") {
+		t.Errorf("purged: %s", out)
+	}
+}
+
 // A header's time to live ends at 49.7 days.
 func TestSendKeepsALongTimeToLive(t *testing.T) {
 	t.Parallel()
