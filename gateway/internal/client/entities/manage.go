@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,8 +47,6 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 
 func (m *manager) out() io.Writer { return m.command.OutOrStdout() }
 
-func (m *manager) table() *tabwriter.Writer { return tabwriter.NewWriter(m.out(), 0, 0, 2, ' ', 0) }
-
 // name is what a command is about: a name, or a topic's and a subscription's.
 func (m *manager) name() string {
 	if len(m.args) > 1 {
@@ -63,11 +60,10 @@ func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
 		return err
 	}
-	if m.JSON {
-		return json.NewEncoder(m.out()).Encode(map[string]string{did: name})
-	}
-	_, err = fmt.Fprintf(m.out(), "%s %s %s\n", did, kind, name)
-	return err
+	return m.Print(m.command, map[string]string{did: name}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s %s %s\n", did, kind, name)
+		return err
+	})
 }
 
 // missing is err, or in words if it says that a thing does not exist.
@@ -108,7 +104,7 @@ func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
 }
 
 // columns are the counts that there are, with their titles.
-func (c *counts) columns() (titles, values []string) {
+func (c *counts) columns() (titles []string, values []any) {
 	for _, n := range []struct {
 		title string
 		v     *int64
@@ -125,7 +121,7 @@ func (c *counts) columns() (titles, values []string) {
 		{"bytes", c.Bytes},
 	} {
 		if n.v != nil {
-			titles, values = append(titles, n.title), append(values, strconv.FormatInt(*n.v, 10))
+			titles, values = append(titles, n.title), append(values, *n.v)
 		}
 	}
 	return titles, values
@@ -133,11 +129,11 @@ func (c *counts) columns() (titles, values []string) {
 
 // list prints the counts of entities of a kind, a line each.
 func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
-	table, lines := m.table(), json.NewEncoder(m.out())
+	table, lines := command.NewTable(m.out()), json.NewEncoder(m.out())
 	if !m.JSON {
 		model := countsOf(k.Kind, "", new(core.Runtime))
 		titles, _ := model.columns()
-		_, _ = fmt.Fprintln(table, strings.ToUpper(strings.Join(append([]string{k.word}, titles...), "\t"))) // an error comes with Flush
+		table.Row(strings.ToUpper(k.word + "\t" + strings.Join(titles, "\t")))
 	}
 	for i := range all {
 		name := all[i].Name
@@ -152,7 +148,7 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 			continue
 		}
 		_, values := c.columns()
-		_, _ = fmt.Fprintln(table, strings.Join(append([]string{name}, values...), "\t"))
+		table.Row(append([]any{name}, values...)...)
 	}
 	return table.Flush()
 }
@@ -171,22 +167,22 @@ func (m *manager) damaged() *int64 {
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
 	c.Damaged = m.damaged()
-	if m.JSON {
-		return json.NewEncoder(m.out()).Encode(struct {
-			counts
-			Settings map[string]any `json:"settings"`
-		}{c, maps.Collect(eachSetting(e))})
-	}
-	table := m.table()
-	_, _ = fmt.Fprintf(table, "%s\t\n", c.Name)
-	titles, values := c.columns()
-	for i := range titles {
-		_, _ = fmt.Fprintf(table, "%s\t%s\n", titles[i], values[i])
-	}
-	for name, v := range eachSetting(e) {
-		_, _ = fmt.Fprintf(table, "%s\t%v\n", name, v)
-	}
-	return table.Flush()
+	shown := struct {
+		counts
+		Settings map[string]any `json:"settings"`
+	}{c, maps.Collect(eachSetting(e))}
+	return m.Print(m.command, shown, func(w io.Writer) error {
+		table := command.NewTable(w)
+		table.Row(c.Name, "")
+		titles, values := c.columns()
+		for i := range titles {
+			table.Row(titles[i], values[i])
+		}
+		for name, v := range eachSetting(e) {
+			table.Row(name, v)
+		}
+		return table.Flush()
+	})
 }
 
 // eachSetting yields the settings of an entity by the names of the management API. Texts that are empty are

@@ -1,14 +1,12 @@
 package entities
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +44,6 @@ time can be deleted.`, http.MethodDelete, "deleted"),
 
 func namespaceCreateCommand(environ []string) *cobra.Command {
 	var (
-		o        command.Flags
 		hosts    []string
 		policies []string
 		quotas   api.Quotas
@@ -66,14 +63,13 @@ those of --host.`,
   crosstown namespace create billing --host billing.example.com --policy app:Send,Listen --policy ops=KEY:Manage`,
 		Args: cobra.ExactArgs(1),
 	}
-	o.Bind(c, environ)
 	f := c.Flags()
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
 	f.BoolVar(&virtual, "virtual-time", false, "the namespace's time can be frozen and moved, for tests: see 'crosstown clock'")
 	f.BoolVar(&faulty, "allow-faults", false, "operations can be made to go wrong on demand, for tests: see 'crosstown fault'")
 	bindQuotas(c, &quotas)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		request := api.NamespaceRequest{Quotas: &quotas}
 		if faulty {
 			request.AllowFaults = &faulty
@@ -87,24 +83,18 @@ those of --host.`,
 		if policies != nil {
 			read, err := readPolicies(policies)
 			if err != nil {
-				return err
+				return q, err
 			}
 			request.Policies = &read
 		}
-		var n api.Namespace
 		only := http.Header{"If-None-Match": {"*"}}
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args[:1], Header: only, Body: request}, &n); err != nil {
+		return command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args, Header: only, Body: request}, nil
+	}, func(w io.Writer, _ []string, n *api.Namespace) error {
+		if _, err := fmt.Fprintf(w, "created namespace %s\n", n.Name); err != nil {
 			return err
 		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(n)
-		}
-		if _, err := fmt.Fprintf(c.OutOrStdout(), "created namespace %s\n", n.Name); err != nil {
-			return err
-		}
-		return printPolicies(c.OutOrStdout(), n.Policies)
-	}
-	return c
+		return printPolicies(w, n.Policies)
+	})
 }
 
 func bindQuotas(c *cobra.Command, q *api.Quotas) {
@@ -143,10 +133,7 @@ its hosts; --host "" leaves only the hosts derived from its name.`,
 		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodPut, Path: api.NamespacesPath, Names: args[:1], Body: request}, &n); err != nil {
 			return err
 		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(n)
-		}
-		return printNamespace(c.OutOrStdout(), &n)
+		return o.Print(c, n, func(w io.Writer) error { return printNamespace(w, nil, &n) })
 	}
 	return c
 }
@@ -207,15 +194,13 @@ func namespaceListCommand(environ []string) *cobra.Command {
 				break
 			}
 		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(all)
-		}
-		w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(w, "NAMESPACE\tKIND\tCONNECTIONS\tHOSTS") // an error comes with Flush
-		for _, n := range all {
-			_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
-		}
-		return w.Flush()
+		return o.Print(c, all, func(w io.Writer) error {
+			table := command.NewTable(w, "NAMESPACE", "KIND", "CONNECTIONS", "HOSTS")
+			for _, n := range all {
+				table.Row(n.Name, n.Kind, n.Connections, strings.Join(n.Hosts, " "))
+			}
+			return table.Flush()
+		})
 	}
 	return c
 }
@@ -223,71 +208,52 @@ func namespaceListCommand(environ []string) *cobra.Command {
 // aboutNamespace makes a command that ends with showing a namespace. below is where
 // its second argument is put, nil if it has none.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
-	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		names := args[:1:1]
 		if below != nil {
 			names = append(names, below(args[1])...)
 		}
-		var n api.Namespace
-		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &n); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(n)
-		}
-		return printNamespace(c.OutOrStdout(), &n)
-	}
-	return c
+		return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, nil
+	}, printNamespace)
 }
 
 // doneToNamespace makes a command that does something to a namespace: did says what.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
-	var o command.Flags
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		names := args[:1:1]
 		if method == http.MethodPost {
 			names = append(names, api.Reset)
 		}
-		answer := map[string]string{}
-		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &answer); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(answer)
-		}
-		_, err := fmt.Fprintf(c.OutOrStdout(), "%s namespace %s\n", did, args[0])
+		return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, nil
+	}, func(w io.Writer, args []string, _ *map[string]string) error {
+		_, err := fmt.Fprintf(w, "%s namespace %s\n", did, args[0])
 		return err
-	}
-	return c
+	})
 }
 
-func printNamespace(out io.Writer, n *api.Namespace) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name string, v any) { _, _ = fmt.Fprintf(w, "%s\t%v\n", name, v) } // an error comes with Flush
-	line("name", n.Name)
-	line("kind", n.Kind)
+func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {
+	w := command.NewTable(out)
+	w.Row("name", n.Name)
+	w.Row("kind", n.Kind)
 	if n.CreatedAt != nil {
-		line("created", n.CreatedAt.Format("2006-01-02 15:04:05Z07:00"))
+		w.Row("created", n.CreatedAt.Format("2006-01-02 15:04:05Z07:00"))
 	}
-	line("hosts", strings.Join(n.Hosts, " "))
-	line("connections", n.Connections)
+	w.Row("hosts", strings.Join(n.Hosts, " "))
+	w.Row("connections", n.Connections)
 	if n.VirtualTime {
-		line("time", "virtual")
+		w.Row("time", "virtual")
 	}
 	if n.AllowFaults {
-		line("faults", "allowed")
+		w.Row("faults", "allowed")
 	}
 	for _, q := range []struct {
 		name string
 		v    int64
 	}{{"max-entities", int64(n.Quotas.MaxEntities)}, {"max-connections", int64(n.Quotas.MaxConnections)}, {"max-size-megabytes", n.Quotas.MaxSizeMegabytes}} {
 		if q.v > 0 {
-			line(q.name, q.v)
+			w.Row(q.name, q.v)
 		}
 	}
 	if err := w.Flush(); err != nil {

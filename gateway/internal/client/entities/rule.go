@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math"
@@ -163,12 +164,13 @@ func showRule(ctx context.Context, m *manager) error {
 		return missing(err, "rule", m.ruleName())
 	}
 	s := showRuleOf(&r)
-	if m.JSON {
-		return json.NewEncoder(m.out()).Encode(s)
-	}
-	table := m.table()
-	_, _ = fmt.Fprintf(table, "%s\t\nfilter\t%s\naction\t%s\n", s.Name, s.filter(), s.action())
-	return table.Flush()
+	return m.Print(m.command, s, func(w io.Writer) error {
+		table := command.NewTable(w)
+		table.Row(s.Name, "")
+		table.Row("filter", s.filter())
+		table.Row("action", s.action())
+		return table.Flush()
+	})
 }
 
 func listRules(ctx context.Context, m *manager) error {
@@ -176,14 +178,14 @@ func listRules(ctx context.Context, m *manager) error {
 	if err != nil {
 		return err
 	}
-	table, lines := m.table(), json.NewEncoder(m.out())
+	table, lines := command.NewTable(m.out()), json.NewEncoder(m.out())
 	if !m.JSON {
-		_, _ = fmt.Fprintln(table, "RULE\tFILTER\tACTION")
+		table.Row("RULE", "FILTER", "ACTION")
 	}
 	for i := range all {
 		s := showRuleOf(&all[i])
 		if !m.JSON {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, s.filter(), s.action())
+			table.Row(s.Name, s.filter(), s.action())
 		} else if err := lines.Encode(s); err != nil {
 			return err
 		}

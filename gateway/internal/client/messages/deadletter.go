@@ -114,7 +114,7 @@ func (b *browser) list(c *cobra.Command, s *selection, into *table) error {
 		listed++
 		return into.add(a)
 	})
-	if err = errors.Join(err, into.flush()); err != nil {
+	if err = errors.Join(err, into.Flush()); err != nil {
 		return err
 	}
 	if more {

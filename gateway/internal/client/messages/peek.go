@@ -3,13 +3,11 @@ package messages
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -139,7 +137,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	if o.dlq {
 		entity += core.DeadLetter.Suffix()
 	}
-	lines, table := json.NewEncoder(c.OutOrStdout()), tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	lines, table := json.NewEncoder(c.OutOrStdout()), command.NewTable(c.OutOrStdout())
 	from, listed, more := o.from, 0, true
 	for more && (o.count == 0 || listed < o.count) {
 		top := damagedPage
@@ -163,9 +161,9 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 				continue
 			}
 			if listed == 1 {
-				_, _ = fmt.Fprintln(table, "NUMBER\tENQUEUED\tFAILED DELIVERIES\tSESSION\tREASON") // Flush tells
+				table.Row("NUMBER", "ENQUEUED", "FAILED DELIVERIES", "SESSION", "REASON")
 			}
-			_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\n", d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason)
+			table.Row(d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason)
 		}
 		more = len(page.Damaged) == top
 	}

@@ -1,16 +1,17 @@
 package messages
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -62,52 +63,36 @@ func preview(text string, most int) string {
 
 // table prints messages: a line each, or with --json a line as crosstown record prints it.
 type table struct {
+	command.Table
 	out     io.Writer
 	entity  string
 	json    bool
 	columns []column
-	lines   *tabwriter.Writer
-	rows    int // in lines
+	rows    int
 }
 
 // tableRows is after how many rows a table is printed: its columns are as wide as those need.
 const tableRows = 1000
 
 func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
-	return &table{out: out, entity: entity, json: asJSON, columns: columns}
+	return &table{command.NewTable(out), out, entity, asJSON, columns, 0}
 }
 
 func (t *table) add(a *amqp.Arrival) error {
 	if t.json {
 		return printMessage(t.out, true, t.entity, *a, false)
 	}
-	if t.lines == nil {
-		t.lines = tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-		titles := make([]string, len(t.columns))
-		for i, c := range t.columns {
-			titles[i] = strings.ToUpper(c.title)
-		}
-		_, _ = fmt.Fprintln(t.lines, strings.Join(titles, "\t")) // Flush tells
-	}
-	cells := make([]string, len(t.columns))
+	titles, cells := make([]any, len(t.columns)), make([]any, len(t.columns))
 	for i, c := range t.columns {
-		cells[i] = c.of(a)
-		if cells[i] == "" {
-			cells[i] = "-"
-		}
+		titles[i], cells[i] = strings.ToUpper(c.title), cmp.Or(c.of(a), "-")
 	}
-	_, _ = fmt.Fprintln(t.lines, strings.Join(cells, "\t"))
-	if t.rows++; t.rows%tableRows == 0 {
-		return t.lines.Flush()
+	if t.rows++; t.rows == 1 {
+		t.Row(titles...)
+	}
+	if t.Row(cells...); t.rows%tableRows == 0 {
+		return t.Flush()
 	}
 	return nil
-}
-
-func (t *table) flush() error {
-	if t.lines == nil {
-		return nil
-	}
-	return t.lines.Flush()
 }
 
 // lineOf is a peeked message as a backup has it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -92,16 +91,16 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return t.Explain(err)
 	}
-	table := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	table := command.NewTable(c.OutOrStdout())
 	lines := json.NewEncoder(c.OutOrStdout())
 	if len(all) > 0 && !o.JSON {
-		_, _ = fmt.Fprintf(table, "ENTITY\tPROPERTY\tIN %s\tAT %s\n", name, t.Host)
+		table.Row("ENTITY", "PROPERTY", "IN "+name, "AT "+t.Host)
 	}
 	for _, d := range all {
 		if o.JSON {
 			err = errors.Join(err, lines.Encode(d))
 		} else {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway))
+			table.Row(d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway))
 		}
 	}
 	if err = errors.Join(err, table.Flush()); err == nil && len(all) > 0 {

@@ -2,12 +2,10 @@ package operate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,40 +29,28 @@ that the connection string leads to.`,
 }
 
 func connectionListCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	c := &cobra.Command{
 		Use: "list", Short: "List connections: clients, policies, and what they send to and receive from", Args: cobra.NoArgs,
 		Example: `  crosstown connection list
   crosstown connection list --json | jq '.connections[] | select(.product | contains("azsdk-go"))'`,
 	}
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		var list api.ConnectionList
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &list); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(list)
-		}
-		return printConnections(c.OutOrStdout(), list.Connections, time.Now())
-	}
-	return c
+	return command.Asking(c, environ, command.About(http.MethodGet, api.ConnectionsPath), printConnections)
 }
 
-func printConnections(out io.Writer, all []api.Connection, now time.Time) error {
+func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error {
+	all, now := list.Connections, time.Now()
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no connections")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "ID\tNAMESPACE\tPROTOCOL\tPEER\tPOLICIES\tOPEN FOR\tLINKS\tCLIENT") // an error comes with Flush
+	w := command.NewTable(out, "ID", "NAMESPACE", "PROTOCOL", "PEER", "POLICIES", "OPEN FOR", "LINKS", "CLIENT")
 	for i := range all {
 		a := &all[i]
 		var links []string
 		for j := range a.Links {
 			links = append(links, linkText(&a.Links[j]))
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%v\t%s\t%s\n", a.ID, cmp.Or(a.Namespace, "-"), a.Protocol, a.Peer, cmp.Or(strings.Join(a.Policies, ","), "-"),
+		w.Row(a.ID, cmp.Or(a.Namespace, "-"), a.Protocol, a.Peer, cmp.Or(strings.Join(a.Policies, ","), "-"),
 			max(now.Sub(a.Since), 0).Round(time.Second), cmp.Or(strings.Join(links, ", "), "-"), cmp.Or(a.Product, "-"))
 	}
 	return w.Flush()
@@ -106,13 +92,11 @@ To keep a client away, change or disable its policy, or disable the entity.`,
 			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodDelete, Path: api.ConnectionsPath, Names: []string{id}}, &closed); err != nil {
 				return err
 			}
-			if o.JSON {
-				if err := json.NewEncoder(c.OutOrStdout()).Encode(closed); err != nil {
-					return err
-				}
-				continue
-			}
-			if _, err := fmt.Fprintf(c.OutOrStdout(), "closed connection %s of %s from %s\n", closed.ID, cmp.Or(closed.Product, "a client"), closed.Peer); err != nil {
+			err := o.Print(c, closed, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "closed connection %s of %s from %s\n", closed.ID, cmp.Or(closed.Product, "a client"), closed.Peer)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 		}

@@ -1,13 +1,10 @@
 package operate
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,27 +22,12 @@ func Plugin(environ []string) *cobra.Command {
 }
 
 func pluginListCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	c := &cobra.Command{Use: "list", Short: "List the plugins of a gateway with their state", Args: cobra.NoArgs}
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		var states []host.State
-		if err := askPlugins(c.Context(), &o, http.MethodGet, "", nil, &states); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(states)
-		}
-		return printStates(c.OutOrStdout(), states)
-	}
-	return c
+	return command.Asking(c, environ, command.About(http.MethodGet, api.PluginsPath), printStates)
 }
 
 func pluginReloadCommand(environ []string) *cobra.Command {
-	var (
-		o   command.Flags
-		sum string
-	)
+	var sum string
 	c := &cobra.Command{
 		Use:   "reload NAME",
 		Short: "Replace a plugin's process by a new one without losing a message",
@@ -54,41 +36,27 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 The gateway starts and checks the new process first. If that fails, the old process goes on.`,
 		Args: cobra.ExactArgs(1),
 	}
-	o.Bind(c, environ)
 	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		var s host.State
-		if err := askPlugins(c.Context(), &o, http.MethodPost, args[0], api.ReloadRequest{SHA256: sum}, &s); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(s)
-		}
-		_, err := fmt.Fprintf(c.OutOrStdout(), "reloaded plugin %s\n", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
+		return command.Inquiry{Method: http.MethodPost, Path: api.PluginsPath, Names: args, Body: api.ReloadRequest{SHA256: sum}}, nil
+	}, func(w io.Writer, _ []string, s *host.State) error {
+		_, err := fmt.Fprintf(w, "reloaded plugin %s\n", strings.Join(append([]string{s.Name}, describe(s.Description)...), ", "))
 		return err
-	}
-	return c
+	})
 }
 
-// askPlugins asks the gateway about its plugins, or one of them.
-func askPlugins(ctx context.Context, o *command.Flags, method, name string, body, answer any) error {
-	return o.Ask(ctx, command.Inquiry{Method: method, Path: api.PluginsPath, Names: []string{name}, Body: body}, answer)
-}
-
-func printStates(out io.Writer, states []host.State) error {
-	if len(states) == 0 {
+func printStates(out io.Writer, _ []string, states *[]host.State) error {
+	if len(*states) == 0 {
 		_, err := fmt.Fprintln(out, "no plugins: the gateway's configuration names none")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "name\tcondition\tfor\tanswered\tlate\tfailed\twaiting\tlaunches\tis") // an error comes with Flush
-	for _, s := range states {
+	w := command.NewTable(out, "name", "condition", "for", "answered", "late", "failed", "waiting", "launches", "is")
+	for _, s := range *states {
 		is := strings.Join(describe(s.Description), ", ")
 		if s.Problem != "" && s.Condition != host.Ready {
 			is = s.Problem
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%s\n", s.Name, s.Condition, time.Since(s.Since).Round(time.Second),
-			s.Calls.Answered, s.Calls.Late, s.Calls.Failed, s.Calls.Waiting, s.Launches, is)
+		w.Row(s.Name, s.Condition, time.Since(s.Since).Round(time.Second), s.Calls.Answered, s.Calls.Late, s.Calls.Failed, s.Calls.Waiting, s.Launches, is)
 	}
 	return w.Flush()
 }

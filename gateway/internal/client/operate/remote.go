@@ -2,11 +2,9 @@ package operate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +21,6 @@ func Remote(environ []string) *cobra.Command {
 }
 
 func remoteListCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	c := &cobra.Command{
 		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
 		Long: `List the remotes of a namespace with their state and the messages that wait for them.
@@ -31,41 +28,22 @@ func remoteListCommand(environ []string) *cobra.Command {
 It needs Manage on the namespace. A policy of the gateway's own namespace lists the
 remotes of all namespaces.`,
 	}
-	o.Bind(c, environ)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		var states []api.Remote
-		if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.RemotesPath}, &states); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(states)
-		}
-		return printRemotes(c.OutOrStdout(), states, time.Now())
-	}
-	return c
+	return command.Asking(c, environ, command.About(http.MethodGet, api.RemotesPath), printRemotes)
 }
 
-func printRemotes(out io.Writer, states []api.Remote, now time.Time) error {
-	if len(states) == 0 {
+func printRemotes(out io.Writer, _ []string, states *[]api.Remote) error {
+	now := time.Now()
+	if len(*states) == 0 {
 		_, err := fmt.Fprintln(out, "no remotes: the gateway's configuration names none for this namespace")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(cells ...any) { // an error comes with Flush
-		for i, c := range cells {
-			if i > 0 {
-				_, _ = fmt.Fprint(w, "\t")
-			}
-			_, _ = fmt.Fprint(w, c)
-		}
-		_, _ = fmt.Fprintln(w)
-	}
-	for _, s := range states {
+	w := command.NewTable(out)
+	for _, s := range *states {
 		condition := "connected"
 		if !s.Connected {
 			condition = "away: " + s.Error
 		}
-		line(s.Namespace+"/"+s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
+		w.Row(s.Namespace+"/"+s.Name, s.Address, fmt.Sprintf("%s, for %v", condition, now.Sub(s.Since).Round(time.Second)))
 		for _, from := range s.Waiting {
 			what := from.Entity
 			if from.DeadLetters {
@@ -75,17 +53,17 @@ func printRemotes(out io.Writer, states []api.Remote, now time.Time) error {
 			if !from.Oldest.IsZero() {
 				since = fmt.Sprintf(", for up to %v", now.Sub(from.Oldest).Round(time.Second))
 			}
-			line("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Messages, since))
+			w.Row("", what+" → "+from.To, fmt.Sprintf("%d waiting%s", from.Messages, since))
 		}
 		for _, t := range s.Targets {
-			line("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d parked, %d under way, %v there and back", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))
+			w.Row("", "→ "+t.Entity, fmt.Sprintf("%d sent, %d parked, %d under way, %v there and back", t.Sent, t.Parked, t.UnderWay, t.RoundTrip.Round(10*time.Microsecond)))
 		}
 		for _, from := range s.Sources {
 			state := fmt.Sprintf("%d pulled, %d parked there", from.Received, from.Parked)
 			if !from.Attached {
 				state += "; not attached: " + cmp.Or(from.Error, "not connected")
 			}
-			line("", from.From+" → "+from.Into, state)
+			w.Row("", from.From+" → "+from.Into, state)
 		}
 	}
 	return w.Flush()

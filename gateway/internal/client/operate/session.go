@@ -2,7 +2,6 @@ package operate
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -60,14 +58,13 @@ those under lock, DEFERRED other deferred ones. Scheduled messages do not count 
 		if err := o.Ask(c.Context(), q, &list); err != nil {
 			return err
 		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(list)
-		}
-		if err := printSessions(c.OutOrStdout(), list.Sessions); err != nil || len(list.Sessions) < top {
+		return o.Print(c, list, func(w io.Writer) error {
+			if err := printSessions(w, list.Sessions); err != nil || len(list.Sessions) < top {
+				return err
+			}
+			_, err := fmt.Fprintf(c.ErrOrStderr(), "there may be more: --skip %d\n", skip+top)
 			return err
-		}
-		_, err := fmt.Fprintf(c.ErrOrStderr(), "there may be more: --skip %d\n", skip+top)
-		return err
+		})
 	}
 	return c
 }
@@ -77,11 +74,10 @@ func printSessions(out io.Writer, all []api.Session) error {
 		_, err := fmt.Fprintln(out, "no sessions have messages or state")
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "SESSION\tAVAILABLE\tLOCKED\tDEFERRED\tSTATE\tLOCKED UNTIL\tHOLDER") // an error comes with Flush
+	w := command.NewTable(out, "SESSION", "AVAILABLE", "LOCKED", "DEFERRED", "STATE", "LOCKED UNTIL", "HOLDER")
 	for i := range all {
 		s := &all[i]
-		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\t%s\t%s\n", sessionText(s.ID), s.Available, s.Locked, s.Deferred, stateText(s), lockText(s), holderText(s))
+		w.Row(sessionText(s.ID), s.Available, s.Locked, s.Deferred, stateText(s), lockText(s), holderText(s))
 	}
 	return w.Flush()
 }
@@ -127,62 +123,52 @@ func aboutSession(method, entity, session string, body any) command.Inquiry {
 }
 
 func sessionShowCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	var raw bool
 	c := &cobra.Command{
 		Use: "show ENTITY ID", Short: "Show a session with its state, without taking its lock", Args: cobra.ExactArgs(2),
 		Example: `  crosstown session show orders customer-17
   crosstown session show orders customer-17 --raw > state.bin`,
 	}
-	o.Bind(c, environ)
 	c.Flags().BoolVar(&raw, "raw", false, "print the state alone, as it is")
+	command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
+		return aboutSession(http.MethodGet, args[0], args[1], nil), nil
+	}, func(w io.Writer, _ []string, s *api.Session) error {
+		if raw {
+			_, err := w.Write(s.State)
+			return err
+		}
+		return printSession(w, s, time.Now())
+	})
 	c.MarkFlagsMutuallyExclusive("raw", "json")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		var s api.Session
-		if err := o.Ask(c.Context(), aboutSession(http.MethodGet, args[0], args[1], nil), &s); err != nil {
-			return err
-		}
-		switch out := c.OutOrStdout(); {
-		case o.JSON:
-			return json.NewEncoder(out).Encode(s)
-		case raw:
-			_, err := out.Write(s.State)
-			return err
-		default:
-			return printSession(out, &s, time.Now())
-		}
-	}
 	return c
 }
 
 func printSession(out io.Writer, s *api.Session, now time.Time) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { _, _ = fmt.Fprintf(w, "%s:\t%s\n", name, value) } // an error comes with Flush
-	line("session", sessionText(s.ID))
-	line("available", strconv.FormatInt(s.Available, 10))
-	line("locked", strconv.FormatInt(s.Locked, 10))
-	line("deferred", strconv.FormatInt(s.Deferred, 10))
+	w := command.NewTable(out)
+	w.Row("session:", sessionText(s.ID))
+	w.Row("available:", s.Available)
+	w.Row("locked:", s.Locked)
+	w.Row("deferred:", s.Deferred)
 	if s.LockedUntil != nil {
-		line("locked until", fmt.Sprintf("%s, for %v", lockText(s), s.LockedUntil.Sub(now).Round(time.Second)))
-		line("holder", holderText(s))
+		w.Row("locked until:", fmt.Sprintf("%s, for %v", lockText(s), s.LockedUntil.Sub(now).Round(time.Second)))
+		w.Row("holder:", holderText(s))
 	}
 	switch {
 	case s.StateBytes == nil:
-		line("state", "none")
+		w.Row("state:", "none")
 	case len(s.State) == 0:
-		line("state", "empty")
+		w.Row("state:", "empty")
 	case utf8.Valid(s.State):
-		line("state", fmt.Sprintf("%d bytes\n%s", len(s.State), s.State))
+		w.Row("state:", fmt.Sprintf("%d bytes\n%s", len(s.State), s.State))
 	default:
-		line("state", fmt.Sprintf("%d bytes, in base64\n%s", len(s.State), base64.StdEncoding.EncodeToString(s.State)))
+		w.Row("state:", fmt.Sprintf("%d bytes, in base64\n%s", len(s.State), base64.StdEncoding.EncodeToString(s.State)))
 	}
 	return w.Flush()
 }
 
 func sessionSetStateCommand(environ []string) *cobra.Command {
-	var o command.Flags
 	var file string
-	var remove bool
+	var request api.SessionState
 	c := &cobra.Command{
 		Use: "set-state ENTITY ID [TEXT]", Short: "Set or clear the state of a session that no receiver holds", Args: cobra.RangeArgs(2, 3),
 		Long: `Set or clear the state of a session that no receiver holds.
@@ -194,45 +180,32 @@ it release the session ('session show' names it).`,
   crosstown session set-state orders customer-17 --file state.bin
   crosstown session set-state orders customer-17 --clear`,
 	}
-	o.Bind(c, environ)
 	c.Flags().StringVar(&file, "file", "", "take the state from a `file`; - is the standard input")
-	c.Flags().BoolVar(&remove, "clear", false, "remove the state")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		given := 0
-		for _, is := range []bool{len(args) == 3, file != "", remove} {
-			if is {
-				given++
-			}
+	c.Flags().BoolVar(&request.Clear, "clear", false, "remove the state")
+	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
+		text, named := len(args) == 3, file != ""
+		if text && named || (text || named) == request.Clear {
+			return q, command.Usagef("give the state as TEXT, --file or --clear, one of them")
 		}
-		if given != 1 {
-			return command.Usagef("give the state as TEXT, --file or --clear, one of them")
-		}
-		request := api.SessionState{Clear: remove}
 		switch {
-		case len(args) == 3:
+		case text:
 			request.State = new([]byte(args[2]))
-		case file != "":
+		case named:
 			state, err := readState(c.InOrStdin(), file)
 			if err != nil {
-				return command.Usagef("--file: %w", err)
+				return q, command.Usagef("--file: %w", err)
 			}
 			request.State = &state
 		}
-		var s api.Session
-		if err := o.Ask(c.Context(), aboutSession(http.MethodPut, args[0], args[1], request), &s); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(s)
-		}
+		return aboutSession(http.MethodPut, args[0], args[1], request), nil
+	}, func(w io.Writer, args []string, _ *api.Session) error {
 		did := "cleared the state"
-		if !remove {
+		if !request.Clear {
 			did = fmt.Sprintf("set the state, %d bytes,", len(*request.State))
 		}
-		_, err := fmt.Fprintf(c.OutOrStdout(), "%s of session %s of %s\n", did, sessionText(args[1]), args[0])
+		_, err := fmt.Fprintf(w, "%s of session %s of %s\n", did, sessionText(args[1]), args[0])
 		return err
-	}
-	return c
+	})
 }
 
 func readState(in io.Reader, file string) ([]byte, error) {

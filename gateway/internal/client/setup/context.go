@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -227,11 +226,9 @@ func contextListCommand(environ []string) *cobra.Command {
 				_, err := fmt.Fprintf(c.ErrOrStderr(), "there are no contexts in %s: crosstown context save makes one\n", f.Path)
 				return err
 			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(w, "CURRENT\tCONTEXT\tENDPOINT\tPOLICY\tCA") // an error comes with Flush
+			w := command.NewTable(c.OutOrStdout(), "CURRENT", "CONTEXT", "ENDPOINT", "POLICY", "CA")
 			for _, s := range all {
-				mark := map[bool]string{true: "*"}[s.Current]
-				_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", mark, s.Name, s.Endpoint, s.Policy, s.CA)
+				w.Row(map[bool]string{true: "*"}[s.Current], s.Name, s.Endpoint, s.Policy, s.CA)
 			}
 			return w.Flush()
 		},
@@ -265,10 +262,13 @@ func contextShowCommand(environ []string) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(c.OutOrStdout()).Encode(s)
 			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintf(w, "context\t%s\nendpoint\t%s\npolicy\t%s\nconnect\t%s\n", s.Name, s.Endpoint, s.Policy, s.ConnectionString)
+			w := command.NewTable(c.OutOrStdout())
+			w.Row("context", s.Name)
+			w.Row("endpoint", s.Endpoint)
+			w.Row("policy", s.Policy)
+			w.Row("connect", s.ConnectionString)
 			if s.CA != "" {
-				_, _ = fmt.Fprintf(w, "ca\t%s\n", s.CA)
+				w.Row("ca", s.CA)
 			}
 			return w.Flush()
 		},

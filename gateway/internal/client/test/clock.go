@@ -1,7 +1,6 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -58,12 +57,10 @@ with the store memory). A policy with Manage on the namespace allows these comma
 
 // clockMoveCommand makes a command that moves a clock as request says, nil: that only shows it.
 func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
-	var o command.Flags
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Args: args}
-	o.Bind(c, environ)
 	bindNamespace(c, &namespace)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
 		q := command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
 		if namespace != "" {
 			q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
@@ -71,23 +68,15 @@ func clockMoveCommand(environ []string, use, short string, args cobra.Positional
 		if request != nil {
 			body, err := request(args)
 			if err != nil {
-				return err
+				return q, err
 			}
 			q.Method, q.Body = http.MethodPut, body
 		}
-		var clock api.Clock
-		if err := o.Ask(c.Context(), q, &clock); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(clock)
-		}
-		return printClock(c.OutOrStdout(), &clock)
-	}
-	return c
+		return q, nil
+	}, printClock)
 }
 
-func printClock(w io.Writer, clock *api.Clock) error {
+func printClock(w io.Writer, _ []string, clock *api.Clock) error {
 	state, by := "running", clock.Ahead+" ahead of"
 	if clock.Frozen {
 		state = "frozen"

@@ -2,12 +2,9 @@ package test
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,22 +44,12 @@ on the namespace allows these commands.`,
 		{"remove NAME", "Remove a fault rule", http.MethodDelete},
 		{"clear", "Remove all fault rules", http.MethodDelete},
 	} {
-		var o command.Flags
 		var namespace string
 		sub := &cobra.Command{Use: each.use, Short: each.short, Args: cobra.ExactArgs(len(strings.Fields(each.use)) - 1)}
-		o.Bind(sub, environ)
 		bindNamespace(sub, &namespace)
-		sub.RunE = func(c *cobra.Command, args []string) error {
-			var list api.FaultList
-			if err := o.Ask(c.Context(), inFaults(each.method, namespace, args...), &list); err != nil {
-				return err
-			}
-			if o.JSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(list)
-			}
-			return printFaults(c.OutOrStdout(), list.Faults)
-		}
-		c.AddCommand(sub)
+		c.AddCommand(command.Asking(sub, environ, func(args []string) (command.Inquiry, error) {
+			return inFaults(each.method, namespace, args...), nil
+		}, func(w io.Writer, _ []string, list *api.FaultList) error { return printFaults(w, list.Faults) }))
 	}
 	return c
 }
@@ -73,7 +60,6 @@ func bindNamespace(c *cobra.Command, namespace *string) {
 
 func faultAddCommand(environ []string) *cobra.Command {
 	var (
-		o         command.Flags
 		namespace string
 		f         api.Fault
 		delay     time.Duration
@@ -96,7 +82,6 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
   crosstown fault add --effect throttle --rate 10 --life 5m
   crosstown fault add --operation send --probability 0.1 --seed 7 --times 1000`,
 	}
-	o.Bind(c, environ)
 	bindNamespace(c, &namespace)
 	flags := c.Flags()
 	flags.StringVar(&f.Name, "name", "", "`NAME` of the rule (default fault-N)")
@@ -115,7 +100,7 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
 	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before")
 	flags.Float64Var(&f.Rate, "rate", 0, "operations a second that a throttle lets pass")
 	flags.DurationVar(&life, "life", 0, "how long the rule lasts (default 1h, at most 24h)")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return command.Asking(c, environ, func([]string) (command.Inquiry, error) {
 		if delay != 0 {
 			f.Delay = delay.String()
 		}
@@ -124,34 +109,22 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
 		}
 		q := inFaults(http.MethodPost, namespace)
 		q.Body = &f
-		var added api.Fault
-		if err := o.Ask(c.Context(), q, &added); err != nil {
-			return err
-		}
-		if o.JSON {
-			return json.NewEncoder(c.OutOrStdout()).Encode(added)
-		}
-		return printFaults(c.OutOrStdout(), []api.Fault{added})
-	}
-	return c
+		return q, nil
+	}, func(w io.Writer, _ []string, added *api.Fault) error { return printFaults(w, []api.Fault{*added}) })
 }
 
 func printFaults(out io.Writer, all []api.Fault) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "NAME\tOPERATION\tENTITY\tEFFECT\tMATCHED\tMET\tOF") // an error comes with Flush
+	w := command.NewTable(out, "NAME", "OPERATION", "ENTITY", "EFFECT", "MATCHED", "MET", "OF")
 	for i := range all {
 		f := &all[i]
-		effect, entity := f.Effect, f.Entity
+		effect := f.Effect
 		if f.Effect == string(faults.Fail) || f.Effect == string(faults.Detach) {
 			effect += " " + cmp.Or(f.Condition, f.Code)
 		}
 		if f.After {
 			effect += ", after"
 		}
-		if entity == "" {
-			entity = "any"
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", f.Name, f.Operation, entity, effect, f.Matched, f.Met, f.Times)
+		w.Row(f.Name, f.Operation, cmp.Or(f.Entity, "any"), effect, f.Matched, f.Met, f.Times)
 	}
 	return w.Flush()
 }

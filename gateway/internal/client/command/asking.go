@@ -1,0 +1,64 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// Asking completes a command that makes one inquiry: the answer is printed as it comes with --json, else by text.
+func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
+	var o Flags
+	o.Bind(c, environ)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		q, err := inquiry(args)
+		if err != nil {
+			return err
+		}
+		var answer A
+		if err := o.Ask(c.Context(), q, &answer); err != nil {
+			return err
+		}
+		return o.Print(c, answer, func(w io.Writer) error { return text(w, args, &answer) })
+	}
+	return c
+}
+
+// About is an inquiry by a method of a path, with the arguments of the command as further segments.
+func About(method, path string) func(args []string) (Inquiry, error) {
+	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
+}
+
+// Print prints v with --json, else what text writes.
+func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
+	if o.JSON {
+		return json.NewEncoder(c.OutOrStdout()).Encode(v)
+	}
+	return text(c.OutOrStdout())
+}
+
+// Table prints rows whose columns are aligned. Flush prints the last, and returns the first error.
+type Table struct{ *tabwriter.Writer }
+
+// NewTable makes a table, whose first row is titles, if there are any.
+func NewTable(w io.Writer, titles ...any) Table {
+	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	if len(titles) > 0 {
+		t.Row(titles...)
+	}
+	return t
+}
+
+// Row adds a row.
+func (t Table) Row(cells ...any) {
+	for i, cell := range cells {
+		if i > 0 {
+			_, _ = fmt.Fprint(t, "\t") // an error comes with Flush
+		}
+		_, _ = fmt.Fprint(t, cell)
+	}
+	_, _ = fmt.Fprintln(t)
+}
