@@ -2,8 +2,6 @@ package messages
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -38,47 +36,42 @@ func DeadLetter(environ []string) *cobra.Command {
 
 // deadLetters are the flags that name dead letters.
 type deadLetters struct {
-	command.Flags
-	selection
+	chosen
 	transfer bool
+	dryRun   bool
+	origin   string // the queue or subscription
 }
 
 func (o *deadLetters) bind(c *cobra.Command, environ []string) {
-	o.Flags.Bind(c, environ)
-	o.selection.bind(c.Flags())
+	o.chosen.bind(c, environ)
 	o.bindReason(c.Flags())
 	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
-	c.Args = cobra.MaximumNArgs(1)
+	o.place = o.dead
 }
 
-// open connects to the dead letters of a command's entity: origin is the queue or subscription, dead
-// their address.
-func (o *deadLetters) open(c *cobra.Command, args []string) (b *browser, t *command.Target, origin, dead string, err error) {
-	if _, err := o.fits(); err != nil {
-		return nil, nil, "", "", err
-	}
-	if t, err = o.Target(); err != nil {
-		return nil, nil, "", "", err
-	}
-	name, err := t.Entity(args)
-	if err != nil {
-		return nil, nil, "", "", err
-	}
+// bindAction adds the flags of commands that do something to dead letters.
+func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
+}
+
+// dead is where the dead letters of a queue or subscription are.
+func (o *deadLetters) dead(name string) (holder, place string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return nil, nil, "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
+		return "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
 	}
 	sub := core.DeadLetter
 	if o.transfer || address.Sub == core.TransferDeadLetter || address.Sub == core.Transfer {
 		sub = core.TransferDeadLetter
 	}
-	dead = address.Entity + sub.Suffix()
-	link, err := t.Link(c.Context(), address.Entity)
-	if err != nil {
-		return nil, nil, "", "", t.Explain(err)
-	}
-	progress := command.NewProgress(c.ErrOrStderr(), "looked at")
-	return &browser{target: t, link: link, entity: dead, most: o.count, seen: progress.At}, t, address.Entity, dead, nil
+	o.origin = address.Entity
+	return address.Entity, address.Entity + sub.Suffix(), nil
+}
+
+func (o *deadLetters) list(c *cobra.Command, b *browser) error {
+	return o.chosen.list(c, b, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
 }
 
 // listedAtMost is how many messages are listed without --count.
@@ -96,34 +89,8 @@ func deadLetterListCommand(environ []string) *cobra.Command {
 	}
 	o.bind(c, environ)
 	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		b, t, _, dead, err := o.open(c, args)
-		if err != nil {
-			return err
-		}
-		defer b.link.Close()
-		return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
-	}
+	c.RunE = o.browsing(o.list)
 	return c
-}
-
-// list prints the messages that fit.
-func (b *browser) list(c *cobra.Command, s *selection, into *table) error {
-	listed := 0
-	more, err := b.find(c.Context(), s, func(a *amqp.Arrival) error {
-		listed++
-		return into.add(a)
-	})
-	if err = errors.Join(err, into.Flush()); err != nil {
-		return err
-	}
-	if more {
-		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(listed))
-	}
-	if listed == 0 {
-		return b.none(c.Context(), s)
-	}
-	return nil
 }
 
 // none says that nothing was found.
@@ -148,7 +115,6 @@ type deadMove struct {
 	resubmit bool
 	to       string
 	newIDs   bool
-	dryRun   bool
 }
 
 func deadLetterMoveCommand(environ []string, resubmit bool) *cobra.Command {
@@ -183,69 +149,50 @@ subscription of a gateway. The properties with the reason are taken off.
   crosstown deadletter resubmit orders --property region=eu --count 100 --dry-run
   crosstown deadletter resubmit intake --transfer`
 	}
-	o.bind(c, environ)
+	o.bindAction(c, environ)
 	f := c.Flags()
-	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
-	f.BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 	f.BoolVar(&o.newIDs, "new-message-id", false, "give each message a new id, the same if it is sent again after an interruption")
 	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: where they came from)")
 	if !resubmit {
 		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
 		_ = c.MarkFlagRequired("to") // it is there
 	}
-	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, args) }
+	c.RunE = o.browsing(o.run)
 	return c
 }
 
-func (o *deadMove) run(c *cobra.Command, args []string) error {
-	b, t, origin, dead, err := o.open(c, args)
-	if err != nil {
-		return err
-	}
-	defer b.link.Close()
+func (o *deadMove) run(c *cobra.Command, b *browser) error {
 	if o.to == "" {
-		o.to = origin
-		if topic, _, ok := core.SplitSubscription(origin); ok {
+		o.to = o.origin
+		if topic, _, ok := core.SplitSubscription(o.origin); ok {
 			o.to = topic
 		}
 	}
-	if strings.EqualFold(o.to, dead) {
+	if strings.EqualFold(o.to, b.entity) {
 		return command.Usagef("--to: %s is where the messages are: name another target", o.to)
 	}
 	if o.dryRun {
-		into := newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
-		if err := b.list(c, &o.selection, into); err != nil {
-			return t.Explain(err)
+		if err := o.list(c, b); err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", dead, o.to)
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", b.entity, o.to)
 		return err
 	}
 	numbers, err := b.numbers(c.Context(), &o.selection)
 	if err != nil {
-		return t.Explain(err)
+		return err
 	}
 	done := "moved"
 	if o.resubmit {
 		done = "resubmitted"
 	}
-	m := &relocation{
-		flags: &o.Flags, target: t, link: b.link, from: dead, to: o.to, dropReasons: o.resubmit, newIDs: o.newIDs,
-		progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr(),
-	}
+	m := newRelocation(c, &o.Flags, b, done)
+	m.to, m.dropReasons, m.newIDs = o.to, o.resubmit, o.newIDs
 	err = m.run(c.Context(), numbers)
 	if err != nil && m.moved == 0 {
-		return t.Explain(err)
+		return err
 	}
-	return errors.Join(report(c, o.JSON, map[string]any{done: m.moved, "from": dead, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), dead, o.to), t.Explain(err))
-}
-
-// report prints what was done.
-func report(c *cobra.Command, asJSON bool, done map[string]any, format string, args ...any) error {
-	if asJSON {
-		return json.NewEncoder(c.OutOrStdout()).Encode(done)
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), format+"\n", args...)
-	return err
+	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
 }
 
 // numbers are the sequence numbers of the messages that fit.
@@ -259,10 +206,14 @@ func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, e
 	return numbers, err
 }
 
+// deadPurge is crosstown deadletter purge.
+type deadPurge struct {
+	deadLetters
+	confirmation
+}
+
 func deadLetterPurgeCommand(environ []string) *cobra.Command {
-	var o deadLetters
-	var sure confirmation
-	var dryRun bool
+	var o deadPurge
 	c := &cobra.Command{
 		Use:   "purge [ENTITY]",
 		Short: "Remove dead letters for ever",
@@ -270,42 +221,40 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
 		Example: `  crosstown deadletter purge orders --yes
   crosstown deadletter purge orders --reason TTLExpiredException --older-than 1d --dry-run`,
 	}
-	o.bind(c, environ)
-	sure.bind(c)
-	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "list the messages, and change nothing")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		b, t, _, dead, err := o.open(c, args)
-		if err != nil {
-			return err
-		}
-		defer b.link.Close()
-		if dryRun {
-			return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, dead, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)))
-		}
-		if o.isEmpty() && o.count == 0 {
-			if err := sure.confirm(c, "remove all dead letters of "+dead); err != nil {
-				return err
-			}
-			n, err := purgeActive(c, &o.Flags, t, dead)
-			if err != nil {
-				return err
-			}
-			return report(c, o.JSON, map[string]any{"purged": n, "from": dead}, "purged %s from %s", command.Messages(n), dead)
-		}
-		numbers, err := b.numbers(c.Context(), &o.selection)
-		if err != nil {
-			return t.Explain(err)
-		}
-		if err := sure.confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), dead)); err != nil {
-			return err
-		}
-		m := &relocation{flags: &o.Flags, target: t, link: b.link, from: dead, progress: command.NewProgress(c.ErrOrStderr(), "purged"), notes: c.ErrOrStderr()}
-		err = m.run(c.Context(), numbers)
-		if err != nil && m.moved == 0 {
-			return t.Explain(err)
-		}
-		return errors.Join(report(c, o.JSON, map[string]any{"purged": m.moved, "from": dead}, "purged %s from %s", command.Messages(m.moved), dead), t.Explain(err))
-	}
+	o.bindAction(c, environ)
+	o.confirmation.bind(c)
+	c.RunE = o.browsing(o.run)
 	return c
+}
+
+func (o *deadPurge) run(c *cobra.Command, b *browser) error {
+	if o.dryRun {
+		return o.list(c, b)
+	}
+	purged := func(n int, failed error) error {
+		return o.report(c, failed, map[string]any{"purged": n, "from": b.entity}, "purged %s from %s", command.Messages(n), b.entity)
+	}
+	if o.isEmpty() && o.count == 0 {
+		if err := o.confirm(c, "remove all dead letters of "+b.entity); err != nil {
+			return err
+		}
+		n, err := purgeActive(c, &o.Flags, b.target, b.entity)
+		if err != nil {
+			return err
+		}
+		return purged(n, nil)
+	}
+	numbers, err := b.numbers(c.Context(), &o.selection)
+	if err != nil {
+		return err
+	}
+	if err := o.confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
+		return err
+	}
+	m := newRelocation(c, &o.Flags, b, "purged")
+	err = m.run(c.Context(), numbers)
+	if err != nil && m.moved == 0 {
+		return err
+	}
+	return purged(m.moved, b.target.Explain(err))
 }

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,40 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
-// held are the flags of commands about messages in one state: deferred, or scheduled.
-type held struct {
-	command.Flags
-	selection
-	state core.State
-}
-
-func (o *held) bind(c *cobra.Command, environ []string) {
-	o.Flags.Bind(c, environ)
-	o.selection.bind(c.Flags())
-	c.Args = cobra.MaximumNArgs(1)
-}
-
-func (o *held) open(c *cobra.Command, args []string) (*browser, *command.Target, error) {
-	if _, err := o.fits(); err != nil {
-		return nil, nil, err
-	}
-	t, err := o.Target()
-	if err != nil {
-		return nil, nil, err
-	}
-	entity, err := t.Entity(args)
-	if err != nil {
-		return nil, nil, err
-	}
-	link, err := t.Link(c.Context(), entity)
-	if err != nil {
-		return nil, nil, t.Explain(err)
-	}
-	return &browser{target: t, link: link, entity: entity, state: &o.state, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}, t, nil
-}
-
 func heldListCommand(environ []string, state core.State, word string, columns ...column) *cobra.Command {
-	o := held{state: state}
+	var o chosen
 	c := &cobra.Command{
 		Use:   "list [ENTITY]",
 		Short: "List " + word + " messages",
@@ -60,14 +27,10 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 	}
 	o.bind(c, environ)
 	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		b, t, err := o.open(c, args)
-		if err != nil {
-			return err
-		}
-		defer b.link.Close()
-		return t.Explain(b.list(c, &o.selection, newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)))
-	}
+	c.RunE = o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = &state
+		return o.list(c, b, columns...)
+	})
 	return c
 }
 
@@ -85,7 +48,7 @@ func Scheduled(environ []string) *cobra.Command {
 }
 
 func cancelCommand(environ []string) *cobra.Command {
-	o := held{state: core.Scheduled}
+	var o chosen
 	var sure confirmation
 	var all bool
 	c := &cobra.Command{
@@ -102,18 +65,11 @@ message must fit all that are given. The command needs Send, and Listen to find 
 	f := c.Flags()
 	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
 	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if o.isEmpty() != all {
-			return command.Usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
-		}
-		b, t, err := o.open(c, args)
-		if err != nil {
-			return err
-		}
-		defer b.link.Close()
+	run := o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = new(core.Scheduled)
 		numbers, err := b.numbers(c.Context(), &o.selection)
 		if err != nil {
-			return t.Explain(err)
+			return err
 		}
 		if len(o.numbers) == 0 { // those that are named are known to the caller
 			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
@@ -122,9 +78,15 @@ message must fit all that are given. The command needs Send, and Listen to find 
 		}
 		n, err := b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
 		if err != nil && n == 0 {
-			return t.Explain(err)
+			return err
 		}
-		return errors.Join(report(c, o.JSON, map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity), t.Explain(err))
+		return o.report(c, b.target.Explain(err), map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.isEmpty() != all {
+			return command.Usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
+		}
+		return run(c, args)
 	}
 	return c
 }
@@ -175,7 +137,7 @@ func Deferred(environ []string) *cobra.Command {
 }
 
 func deferredReceiveCommand(environ []string) *cobra.Command {
-	o := held{state: core.Deferred}
+	var o chosen
 	var how outcome
 	c := &cobra.Command{
 		Use:   "receive [ENTITY]",
@@ -192,18 +154,11 @@ The exit code is 4 if no message fits.`,
 	o.bind(c, environ)
 	how.bind(c)
 	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := command.Usage(how.validate()); err != nil {
-			return err
-		}
-		b, t, err := o.open(c, args)
-		if err != nil {
-			return err
-		}
-		defer b.link.Close()
+	run := o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = new(core.Deferred)
 		found, err := b.heldIn(c.Context(), &o.selection)
 		if err != nil {
-			return t.Explain(err)
+			return err
 		}
 		_, err = b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{}, func(r *remote.Receiver, ts []remote.Taken) error {
 			if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
@@ -211,7 +166,13 @@ The exit code is 4 if no message fits.`,
 			}
 			return how.settle(context.WithoutCancel(c.Context()), r, ts)
 		})
-		return t.Explain(err)
+		return err
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := command.Usage(how.validate()); err != nil {
+			return err
+		}
+		return run(c, args)
 	}
 	return c
 }

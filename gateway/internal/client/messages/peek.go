@@ -21,8 +21,7 @@ import (
 var stateWords = []string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
 type peekOptions struct {
-	command.Flags
-	selection
+	chosen
 	from    int64
 	state   string
 	dlq     bool
@@ -55,8 +54,7 @@ The exit code is 4 if there is no message, or none that fits.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
-	o.Flags.Bind(c, environ)
-	o.selection.bind(c.Flags())
+	o.bind(c, environ)
 	o.bindReason(c.Flags())
 	f := c.Flags()
 	f.IntVar(&o.count, "count", 10, "messages to print; 0: all")
@@ -77,49 +75,44 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	if err := command.Usage(o.session.validate(o.dlq)); err != nil {
 		return err
 	}
-	if _, err := o.fits(); err != nil {
-		return err
-	}
 	if o.damaged {
 		if !o.isEmpty() || o.state != "" || o.session.named() || o.session.next {
 			return command.Usagef("--damaged: the contents of a damaged message are not known: only --from, --count and --dlq choose among them")
 		}
 		return o.listDamaged(c, args)
 	}
-	b := &browser{most: o.count, from: o.from, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
+	var state *core.State
 	if o.state != "" {
 		i := slices.Index(stateWords, o.state)
 		if i < 0 {
 			return command.Usagef("--state: %q is unknown: write %s", o.state, strings.Join(stateWords, ", "))
 		}
-		b.state = new(core.State(i))
+		state = new(core.State(i))
 	}
-	var err error
-	if b.target, err = o.Target(); err != nil {
+	o.place = o.sub
+	return o.browsing(func(c *cobra.Command, b *browser) error {
+		b.from, b.state = o.from, state
+		if o.session.named() || o.session.next {
+			b.also = o.inSession()
+		}
+		found := 0
+		_, err := b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
+			found++
+			return printMessage(c.OutOrStdout(), o.JSON, b.entity, *a, false)
+		})
+		if err == nil && found == 0 {
+			err = b.none(c.Context(), &o.selection)
+		}
 		return err
-	}
-	if b.entity, err = b.target.Entity(args); err != nil {
-		return err
-	}
-	if b.link, err = b.target.Link(c.Context(), b.entity); err != nil {
-		return b.target.Explain(err)
-	}
-	defer b.link.Close()
+	})(c, args)
+}
+
+// sub is the queue or subscription, or with --dlq its dead-letter queue.
+func (o *peekOptions) sub(entity string) (holder, place string, err error) {
 	if o.dlq {
-		b.entity += core.DeadLetter.Suffix()
+		return entity, entity + core.DeadLetter.Suffix(), nil
 	}
-	if o.session.named() || o.session.next {
-		b.also = o.inSession()
-	}
-	found := 0
-	_, err = b.find(c.Context(), &o.selection, func(a *amqp.Arrival) error {
-		found++
-		return printMessage(c.OutOrStdout(), o.JSON, b.entity, *a, false)
-	})
-	if err == nil && found == 0 {
-		err = b.none(c.Context(), &o.selection)
-	}
-	return b.target.Explain(err)
+	return entity, entity, nil
 }
 
 // damagedPage is how many damaged messages the gateway is asked for at once.
@@ -134,9 +127,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.dlq {
-		entity += core.DeadLetter.Suffix()
-	}
+	_, entity, _ = o.sub(entity)
 	lines, table := json.NewEncoder(c.OutOrStdout()), command.NewTable(c.OutOrStdout())
 	from, listed, more := o.from, 0, true
 	for more && (o.count == 0 || listed < o.count) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -120,7 +121,10 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 			detail = ": " + strings.Join(parts, ", ")
 		}
 	}
-	return report(c, o.JSON, map[string]any{"purged": total, "states": removed}, "purged %s from %s%s", command.Messages(total), name, detail)
+	return o.Print(c, map[string]any{"purged": total, "states": removed}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "purged %s from %s%s\n", command.Messages(total), name, detail)
+		return err
+	})
 }
 
 func inWords(states []string) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/deposit"
+	"github.com/spf13/cobra"
 )
 
 // askedToMove is how many messages one request asks a gateway to move.
@@ -41,6 +42,11 @@ type relocation struct {
 	absent  int // not there any more, or locked
 	refused int
 	twice   []int64 // in the target, and still here: their locks had ended
+}
+
+// newRelocation makes one that removes messages; done says what is done to them.
+func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
+	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
 
 func (m *relocation) run(ctx context.Context, numbers []int64) error {

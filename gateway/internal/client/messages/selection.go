@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
@@ -182,6 +184,73 @@ type browser struct {
 	from   int64                    // sequence number to begin at
 	also   func(*amqp.Arrival) bool // another condition; may be nil
 	seen   func(n int)              // is told how many messages were looked at; may be nil
+}
+
+// chosen are the flags of a command about messages of an entity that they choose.
+type chosen struct {
+	command.Flags
+	selection
+	// place is where the messages of a queue or subscription are; nil: in itself. The token is for holder.
+	place func(entity string) (holder, place string, err error)
+}
+
+func (o *chosen) bind(c *cobra.Command, environ []string) {
+	o.Flags.Bind(c, environ)
+	o.selection.bind(c.Flags())
+	c.Args = cobra.MaximumNArgs(1)
+}
+
+// browsing is what a command runs: it opens the entity of its argument for use, and explains use's error.
+func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if _, err := o.fits(); err != nil {
+			return err
+		}
+		t, err := o.Target()
+		if err != nil {
+			return err
+		}
+		holder, err := t.Entity(args)
+		if err != nil {
+			return err
+		}
+		place := holder
+		if o.place != nil {
+			if holder, place, err = o.place(holder); err != nil {
+				return err
+			}
+		}
+		link, err := t.Link(c.Context(), holder)
+		if err != nil {
+			return t.Explain(err)
+		}
+		defer link.Close()
+		return t.Explain(use(c, &browser{target: t, link: link, entity: place, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}))
+	}
+}
+
+// list prints the messages that fit, in a table of columns.
+func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
+	into := newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)
+	more, err := b.find(c.Context(), &o.selection, into.add)
+	if err = errors.Join(err, into.Flush()); err != nil {
+		return err
+	}
+	if more {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(into.rows))
+	}
+	if into.rows == 0 {
+		return b.none(c.Context(), &o.selection)
+	}
+	return nil
+}
+
+// report prints what was done, and returns failed, too: why the rest was not.
+func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
+	return errors.Join(o.Print(c, done, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	}), failed)
 }
 
 // find calls use with each message that fits, until it returns an error. more reports whether there may

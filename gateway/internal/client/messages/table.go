@@ -79,14 +79,14 @@ func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *tab
 }
 
 func (t *table) add(a *amqp.Arrival) error {
-	if t.json {
+	if t.rows++; t.json {
 		return printMessage(t.out, true, t.entity, *a, false)
 	}
 	titles, cells := make([]any, len(t.columns)), make([]any, len(t.columns))
 	for i, c := range t.columns {
 		titles[i], cells[i] = strings.ToUpper(c.title), cmp.Or(c.of(a), "-")
 	}
-	if t.rows++; t.rows == 1 {
+	if t.rows == 1 {
 		t.Row(titles...)
 	}
 	if t.Row(cells...); t.rows%tableRows == 0 {
