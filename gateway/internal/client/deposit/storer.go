@@ -91,6 +91,37 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
+// Move stores messages as Store does, and returns the places of those that are stored. refused is told of those that
+// the target will never take; err is why others are not stored now, the first reason.
+func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
+	for i, why := range s.Store(ctx, to, ms) {
+		switch _, hopeless := errors.AsType[*Permanent](why); {
+		case why == nil:
+			stored = append(stored, i)
+		case hopeless:
+			refused(i, why)
+		case err == nil:
+			err = why
+		}
+	}
+	return stored, err
+}
+
+// Remove completes messages that are stored. late are those whose locks had ended: they come again.
+func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
+	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
+		switch {
+		case settled == nil:
+			n++
+		case errors.Is(settled, remote.ErrLockLost):
+			late = append(late, stored[i].SequenceNumber)
+		default:
+			err = errors.Join(err, settled)
+		}
+	}
+	return n, late, err
+}
+
 // deposits makes one deposit.
 func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []error {
 	errs := make([]error, len(ms))

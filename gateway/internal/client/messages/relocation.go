@@ -149,44 +149,32 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 	if len(mine) == 0 {
 		return nil
 	}
-	stored := make([]error, len(mine))
+	done, kept := mine, []remote.Taken(nil)
+	var failed error
 	if m.to != "" {
 		copies := make([]*core.Message, len(mine))
 		for i := range mine {
 			copies[i] = m.copied(&mine[i])
 		}
-		stored = to.Store(ctx, m.to, copies)
-	}
-	var all error
-	var done, kept []remote.Taken
-	for i, why := range stored {
-		_, hopeless := errors.AsType[*deposit.Permanent](why)
-		switch {
-		case why == nil:
-			done = append(done, mine[i])
-			continue
-		case hopeless:
-			m.refuse(mine[i].SequenceNumber, why.Error())
-		case all == nil:
-			all = why
+		var stored []int
+		stored, failed = to.Move(ctx, m.to, copies, func(i int, why error) { m.refuse(mine[i].SequenceNumber, why.Error()) })
+		done = nil
+		for i, t := range mine {
+			if slices.Contains(stored, i) {
+				done = append(done, t)
+			} else {
+				kept = append(kept, t)
+			}
 		}
-		kept = append(kept, mine[i])
 	}
-	end := context.WithoutCancel(ctx)
-	for i, err := range r.Complete(end, done) {
-		switch {
-		case err == nil:
-			m.moved++
-		case !errors.Is(err, remote.ErrLockLost):
-			all = errors.Join(all, err)
-		case m.to == "":
-			m.absent++
-		default:
-			m.twice = append(m.twice, done[i].SequenceNumber)
-		}
+	n, late, err := deposit.Remove(ctx, r, done)
+	if m.moved += n; m.to == "" {
+		m.absent += len(late)
+	} else {
+		m.twice = append(m.twice, late...)
 	}
 	m.progress.At(m.moved)
-	return errors.Join(all, r.Release(end, kept))
+	return errors.Join(failed, err, r.Release(context.WithoutCancel(ctx), kept))
 }
 
 // copied is a message as the target is to get it.

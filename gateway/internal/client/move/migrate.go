@@ -1,6 +1,7 @@
 package move
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -423,23 +424,13 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 		for i, at := range stored {
 			done[i] = taken[at]
 		}
-		late := 0
-		for _, settled := range r.Complete(context.WithoutCancel(ctx), done) { // they are stored
-			switch {
-			case settled == nil:
-				n++
-				all--
-				m.count(1)
-			case errors.Is(settled, remote.ErrLockLost):
-				late++
-			case err == nil:
-				err = settled
-			}
+		moved, late, failed := deposit.Remove(ctx, r, done)
+		m.count(moved)
+		if len(late) > 0 {
+			m.tellLate(from, len(late))
 		}
-		if late > 0 {
-			m.tellLate(from, late)
-		}
-		if stay += all; err != nil {
+		n, stay = n+moved, stay+all-moved
+		if err = cmp.Or(err, failed); err != nil {
 			return n, stay, err
 		}
 	}
@@ -466,19 +457,11 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	for i := range all {
 		ms[i] = m.prepared(from, &all[i])
 	}
-	for i, why := range m.to.Store(ctx, to, ms) {
-		switch _, hopeless := errors.AsType[*deposit.Permanent](why); {
-		case why == nil:
-			stored = append(stored, i)
-		case hopeless:
-			refused[all[i].SequenceNumber] = true
-			m.refused++
-			m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, why)
-		case err == nil:
-			err = why
-		}
-	}
-	return stored, err
+	return m.to.Move(ctx, to, ms, func(i int, why error) {
+		refused[all[i].SequenceNumber] = true
+		m.refused++
+		m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, why)
+	})
 }
 
 // prepared is a message as the target shall store it: with what is left of its life, and a key by which
