@@ -1,6 +1,9 @@
 package command
 
-import "fmt"
+import (
+	"fmt"
+	"os"
+)
 
 // Messages is a number of messages in words.
 func Messages(n int) string {
@@ -24,4 +27,14 @@ func Words[T ~string](all []T) (names []string) {
 		names = append(names, string(each))
 	}
 	return names
+}
+
+// IsTerminal reports whether what a command reads or writes is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -3,7 +3,6 @@ package messages
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,12 +22,8 @@ func (o *confirmation) confirm(c *cobra.Command, what string) error {
 	if o.yes {
 		return nil
 	}
-	in, ok := c.InOrStdin().(*os.File)
-	if ok {
-		info, err := in.Stat()
-		ok = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !ok {
+	in := c.InOrStdin()
+	if !command.IsTerminal(in) {
 		return command.Usagef("this would %s, for ever: confirm with --yes", what)
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)

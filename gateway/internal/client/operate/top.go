@@ -9,7 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -48,8 +48,12 @@ var topOrders = map[string]func(a, b *topRow) int{
 	"name":      func(*topRow, *topRow) int { return 0 },
 }
 
-// leastInterval is the shortest one between two refreshes.
-const leastInterval = 100 * time.Millisecond
+const (
+	// leastInterval is the shortest one between two refreshes.
+	leastInterval = 100 * time.Millisecond
+	// liveRows is how many entities a terminal shows.
+	liveRows = 20
+)
 
 // topOptions are the flags of the command.
 type topOptions struct {
@@ -84,7 +88,7 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
 	f.BoolVar(&o.once, "once", false, "print one table and end")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "`time` between two refreshes")
 	f.StringVar(&o.sort, "sort", "in", "`column` to sort by: "+orders)
-	f.IntVar(&o.rows, "rows", 0, "show `N` entities at most; 0: as many as the terminal has room for, or all")
+	f.IntVar(&o.rows, "rows", 0, "show `N` entities at most; 0: 20 on a terminal, else all")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case topOrders[o.sort] == nil:
@@ -101,15 +105,13 @@ entities of the namespace; one that takes long is followed by a longer pause.`,
 
 // watch shows one view after the other until ctx ends.
 func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
-	file, _ := out.(*os.File)
-	live := file != nil && !o.once && !o.JSON && isTerminal(file)
+	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // whose consoles may print what clears them
+	if live && o.rows == 0 {
+		o.rows = liveRows
+	}
 	before, took, err := o.look(ctx)
 	if err != nil {
 		return err
-	}
-	if live {
-		_, _ = io.WriteString(out, enterScreen)
-		defer func() { _, _ = io.WriteString(out, leaveScreen) }()
 	}
 	for {
 		select {
@@ -125,7 +127,7 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		took = duration
-		if err := o.show(out, file, o.view(before, now), live); err != nil || o.once {
+		if err := o.show(out, o.view(before, now), live); err != nil || o.once {
 			return err
 		}
 		before = now
@@ -187,26 +189,21 @@ func (o *topOptions) view(before, now *topLook) *topView {
 	return v
 }
 
+// clearScreen makes a terminal empty its screen, and write from its first line (ECMA-48).
+const clearScreen = "\x1b[H\x1b[2J"
+
 // show prints a view, on a terminal in the place of the one before.
-func (o *topOptions) show(out io.Writer, terminal *os.File, v *topView, live bool) error {
+func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if o.JSON {
 		return json.NewEncoder(out).Encode(v)
 	}
-	width, rows := 0, o.rows
-	if live {
-		var height int
-		width, height = terminalSize(terminal)
-		if room := max(height-topHeads, 1); rows == 0 || rows > room {
-			rows = room
-		}
-	}
 	var text bytes.Buffer
-	if err := v.print(&text, rows); err != nil {
+	if live {
+		text.WriteString(clearScreen)
+	}
+	if err := v.print(&text, o.rows); err != nil {
 		return err
 	}
-	if !live {
-		_, err := fmt.Fprintf(out, "%s\n", text.Bytes())
-		return err
-	}
-	return drawScreen(out, text.Bytes(), width)
+	_, err := fmt.Fprintf(out, "%s\n", text.Bytes())
+	return err
 }

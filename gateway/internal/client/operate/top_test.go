@@ -53,10 +53,12 @@ and 2 more
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	var screen bytes.Buffer
-	if err := drawScreen(&screen, []byte("é long line\nnext\n"), 6); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if err := (&topOptions{}).show(&screen, v, true); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got, want := screen.String(), "\x1b[Hé long\x1b[K\nnext\x1b[K\n\x1b[J"; got != want {
-		t.Errorf("screen: got %q, want %q", got, want)
+	if got := strings.Split(screen.String(), "\x1b[H\x1b[2J"); len(got) != 3 || got[1] != got[2] || !strings.HasPrefix(got[1], "2026-01-31T12:00:02.000Z  namespace ns") {
+		t.Errorf("a screen does not replace the one before: %q", got)
 	}
 }

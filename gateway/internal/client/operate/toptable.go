@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,9 +12,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
-
-// topHeads are the lines above and below the entities.
-const topHeads = 6
 
 // print writes a view as text, with that many entities at most; 0: all.
 func (v *topView) print(out *bytes.Buffer, rows int) error {
@@ -104,29 +100,4 @@ func sizeText(n int64) string {
 		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 	}
 	return fmt.Sprintf("%d MiB", n>>20)
-}
-
-// What has a terminal show a screen of its own, and the one before again (ECMA-48, and xterm's private modes).
-const (
-	enterScreen = "\x1b[?1049h\x1b[?25l"
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
-)
-
-// drawScreen writes lines over those that are there, each cut to the width.
-func drawScreen(out io.Writer, text []byte, width int) error {
-	frame := []byte("\x1b[H")
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimRight(line, "\n")
-		if runes := []rune(string(line)); width > 0 && len(runes) > width {
-			line = []byte(string(runes[:width]))
-		}
-		frame = append(append(frame, line...), "\x1b[K\n"...)
-	}
-	_, err := out.Write(append(frame, "\x1b[J"...))
-	return err
-}
-
-func isTerminal(f *os.File) bool {
-	width, _ := terminalSize(f)
-	return width > 0
 }
