@@ -205,7 +205,7 @@ type Runtime struct {
 	DeadLetter         int64
 	Transfer           int64 // on the way to other entities
 	TransferDeadLetter int64
-	Damaged            int64 // in all its sub-queues, and in no other count: see Partitions
+	Damaged            int64 // in all its sub-queues, and in no other count: see Operations
 	Bytes              int64
 	// Enqueued counts all messages that the entity has ever stored; a scheduled one counts again
 	// when it becomes active.

@@ -100,12 +100,12 @@ type Subject struct {
 // so. A topic and its subscriptions have separate histories with the same bounds. Deleting or
 // clearing an entity removes its history.
 type Histories interface {
-	// Annotate appends the broker's events to the history of p's queue, whatever their Times.
+	// Annotate appends the broker's events to the history of the queue, whatever their Times.
 	// Without bounds, and on a partition of a deleted entity, it does nothing.
-	Annotate(ctx context.Context, p Partition, events []Event) error
-	// Recollect sweeps, and returns the events of a message in p's queue and its sub-queues: the
+	Annotate(ctx context.Context, events []Event) error
+	// Recollect sweeps, and returns the events of a message in the queue and its sub-queues: the
 	// latest MaxEvents, in the order in which they were written.
-	Recollect(ctx context.Context, p Partition, s Subject) ([]Event, error)
+	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
 // Account is the events of one message of an entity, or of several with the same id, in order.

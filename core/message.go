@@ -97,7 +97,7 @@ type Transit struct {
 	// Destination is where a message in a transfer queue goes.
 	Destination string
 	// Key makes the move happen once: an Append or Publish whose Key the partition knows stores
-	// nothing (see Partitions.Append). It is not stored with the message.
+	// nothing (see Operations.Append). It is not stored with the message.
 	Key string
 }
 

@@ -11,7 +11,13 @@ import (
 type Store interface {
 	Namespaces
 	Catalogue
-	Partitions
+	// Partition returns a partition to work with, of an entity that need not exist. It does not ask
+	// the engine. Partitions with the same Ref and Policy share what the engine keeps about them.
+	Partition(r Ref, p Policy) Partition
+	// StatsOf sweeps many partitions and counts what they hold, with one answer for each. Of a
+	// Partition only Ref and Policy count. It takes few exchanges with the engine, for any number of
+	// partitions. Partitions that do not answer do not affect the others.
+	StatsOf(ctx context.Context, ps []Partition) []Counted
 	// Now is the store's clock, which all of the store's times come from.
 	Now() time.Time
 	// WithTime returns a view of the store whose time is f of the store's: see VirtualClock. Both
@@ -132,32 +138,35 @@ type Policy struct {
 	BrokerLocks bool
 }
 
-// Partition is a Ref with its Policy: the subject of every operation.
+// Partition is a partition with the operations on it, which Store.Partition returns. Without them it
+// names a partition and the policy to use there.
+//
+// It is a struct, not an interface: callers read Ref and Policy more often than they call the engine,
+// and neither an engine nor a wrapper has to implement that. A Policy must not be changed in place:
+// In resolves the partition again.
 type Partition struct {
 	Ref
 	Policy
+	Operations
 }
 
-// Upkeep keeps partitions in order, and counts what they hold.
+// In is the partition with the operations of a store.
+func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
+
+// Upkeep keeps a partition in order.
 type Upkeep interface {
 	// Sweep carries out what is due and returns the next due time (zero: none known).
-	Sweep(ctx context.Context, p Partition) (next time.Time, err error)
-	// Stats sweeps and counts.
-	Stats(ctx context.Context, p Partition) (Stats, error)
-	// StatsOf is Stats of many partitions, with one answer for each. It takes few exchanges with
-	// the engine, for any number of partitions. Partitions that do not answer do not affect the
-	// others.
-	StatsOf(ctx context.Context, ps []Partition) []Counted
+	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
 	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
 	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
 	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
-	// the number of messages, and it does not sweep. p.Sub is ignored; NotAllowed for a
+	// the number of messages, and it does not sweep. Ref.Sub is ignored; NotAllowed for a
 	// subscription's partition.
-	Clear(ctx context.Context, p Partition) error
-	// Forget removes Transit.Keys of moves that have ended at their source. p is the partition that
-	// was appended or published to; unknown keys are ignored.
-	Forget(ctx context.Context, p Partition, keys []string) error
+	Clear(ctx context.Context) error
+	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
+	// that was appended or published to; unknown keys are ignored.
+	Forget(ctx context.Context, keys []string) error
 }
 
 // Most bounds what a call locks.
@@ -174,7 +183,7 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
 
-// Partitions is the state machine of a partition. Every operation first sweeps what is due at the
+// Operations are the state machine of a partition. Every operation first sweeps what is due at the
 // store's clock, as far as it could change the answer: first expired locks by their ends, then
 // schedules by their times, then expired messages by their expiry; what is due at one instant by
 // number. An operation on dead letters first sweeps their queue, with the same Policy except for
@@ -191,7 +200,7 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 // Sub-queues: messages that are dead-lettered in X go to X.DeadLetters(). In sub-queues of dead
 // letters messages do not expire, delivery counts do not rise, and Settle refuses DeadLetter with
 // NotAllowed. In the transfer queue messages do not expire either, but counts rise.
-type Partitions interface {
+type Operations interface {
 	Sessions
 	Publishing
 	Committing
@@ -209,50 +218,50 @@ type Partitions interface {
 	// Forget, or for KeyLife. A group of only such messages is never refused because of the quota.
 	//
 	// With Policy.Sessions, every message has a session.
-	Append(ctx context.Context, p Partition, groups [][]*Message) []Appended
+	Append(ctx context.Context, groups [][]*Message) []Appended
 	// Lock locks available messages, oldest first, for Policy.LockDuration. If it finds fewer than
 	// most.Messages, it arms the doorbell, and next is the next due time of a lock or schedule
 	// (zero: none known). If it leaves some because of most.Bytes, next is the present. NotAllowed
 	// with Policy.Sessions: see Sessions.LockInSession.
-	Lock(ctx context.Context, p Partition, most Most) (ds []Delivery, next time.Time, err error)
+	Lock(ctx context.Context, most Most) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// how many; with an error some may be gone. Locked, deferred and scheduled messages stay, and
 	// those that arrive after it has begun. It does not read messages and delays no other operation
 	// for long; if it removes all messages, it may take as long as Clear. NotAllowed with
 	// Policy.Sessions.
-	Purge(ctx context.Context, p Partition, max int) (int, error)
+	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks. The answer has one element per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument or a failure. With Policy.Sessions, a lost lock is SessionLockLost, however
 	// it was lost; with a Settlement.Session only if that lock is lost, and otherwise LockLost.
-	Settle(ctx context.Context, p Partition, settlements []Settlement) []error
+	Settle(ctx context.Context, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration; one element per token. A lock in a session
 	// lasts as long as the session's: Renew returns that end and does not change it.
-	Renew(ctx context.Context, p Partition, tokens []LockToken) []Renewal
+	Renew(ctx context.Context, tokens []LockToken) []Renewal
 	// LockDeferred locks deferred messages by their sequence numbers, all or none: MessageNotFound
 	// if one is not deferred, is locked, or has expired (then it is dead-lettered or dropped). With
 	// Policy.Sessions, session is the lock of the session that all must belong to (others are not
 	// found), else nil. SessionLockLost if that lock has ended, or is missing.
-	LockDeferred(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
+	LockDeferred(ctx context.Context, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// LockNumbers locks those messages of some sequence numbers that are available, as Lock does, and
 	// returns them in the order of the numbers. It leaves out the others: those that are not there,
 	// locked, deferred or scheduled. With Policy.Sessions, session is the lock of the session that the
 	// messages belong to (others are left out), whose end theirs have, else nil. SessionLockLost if
 	// that lock has ended, or is missing.
-	LockNumbers(ctx context.Context, p Partition, numbers []int64, session *SessionLock) ([]Delivery, error)
+	LockNumbers(ctx context.Context, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// Peek returns up to max messages from position from (the lower 48 bits of a sequence number)
 	// in order, in any state, without locking. Locked ones have LockedUntil, and no LockToken; an
 	// engine may leave it out if more than ten thousand messages are locked.
-	Peek(ctx context.Context, p Partition, from int64, max int) ([]Delivery, error)
+	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
 	// PeekState is Peek of the messages in one state. Fewer than max mean that there are no others.
 	// The time for deferred and scheduled messages may depend on how many of these there are, but an
 	// engine does not read the contents of messages in other states.
-	PeekState(ctx context.Context, p Partition, state State, from int64, max int) ([]Delivery, error)
+	PeekState(ctx context.Context, state State, from int64, max int) ([]Delivery, error)
 	// PeekDamaged is Peek of the messages that were put aside because they are damaged.
-	PeekDamaged(ctx context.Context, p Partition, from int64, max int) ([]DamagedMessage, error)
+	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
-	Cancel(ctx context.Context, p Partition, numbers []int64) error
-	// Watch tells w of messages that become available in a queue, until stop is called.
-	Watch(r Ref, w Watcher) (stop func())
+	Cancel(ctx context.Context, numbers []int64) error
+	// Watch tells w of messages that become available in the queue, until stop is called.
+	Watch(w Watcher) (stop func())
 }
 
 // DamagedMessage is what an engine knows of a message that it has put aside.
@@ -296,7 +305,7 @@ func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 // due until they are published.
 type Publishing interface {
 	// Publish stores groups of publications, each group with all its copies or
-	// nothing of it, in order; p is the topic's. Duplicate detection, keys and
+	// nothing of it, in order. Duplicate detection, keys and
 	// schedules are as in Append: the copies of what is scheduled are ignored, and
 	// made when it is due. The quota counts the topic's own messages and those of
 	// its subscriptions, without dead letters. Conflict when version is older than
@@ -306,7 +315,7 @@ type Publishing interface {
 	// The numbers are those of the topic: every publication takes the next one of
 	// its own queue, with or without copies; one with a Source keeps the number it
 	// has there. Publish sweeps the topic's own queue, not the subscriptions.
-	Publish(ctx context.Context, p Partition, version int64, groups [][]Publication) []Appended
+	Publish(ctx context.Context, version int64, groups [][]Publication) []Appended
 }
 
 // Publication is a message with the copies that subscriptions get of it.
@@ -372,43 +381,43 @@ const SessionGrace = 300 * time.Millisecond
 // NotFound.
 type Sessions interface {
 	// AcceptSession locks the session for Policy.LockDuration: SessionLocked if it is locked.
-	AcceptSession(ctx context.Context, p Partition, session string, m SessionMode) (SessionLock, error)
+	AcceptSession(ctx context.Context, session string, m SessionMode) (SessionLock, error)
 	// AcceptNextSession locks the free session with available messages that has waited longest, under
 	// the id that its first available message has; ok is false if there is none. Then it has armed
 	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
 	// begins to wait when it has messages and no lock, behind all others, and keeps its place until
 	// it has a lock, or no messages. Those whose locks expire at one instant begin by their keys. An
 	// engine that is started may have them wait by the numbers of their first available messages.
-	AcceptNextSession(ctx context.Context, p Partition, m SessionMode) (l SessionLock, ok bool, next time.Time, err error)
+	AcceptNextSession(ctx context.Context, m SessionMode) (l SessionLock, ok bool, next time.Time, err error)
 	// TakeOverSession passes the session's lock to the caller for Policy.LockDuration, if it is
 	// NonExclusive and token is its Token: SessionLocked if not, SessionLockLost if the session is
 	// not locked. Nonce and Token stay, and so do the locks of its messages, with their tokens. The
 	// doorbell rings for the former holder.
-	TakeOverSession(ctx context.Context, p Partition, session string, token LockToken) (SessionLock, error)
+	TakeOverSession(ctx context.Context, session string, token LockToken) (SessionLock, error)
 	// RenewSession extends the lock, and the locks of the session's messages, to now +
 	// Policy.LockDuration.
-	RenewSession(ctx context.Context, p Partition, l SessionLock) (until time.Time, err error)
+	RenewSession(ctx context.Context, l SessionLock) (until time.Time, err error)
 	// ReleaseSession ends the lock, and the locks of the session's messages.
-	ReleaseSession(ctx context.Context, p Partition, l SessionLock) error
+	ReleaseSession(ctx context.Context, l SessionLock) error
 	// LockInSession is Lock for the messages of a session, by number. Their locks end with the
 	// session's. next is as for Lock: it may belong to another session.
-	LockInSession(ctx context.Context, p Partition, l SessionLock, most Most) (ds []Delivery, next time.Time, err error)
+	LockInSession(ctx context.Context, l SessionLock, most Most) (ds []Delivery, next time.Time, err error)
 	// PeekInSession is Peek of the messages of one session. Its time does not depend on how many
 	// messages other sessions have, except scheduled ones.
-	PeekInSession(ctx context.Context, p Partition, session SessionKey, from int64, max int) ([]Delivery, error)
+	PeekInSession(ctx context.Context, session SessionKey, from int64, max int) ([]Delivery, error)
 	// SessionState returns the state that was set last, nil for none; an empty state is a state.
-	SessionState(ctx context.Context, p Partition, l SessionLock) ([]byte, error)
+	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
 	// SetSessionState sets the state; nil removes it. A state stays without messages.
-	SetSessionState(ctx context.Context, p Partition, l SessionLock, state []byte) error
+	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
 	// ListSessions lists sessions after the given one ("" is the start) by key, at most top: with a
 	// zero since those that have state or messages (available, locked or deferred; scheduled ones
 	// do not count yet), else those whose state was set later than since. It returns their ids:
 	// that of the lock under which the state was set, else that of the oldest message.
-	ListSessions(ctx context.Context, p Partition, since time.Time, after SessionKey, top int) ([]string, error)
+	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
 	// DescribeSessions describes the sessions of these ids, in step; one that is not known is empty. It
 	// changes nothing, and its time does not depend on the number of messages. content says whether
 	// the states are wanted, not only their sizes.
-	DescribeSessions(ctx context.Context, p Partition, ids []string, content bool) ([]SessionInfo, error)
+	DescribeSessions(ctx context.Context, ids []string, content bool) ([]SessionInfo, error)
 }
 
 // SessionInfo is what a store knows of a session without a look at its messages.

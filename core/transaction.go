@@ -93,7 +93,7 @@ type Committing interface {
 	// Messages, or of the Publications. w contains at most MaxTransactionSettlements settlements,
 	// cancels and states together. The partition serves no other call meanwhile, so w should contain no
 	// more than a few hundred messages.
-	Commit(ctx context.Context, p Partition, w Work) (numbers []int64, err error)
+	Commit(ctx context.Context, w Work) (numbers []int64, err error)
 }
 
 // Transactions makes transactions.

@@ -23,7 +23,15 @@ import (
 // forgetful is a store that keeps no messages.
 type forgetful struct{ core.Store }
 
-func (forgetful) Append(_ context.Context, _ core.Partition, groups [][]*core.Message) []core.Appended {
+func (s forgetful) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = forgetfulPartition{inner.Operations}
+	return inner
+}
+
+type forgetfulPartition struct{ core.Operations }
+
+func (forgetfulPartition) Append(_ context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	for i, g := range groups {
 		answers[i].Numbers = make([]int64, len(g))

@@ -27,7 +27,18 @@ type instantly struct {
 	ds []core.Delivery
 }
 
-func (s *instantly) Lock(_ context.Context, _ core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+// Partition wraps the operations on a partition.
+func (s *instantly) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: instantlyPartition{s.Store.Partition(r, p), s}}
+}
+
+// instantlyPartition is a partition of an instantly.
+type instantlyPartition struct {
+	core.Partition
+	*instantly
+}
+
+func (s instantlyPartition) Lock(_ context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
 	return s.ds[:most.Messages:most.Messages], time.Time{}, nil
 }
 
@@ -127,11 +138,19 @@ func BenchmarkSend(b *testing.B) {
 // swallowing is a store that does nothing: what is measured on it is the broker alone.
 type swallowing struct{ core.Store }
 
-func (swallowing) Append(context.Context, core.Partition, [][]*core.Message) []core.Appended {
+func (s swallowing) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = swallowingPartition{inner.Operations}
+	return inner
+}
+
+type swallowingPartition struct{ core.Operations }
+
+func (swallowingPartition) Append(context.Context, [][]*core.Message) []core.Appended {
 	return nil
 }
 
-func (swallowing) Settle(context.Context, core.Partition, []core.Settlement) []error { return nil }
+func (swallowingPartition) Settle(context.Context, []core.Settlement) []error { return nil }
 
 // BenchmarkSettle is one settlement of one partition.
 func BenchmarkSettle(b *testing.B) {

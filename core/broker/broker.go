@@ -154,7 +154,7 @@ func New(store core.Store, o Options) *Broker {
 		barrier:     pause.NewBarrier(),
 	}
 	b.refusals = &entity.Refusals{Host: o.Host, Namespace: b.name, Log: b.log}
-	b.policy = &entity.Policy{Limits: o.Limits, Histories: o.Histories}
+	b.policy = &entity.Policy{Store: store, Limits: o.Limits, Histories: o.Histories}
 	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Now: store.Now, Log: b.log}
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.retries.Store(&o.Retries)

@@ -39,18 +39,18 @@ func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*e
 // Peek implements core.Broker. It begins in the partition of from and goes on through the
 // partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, b.store.Peek)
+	return b.browse(ctx, id, address, from, limit, core.Partition.Peek)
 }
 
 // PeekState implements core.Broker, in the same way as Peek.
 func (b *Broker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, func(ctx context.Context, p core.Partition, n int64, limit int) ([]core.Delivery, error) {
-		return b.store.PeekState(ctx, p, state, n, limit)
+	return b.browse(ctx, id, address, from, limit, func(p core.Partition, ctx context.Context, n int64, limit int) ([]core.Delivery, error) {
+		return p.PeekState(ctx, state, n, limit)
 	})
 }
 
 // browse peeks in one partition after the other.
-func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, peek func(context.Context, core.Partition, int64, int) ([]core.Delivery, error)) ([]core.Delivery, error) {
+func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, peek func(core.Partition, context.Context, int64, int) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (b *Broker) browse(ctx context.Context, id core.Identity, address string, f
 	for size := 0; int(index) < len(v.Queues[sub]); index, n = index+1, 0 {
 		for ask, asked := min(firstPeek, most), 0; limit > len(found); ask = min(2*ask, most) {
 			asked = min(ask, limit-len(found))
-			ds, err := peek(ctx, v.Queues[sub][index], n, asked)
+			ds, err := peek(v.Queues[sub][index], ctx, n, asked)
 			if err != nil {
 				if len(found) > 0 {
 					return found, nil // the next Peek reports the error
@@ -94,7 +94,7 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, address stri
 	var found []core.DamagedMessage
 	index, n := core.SplitSequenceNumber(max(from, 0))
 	for ; int(index) < len(v.Queues[sub]) && len(found) < limit; index, n = index+1, 0 {
-		some, err := b.store.PeekDamaged(ctx, v.Queues[sub][index], n, limit-len(found))
+		some, err := v.Queues[sub][index].PeekDamaged(ctx, n, limit-len(found))
 		if err != nil {
 			return nil, b.refusals.Of(err, &v.Entity)
 		}
@@ -133,7 +133,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		ds, err := b.store.LockDeferred(ctx, v.Queues[sub][p.Partition], p.Items, nil)
+		ds, err := v.Queues[sub][p.Partition].LockDeferred(ctx, p.Items, nil)
 		errs[p.Partition] = err
 		for i, d := range ds {
 			found[p.Index(i)] = d
@@ -172,7 +172,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 			if errs != nil && errs[index] == nil {
 				continue
 			}
-			ds, err := b.store.PeekState(ctx, partitions[index], state, position, 1)
+			ds, err := partitions[index].PeekState(ctx, state, position, 1)
 			if err != nil || len(ds) > 0 && ds[0].SequenceNumber == n {
 				continue
 			}
@@ -209,7 +209,7 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 	}
 	errs := make([]error, len(partitions))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		errs[p.Partition] = b.store.Cancel(ctx, partitions[p.Partition], p.Items)
+		errs[p.Partition] = partitions[p.Partition].Cancel(ctx, p.Items)
 	})
 	for _, err := range errs {
 		if core.CodeOf(err) == core.MessageNotFound {
@@ -247,7 +247,7 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 	removed := 0
 	for _, p := range v.Queues[sub] {
 		p.LockDuration = purgeLock
-		n, err := e.receivers.Purge(ctx, p, nil, before, limit-removed, by)
+		n, err := e.receivers.Purge(ctx, p.In(b.store), nil, before, limit-removed, by)
 		removed += n
 		if err != nil {
 			if removed > 0 {
@@ -276,7 +276,7 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address stri
 	found := make([][]core.Delivery, len(v.Queues[sub]))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		found[p.Partition], errs[p.Partition] = b.store.LockNumbers(ctx, v.Queues[sub][p.Partition], p.Items, session)
+		found[p.Partition], errs[p.Partition] = v.Queues[sub][p.Partition].LockNumbers(ctx, p.Items, session)
 	})
 	all := slices.Concat(found...)
 	for _, err := range errs {

@@ -107,7 +107,7 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 	case entity.IsEmptyWork(&w):
 		return nil, nil
 	case v.Kind != core.Topic || len(w.Messages) == 0:
-		return e.b.store.Commit(ctx, p, w)
+		return p.Commit(ctx, w)
 	}
 	ms := w.Messages
 	w.Messages = nil
@@ -122,7 +122,7 @@ func (e *entry) tryCommit(ctx context.Context, trail *audit.Trail, v *entity.Vie
 		} else if w.Publications, err = e.publicationsExcept(ctx, trail, a, v, p.Index, ms, w.Effects); err != nil {
 			return nil, err
 		}
-		numbers, err := e.b.store.Commit(ctx, p, w)
+		numbers, err := p.Commit(ctx, w)
 		if core.CodeOf(err) != core.Conflict {
 			return numbers, err
 		}

@@ -40,72 +40,83 @@ func (s *brittle) set(fault func(call string) (before, after bool)) {
 	s.fault = fault
 }
 
-func (s *brittle) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+// Partition wraps the operations on a partition.
+func (s *brittle) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: brittlePartition{s.Store.Partition(r, p), s}}
+}
+
+// brittlePartition is a partition of a brittle.
+type brittlePartition struct {
+	core.Partition
+	*brittle
+}
+
+func (s brittlePartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	before, after := s.breaks("append")
 	if before {
 		return failAll(groups, errBroken)
 	}
-	got := s.Store.Append(ctx, p, groups)
+	got := s.Operations.Append(ctx, groups)
 	if after {
 		return failAll(groups, errBroken)
 	}
 	return got
 }
 
-func (s *brittle) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+func (s brittlePartition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	before, after := s.breaks("publish")
 	if before {
 		return failed(len(groups), errBroken)
 	}
-	got := s.Store.Publish(ctx, p, version, groups)
+	got := s.Operations.Publish(ctx, version, groups)
 	if after {
 		return failed(len(groups), errBroken)
 	}
 	return got
 }
 
-func (s *brittle) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+func (s brittlePartition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	before, after := s.breaks("commit")
 	if before {
 		return nil, errBroken
 	}
-	numbers, err := s.Store.Commit(ctx, p, w)
+	numbers, err := s.Operations.Commit(ctx, w)
 	if after {
 		return nil, errBroken
 	}
 	return numbers, err
 }
 
-func (s *brittle) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+func (s brittlePartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
 	before, after := s.breaks("lock")
 	if before {
 		return nil, time.Time{}, errBroken
 	}
-	ds, next, err := s.Store.Lock(ctx, p, most)
+	ds, next, err := s.Operations.Lock(ctx, most)
 	if after {
 		return nil, time.Time{}, errBroken
 	}
 	return ds, next, err
 }
 
-func (s *brittle) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+func (s brittlePartition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	before, after := s.breaks("settle")
 	if before {
 		return repeat(errBroken, len(settlements))
 	}
-	errs := s.Store.Settle(ctx, p, settlements)
+	errs := s.Operations.Settle(ctx, settlements)
 	if after {
 		return repeat(errBroken, len(settlements))
 	}
 	return errs
 }
 
-func (s *brittle) Forget(ctx context.Context, p core.Partition, keys []string) error {
+func (s brittlePartition) Forget(ctx context.Context, keys []string) error {
 	before, after := s.breaks("forget")
 	if before {
 		return errBroken
 	}
-	if err := s.Store.Forget(ctx, p, keys); err != nil || !after {
+	if err := s.Operations.Forget(ctx, keys); err != nil || !after {
 		return err
 	}
 	return errBroken
@@ -224,7 +235,7 @@ func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
 			t.Fatal(err)
 		}
 		for i := range ent.Partitions {
-			ds, err := store.Peek(t.Context(), partition(&ent, uint16(i), core.Main), 0, 10*n)
+			ds, err := partition(&ent, uint16(i), core.Main).In(store).Peek(t.Context(), 0, 10*n)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,13 +64,12 @@ func (e *entry) deposit(ctx context.Context, v *entity.View, sub core.SubQueue, 
 		}
 		batches[core.PartitionOf(key, len(batches))].add(g, i)
 	}
+	queues := v.WithDuplicates().Queues[sub] // these ids may have been seen in the queue itself
 	for i := range batches {
 		if len(batches[i].groups) == 0 {
 			continue
 		}
-		p := v.Queues[sub][i]
-		p.DuplicateWindow = 0 // these ids may have been seen in the queue itself
-		for j, answer := range e.b.store.Append(ctx, p, batches[i].groups) {
+		for j, answer := range queues[i].Append(ctx, batches[i].groups) {
 			answer.Err = e.b.refusals.Of(answer.Err, &v.Entity)
 			answers[batches[i].at[j]] = answer
 		}

@@ -178,8 +178,19 @@ func TestReceiveAndDeleteDropsMessagesWhoseLockWasLost(t *testing.T) {
 // losing is a store in which the lock of the first message of each partition is always lost.
 type losing struct{ core.Store }
 
-func (l losing) Settle(ctx context.Context, p core.Partition, ss []core.Settlement) []error {
-	errs := l.Store.Settle(ctx, p, ss)
+// Partition wraps the operations on a partition.
+func (l losing) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: losingPartition{l.Store.Partition(r, p), l}}
+}
+
+// losingPartition is a partition of a losing.
+type losingPartition struct {
+	core.Partition
+	losing
+}
+
+func (l losingPartition) Settle(ctx context.Context, ss []core.Settlement) []error {
+	errs := l.Operations.Settle(ctx, ss)
 	for i, s := range ss {
 		if s.Token.Number() == 1 {
 			errs[i] = core.LockLost
@@ -528,7 +539,18 @@ func TestARemovedMessageGoesToAnotherReceiverIfItsOwnHasClosed(t *testing.T) {
 // slowSettle is a store that takes a second to settle.
 type slowSettle struct{ core.Store }
 
-func (s slowSettle) Settle(ctx context.Context, p core.Partition, ss []core.Settlement) []error {
+// Partition wraps the operations on a partition.
+func (s slowSettle) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: slowSettlePartition{s.Store.Partition(r, p), s}}
+}
+
+// slowSettlePartition is a partition of a slowSettle.
+type slowSettlePartition struct {
+	core.Partition
+	slowSettle
+}
+
+func (s slowSettlePartition) Settle(ctx context.Context, ss []core.Settlement) []error {
 	time.Sleep(time.Second)
-	return s.Store.Settle(ctx, p, ss)
+	return s.Operations.Settle(ctx, ss)
 }

@@ -32,7 +32,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	found := make([][]core.Event, len(v.Queues[core.Main]))
 	errs := make([]error, len(found))
 	entity.InParallel(len(found), func(i int) {
-		found[i], errs[i] = b.store.Recollect(ctx, v.Queues[core.Main][i], s)
+		found[i], errs[i] = v.Queues[core.Main][i].Recollect(ctx, s)
 	})
 	for _, err := range errs {
 		if err != nil {

@@ -311,7 +311,7 @@ func TestNobodyWaitsForHistories(t *testing.T) {
 		b.wrap(deaf)
 		b.send(t, "q", named("m", text("1")))
 		for range 52 { // more than may wait
-			b.audit.Add(core.Partition{}, make([]core.Event, 1000)...)
+			b.audit.Add(core.Partition{}.In(deaf), make([]core.Event, 1000)...)
 		}
 		time.Sleep(time.Minute)
 		b.wrap(deaf.Store)
@@ -326,7 +326,7 @@ func TestTheNotesOfManyPartitionsWaitTogether(t *testing.T) {
 		b.create(t, "q")
 		b.wrap(&deaf{Store: b.store.Store})
 		for i := range uint16(100) {
-			b.audit.Add(core.Partition{Ref: core.Ref{Entity: "e", Index: i}}, core.Event{})
+			b.audit.Add(core.Partition{Ref: core.Ref{Entity: "e", Index: i}}.In(b.store), core.Event{})
 		}
 		began := time.Now()
 		if err := b.Reset(t.Context(), root); err != nil {
@@ -341,7 +341,15 @@ func TestTheNotesOfManyPartitionsWaitTogether(t *testing.T) {
 // deaf is a store that takes no annotations.
 type deaf struct{ core.Store }
 
-func (*deaf) Annotate(ctx context.Context, _ core.Partition, _ []core.Event) error {
+func (s *deaf) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = deafPartition{inner.Operations}
+	return inner
+}
+
+type deafPartition struct{ core.Operations }
+
+func (deafPartition) Annotate(ctx context.Context, _ []core.Event) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

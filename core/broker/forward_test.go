@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 func forwardTo(name string) func(*core.Settings) {
@@ -209,7 +210,7 @@ func TestADisabledDestinationMakesTransferDeadLetters(t *testing.T) {
 		b.send(t, "t", text("copy"))
 		m := text("transfer")
 		m.Transit = &core.Transit{Destination: "to"}
-		b.store.Append(t.Context(), partition(&via, 0, core.Transfer), each(m))
+		partition(&via, 0, core.Transfer).In(b.store).Append(t.Context(), each(m))
 		time.Sleep(forward.ScanInterval)
 		rests()
 		b.holds(t, map[string]string{"to": "", "from": "", sub: "", "via/$Transfer": "", "from/$DeadLetterQueue": ""})
@@ -436,7 +437,7 @@ func TestTransfersGoWhereTheySay(t *testing.T) {
 		for i, to := range []string{"X", "y", "nowhere", "", "x"} {
 			m := text(fmt.Sprint(i))
 			m.Transit = &core.Transit{Destination: to}
-			if a := b.store.Append(t.Context(), partition(&ent, 1, core.Transfer), each(m)); a[0].Err != nil {
+			if a := partition(&ent, 1, core.Transfer).In(b.store).Append(t.Context(), each(m)); a[0].Err != nil {
 				t.Fatal(a[0].Err)
 			}
 		}
@@ -469,7 +470,7 @@ func TestManyStuckTransfersDoNotHoldUpOthers(t *testing.T) {
 			if i == 1000 {
 				m.Transit.Destination = "open"
 			}
-			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
+			partition(&ent, 0, core.Transfer).In(b.store).Append(t.Context(), each(m))
 		}
 		time.Sleep(forward.ScanInterval)
 		synctest.Wait()
@@ -485,7 +486,7 @@ func TestADisabledSourceKeepsItsMessages(t *testing.T) {
 		b.update(t, "from", func(s *core.Settings) { s.Status = core.StatusReceiveDisabled })
 		b.send(t, "from", text("m"))
 		time.Sleep(time.Minute)
-		if stats, err := b.store.Stats(t.Context(), b.at(t, "from", core.Main)); err != nil || stats.Ready != 1 {
+		if stats, err := storetest.Stats(t.Context(), b.store, b.at(t, "from", core.Main)); err != nil || stats.Ready != 1 {
 			t.Errorf("it holds %+v, %v, want its message", stats, err)
 		}
 		b.update(t, "from", func(s *core.Settings) { s.Status = core.StatusActive })

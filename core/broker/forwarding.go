@@ -142,7 +142,7 @@ func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 		return err
 	}
 	for _, f := range e.View().Queues[core.Main] {
-		if err := b.store.Forget(ctx, f, keys); err != nil {
+		if err := f.Forget(ctx, keys); err != nil {
 			return err
 		}
 	}

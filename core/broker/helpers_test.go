@@ -100,6 +100,11 @@ func (b *started) create(t *testing.T, name string, change ...func(*core.Setting
 func (b *started) wrap(store core.Store) {
 	synctest.Wait()
 	b.store.Store = store
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, e := range b.entries {
+		e.current.Store(b.policy.View(e.View().Entity))
+	}
 }
 
 func partitioned(s *core.Settings) { s.EnablePartitioning = true }
@@ -296,14 +301,25 @@ func (f *faulty) Entity(ctx context.Context, namespace, name string) (core.Entit
 	return f.Store.Entity(ctx, namespace, name)
 }
 
-func (f *faulty) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+// Partition wraps the operations on a partition.
+func (f *faulty) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: faultyPartition{f.Store.Partition(r, p), f}}
+}
+
+// faultyPartition is a partition of a faulty.
+type faultyPartition struct {
+	core.Partition
+	*faulty
+}
+
+func (f faultyPartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	f.mu.Lock()
-	f.appends = append(f.appends, p.Index)
+	f.appends = append(f.appends, f.Partition.Index)
 	f.mu.Unlock()
-	if err := f.failure(p); err != nil {
+	if err := f.failure(f.Partition); err != nil {
 		return failAll(groups, err)
 	}
-	return f.answered(f.Store.Append(ctx, p, groups))
+	return f.answered(f.Operations.Append(ctx, groups))
 }
 
 // loseAnswers has messages stored, and their senders told that nobody knows.
@@ -322,21 +338,21 @@ func (f *faulty) answered(answers []core.Appended) []core.Appended {
 	return answers
 }
 
-func (f *faulty) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
-	if err := f.failure(p); err != nil {
+func (f faultyPartition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
+	if err := f.failure(f.Partition); err != nil {
 		return failed(len(groups), err)
 	}
-	return f.answered(f.Store.Publish(ctx, p, version, groups))
+	return f.answered(f.Operations.Publish(ctx, version, groups))
 }
 
-func (f *faulty) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
-	if err := f.failure(p); err != nil {
+func (f faultyPartition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
+	if err := f.failure(f.Partition); err != nil {
 		return nil, err
 	}
-	return f.Store.Commit(ctx, p, w)
+	return f.Operations.Commit(ctx, w)
 }
 
-func (f *faulty) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+func (f faultyPartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
 	hold := f.hold
@@ -344,13 +360,13 @@ func (f *faulty) Lock(ctx context.Context, p core.Partition, most core.Most) ([]
 	if hold != nil {
 		hold()
 	}
-	if err := f.failure(p); err != nil {
+	if err := f.failure(f.Partition); err != nil {
 		return nil, time.Time{}, err
 	}
-	return f.Store.Lock(ctx, p, most)
+	return f.Operations.Lock(ctx, most)
 }
 
-func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
+func (f faultyPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
 	hold := f.hold
@@ -358,20 +374,20 @@ func (f *faulty) LockInSession(ctx context.Context, p core.Partition, l core.Ses
 	if hold != nil {
 		hold()
 	}
-	if err := f.failure(p); err != nil {
+	if err := f.failure(f.Partition); err != nil {
 		return nil, time.Time{}, err
 	}
-	return f.Store.LockInSession(ctx, p, l, most)
+	return f.Operations.LockInSession(ctx, l, most)
 }
 
-func (f *faulty) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
+func (f faultyPartition) AcceptNextSession(ctx context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	f.mu.Lock()
 	f.accepts++
 	f.mu.Unlock()
-	if err := f.failure(p); err != nil {
+	if err := f.failure(f.Partition); err != nil {
 		return core.SessionLock{}, false, time.Time{}, err
 	}
-	return f.Store.AcceptNextSession(ctx, p, m)
+	return f.Operations.AcceptNextSession(ctx, m)
 }
 
 func (f *faulty) acceptCalls() int {
@@ -380,32 +396,25 @@ func (f *faulty) acceptCalls() int {
 	return f.accepts
 }
 
-func (f *faulty) Sweep(ctx context.Context, p core.Partition) (time.Time, error) {
+func (f faultyPartition) Sweep(ctx context.Context) (time.Time, error) {
 	f.mu.Lock()
 	f.sweeps++
 	f.mu.Unlock()
-	return f.Store.Sweep(ctx, p)
+	return f.Operations.Sweep(ctx)
 }
 
-func (f *faulty) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	if err := f.failure(p); err != nil {
+func (f faultyPartition) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	if err := f.failure(f.Partition); err != nil {
 		return nil, err
 	}
-	return f.Store.LockDeferred(ctx, p, numbers, l)
+	return f.Operations.LockDeferred(ctx, numbers, l)
 }
 
-func (f *faulty) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
-	if err := f.failure(p); err != nil {
-		return core.Stats{}, err
-	}
-	return f.Store.Stats(ctx, p)
-}
-
-func (f *faulty) Purge(ctx context.Context, p core.Partition, limit int) (int, error) {
-	if err := f.failure(p); err != nil {
+func (f faultyPartition) Purge(ctx context.Context, limit int) (int, error) {
+	if err := f.failure(f.Partition); err != nil {
 		return 0, err
 	}
-	return f.Store.Purge(ctx, p, limit)
+	return f.Operations.Purge(ctx, limit)
 }
 
 func (f *faulty) Topic(ctx context.Context, namespace, name string) (core.TopicView, error) {

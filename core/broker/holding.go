@@ -80,7 +80,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 		if look == 0 {
 			break
 		}
-		ds, err := b.store.Peek(ctx, b.policy.Partition(e, uint16(i), core.Main), 0, look)
+		ds, err := b.policy.Partition(e, uint16(i), core.Main).In(b.store).Peek(ctx, 0, look)
 		if err != nil {
 			return h, err
 		}
@@ -134,7 +134,7 @@ func (b *Broker) CountSessions(ctx context.Context, name string, most int) (int,
 		if !p.Sessions {
 			return 0, entity.ErrNoSessions
 		}
-		for l := (sessionList{store: b.store, p: p, more: true}); l.more && n < most; n += len(l.ids) {
+		for l := (sessionList{p: p, more: true}); l.more && n < most; n += len(l.ids) {
 			if err := l.fill(ctx); err != nil {
 				return 0, b.refusals.Of(err, &v.Entity)
 			}

@@ -65,9 +65,20 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 // leisurely is a store that takes a while to append for forwarders.
 type leisurely struct{ core.Store }
 
-func (s *leisurely) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+// Partition wraps the operations on a partition.
+func (s *leisurely) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: leisurelyPartition{s.Store.Partition(r, p), s}}
+}
+
+// leisurelyPartition is a partition of a leisurely.
+type leisurelyPartition struct {
+	core.Partition
+	*leisurely
+}
+
+func (s leisurelyPartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	if groups[0][0].Transit != nil {
 		time.Sleep(time.Duration(len(groups)) * 10 * time.Microsecond)
 	}
-	return s.Store.Append(ctx, p, groups)
+	return s.Operations.Append(ctx, groups)
 }

@@ -29,7 +29,7 @@ func (e *entry) publishAs(ctx context.Context, p core.Partition, n int, publicat
 		if err != nil {
 			return append(answers, failed(n-len(answers), err)...)
 		}
-		got := e.b.store.Publish(ctx, p, a.Version, groups)
+		got := p.Publish(ctx, a.Version, groups)
 		done := 0
 		for done < len(got) && core.CodeOf(got[done].Err) != core.Conflict {
 			done++
@@ -120,7 +120,7 @@ func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	}
 	queues := a.Queues(partition)
 	entity.InParallel(len(queues), func(i int) {
-		_, _ = e.b.store.Sweep(ctx, queues[i]) // the next publication reports failures
+		_, _ = queues[i].Sweep(ctx) // the next publication reports failures
 	})
 	return true
 }

@@ -87,7 +87,7 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address str
 func (b *Broker) listSessions(ctx context.Context, v *entity.View, since time.Time, skip, top int) (ids []string, err error) {
 	var lists []*sessionList
 	for _, p := range v.Queues[core.Main] {
-		l := &sessionList{store: b.store, p: p, since: since}
+		l := &sessionList{p: p, since: since}
 		if err := l.fill(ctx); err != nil {
 			return nil, err
 		}
@@ -115,7 +115,6 @@ func (b *Broker) listSessions(ctx context.Context, v *entity.View, since time.Ti
 
 // sessionList reads the ids of one partition's sessions, page by page.
 type sessionList struct {
-	store core.Sessions
 	p     core.Partition
 	since time.Time
 	after core.SessionKey
@@ -124,7 +123,7 @@ type sessionList struct {
 }
 
 func (l *sessionList) fill(ctx context.Context) (err error) {
-	l.ids, err = l.store.ListSessions(ctx, l.p, l.since, l.after, sessionPage)
+	l.ids, err = l.p.ListSessions(ctx, l.since, l.after, sessionPage)
 	if l.more = len(l.ids) == sessionPage; l.more {
 		l.after = core.KeyOfSession(l.ids[sessionPage-1])
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
 	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 // distant is a remote that keeps what it is sent, and fails as send says.
@@ -189,7 +190,7 @@ func TestMessagesWaitForHoursUntilARemoteIsBack(t *testing.T) {
 		for i := range uint16(4) {
 			p := b.at(t, "q", core.Main)
 			p.Index = i
-			if s, err := b.store.Stats(t.Context(), p); err != nil || s.Locked > 0 {
+			if s, err := storetest.Stats(t.Context(), b.store, p); err != nil || s.Locked > 0 {
 				t.Errorf("partition %d: %+v, %v, want no message under lock", i, s, err)
 			}
 		}
@@ -259,7 +260,7 @@ func TestARouteMayLeadToARemote(t *testing.T) {
 		for i, to := range []string{"hq:Orders", "x"} {
 			m := text(fmt.Sprint(i))
 			m.Transit = &core.Transit{Destination: to}
-			b.store.Append(t.Context(), partition(&ent, 0, core.Transfer), each(m))
+			partition(&ent, 0, core.Transfer).In(b.store).Append(t.Context(), each(m))
 		}
 		time.Sleep(forward.ScanInterval)
 		rests()
@@ -425,7 +426,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 	defer b.stop()
 	ent, _ := store.Entity(t.Context(), "ns", "q")
 	for i := range ent.Partitions {
-		ds, err := store.Peek(t.Context(), partition(&ent, uint16(i), core.TransferDeadLetter), 0, messages)
+		ds, err := partition(&ent, uint16(i), core.TransferDeadLetter).In(store).Peek(t.Context(), 0, messages)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func (b *Broker) queuesAndTopics(ctx context.Context) (all []core.Entity, err er
 // clear removes all messages of a queue or topic, in all partitions that answer.
 func (b *Broker) clear(ctx context.Context, ent *core.Entity) (err error) {
 	for i := range ent.Partitions {
-		err = cmp.Or(err, b.store.Clear(ctx, b.policy.Partition(ent, uint16(i), core.Main)))
+		err = cmp.Or(err, b.policy.Partition(ent, uint16(i), core.Main).In(b.store).Clear(ctx))
 	}
 	return b.refusals.Of(err, ent)
 }

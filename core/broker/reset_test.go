@@ -148,14 +148,25 @@ func TestHoldersOfSessionsLearnOfAReset(t *testing.T) {
 // dawdling locks messages and takes a while to say so.
 type dawdling struct{ core.Store }
 
-func (s *dawdling) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Store.Lock(ctx, p, most)
+// Partition wraps the operations on a partition.
+func (s *dawdling) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: dawdlingPartition{s.Store.Partition(r, p), s}}
+}
+
+// dawdlingPartition is a partition of a dawdling.
+type dawdlingPartition struct {
+	core.Partition
+	*dawdling
+}
+
+func (s dawdlingPartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Operations.Lock(ctx, most)
 	time.Sleep(time.Second)
 	return ds, next, err
 }
 
-func (s *dawdling) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Store.LockInSession(ctx, p, l, most)
+func (s dawdlingPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Operations.LockInSession(ctx, l, most)
 	time.Sleep(time.Second)
 	return ds, next, err
 }
@@ -217,14 +228,25 @@ func (s *reluctant) refuse(entity string) {
 	s.entity = entity
 }
 
-func (s *reluctant) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+// Partition wraps the operations on a partition.
+func (s *reluctant) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: reluctantPartition{s.Store.Partition(r, p), s}}
+}
+
+// reluctantPartition is a partition of a reluctant.
+type reluctantPartition struct {
+	core.Partition
+	*reluctant
+}
+
+func (s reluctantPartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	s.mu.Lock()
-	refused := p.Entity == s.entity
+	refused := s.Partition.Entity == s.entity
 	s.mu.Unlock()
 	if refused {
 		return failAll(groups, core.Busy)
 	}
-	return s.Store.Append(ctx, p, groups)
+	return s.Operations.Append(ctx, groups)
 }
 
 // What comes after a reset does not wait behind what was held for a destination.
@@ -274,13 +296,24 @@ type unclearable struct {
 	index map[uint16]bool
 }
 
-func (s *unclearable) Clear(ctx context.Context, p core.Partition) error {
+// Partition wraps the operations on a partition.
+func (s *unclearable) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: unclearablePartition{s.Store.Partition(r, p), s}}
+}
+
+// unclearablePartition is a partition of an unclearable.
+type unclearablePartition struct {
+	core.Partition
+	*unclearable
+}
+
+func (s unclearablePartition) Clear(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.index[p.Index] {
+	if s.index[s.Partition.Index] {
 		return core.Busy
 	}
-	return s.Store.Clear(ctx, p)
+	return s.Operations.Clear(ctx)
 }
 
 func TestAResetThatFailsCanBeRepeated(t *testing.T) {

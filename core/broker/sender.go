@@ -279,7 +279,7 @@ func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, 
 	if v.Kind == core.Topic {
 		answers = e.publish(ctx, trail, v, partition, groups)
 	} else {
-		answers = e.b.store.Append(ctx, v.Queues[core.Main][partition], groups)
+		answers = v.Queues[core.Main][partition].Append(ctx, groups)
 	}
 	e.traffic.Accept(answers)
 	for i := range answers {

@@ -235,7 +235,7 @@ func TestSessionIsLostWhenTheStoreSaysSo(t *testing.T) {
 		ent := b.create(t, "q", sessionful)
 		h := b.mustAccept(t, "q", "a")
 		s := h.Session
-		if err := b.store.Store.ReleaseSession(t.Context(), ent.Partition(0, core.Main), s.Lock()); err != nil {
+		if err := ent.Partition(0, core.Main).In(b.store.Store).ReleaseSession(t.Context(), s.Lock()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.Renew(t.Context()); !errors.Is(err, core.SessionLockLost) {
@@ -590,7 +590,7 @@ func TestSessionsEndWithTheirEntity(t *testing.T) {
 			if c.code == core.NotFound {
 				return
 			}
-			if _, err := b.store.AcceptSession(t.Context(), ent.Partition(0, core.Main), "a", core.Exclusive); err != nil {
+			if _, err := ent.Partition(0, core.Main).In(b.store).AcceptSession(t.Context(), "a", core.Exclusive); err != nil {
 				t.Errorf("the session was not given back: %v", err)
 			}
 		})

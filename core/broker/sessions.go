@@ -68,7 +68,7 @@ func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []str
 			own[j] = ids[i]
 		}
 		var told []core.SessionInfo
-		if told, errs[p] = b.store.DescribeSessions(ctx, partitions[p], own, content); errs[p] == nil {
+		if told, errs[p] = partitions[p].DescribeSessions(ctx, own, content); errs[p] == nil {
 			for j, i := range places[p] {
 				all[i] = told[j]
 			}

@@ -91,7 +91,7 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, to
 		renewals[i].Err = entity.ErrLockLost
 	}
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.LockToken]) {
-		for i, r := range b.store.Renew(ctx, partitions[p.Partition], p.Items) {
+		for i, r := range partitions[p.Partition].Renew(ctx, p.Items) {
 			if r.Err != nil {
 				r.Err = b.refusals.Locks([]error{r.Err}, v)[0]
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 func (b *started) createTopic(t *testing.T, name string, change ...func(*core.Settings)) core.Entity {
@@ -386,11 +387,22 @@ type restlessStore struct {
 	after, calls int
 }
 
-func (s *restlessStore) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+// Partition wraps the operations on a partition.
+func (s *restlessStore) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: restlessStorePartition{s.Store.Partition(r, p), s}}
+}
+
+// restlessStorePartition is a partition of a restlessStore.
+type restlessStorePartition struct {
+	core.Partition
+	*restlessStore
+}
+
+func (s restlessStorePartition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	s.calls++
 	n := min(s.after, len(groups))
 	s.after -= n
-	return append(s.Store.Publish(ctx, p, version, groups[:n]), failed(len(groups)-n, core.Conflict)...)
+	return append(s.Operations.Publish(ctx, version, groups[:n]), failed(len(groups)-n, core.Conflict)...)
 }
 
 func TestTopicsAndSubscriptionsHaveOneDirection(t *testing.T) {
@@ -439,7 +451,7 @@ func TestASubscriptionCollectsWhateverItsStatus(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if stats, err := b.store.Stats(t.Context(), ent.Partition(0, core.Main)); err != nil || stats.Ready != 1 {
+			if stats, err := storetest.Stats(t.Context(), b.store, ent.Partition(0, core.Main)); err != nil || stats.Ready != 1 {
 				t.Errorf("%s: holds %+v, %v, want one message", sub, stats, err)
 			}
 			_, err = b.OpenReceiver(t.Context(), root, sub, core.ReceiverOptions{})

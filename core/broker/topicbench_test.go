@@ -32,7 +32,15 @@ func benchTopic(b *testing.B, store core.Store, subscriptions int, rule func(i i
 // unpublished is a store that keeps nothing of what is published.
 type unpublished struct{ core.Store }
 
-func (unpublished) Publish(_ context.Context, _ core.Partition, _ int64, groups [][]core.Publication) []core.Appended {
+func (s unpublished) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = unpublishedPartition{inner.Operations}
+	return inner
+}
+
+type unpublishedPartition struct{ core.Operations }
+
+func (unpublishedPartition) Publish(_ context.Context, _ int64, groups [][]core.Publication) []core.Appended {
 	return make([]core.Appended, len(groups))
 }
 

@@ -339,7 +339,7 @@ func (t *transaction) release(ctx context.Context) {
 	defer cancel()
 	_, numbers := entity.ScheduledBy(&core.Work{Scheduled: t.scheduled})
 	p := t.location.e.View().Queues[t.location.sub][t.location.partition]
-	if err := t.b.store.Cancel(ctx, p, numbers); err != nil {
+	if err := p.Cancel(ctx, numbers); err != nil {
 		t.b.log.Debug("release the reservations of a transaction", "entity", p.Entity, "partition", p.Index, "err", err)
 	}
 }
@@ -400,6 +400,7 @@ func (t *transaction) commit(ctx context.Context) error {
 		if at.MaxBytes, err = t.b.quotaOf(ctx, v, p.partition); err != nil {
 			return err
 		}
+		at = at.In(t.b.store)
 	}
 	trail := p.e.audit.Begin(t.by, "")
 	if _, err = p.e.commit(ctx, trail, v, at, work); err == nil {

@@ -46,10 +46,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 func roundTrip(b *testing.B, s core.Store, p core.Partition, group []*core.Message) {
-	if a := s.Append(b.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+	if a := p.Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 		b.Fatal(a[0].Err)
 	}
-	ds, _, err := s.Lock(b.Context(), p, core.Most{Messages: len(group)})
+	ds, _, err := p.Lock(b.Context(), core.Most{Messages: len(group)})
 	if err != nil || len(ds) != len(group) {
 		b.Fatalf("lock: %d, %v", len(ds), err)
 	}
@@ -57,7 +57,7 @@ func roundTrip(b *testing.B, s core.Store, p core.Partition, group []*core.Messa
 	for i := range ds {
 		settlements[i].Token = ds[i].LockToken
 	}
-	for _, err := range s.Settle(b.Context(), p, settlements) {
+	for _, err := range p.Settle(b.Context(), settlements) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	begun := time.Now()
 	for range backlog / len(group) {
-		if a := s.Append(b.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+		if a := p.Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 			b.Fatal(a[0].Err)
 		}
 	}

@@ -342,7 +342,7 @@ func TestAFailedSyncStopsTheStore(t *testing.T) {
 	p := newQueue(t, s)
 	send(t, s, p, "kept")
 	failing.Store(true)
-	a := s.Append(t.Context(), p, [][]*core.Message{{message("lost")}})
+	a := p.In(s).Append(t.Context(), [][]*core.Message{{message("lost")}})
 	if a[0].Err == nil || core.CodeOf(a[0].Err) != core.Busy || core.IsNotDone(a[0].Err) {
 		t.Errorf("append: got %v, want Busy, and that it is not known whether it was done", a[0].Err)
 	}
@@ -351,13 +351,13 @@ func TestAFailedSyncStopsTheStore(t *testing.T) {
 	case <-time.After(eventually.Bound):
 		t.Fatal("the store goes on")
 	}
-	if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 10}); err == nil {
+	if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 10}); err == nil {
 		t.Errorf("lock: got %d messages, want an error", len(ds))
 	}
 	if err := s.Probe(t.Context()); err == nil {
 		t.Error("probe: got nil")
 	}
-	if a := s.Append(t.Context(), p, [][]*core.Message{{message("refused")}}); !core.IsNotDone(a[0].Err) {
+	if a := p.In(s).Append(t.Context(), [][]*core.Message{{message("refused")}}); !core.IsNotDone(a[0].Err) {
 		t.Errorf("append to a stopped store: got %v, want a refusal that is certain", a[0].Err)
 	}
 	if err := s.Close(); err == nil {
@@ -383,7 +383,7 @@ func TestAFullDiskRefusesSendsOnly(t *testing.T) {
 	sent := 0
 	var refused error
 	for refused == nil {
-		a := s.Append(t.Context(), p, [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, 1<<19)}}}})
+		a := p.In(s).Append(t.Context(), [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, 1<<19)}}}})
 		if refused = a[0].Err; refused == nil {
 			sent++
 		}
@@ -396,17 +396,17 @@ func TestAFullDiskRefusesSendsOnly(t *testing.T) {
 		t.Fatalf("append: got %v, want Busy for sure, with a text", refused)
 	}
 	for range sent {
-		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
+		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
-		if err := s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+		if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
 			t.Fatalf("settle: %v", err)
 		}
 	}
 	fs.SetCapacity(0)
 	eventually.True(t, "a message is taken when there is room again", func() bool {
-		return s.Append(t.Context(), p, [][]*core.Message{{message("again")}})[0].Err == nil
+		return p.In(s).Append(t.Context(), [][]*core.Message{{message("again")}})[0].Err == nil
 	})
 }
 
@@ -416,7 +416,7 @@ func newQueue(t testing.TB, s core.Store) core.Partition {
 	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
 	}
-	return core.Partition{Ref: core.Ref{Entity: "q"}, Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10}}
+	return core.Partition{Ref: core.Ref{Entity: "q"}, Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10}}.In(s)
 }
 
 func message(body string) *core.Message {
@@ -426,7 +426,7 @@ func message(body string) *core.Message {
 func send(t testing.TB, s core.Store, p core.Partition, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if a := s.Append(t.Context(), p, [][]*core.Message{{message(text)}}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{{message(text)}}); a[0].Err != nil {
 			t.Fatalf("append: %v", a[0].Err)
 		}
 	}
@@ -434,7 +434,7 @@ func send(t testing.TB, s core.Store, p core.Partition, texts ...string) {
 
 func bodies(t testing.TB, s core.Store, p core.Partition) (texts []string) {
 	t.Helper()
-	ds, err := s.Peek(t.Context(), p, 0, 1000)
+	ds, err := p.In(s).Peek(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatalf("peek: %v", err)
 	}

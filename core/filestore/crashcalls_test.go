@@ -39,88 +39,95 @@ func (c *crasher) TouchEntities(ctx context.Context, namespace string, accessed 
 	return c.Store.TouchEntities(ctx, namespace, accessed)
 }
 
-func (c *crasher) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
-	answers := c.Store.Append(ctx, p, groups)
+// Partition wraps the operations on a partition.
+func (c *crasher) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: crasherPartition{c.Store.Partition(r, p), c}}
+}
+
+// crasherPartition is a partition of a crasher.
+type crasherPartition struct {
+	core.Partition
+	*crasher
+}
+
+func (c crasherPartition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	answers := c.Operations.Append(ctx, groups)
 	for i := range answers {
 		c.acknowledged(answers[i].Err)
 	}
 	return answers
 }
 
-func (c *crasher) Lock(ctx context.Context, p core.Partition, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+func (c crasherPartition) Lock(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	defer c.after()
-	return c.Store.Lock(ctx, p, most)
+	return c.Operations.Lock(ctx, most)
 }
 
-func (c *crasher) Purge(ctx context.Context, p core.Partition, max int) (int, error) {
-	x, err := c.Store.Purge(ctx, p, max)
+func (c crasherPartition) Purge(ctx context.Context, max int) (int, error) {
+	x, err := c.Operations.Purge(ctx, max)
 	c.acknowledged(err)
 	return x, err
 }
 
-func (c *crasher) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
-	errs := c.Store.Settle(ctx, p, settlements)
+func (c crasherPartition) Settle(ctx context.Context, settlements []core.Settlement) []error {
+	errs := c.Operations.Settle(ctx, settlements)
 	c.acknowledged(errs...)
 	return errs
 }
 
-func (c *crasher) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+func (c crasherPartition) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	defer c.after()
-	return c.Store.Renew(ctx, p, tokens)
+	return c.Operations.Renew(ctx, tokens)
 }
 
-func (c *crasher) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
+func (c crasherPartition) LockNumbers(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.LockNumbers(ctx, p, numbers, session)
+	return c.Operations.LockNumbers(ctx, numbers, session)
 }
 
-func (c *crasher) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
+func (c crasherPartition) LockDeferred(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.LockDeferred(ctx, p, numbers, session)
+	return c.Operations.LockDeferred(ctx, numbers, session)
 }
 
-func (c *crasher) Peek(ctx context.Context, p core.Partition, from int64, max int) ([]core.Delivery, error) {
+func (c crasherPartition) Peek(ctx context.Context, from int64, max int) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.Peek(ctx, p, from, max)
+	return c.Operations.Peek(ctx, from, max)
 }
 
-func (c *crasher) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, max int) ([]core.Delivery, error) {
+func (c crasherPartition) PeekState(ctx context.Context, state core.State, from int64, max int) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.PeekState(ctx, p, state, from, max)
+	return c.Operations.PeekState(ctx, state, from, max)
 }
 
-func (c *crasher) PeekInSession(ctx context.Context, p core.Partition, session core.SessionKey, from int64, max int) ([]core.Delivery, error) {
+func (c crasherPartition) PeekInSession(ctx context.Context, session core.SessionKey, from int64, max int) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Store.PeekInSession(ctx, p, session, from, max)
+	return c.Operations.PeekInSession(ctx, session, from, max)
 }
 
-func (c *crasher) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
-	err := c.Store.Cancel(ctx, p, numbers)
+func (c crasherPartition) Cancel(ctx context.Context, numbers []int64) error {
+	err := c.Operations.Cancel(ctx, numbers)
 	c.acknowledged(err)
 	return err
 }
 
-func (c *crasher) Sweep(ctx context.Context, p core.Partition) (next time.Time, err error) {
+func (c crasherPartition) Sweep(ctx context.Context) (next time.Time, err error) {
 	defer c.after()
-	return c.Store.Sweep(ctx, p)
-}
-
-func (c *crasher) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
-	defer c.after()
-	return c.Store.Stats(ctx, p)
+	return c.Operations.Sweep(ctx)
 }
 
 // StatsOf is one call for each partition: each may be the last before a crash.
 func (c *crasher) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	for i := range ps {
-		counted[i].Stats, counted[i].Err = c.Stats(ctx, ps[i])
+		counted[i] = c.Store.StatsOf(ctx, ps[i:i+1])[0]
+		c.after()
 	}
 	return counted
 }
 
-func (c *crasher) Clear(ctx context.Context, p core.Partition) error {
-	err := c.Store.Clear(ctx, p)
+func (c crasherPartition) Clear(ctx context.Context) error {
+	err := c.Operations.Clear(ctx)
 	c.acknowledged(err)
 	return err
 }
@@ -132,83 +139,83 @@ func (c *crasher) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core
 	return err
 }
 
-func (c *crasher) Forget(ctx context.Context, p core.Partition, keys []string) error {
-	err := c.Store.Forget(ctx, p, keys)
+func (c crasherPartition) Forget(ctx context.Context, keys []string) error {
+	err := c.Operations.Forget(ctx, keys)
 	c.acknowledged(err)
 	return err
 }
 
-func (c *crasher) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
-	answers := c.Store.Publish(ctx, p, version, groups)
+func (c crasherPartition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
+	answers := c.Operations.Publish(ctx, version, groups)
 	for i := range answers {
 		c.acknowledged(answers[i].Err)
 	}
 	return answers
 }
 
-func (c *crasher) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
+func (c crasherPartition) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
 	defer c.after()
-	return c.Store.AcceptSession(ctx, p, session, m)
+	return c.Operations.AcceptSession(ctx, session, m)
 }
 
-func (c *crasher) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
+func (c crasherPartition) AcceptNextSession(ctx context.Context, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
 	defer c.after()
-	return c.Store.AcceptNextSession(ctx, p, m)
+	return c.Operations.AcceptNextSession(ctx, m)
 }
 
-func (c *crasher) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (core.SessionLock, error) {
+func (c crasherPartition) TakeOverSession(ctx context.Context, session string, token core.LockToken) (core.SessionLock, error) {
 	defer c.after()
-	return c.Store.TakeOverSession(ctx, p, session, token)
+	return c.Operations.TakeOverSession(ctx, session, token)
 }
 
-func (c *crasher) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (until time.Time, err error) {
+func (c crasherPartition) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
 	defer c.after()
-	return c.Store.RenewSession(ctx, p, l)
+	return c.Operations.RenewSession(ctx, l)
 }
 
-func (c *crasher) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
+func (c crasherPartition) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	defer c.after()
-	return c.Store.ReleaseSession(ctx, p, l)
+	return c.Operations.ReleaseSession(ctx, l)
 }
 
-func (c *crasher) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+func (c crasherPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	defer c.after()
-	return c.Store.LockInSession(ctx, p, l, most)
+	return c.Operations.LockInSession(ctx, l, most)
 }
 
-func (c *crasher) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
+func (c crasherPartition) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
 	defer c.after()
-	return c.Store.SessionState(ctx, p, l)
+	return c.Operations.SessionState(ctx, l)
 }
 
-func (c *crasher) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
-	err := c.Store.SetSessionState(ctx, p, l, state)
+func (c crasherPartition) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
+	err := c.Operations.SetSessionState(ctx, l, state)
 	c.acknowledged(err)
 	return err
 }
 
-func (c *crasher) DescribeSessions(ctx context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+func (c crasherPartition) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	defer c.after()
-	return c.Store.DescribeSessions(ctx, p, ids, content)
+	return c.Operations.DescribeSessions(ctx, ids, content)
 }
 
-func (c *crasher) ListSessions(ctx context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) ([]string, error) {
+func (c crasherPartition) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) ([]string, error) {
 	defer c.after()
-	return c.Store.ListSessions(ctx, p, since, after, top)
+	return c.Operations.ListSessions(ctx, since, after, top)
 }
 
-func (c *crasher) Annotate(ctx context.Context, p core.Partition, events []core.Event) error {
+func (c crasherPartition) Annotate(ctx context.Context, events []core.Event) error {
 	defer c.after()
-	return c.Store.Annotate(ctx, p, events)
+	return c.Operations.Annotate(ctx, events)
 }
 
-func (c *crasher) Recollect(ctx context.Context, p core.Partition, s core.Subject) ([]core.Event, error) {
+func (c crasherPartition) Recollect(ctx context.Context, s core.Subject) ([]core.Event, error) {
 	defer c.after()
-	return c.Store.Recollect(ctx, p, s)
+	return c.Operations.Recollect(ctx, s)
 }
 
-func (c *crasher) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
-	x, err := c.Store.Commit(ctx, p, w)
+func (c crasherPartition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
+	x, err := c.Operations.Commit(ctx, w)
 	c.acknowledged(err)
 	return x, err
 }

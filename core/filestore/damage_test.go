@@ -81,7 +81,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 				m := message(body(i))
 				m.SessionID = "x"
 				p.Sessions = sessions
-				if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+				if a := p.In(s).Append(t.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 					t.Fatal(a[0].Err)
 				}
 			}
@@ -90,18 +90,18 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		flipped(t, fs, body(37))
 		s := mustOpen(t, crashDir, o)
 		rung := make(chan struct{}, 100)
-		defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
+		defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 		lock := func(limit int) ([]core.Delivery, error) {
-			ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: limit})
+			ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: limit})
 			return ds, err
 		}
 		if sessions {
-			l, err := s.AcceptSession(t.Context(), p, "x", core.Exclusive)
+			l, err := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
 			if err != nil {
 				t.Fatal(err)
 			}
 			lock = func(limit int) ([]core.Delivery, error) {
-				ds, _, err := s.LockInSession(t.Context(), p, l, core.Most{Messages: limit})
+				ds, _, err := p.In(s).LockInSession(t.Context(), l, core.Most{Messages: limit})
 				return ds, err
 			}
 		}
@@ -124,13 +124,13 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		if len(rung) == 0 {
 			t.Error("a receiver that got fewer than it asked for is not told to look again")
 		}
-		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Locked != 99 {
+		if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Damaged != 1 || stats.Locked != 99 {
 			t.Errorf("stats: got %+v, %v; want 1 damaged and 99 locked", stats, err)
 		}
 		if got := bodies(t, s, p); len(got) != 99 {
 			t.Errorf("peeked %d messages, want 99", len(got))
 		}
-		damaged, err := s.PeekDamaged(t.Context(), p, 0, 9)
+		damaged, err := p.In(s).PeekDamaged(t.Context(), 0, 9)
 		if err != nil || len(damaged) != 1 || damaged[0].SequenceNumber != 38 || !strings.Contains(damaged[0].Reason, "/00000001.log is damaged from byte") || (damaged[0].SessionID == "x") != sessions {
 			t.Errorf("sessions %t: damaged: got %+v, %v", sessions, damaged, err)
 		}
@@ -138,7 +138,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 			from  int64
 			limit int
 		}{{39, 9}, {0, 0}} {
-			if damaged, err := s.PeekDamaged(t.Context(), p, none.from, none.limit); err != nil || len(damaged) > 0 {
+			if damaged, err := p.In(s).PeekDamaged(t.Context(), none.from, none.limit); err != nil || len(damaged) > 0 {
 				t.Errorf("damaged from %d, at most %d: got %+v, %v", none.from, none.limit, damaged, err)
 			}
 		}
@@ -150,7 +150,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		clock.Advance(time.Hour)
 		s.abandon()
 		again := mustOpen(t, crashDir, o) // the state was kept
-		if stats, err := again.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Ready != 99 {
+		if stats, err := storetest.Stats(t.Context(), again, p); err != nil || stats.Damaged != 1 || stats.Ready != 99 {
 			t.Errorf("stats after a restart: got %+v, %v", stats, err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestPeekingFindsADamagedMessageAndShowsTheOthers(t *testing.T) {
 			t.Errorf("peeked %q, want %q", got, want)
 		}
 	}
-	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 {
+	if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Damaged != 1 {
 		t.Errorf("stats: got %+v, %v", stats, err)
 	}
 }
@@ -186,15 +186,15 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 	p.MaxDeliveryCount = 1
 	for range 3 {
 		failing.Store(true)
-		if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2}); err == nil {
+		if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2}); err == nil {
 			t.Errorf("locked %d messages, want the error of the disk", len(ds))
 		}
 		failing.Store(false)
-		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Ready != 3 || stats.Damaged != 0 {
+		if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != 3 || stats.Damaged != 0 {
 			t.Errorf("after the failure: got %+v, %v; want 3 available", stats, err)
 		}
 	}
-	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9})
+	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9})
 	if err != nil || len(ds) != 3 {
 		t.Fatalf("lock: %d, %v", len(ds), err)
 	}
@@ -212,7 +212,7 @@ func TestAStoreOpensWithADamagedScheduledMessage(t *testing.T) {
 		for i := range 3 {
 			m := message(body(i))
 			m.ScheduledEnqueueTime, m.TimeToLive = clock.Now().Add(time.Minute), time.Hour
-			if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+			if a := p.In(s).Append(t.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 				t.Fatal(a[0].Err)
 			}
 		}
@@ -223,7 +223,7 @@ func TestAStoreOpensWithADamagedScheduledMessage(t *testing.T) {
 		if err != nil {
 			t.Fatalf("open: %v", err)
 		}
-		if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 1 || stats.Scheduled != 2 {
+		if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Damaged != 1 || stats.Scheduled != 2 {
 			t.Errorf("stats: got %+v, %v; want 1 damaged and 2 scheduled", stats, err)
 		}
 		s.abandon()
@@ -241,23 +241,23 @@ func TestDamagedDeferredMessagesAreNotFound(t *testing.T) {
 	var numbers []int64
 	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
 		send(t, s, p, body(1), body(2))
-		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2})
+		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2})
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
 		for _, d := range ds {
 			numbers = append(numbers, d.SequenceNumber)
-			if err := s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}})[0]; err != nil {
+			if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 	flipped(t, fs, body(1))
 	s := mustOpen(t, crashDir, o)
-	if _, err := s.LockDeferred(t.Context(), p, numbers, nil); core.CodeOf(err) != core.MessageNotFound {
+	if _, err := p.In(s).LockDeferred(t.Context(), numbers, nil); core.CodeOf(err) != core.MessageNotFound {
 		t.Errorf("lock deferred: got %v, want %v", err, core.MessageNotFound)
 	}
-	if ds, err := s.LockDeferred(t.Context(), p, numbers[1:], nil); err != nil || string(ds[0].Body.Bytes) != body(2) || ds[0].DeliveryCount != 1 {
+	if ds, err := p.In(s).LockDeferred(t.Context(), numbers[1:], nil); err != nil || string(ds[0].Body.Bytes) != body(2) || ds[0].DeliveryCount != 1 {
 		t.Errorf("lock the sound one: got %+v, %v", ds, err)
 	}
 }
@@ -275,7 +275,7 @@ func TestRepairRemovesDamagedMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Ready != 2 || stats.Damaged != 0 {
+	if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != 2 || stats.Damaged != 0 {
 		t.Errorf("stats: got %+v, %v; want 2 available", stats, err)
 	}
 	s.abandon()
@@ -300,7 +300,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 				case "scheduled":
 					m.ScheduledEnqueueTime = clock.Now().Add(time.Minute)
 				}
-				if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+				if a := p.In(s).Append(t.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 					t.Fatal(a[0].Err)
 				}
 			}
@@ -323,7 +323,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stats, err := s.Stats(t.Context(), p)
+		stats, err := storetest.Stats(t.Context(), s, p)
 		if err != nil || stats.Damaged != 0 || stats.Scheduled != map[bool]int64{true: 3}[kind == "scheduled"] {
 			t.Errorf("%s: after the repair: %+v, %v", kind, stats, err)
 		}
@@ -333,11 +333,11 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 		again := mustOpen(t, crashDir, o)
 		var got []string
 		if p.Sessions {
-			l, err := again.AcceptSession(t.Context(), p, "x", core.Exclusive)
+			l, err := p.In(again).AcceptSession(t.Context(), "x", core.Exclusive)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ds, _, err := again.LockInSession(t.Context(), p, l, core.Most{Messages: 9})
+			ds, _, err := p.In(again).LockInSession(t.Context(), l, core.Most{Messages: 9})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 				got = append(got, string(d.Body.Bytes))
 			}
 		} else {
-			ds, _, err := again.Lock(t.Context(), p, core.Most{Messages: 9})
+			ds, _, err := p.In(again).Lock(t.Context(), core.Most{Messages: 9})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -386,7 +386,7 @@ func TestABodyFileInThePlaceOfAnotherIsDamage(t *testing.T) {
 	if got := bodies(t, s, p); !slices.Equal(got, []string{"small"}) {
 		t.Errorf("peeked %d messages, want only the small one", len(got))
 	}
-	if stats, err := s.Stats(t.Context(), p); err != nil || stats.Damaged != 2 {
+	if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Damaged != 2 {
 		t.Errorf("stats: got %+v, %v; want 2 damaged", stats, err)
 	}
 }

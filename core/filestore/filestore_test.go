@@ -72,23 +72,23 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{Sync: SyncNever})
 	p := newQueue(t, s)
 	send(t, s, p, "a", "b")
-	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
+	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %d messages, %v", len(ds), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, _, locked := s.Lock(t.Context(), p, core.Most{Messages: 1})
-	_, peeked := s.Peek(t.Context(), p, 0, 10)
-	_, counted := s.Stats(t.Context(), p)
-	_, accepted := s.AcceptSession(t.Context(), p, "x", core.Exclusive)
-	_, renewed := s.RenewSession(t.Context(), p, core.SessionLock{ID: "x"})
+	_, _, locked := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+	_, peeked := p.In(s).Peek(t.Context(), 0, 10)
+	_, counted := storetest.Stats(t.Context(), s, p)
+	_, accepted := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
+	_, renewed := p.In(s).RenewSession(t.Context(), core.SessionLock{ID: "x"})
 	for call, err := range map[string]error{
-		"append": s.Append(t.Context(), p, [][]*core.Message{{message("c")}})[0].Err,
-		"settle": s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0],
-		"again":  s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0],
-		"renew":  s.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken})[0].Err,
+		"append": p.In(s).Append(t.Context(), [][]*core.Message{{message("c")}})[0].Err,
+		"settle": p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"again":  p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"renew":  p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken})[0].Err,
 		"lock":   locked, "peek": peeked, "stats": counted, "accept": accepted, "renew session": renewed,
 	} {
 		if core.CodeOf(err) != core.Busy {

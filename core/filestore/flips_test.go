@@ -112,7 +112,7 @@ func judge(t *testing.T, what string, fs *faultfs.FS, o Options, p core.Partitio
 	defer s.abandon()
 	var got []string
 	for range len(sent) + 1 {
-		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 2})
+		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2})
 		if err != nil {
 			t.Fatalf("%s: lock: %v", what, err)
 		}
@@ -128,7 +128,7 @@ func judge(t *testing.T, what string, fs *faultfs.FS, o Options, p core.Partitio
 			t.Errorf("%s: received %.40q, which was not sent, or twice", what, m)
 		}
 	}
-	stats, err := s.Stats(t.Context(), p)
+	stats, err := storetest.Stats(t.Context(), s, p)
 	if err != nil {
 		t.Fatal(err)
 	}

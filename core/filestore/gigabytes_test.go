@@ -153,7 +153,7 @@ func (q *long) send() {
 		binary.LittleEndian.PutUint64(b, uint64(q.sent)+uint64(i))
 		group[i] = &core.Message{MessageID: core.StringID("0123456789abcdef"), Body: core.Body{Bytes: b}}
 	}
-	if a := q.s.Append(q.Context(), q.p, [][]*core.Message{group}); a[0].Err != nil {
+	if a := q.p.In(q.s).Append(q.Context(), [][]*core.Message{group}); a[0].Err != nil {
 		q.Fatal(a[0].Err)
 	}
 	q.sent += int64(q.batch)
@@ -163,7 +163,7 @@ func (q *long) receive() { q.receiveBut(math.MaxInt64) }
 
 // receiveBut is receive, but defers one of so many messages.
 func (q *long) receiveBut(deferred int64) {
-	ds, _, err := q.s.Lock(q.Context(), q.p, core.Most{Messages: q.batch})
+	ds, _, err := q.p.In(q.s).Lock(q.Context(), core.Most{Messages: q.batch})
 	if err != nil || len(ds) == 0 {
 		q.Fatalf("lock after %d of %d: %d messages, %v", q.received, q.sent, len(ds), err)
 	}
@@ -179,7 +179,7 @@ func (q *long) receiveBut(deferred int64) {
 			q.left++
 		}
 	}
-	for _, err := range q.s.Settle(q.Context(), q.p, settlements) {
+	for _, err := range q.p.In(q.s).Settle(q.Context(), settlements) {
 		if err != nil {
 			q.Fatal(err)
 		}

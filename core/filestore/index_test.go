@@ -118,7 +118,7 @@ func TestRememberedIDsCountAfterARestart(t *testing.T) {
 	sent := 0
 	send := func() error {
 		sent++
-		return s.Append(t.Context(), p, [][]*core.Message{{{MessageID: core.StringID(strconv.Itoa(sent))}}})[0].Err
+		return p.In(s).Append(t.Context(), [][]*core.Message{{{MessageID: core.StringID(strconv.Itoa(sent))}}})[0].Err
 	}
 	for err = send(); err == nil && sent < 1000; err = send() {
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 // TestKills kills processes that use a store, at random moments, their opening of the store
@@ -241,7 +242,7 @@ func (b *books) find(t *testing.T, s *Store, when string) finding {
 		p := killedQueue
 		p.Sub = sub
 		for from := int64(1); ; {
-			ds, err := s.Peek(t.Context(), p, from, 100)
+			ds, err := p.In(s).Peek(t.Context(), from, 100)
 			if err != nil {
 				t.Fatalf("%s: peek: %v", when, err)
 			}
@@ -293,7 +294,7 @@ func victim() {
 		os.Exit(1)
 	}
 	v := &process{Store: s, n: n}
-	st, err := s.Stats(context.Background(), killedQueue)
+	st, err := storetest.Stats(context.Background(), s, killedQueue)
 	v.check("stats", err)
 	v.messages.Store(int64(st.Ready + st.Locked))
 	fmt.Println("opened")
@@ -361,7 +362,7 @@ func (v *process) send() {
 	to := make(map[string]place)
 	group := v.make(1+rand.IntN(5), to)
 	v.call(to, func(ctx context.Context) {
-		v.check("append", v.Append(ctx, killedQueue, [][]*core.Message{group})[0].Err)
+		v.check("append", killedQueue.In(v).Append(ctx, [][]*core.Message{group})[0].Err)
 	})
 }
 
@@ -371,7 +372,7 @@ func (v *process) receive() {
 	if rand.IntN(3) == 0 {
 		q.Sub = core.DeadLetter
 	}
-	ds, _, err := v.Lock(context.Background(), q, core.Most{Messages: 1 + rand.IntN(8)})
+	ds, _, err := q.In(v).Lock(context.Background(), core.Most{Messages: 1 + rand.IntN(8)})
 	v.check("lock", err)
 	if len(ds) == 0 {
 		time.Sleep(time.Millisecond) // while senders of the same process catch up
@@ -406,17 +407,17 @@ func (v *process) receive() {
 	if how < 7 && len(ds) > 1 { // each settlement is a call of its own: all or nothing holds for it alone
 		for i := range settlements {
 			id := ds[i].MessageID.String()
-			v.call(map[string]place{id: to[id]}, func(ctx context.Context) { v.settled(v.Settle(ctx, q, settlements[i:i+1])[0]) })
+			v.call(map[string]place{id: to[id]}, func(ctx context.Context) { v.settled(q.In(v).Settle(ctx, settlements[i:i+1])[0]) })
 		}
 		return
 	}
 	v.call(to, func(ctx context.Context) {
 		if how == 7 {
-			_, err := v.Commit(ctx, q, core.Work{Settlements: settlements, Messages: group})
+			_, err := q.In(v).Commit(ctx, core.Work{Settlements: settlements, Messages: group})
 			v.settled(err)
 			return
 		}
-		v.settled(v.Settle(ctx, q, settlements)[0])
+		v.settled(q.In(v).Settle(ctx, settlements)[0])
 	})
 }
 

@@ -43,7 +43,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 			for _, m := range ms {
 				m.SessionID, m.MessageID = session, core.StringID(session)
 			}
-			if a := s.Append(ctx, p, [][]*core.Message{ms}); a[0].Err != nil {
+			if a := p.In(s).Append(ctx, [][]*core.Message{ms}); a[0].Err != nil {
 				t.Fatal(a[0].Err)
 			}
 		}
@@ -51,14 +51,14 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 			var locks []core.SessionLock
 			var tokens []core.LockToken
 			for _, mode := range []core.SessionMode{core.Exclusive, core.NonExclusive} {
-				l, ok, _, err := s.AcceptNextSession(ctx, p, mode)
+				l, ok, _, err := p.In(s).AcceptNextSession(ctx, mode)
 				if err != nil || !ok {
 					t.Fatalf("accept: %t, %v", ok, err)
 				}
-				if err := s.SetSessionState(ctx, p, l, []byte(l.ID)); err != nil {
+				if err := p.In(s).SetSessionState(ctx, l, []byte(l.ID)); err != nil {
 					t.Fatal(err)
 				}
-				ds, _, err := s.LockInSession(ctx, p, l, core.Most{Messages: 2})
+				ds, _, err := p.In(s).LockInSession(ctx, l, core.Most{Messages: 2})
 				if err != nil || len(ds) != 2 {
 					t.Fatalf("lock in session: %d, %v", len(ds), err)
 				}
@@ -72,29 +72,29 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 			}
 			s = again(s)
 			for i, l := range locks {
-				if _, err := s.RenewSession(ctx, p, l); core.CodeOf(err) != core.SessionLockLost {
+				if _, err := p.In(s).RenewSession(ctx, l); core.CodeOf(err) != core.SessionLockLost {
 					t.Errorf("renew session %s: got %v, want %v", l.ID, err, core.SessionLockLost)
 				}
-				if err := s.Settle(ctx, p, []core.Settlement{{Token: tokens[2*i]}})[0]; core.CodeOf(err) != core.SessionLockLost {
+				if err := p.In(s).Settle(ctx, []core.Settlement{{Token: tokens[2*i]}})[0]; core.CodeOf(err) != core.SessionLockLost {
 					t.Errorf("settle in session %s: got %v, want %v", l.ID, err, core.SessionLockLost)
 				}
 			}
-			if _, err := s.TakeOverSession(ctx, p, locks[1].ID, locks[1].Token()); core.CodeOf(err) != core.SessionLockLost {
+			if _, err := p.In(s).TakeOverSession(ctx, locks[1].ID, locks[1].Token()); core.CodeOf(err) != core.SessionLockLost {
 				t.Errorf("take over: got %v, want %v", err, core.SessionLockLost)
 			}
 		}
-		l, err := s.AcceptSession(ctx, p, "exclusive", core.Exclusive)
+		l, err := p.In(s).AcceptSession(ctx, "exclusive", core.Exclusive)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if state, err := s.SessionState(ctx, p, l); string(state) != "exclusive" || err != nil {
+		if state, err := p.In(s).SessionState(ctx, l); string(state) != "exclusive" || err != nil {
 			t.Errorf("the state of the session: got %q, %v", state, err)
 		}
-		ds, _, err := s.LockInSession(ctx, p, l, core.Most{Messages: 9})
+		ds, _, err := p.In(s).LockInSession(ctx, l, core.Most{Messages: 9})
 		if err != nil || len(ds) != 3 || ds[0].DeliveryCount != 0 || string(ds[0].Body.Bytes) != "a" {
 			t.Errorf("messages: got %+v, %v", ds, err)
 		}
-		events, err := s.Recollect(ctx, p, core.Subject{MessageID: "exclusive"})
+		events, err := p.In(s).Recollect(ctx, core.Subject{MessageID: "exclusive"})
 		released := 0
 		for _, e := range events {
 			if e.Kind == core.EventReleased {
@@ -115,22 +115,22 @@ func TestDeferredMessagesOfSessionsStayDeferredWhenTheStoreOpens(t *testing.T) {
 		p.Sessions = true
 		m := message("a")
 		m.SessionID = "x"
-		number := s.Append(t.Context(), p, [][]*core.Message{{m}})[0].Numbers[0]
+		number := p.In(s).Append(t.Context(), [][]*core.Message{{m}})[0].Numbers[0]
 		for i := range 3 {
-			l, err := s.AcceptSession(t.Context(), p, "x", core.Exclusive)
+			l, err := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {
-				ds, _, err := s.LockInSession(t.Context(), p, l, core.Most{Messages: 1})
+				ds, _, err := p.In(s).LockInSession(t.Context(), l, core.Most{Messages: 1})
 				if err != nil || len(ds) != 1 {
 					t.Fatalf("lock: %d, %v", len(ds), err)
 				}
-				if err := s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer, Session: &l}})[0]; err != nil {
+				if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer, Session: &l}})[0]; err != nil {
 					t.Fatal(err)
 				}
 			}
-			if ds, err := s.LockDeferred(t.Context(), p, []int64{number}, &l); err != nil || ds[0].DeliveryCount != 1 {
+			if ds, err := p.In(s).LockDeferred(t.Context(), []int64{number}, &l); err != nil || ds[0].DeliveryCount != 1 {
 				t.Fatalf("lock deferred: %+v, %v", ds, err)
 			}
 			s = again(s)
@@ -149,13 +149,13 @@ func TestLocksOfTheBrokerEndWhenTheStoreOpensThoseOfReceiversStay(t *testing.T) 
 		transfer.Sub = core.Transfer
 		send(t, s, p, "of a receiver", "of the broker", "free")
 		send(t, s, transfer, "in transfer")
-		received, _, err := s.Lock(ctx, p, core.Most{Messages: 1})
+		received, _, err := p.In(s).Lock(ctx, core.Most{Messages: 1})
 		if err != nil || len(received) != 1 {
 			t.Fatalf("lock: %d, %v", len(received), err)
 		}
 		for range 3 {
 			for _, p := range []core.Partition{own, transfer} { // older versions had no mark
-				ds, _, err := s.Lock(ctx, p, core.Most{Messages: 1})
+				ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 1})
 				if err != nil || len(ds) != 1 || ds[0].DeliveryCount != 0 {
 					t.Fatalf("lock: got %+v, %v", ds, err)
 				}
@@ -165,7 +165,7 @@ func TestLocksOfTheBrokerEndWhenTheStoreOpensThoseOfReceiversStay(t *testing.T) 
 			}
 			s = again(s)
 		}
-		if err := s.Settle(ctx, p, []core.Settlement{{Token: received[0].LockToken}})[0]; err != nil {
+		if err := p.In(s).Settle(ctx, []core.Settlement{{Token: received[0].LockToken}})[0]; err != nil {
 			t.Errorf("settle by the receiver: %v", err)
 		}
 		if got, want := bodies(t, s, p), []string{"of the broker", "free"}; !slices.Equal(got, want) {
@@ -181,16 +181,16 @@ func TestMessagesThatWereAbandonedWithADelayWaitOnWhenTheStoreOpens(t *testing.T
 		p := newQueue(t, s)
 		p.BrokerLocks = true
 		send(t, s, p, "a")
-		ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
+		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
 		backoff := core.Backoff{First: time.Second, Max: time.Second}
-		if err := s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Abandon, Backoff: backoff}})[0]; err != nil {
+		if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Abandon, Backoff: backoff}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		s = again(s)
-		if ds, next, err := s.Lock(t.Context(), p, core.Most{Messages: 1}); err != nil || len(ds) > 0 || next.IsZero() {
+		if ds, next, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1}); err != nil || len(ds) > 0 || next.IsZero() {
 			t.Errorf("lock: got %d messages, next %v, %v; want none before it is due", len(ds), next, err)
 		}
 	})

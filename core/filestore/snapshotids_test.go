@@ -60,7 +60,7 @@ func TestIDsOfASnapshotUnderWay(t *testing.T) {
 					clock.Advance(time.Duration(dice.IntN(20)) * time.Second)
 				case 1:
 					key := fmt.Sprint("move ", dice.IntN(known/4+1))
-					same("forget", func(s core.Store) string { return fmt.Sprint(s.Forget(t.Context(), p, []string{key})) })
+					same("forget", func(s core.Store) string { return fmt.Sprint(p.In(s).Forget(t.Context(), []string{key})) })
 				default:
 					clock.Advance(time.Duration(dice.IntN(3)) * time.Millisecond)
 					group := make([]*core.Message, 1+dice.IntN(200))
@@ -75,7 +75,7 @@ func TestIDsOfASnapshotUnderWay(t *testing.T) {
 						}
 						group[i] = m
 					}
-					same("append", func(s core.Store) string { return fmt.Sprint(s.Append(t.Context(), p, [][]*core.Message{group})) })
+					same("append", func(s core.Store) string { return fmt.Sprint(p.In(s).Append(t.Context(), [][]*core.Message{group})) })
 				}
 			}
 			for range 100 {
@@ -101,13 +101,13 @@ func TestIDsOfASnapshotUnderWay(t *testing.T) {
 				if s, err = Open(dir, o); err != nil {
 					t.Fatal(err)
 				}
-				same("stats", func(s core.Store) string { return fmt.Sprint(s.Stats(t.Context(), p)) })
+				same("stats", func(s core.Store) string { return fmt.Sprint(storetest.Stats(t.Context(), s, p)) })
 				all := make([]*core.Message, 0, 2*known)
 				for n := range known {
 					all = append(all, &core.Message{MessageID: core.StringID(fmt.Sprint("id ", n))},
 						&core.Message{Transit: &core.Transit{Key: fmt.Sprint("move ", n)}})
 				}
-				same("all again", func(s core.Store) string { return fmt.Sprint(s.Append(t.Context(), p, [][]*core.Message{all})) })
+				same("all again", func(s core.Store) string { return fmt.Sprint(p.In(s).Append(t.Context(), [][]*core.Message{all})) })
 			}
 		})
 	}
@@ -125,15 +125,15 @@ func TestPiecesOfASnapshotAreSmall(t *testing.T) {
 		for k := range group {
 			group[k] = &core.Message{SessionID: "a", MessageID: core.StringID(fmt.Sprintf("%036d", 1000*i+k))}
 		}
-		if a := s.Append(t.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{group}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 		clock.Advance(time.Millisecond)
 	}
 	for i := range 200 {
-		l, err := s.AcceptSession(t.Context(), p, fmt.Sprint("session ", i), core.Exclusive)
+		l, err := p.In(s).AcceptSession(t.Context(), fmt.Sprint("session ", i), core.Exclusive)
 		if err == nil {
-			err = s.SetSessionState(t.Context(), p, l, make([]byte, 64<<10))
+			err = p.In(s).SetSessionState(t.Context(), l, make([]byte, 64<<10))
 		}
 		if err != nil {
 			t.Fatal(err)

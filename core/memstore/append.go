@@ -9,9 +9,9 @@ import (
 )
 
 // Append stores groups of messages, each group all or nothing, in order.
-func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	x, err := s.begin(ctx, func(x *effects) error {
+	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.messages(ctx, group); err != nil {
 				return err
@@ -22,7 +22,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 	if err != nil {
 		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	t, _, ok := s.enterOnce(p, x)
+	t, _, ok := p.enterOnce(x)
 	if !ok {
 		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, core.NotFound))
 	}

@@ -28,22 +28,19 @@ func newBench(b *testing.B, batch int) *bench {
 	for i := range group {
 		group[i] = m
 	}
-	queue := core.Partition{
-		Ref:    core.Ref{Entity: e.ID},
-		Policy: core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10},
-	}
+	queue := s.Partition(core.Ref{Entity: e.ID}, core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10})
 	b.ReportAllocs()
 	return &bench{b, s, queue, group}
 }
 
 func (b *bench) append() {
-	if a := b.store.Append(b.Context(), b.queue, [][]*core.Message{b.group}); a[0].Err != nil {
+	if a := b.queue.Append(b.Context(), [][]*core.Message{b.group}); a[0].Err != nil {
 		b.Fatal(a[0].Err)
 	}
 }
 
 func (b *bench) lockAndComplete() {
-	ds, _, err := b.store.Lock(b.Context(), b.queue, core.Most{Messages: len(b.group)})
+	ds, _, err := b.queue.Lock(b.Context(), core.Most{Messages: len(b.group)})
 	if err != nil || len(ds) != len(b.group) {
 		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.group))
 	}
@@ -51,7 +48,7 @@ func (b *bench) lockAndComplete() {
 	for i := range ds {
 		settlements[i].Token = ds[i].LockToken
 	}
-	for _, err := range b.store.Settle(b.Context(), b.queue, settlements) {
+	for _, err := range b.queue.Settle(b.Context(), settlements) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -128,7 +125,7 @@ func BenchmarkRoundTripBehindBacklog(b *testing.B) {
 		for i := range waiting {
 			waiting[i] = later
 		}
-		if a := b.store.Append(b.Context(), b.queue, [][]*core.Message{waiting}); a[0].Err != nil {
+		if a := b.queue.Append(b.Context(), [][]*core.Message{waiting}); a[0].Err != nil {
 			b.Fatal(a[0].Err)
 		}
 		for b.Loop() {
@@ -144,8 +141,8 @@ func BenchmarkParallelRoundTrip(b *testing.B) {
 	defer bench.perMessage()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			a := bench.store.Append(b.Context(), bench.queue, [][]*core.Message{bench.group})
-			ds, _, err := bench.store.Lock(b.Context(), bench.queue, core.Most{Messages: len(bench.group)})
+			a := bench.queue.Append(b.Context(), [][]*core.Message{bench.group})
+			ds, _, err := bench.queue.Lock(b.Context(), core.Most{Messages: len(bench.group)})
 			if a[0].Err != nil || err != nil {
 				b.Errorf("append: %v, lock: %v", a[0].Err, err)
 				return
@@ -154,7 +151,7 @@ func BenchmarkParallelRoundTrip(b *testing.B) {
 			for i := range ds {
 				settlements[i].Token = ds[i].LockToken
 			}
-			bench.store.Settle(b.Context(), bench.queue, settlements)
+			bench.queue.Settle(b.Context(), settlements)
 		}
 	})
 }

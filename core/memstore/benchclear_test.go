@@ -17,7 +17,7 @@ func BenchmarkClear(b *testing.B) {
 					m.append()
 				}
 				b.StartTimer()
-				if err := m.store.Clear(b.Context(), m.queue); err != nil {
+				if err := m.queue.Clear(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

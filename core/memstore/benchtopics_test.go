@@ -28,20 +28,20 @@ func benchmarkPublish(b *testing.B, subscriptions int) {
 			ID: fmt.Sprintf("bench%d", i), TopicID: topic.ID, Settings: core.DefaultSettings(core.Subscription),
 		}
 		create(b, s, e)
-		x.Copies = append(x.Copies, core.Copy{To: e.Partition(0, core.Main), Message: m})
+		x.Copies = append(x.Copies, core.Copy{To: e.Partition(0, core.Main).In(s), Message: m})
 	}
 	const most = 1 << 17 // empties the subscriptions now and then, to bound the memory
 	queued := 0
-	group, at := [][]core.Publication{{x}}, topic.Partition(0, core.Main)
+	group, at := [][]core.Publication{{x}}, topic.Partition(0, core.Main).In(s)
 	b.ReportAllocs()
 	for b.Loop() {
-		if a := s.Publish(b.Context(), at, int64(subscriptions), group); a[0].Err != nil {
+		if a := at.Publish(b.Context(), int64(subscriptions), group); a[0].Err != nil {
 			b.Fatal(a[0].Err)
 		}
 		if queued += subscriptions; queued >= most {
 			b.StopTimer()
 			for _, c := range x.Copies {
-				ds, _, err := s.Lock(b.Context(), c.To, core.Most{Messages: most})
+				ds, _, err := c.To.Lock(b.Context(), core.Most{Messages: most})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -49,7 +49,7 @@ func benchmarkPublish(b *testing.B, subscriptions int) {
 				for i := range ds {
 					settlements[i].Token = ds[i].LockToken
 				}
-				s.Settle(b.Context(), c.To, settlements)
+				c.To.Settle(b.Context(), settlements)
 			}
 			queued = 0
 			b.StartTimer()
@@ -72,11 +72,11 @@ const benchSessions = 1000
 func newSessionBench(b *testing.B) (s *memstore.Store, p core.Partition, groups [][][]*core.Message) {
 	s = memstore.New(memstore.Options{})
 	create(b, s, core.Entity{Namespace: "ns", Name: "bench", ID: "bench", Partitions: 1})
-	p = core.Partition{Ref: core.Ref{Entity: "bench"}, Policy: core.Policy{LockDuration: time.Hour, MaxDeliveryCount: 10, Sessions: true}}
+	p = core.Partition{Ref: core.Ref{Entity: "bench"}, Policy: core.Policy{LockDuration: time.Hour, MaxDeliveryCount: 10, Sessions: true}}.In(s)
 	for i := range benchSessions {
 		m := &core.Message{SessionID: fmt.Sprintf("session-%d", i), Body: core.Body{Bytes: make([]byte, 1024)}}
 		groups = append(groups, [][]*core.Message{{m}})
-		s.Append(b.Context(), p, groups[i])
+		p.Append(b.Context(), groups[i])
 	}
 	b.ReportAllocs()
 	return s, p, groups
@@ -84,11 +84,11 @@ func newSessionBench(b *testing.B) (s *memstore.Store, p core.Partition, groups 
 
 // completeOne takes the first message of a session.
 func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.SessionLock) {
-	ds, _, err := s.LockInSession(b.Context(), p, l, core.Most{Messages: 1})
+	ds, _, err := p.LockInSession(b.Context(), l, core.Most{Messages: 1})
 	if err != nil || len(ds) != 1 {
 		b.Fatalf("lock in session: got %d messages, %v", len(ds), err)
 	}
-	if err := s.Settle(b.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+	if err := p.Settle(b.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
 		b.Fatal(err)
 	}
 }
@@ -98,15 +98,15 @@ func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.Sessi
 func BenchmarkSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	for i := 0; b.Loop(); i++ {
-		l, ok, _, err := s.AcceptNextSession(b.Context(), p, core.Exclusive)
+		l, ok, _, err := p.AcceptNextSession(b.Context(), core.Exclusive)
 		if err != nil || !ok {
 			b.Fatalf("accept the next session: %t, %v", ok, err)
 		}
 		completeOne(b, s, p, l)
-		if err := s.ReleaseSession(b.Context(), p, l); err != nil {
+		if err := p.ReleaseSession(b.Context(), l); err != nil {
 			b.Fatal(err)
 		}
-		s.Append(b.Context(), p, groups[i%benchSessions])
+		p.Append(b.Context(), groups[i%benchSessions])
 	}
 }
 
@@ -115,10 +115,10 @@ func BenchmarkHeldSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	locks := make([]core.SessionLock, benchSessions)
 	for i := range locks {
-		locks[i], _, _, _ = s.AcceptNextSession(b.Context(), p, core.Exclusive)
+		locks[i], _, _, _ = p.AcceptNextSession(b.Context(), core.Exclusive)
 	}
 	for i := 0; b.Loop(); i++ {
 		completeOne(b, s, p, locks[i%benchSessions])
-		s.Append(b.Context(), p, groups[i%benchSessions])
+		p.Append(b.Context(), groups[i%benchSessions])
 	}
 }

@@ -9,13 +9,13 @@ import (
 )
 
 // Peek returns up to limit messages from position from on, whatever their state.
-func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) ([]core.Delivery, error) {
-	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) { return q.log.from(from), q.log.live })
+func (p *handle) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
+	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) { return q.log.from(from), q.log.live })
 }
 
 // PeekState is Peek of the messages in one state.
-func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) {
+func (p *handle) PeekState(ctx context.Context, state core.State, from int64, limit int) ([]core.Delivery, error) {
+	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) {
 		switch state {
 		case core.Deferred:
 			return q.log.aside(from, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
@@ -39,8 +39,8 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 }
 
 // peek returns up to limit of the messages that choose yields. It also tells how many there are at most.
-func (s *Store) peek(ctx context.Context, p core.Partition, limit int, choose func(*queue) (iter.Seq[*entry], int)) ([]core.Delivery, error) {
-	t, ok := s.enter(p)
+func (p *handle) peek(ctx context.Context, limit int, choose func(*queue) (iter.Seq[*entry], int)) ([]core.Delivery, error) {
+	t, ok := p.enter()
 	if !ok {
 		return nil, nil
 	}
@@ -116,10 +116,10 @@ func (s messageState) state() core.State {
 }
 
 // Cancel removes scheduled messages by sequence number, all or none.
-func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
-	t, ok := s.enter(p)
+func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
+	t, ok := p.enter()
 	if !ok {
-		return missing("scheduled", p, numbers)
+		return missing("scheduled", p.Ref, numbers)
 	}
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
@@ -128,7 +128,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 		return err
 	}
 	if entries == nil {
-		return missing("scheduled", p, numbers)
+		return missing("scheduled", p.Ref, numbers)
 	}
 	return nil
 }
@@ -143,9 +143,9 @@ func (t *txn) cancel(entries []*entry) {
 	}
 }
 
-// Stats counts messages by their state, all that there have been, and sessions.
-func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
-	t, ok := s.enter(p)
+// stats counts messages by their state, all that there have been, and sessions.
+func (p *handle) stats() (core.Stats, error) {
+	t, ok := p.enter()
 	if !ok {
 		return core.Stats{}, nil
 	}
@@ -170,14 +170,14 @@ func (s *Store) Stats(_ context.Context, p core.Partition) (core.Stats, error) {
 
 		SessionsHeld:    int64(len(q.held.items)),
 		SessionsWaiting: int64(len(q.waiting.items)),
-	}, s.stopped()
+	}, p.stopped()
 }
 
-// StatsOf is Stats of many partitions.
-func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+// StatsOf counts what partitions hold.
+func (s *Store) StatsOf(_ context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	for i := range ps {
-		counted[i].Stats, counted[i].Err = s.Stats(ctx, ps[i])
+		counted[i].Stats, counted[i].Err = (&handle{s, ps[i].Ref, ps[i].Policy}).stats()
 	}
 	return counted
 }

@@ -8,18 +8,18 @@ import (
 )
 
 // Clear removes all messages of a partition, with what is known of them.
-func (s *Store) Clear(ctx context.Context, p core.Partition) error {
+func (p *handle) Clear(ctx context.Context) error {
 	if p.Subscription != "" {
 		return fmt.Errorf("clear subscription %s of %s/%d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
 	}
-	shard := s.lockPartition(p.Ref)
+	shard := p.lockPartition(p.Ref)
 	if shard == nil {
 		return nil
 	}
-	t := txn{partition: shard, store: s, ref: p.Ref}
-	if s.journal != nil {
-		shard.effects = newEffects(s.journal)
-		shard.effects.now, shard.effects.virtual = s.millis(), s.virtual
+	t := txn{partition: shard, store: p.Store, ref: p.Ref}
+	if p.journal != nil {
+		shard.effects = newEffects(p.journal)
+		shard.effects.now, shard.effects.virtual = p.millis(), p.virtual
 		shard.effects.clear(shard)
 	}
 	t.clearAll()

@@ -10,16 +10,16 @@ import (
 
 // Commit does all of a transaction's work, or nothing: it looks at everything
 // that could be refused before it changes anything.
-func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
-	x, err := s.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
+func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
+	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
 	}
-	t, ok := s.enterWith(p, x)
+	t, ok := p.enterWith(x)
 	if !ok {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, core.NotFound)
 	}
-	numbers, err := t.commit(p, w)
+	numbers, err := t.commit(w)
 	t.leave()
 	if waited := t.wait(ctx); waited != nil {
 		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, waited)
@@ -27,21 +27,21 @@ func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]in
 	return numbers, err
 }
 
-func (t *txn) commit(p core.Partition, w core.Work) ([]int64, error) {
+func (t *txn) commit(w core.Work) ([]int64, error) {
 	if err := t.checkSettlements(w.Settlements); err != nil {
-		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
 	}
 	stateful, err := t.stateful(w.States)
 	if err != nil {
-		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
 	}
 	cancelled := t.allInState(w.Cancels, scheduled, reserved)
 	if cancelled == nil {
-		return nil, missing("scheduled", p, w.Cancels)
+		return nil, missing("scheduled", t.ref, w.Cancels)
 	}
 	waiting := t.allInState(numbersOf(w.Scheduled), reserved)
 	if waiting == nil {
-		return nil, missing("reserved", p, numbersOf(w.Scheduled))
+		return nil, missing("reserved", t.ref, numbersOf(w.Scheduled))
 	}
 	if w.Check {
 		return nil, nil

@@ -24,7 +24,7 @@ type found struct {
 // putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
 // read them has left the partition. Receivers are woken: they may have got fewer than they asked for.
 func (t *txn) putAside(damaged []found) {
-	n, _, ok := t.store.enterOnce(core.Partition{Ref: t.ref, Policy: t.Policy}, nil)
+	n, _, ok := (&handle{t.store, t.ref, t.Policy}).enterOnce(nil)
 	if !ok {
 		return
 	}
@@ -48,7 +48,7 @@ func (t *txn) putAside(damaged []found) {
 
 // giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
 func (t *txn) giveBack(ds []core.Delivery) {
-	n, _, ok := t.store.enterOnce(core.Partition{Ref: t.ref, Policy: t.Policy}, nil)
+	n, _, ok := (&handle{t.store, t.ref, t.Policy}).enterOnce(nil)
 	if !ok {
 		return
 	}
@@ -65,8 +65,8 @@ func (t *txn) giveBack(ds []core.Delivery) {
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
 // PeekDamaged lists messages that were put aside. It reads each again to tell what is wrong with it.
-func (s *Store) PeekDamaged(_ context.Context, p core.Partition, from int64, limit int) ([]core.DamagedMessage, error) {
-	t, ok := s.enter(p)
+func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
+	t, ok := p.enter()
 	if !ok {
 		return nil, nil
 	}
@@ -81,13 +81,13 @@ func (s *Store) PeekDamaged(_ context.Context, p core.Partition, from int64, lim
 	t.leave()
 	defer t.unpin()
 	for i := range damaged {
-		_, err := s.read(t.absent[i].ref, t.absent[i].more)
+		_, err := p.read(t.absent[i].ref, t.absent[i].more)
 		if err == nil {
 			err = errors.New("it could not be read before, and can be now: --repair delivers it")
 		}
 		damaged[i].Reason = err.Error()
 	}
-	return damaged, s.stopped()
+	return damaged, p.stopped()
 }
 
 // address is the name of a queue for clients, or its ID if it is not known.

@@ -120,11 +120,11 @@ func (t *txn) write(q *queue, e core.Event) {
 }
 
 // Annotate adds what the broker knows to a history.
-func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Event) error {
+func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
 	}
-	t, ok := s.enter(p)
+	t, ok := p.enter()
 	if !ok {
 		return nil
 	}
@@ -136,11 +136,11 @@ func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Ev
 }
 
 // Recollect returns what is remembered of a message.
-func (s *Store) Recollect(_ context.Context, p core.Partition, subject core.Subject) ([]core.Event, error) {
+func (p *handle) Recollect(_ context.Context, subject core.Subject) ([]core.Event, error) {
 	if p.History.Max <= 0 {
 		return nil, nil
 	}
-	t, ok := s.enter(p)
+	t, ok := p.enter()
 	if !ok {
 		return nil, nil
 	}

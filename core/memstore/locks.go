@@ -11,8 +11,8 @@ import (
 )
 
 // Lock claims available messages, up to most.
-func (s *Store) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
-	t, ok := s.enter(p)
+func (p *handle) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+	t, ok := p.enter()
 	if !ok {
 		return nil, time.Time{}, nil
 	}
@@ -87,9 +87,9 @@ func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.De
 
 // Renew extends locks to now + Policy.LockDuration; those in a session it only
 // looks up.
-func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
-	t, _, ok := s.enterOnce(p, nil)
+	t, _, ok := p.enterOnce(nil)
 	if !ok {
 		for i := range answers {
 			answers[i].Err = lost(p.Policy, nil)
@@ -109,7 +109,7 @@ func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockT
 		answers[i].Until = instant(e.until)
 	}
 	t.leave()
-	if err := s.stopped(); err != nil {
+	if err := p.stopped(); err != nil {
 		for i := range answers {
 			answers[i] = core.Renewal{Err: fmt.Errorf("renew at %s/%d: %w", p.Entity, p.Index, err)}
 		}
@@ -130,32 +130,32 @@ func (t *txn) holder(token core.LockToken) *entry {
 // LockDeferred locks deferred messages by their sequence numbers, all or none.
 // Those asked for whose time to live is over expire, whether or not the others
 // can be locked.
-func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	t, x, ok, err := s.enterUnder(p, l)
+func (p *handle) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	t, x, ok, err := p.enterUnder(l)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
-		return nil, missing("deferred", p, numbers)
+		return nil, missing("deferred", p.Ref, numbers)
 	}
-	return t.lockDeferred(ctx, p, numbers, x)
+	return t.lockDeferred(ctx, numbers, x)
 }
 
 // enterUnder is enterSession with Policy.Sessions, and else enter.
-func (s *Store) enterUnder(p core.Partition, l *core.SessionLock) (t txn, x *session, ok bool, err error) {
+func (p *handle) enterUnder(l *core.SessionLock) (t txn, x *session, ok bool, err error) {
 	if !p.Sessions {
-		t, ok = s.enter(p)
+		t, ok = p.enter()
 		return t, nil, ok, nil
 	}
 	if l == nil {
 		l = &core.SessionLock{}
 	}
-	t, x, err = s.enterSession(p, *l)
+	t, x, err = p.enterSession(*l)
 	return t, x, err == nil, err
 }
 
 // lockDeferred locks messages of the session x, or those without if it is nil, and ends the call.
-func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int64, x *session) ([]core.Delivery, error) {
+func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
 			t.expire(t.queue, e)
@@ -164,7 +164,7 @@ func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int6
 	entries := t.allInState(numbers, deferred)
 	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
 		t.leave()
-		return nil, missing("deferred", p, numbers)
+		return nil, missing("deferred", t.ref, numbers)
 	}
 	deliveries := make([]core.Delivery, len(entries))
 	for i, e := range entries {
@@ -173,7 +173,7 @@ func (t *txn) lockDeferred(ctx context.Context, p core.Partition, numbers []int6
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
 	if err == nil && len(deliveries) < len(entries) { // some are damaged
 		t.giveBack(deliveries)
-		return nil, missing("deferred", p, numbers)
+		return nil, missing("deferred", t.ref, numbers)
 	}
 	return deliveries, err
 }
@@ -187,8 +187,8 @@ func (t *txn) lockUnder(e *entry, as messageState, x *session) core.Delivery {
 }
 
 // LockNumbers locks those of some messages that are available.
-func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	t, x, ok, err := s.enterUnder(p, l)
+func (p *handle) LockNumbers(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+	t, x, ok, err := p.enterUnder(l)
 	if !ok {
 		return nil, err
 	}
@@ -233,6 +233,6 @@ func (t *txn) inState(number int64, as ...messageState) *entry {
 	return nil
 }
 
-func missing(what string, p core.Partition, numbers []int64) error {
-	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, p.Entity, p.Index, core.MessageNotFound)
+func missing(what string, r core.Ref, numbers []int64) error {
+	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
 }

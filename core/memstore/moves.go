@@ -76,8 +76,8 @@ func (t *txn) forgetMoves() {
 }
 
 // Forget drops the keys of moves.
-func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) error {
-	t, ok := s.enter(p)
+func (p *handle) Forget(ctx context.Context, keys []string) error {
+	t, ok := p.enter()
 	if !ok {
 		return nil
 	}

@@ -122,6 +122,18 @@ func (b *entityState) evict() {
 	}
 }
 
+// handle is a partition as it is used with a policy: its core.Operations.
+type handle struct {
+	*Store
+	core.Ref
+	core.Policy
+}
+
+// Partition returns a partition to work with.
+func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, r, p}}
+}
+
 // txn is one operation's exclusive hold of a partition, at one instant.
 type txn struct {
 	*partition
@@ -141,12 +153,12 @@ type txn struct {
 // enter waits for the partition, begins a call and does all that is due, in steps: others may have the
 // partition in between. The caller must leave it. It returns false, and no txn, when the partition
 // does not exist.
-func (s *Store) enter(p core.Partition) (t txn, ok bool) { return s.enterWith(p, nil) }
+func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
 // enterWith is enter for a call that has prepared messages: see Store.begin.
-func (s *Store) enterWith(p core.Partition, x *effects) (t txn, ok bool) {
+func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	for {
-		t, done, ok := s.enterOnce(p, x)
+		t, done, ok := p.enterOnce(x)
 		if !ok || done {
 			return t, ok
 		}
@@ -157,24 +169,24 @@ func (s *Store) enterWith(p core.Partition, x *effects) (t txn, ok bool) {
 
 // enterOnce is enterWith for a call that needs not wait until all that is due is done, because it
 // takes nothing that may be due. It does one step, and reports whether nothing is left.
-func (s *Store) enterOnce(p core.Partition, x *effects) (t txn, done, ok bool) {
-	shard := s.lockPartition(p.Ref)
+func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
+	shard := p.lockPartition(p.Ref)
 	if shard == nil {
 		if x != nil {
 			x.release()
 		}
 		return txn{}, false, false
 	}
-	if x == nil && s.journal != nil {
-		x = newEffects(s.journal)
+	if x == nil && p.journal != nil {
+		x = newEffects(p.journal)
 	}
-	now := s.millis()
+	now := p.millis()
 	if x != nil {
-		x.now, x.virtual = now, s.virtual
+		x.now, x.virtual = now, p.virtual
 	}
 	shard.effects = x
 	home := shard.entity(p.Subscription)
-	t = txn{partition: shard, store: s, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: now}
+	t = txn{partition: shard, store: p.Store, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: now}
 	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)

@@ -10,9 +10,9 @@ import (
 
 // Publish stores groups of publications with their copies, each group all or
 // nothing, in order.
-func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	x, err := s.begin(ctx, func(x *effects) error {
+	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
 			if err := x.publications(ctx, group); err != nil {
 				return err
@@ -23,7 +23,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 	if err != nil {
 		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
 	}
-	t, _, ok := s.enterOnce(p, x)
+	t, _, ok := p.enterOnce(x)
 	if !ok {
 		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound))
 	}

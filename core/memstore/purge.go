@@ -12,22 +12,22 @@ import (
 const purgeStep = 1000
 
 // Purge removes up to limit available messages without reading them.
-func (s *Store) Purge(ctx context.Context, p core.Partition, limit int) (removed int, err error) {
+func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
 	for last := int64(0); removed < limit; {
-		n, to, err := s.purge(p, min(limit-removed, purgeStep), last)
+		n, to, err := p.purge(min(limit-removed, purgeStep), last)
 		removed += n
 		if err != nil || n < purgeStep {
-			return removed, errors.Join(err, s.waitAll(ctx))
+			return removed, errors.Join(err, p.waitAll(ctx))
 		}
 		last = to
 	}
-	return removed, s.waitAll(ctx)
+	return removed, p.waitAll(ctx)
 }
 
 // purge is one step of Purge, which removes messages up to number last, 0 for the
 // one given last. It returns that number.
-func (s *Store) purge(p core.Partition, limit int, last int64) (removed int, _ int64, err error) {
-	t, ok := s.enter(p)
+func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
+	t, ok := p.enter()
 	if !ok {
 		return 0, 0, nil
 	}

@@ -31,7 +31,7 @@ func TestIDsBeyondTheirBudgetAreRefused(t *testing.T) {
 	s, clock, queue, topic := rememberingStore(t, 100_000)
 	sent := 0
 	send := func(m *core.Message) error {
-		return s.Append(t.Context(), queue, [][]*core.Message{{m}})[0].Err
+		return queue.In(s).Append(t.Context(), [][]*core.Message{{m}})[0].Err
 	}
 	next := func() *core.Message {
 		sent++
@@ -60,21 +60,21 @@ func TestIDsBeyondTheirBudgetAreRefused(t *testing.T) {
 	}
 	moved := &core.Message{Transit: &core.Transit{Key: "a move"}}
 	refused("the key of a move", send(moved))
-	refused("a publication", s.Publish(t.Context(), topic, 0, [][]core.Publication{{{Message: next()}}})[0].Err)
-	if _, err := s.Commit(t.Context(), queue, core.Work{Messages: []*core.Message{next()}}); err == nil {
+	refused("a publication", topic.In(s).Publish(t.Context(), 0, [][]core.Publication{{{Message: next()}}})[0].Err)
+	if _, err := queue.In(s).Commit(t.Context(), core.Work{Messages: []*core.Message{next()}}); err == nil {
 		t.Error("a transaction's message was not refused")
 	}
 	if err := send(&core.Message{}); err != nil {
 		t.Errorf("without an id: %v", err)
 	}
-	if a := s.Append(t.Context(), queue, [][]*core.Message{{{MessageID: core.StringID("message-0001")}}}); a[0].Err != nil || a[0].Numbers[0] != 0 {
+	if a := queue.In(s).Append(t.Context(), [][]*core.Message{{{MessageID: core.StringID("message-0001")}}}); a[0].Err != nil || a[0].Numbers[0] != 0 {
 		t.Errorf("a duplicate: got %v, %v, want number 0", a[0].Numbers, a[0].Err)
 	}
 	clock.Advance(time.Minute)
 	if again := fill(); again != n {
 		t.Errorf("when the window is over: got %d ids, want %d", again, n)
 	}
-	if err := s.Clear(t.Context(), queue); err != nil {
+	if err := queue.In(s).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if again := fill(); again != n {
@@ -83,7 +83,7 @@ func TestIDsBeyondTheirBudgetAreRefused(t *testing.T) {
 	if err := s.DeleteEntity(t.Context(), "ns", fmt.Sprint(core.Queue)); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.Publish(t.Context(), topic, 0, [][]core.Publication{{{Message: next()}}}); a[0].Err != nil {
+	if a := topic.In(s).Publish(t.Context(), 0, [][]core.Publication{{{Message: next()}}}); a[0].Err != nil {
 		t.Errorf("when the queue is gone: %v", a[0].Err)
 	}
 }
@@ -98,7 +98,7 @@ func TestIDsAreForgottenSomeAtATime(t *testing.T) {
 		for i, n := range numbers {
 			group[i] = &core.Message{MessageID: core.StringID(fmt.Sprint(n))}
 		}
-		a := s.Append(t.Context(), queue, [][]*core.Message{group})
+		a := queue.In(s).Append(t.Context(), [][]*core.Message{group})
 		if a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
@@ -110,7 +110,7 @@ func TestIDsAreForgottenSomeAtATime(t *testing.T) {
 		return stored
 	}
 	size := func() int64 {
-		stats, err := s.Stats(t.Context(), core.Partition{Ref: queue.Ref})
+		stats, err := storetest.Stats(t.Context(), s, core.Partition{Ref: queue.Ref})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +147,10 @@ func TestHistoriesBeyondTheirBudgetForget(t *testing.T) {
 		for i := range n {
 			m := &core.Message{MessageID: core.StringID(fmt.Sprintf("message-%d-%d", n, i))}
 			if p.Entity == topic.Entity {
-				if a := s.Publish(t.Context(), p, 0, [][]core.Publication{{{Message: m}}}); a[0].Err != nil {
+				if a := p.In(s).Publish(t.Context(), 0, [][]core.Publication{{{Message: m}}}); a[0].Err != nil {
 					t.Fatal(a[0].Err)
 				}
-			} else if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+			} else if a := p.In(s).Append(t.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 				t.Fatal(a[0].Err)
 			}
 		}
@@ -158,7 +158,7 @@ func TestHistoriesBeyondTheirBudgetForget(t *testing.T) {
 	queue.DuplicateWindow, topic.DuplicateWindow = 0, 0
 	remembers := func(p core.Partition, id string) bool {
 		t.Helper()
-		found, err := s.Recollect(t.Context(), p, core.Subject{MessageID: id})
+		found, err := p.In(s).Recollect(t.Context(), core.Subject{MessageID: id})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,27 +13,27 @@ import (
 )
 
 // AcceptSession locks a session, whether or not there is anything in it.
-func (s *Store) AcceptSession(_ context.Context, p core.Partition, id string, m core.SessionMode) (core.SessionLock, error) {
-	t, ok := s.enter(p)
+func (p *handle) AcceptSession(_ context.Context, id string, m core.SessionMode) (core.SessionLock, error) {
+	t, ok := p.enter()
 	if !ok {
 		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.NotFound)
 	}
-	l, err := t.acceptSession(p, id, m)
+	l, err := t.acceptSession(id, m)
 	t.leave()
-	return l, cmp.Or(s.stopped(), err)
+	return l, cmp.Or(p.stopped(), err)
 }
 
-func (t *txn) acceptSession(p core.Partition, id string, m core.SessionMode) (core.SessionLock, error) {
+func (t *txn) acceptSession(id string, m core.SessionMode) (core.SessionLock, error) {
 	key := core.KeyOfSession(id)
 	if known := t.queue.sessions[key]; known != nil && known.isHeld() {
-		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.SessionLocked)
+		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", t.ref.Entity, t.ref.Index, core.SessionLocked)
 	}
 	return t.accept(t.queue.session(key), id, m), nil
 }
 
 // AcceptNextSession locks the session that has waited longest.
-func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
-	t, ok := s.enter(p)
+func (p *handle) AcceptNextSession(_ context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
+	t, ok := p.enter()
 	if !ok {
 		return core.SessionLock{}, false, time.Time{}, nil
 	}
@@ -46,7 +46,7 @@ func (s *Store) AcceptNextSession(_ context.Context, p core.Partition, m core.Se
 		next = instant(t.queue.next())
 	}
 	t.leave()
-	if err := s.stopped(); err != nil {
+	if err := p.stopped(); err != nil {
 		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept a session of %s/%d: %w", p.Entity, p.Index, err)
 	}
 	return l, first != nil, next, nil
@@ -65,12 +65,12 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 }
 
 // TakeOverSession passes a session's lock on, with those of its messages.
-func (s *Store) TakeOverSession(_ context.Context, p core.Partition, id string, token core.LockToken) (l core.SessionLock, err error) {
+func (p *handle) TakeOverSession(_ context.Context, id string, token core.LockToken) (l core.SessionLock, err error) {
 	err = core.SessionLockLost
-	if t, ok := s.enter(p); ok {
+	if t, ok := p.enter(); ok {
 		l, err = t.takeOver(id, token)
 		t.leave()
-		err = cmp.Or(s.stopped(), err)
+		err = cmp.Or(p.stopped(), err)
 	}
 	if err != nil {
 		return core.SessionLock{}, fmt.Errorf("take over session of %s/%d: %w", p.Entity, p.Index, err)
@@ -94,20 +94,20 @@ func (t *txn) takeOver(id string, token core.LockToken) (core.SessionLock, error
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost,
 // and no txn, when l is held no more.
-func (s *Store) enterSession(p core.Partition, l core.SessionLock) (t txn, x *session, err error) {
-	return s.enterSessionWith(p, l, nil)
+func (p *handle) enterSession(l core.SessionLock) (t txn, x *session, err error) {
+	return p.enterSessionWith(l, nil)
 }
 
 // enterSessionWith is enterSession for a call that has reserved room in the journal.
-func (s *Store) enterSessionWith(p core.Partition, l core.SessionLock, room *effects) (t txn, x *session, err error) {
-	t, ok := s.enterWith(p, room)
+func (p *handle) enterSessionWith(l core.SessionLock, room *effects) (t txn, x *session, err error) {
+	t, ok := p.enterWith(room)
 	if ok {
 		if x = t.holds(&l); x != nil {
 			return t, x, nil
 		}
 		t.leave()
 	}
-	err = cmp.Or(s.stopped(), error(core.SessionLockLost))
+	err = cmp.Or(p.stopped(), error(core.SessionLockLost))
 	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
 }
 
@@ -121,20 +121,20 @@ func (t *txn) holds(l *core.SessionLock) *session {
 }
 
 // RenewSession extends a session's lock and those of its messages.
-func (s *Store) RenewSession(_ context.Context, p core.Partition, l core.SessionLock) (time.Time, error) {
-	t, x, err := s.enterSession(p, l)
+func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time, error) {
+	t, x, err := p.enterSession(l)
 	if err != nil {
 		return time.Time{}, err
 	}
 	t.queue.hold(x, x.nonce, t.lockEnd())
 	until := instant(x.until)
 	t.leave()
-	return until, s.stopped()
+	return until, p.stopped()
 }
 
 // ReleaseSession ends a session's lock and those of its messages, by number.
-func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.SessionLock) error {
-	t, x, err := s.enterSession(p, l)
+func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
+	t, x, err := p.enterSession(l)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *Store) ReleaseSession(_ context.Context, p core.Partition, l core.Sessi
 	}
 	t.letGo(t.queue, x)
 	t.leave()
-	return s.stopped()
+	return p.stopped()
 }
 
 // letGo ends the lock of a session and wakes the receivers that wait for a session.
@@ -156,8 +156,8 @@ func (t *txn) letGo(q *queue, x *session) {
 }
 
 // LockInSession claims available messages of a session by number, up to most.
-func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	t, x, err := s.enterSession(p, l)
+func (p *handle) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
+	t, x, err := p.enterSession(l)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -165,11 +165,11 @@ func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.Sess
 }
 
 // PeekInSession is Peek of the messages of one session.
-func (s *Store) PeekInSession(ctx context.Context, p core.Partition, key core.SessionKey, from int64, limit int) ([]core.Delivery, error) {
+func (p *handle) PeekInSession(ctx context.Context, key core.SessionKey, from int64, limit int) ([]core.Delivery, error) {
 	if !p.Sessions {
 		return nil, nil
 	}
-	return s.peek(ctx, p, limit, func(q *queue) (iter.Seq[*entry], int) {
+	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) {
 		first := q.firstOf(key, from, max(limit, 0))
 		return slices.Values(first), len(first)
 	})
@@ -199,8 +199,8 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 }
 
 // SessionState returns what was set last.
-func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
-	t, x, err := s.enterSession(p, l)
+func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
+	t, x, err := p.enterSession(l)
 	if err != nil {
 		return nil, err
 	}
@@ -210,15 +210,15 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 }
 
 // SetSessionState keeps state with the session until it is set to nil.
-func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
-	room, err := s.begin(ctx, func(x *effects) error {
+func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
+	room, err := p.begin(ctx, func(x *effects) error {
 		x.estimate += putEstimate + len(state)
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
 	}
-	t, x, err := s.enterSessionWith(p, l, room)
+	t, x, err := p.enterSessionWith(l, room)
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.Se
 }
 
 // ListSessions lists sessions by key.
-func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) ([]string, error) {
-	t, ok := s.enter(p)
+func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) ([]string, error) {
+	t, ok := p.enter()
 	if !ok {
 		return nil, nil
 	}
@@ -249,16 +249,16 @@ func (s *Store) ListSessions(_ context.Context, p core.Partition, since time.Tim
 	for i := range ids {
 		ids[i] = listed[i].id()
 	}
-	return ids, s.stopped()
+	return ids, p.stopped()
 }
 
 // DescribeSessions counts what sessions have.
-func (s *Store) DescribeSessions(_ context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {
 		all[i].ID = id
 	}
-	t, ok := s.enter(p)
+	t, ok := p.enter()
 	if !ok {
 		return all, nil
 	}
@@ -278,5 +278,5 @@ func (s *Store) DescribeSessions(_ context.Context, p core.Partition, ids []stri
 			told.State = slices.Clone(x.state)
 		}
 	}
-	return all, s.stopped()
+	return all, p.stopped()
 }

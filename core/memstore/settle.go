@@ -8,9 +8,9 @@ import (
 )
 
 // Settle ends locks, one after the other.
-func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, len(settlements))
-	t, _, ok := s.enterOnce(p, nil)
+	t, _, ok := p.enterOnce(nil)
 	if !ok {
 		for i := range errs {
 			errs[i] = lost(p.Policy, nil)
@@ -22,7 +22,7 @@ func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core
 	}
 	t.leave()
 	err := t.wait(ctx)
-	stopped := s.stopped()
+	stopped := p.stopped()
 	for i := range errs {
 		if errs[i] != nil && stopped != nil { // the lock may be lost in memory only
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, stopped)

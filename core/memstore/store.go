@@ -98,8 +98,8 @@ func (s *Store) Close() error {
 
 // Watch wakes w when messages may have become available to Lock. It hands nothing
 // over: a Lock is no exchange here.
-func (s *Store) Watch(r core.Ref, w core.Watcher) (stop func()) {
-	return s.doorbells.add(r, w.Wake)
+func (p *handle) Watch(w core.Watcher) (stop func()) {
+	return p.doorbells.add(p.Ref, w.Wake)
 }
 
 // instant is the time of a whole millisecond; 0 stands for none.

@@ -14,8 +14,8 @@ import (
 const sweepMost = 500
 
 // Sweep does all that is due and returns when the next is.
-func (s *Store) Sweep(_ context.Context, p core.Partition) (time.Time, error) {
-	t, ok := s.enter(p)
+func (p *handle) Sweep(_ context.Context) (time.Time, error) {
+	t, ok := p.enter()
 	if !ok {
 		return time.Time{}, nil
 	}

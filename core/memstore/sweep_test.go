@@ -23,12 +23,12 @@ func TestASweepDoesSomeAtATime(t *testing.T) {
 		for i := range group {
 			group[i] = &core.Message{TimeToLive: life}
 		}
-		if a := s.Append(t.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{group}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 	}
 	send(1, 0)
-	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1})
+	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %v, %v", ds, err)
 	}
@@ -45,17 +45,17 @@ func TestASweepDoesSomeAtATime(t *testing.T) {
 	}
 	step("append", sweepMost-1, func() { send(1, 0) })
 	step("renew", sweepMost, func() {
-		if r := s.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
+		if r := p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
 			t.Errorf("renew: %v", r[0].Err)
 		}
 	})
 	step("settle", sweepMost, func() {
-		if err := s.Settle(t.Context(), p, []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+		if err := p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
 			t.Errorf("settle: %v", err)
 		}
 	})
 	step("sweep", left-1, func() {
-		if next, err := s.Sweep(t.Context(), p); err != nil || !next.IsZero() {
+		if next, err := p.In(s).Sweep(t.Context()); err != nil || !next.IsZero() {
 			t.Errorf("sweep: next is %v, %v, want none", next, err)
 		}
 	})

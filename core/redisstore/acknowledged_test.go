@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
 // account is a user of a server whom the server can refuse.
@@ -70,9 +71,9 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 	timed := message("timed")
 	timed.TimeToLive = time.Hour
 	calls := map[string]func() error{
-		"append": func() error { return s.Append(t.Context(), plain, group(message("lost")))[0].Err },
+		"append": func() error { return plain.In(s).Append(t.Context(), group(message("lost")))[0].Err },
 		"append several groups": func() error {
-			answers := s.Append(t.Context(), plain, [][]*core.Message{{message("x"), message("y")}, {message("z")}})
+			answers := plain.In(s).Append(t.Context(), [][]*core.Message{{message("x"), message("y")}, {message("z")}})
 			for _, answer := range answers {
 				if answer.Err == nil {
 					return nil
@@ -80,26 +81,26 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 			}
 			return answers[0].Err
 		},
-		"append with a quota": func() error { return s.Append(t.Context(), big, group(message("lost")))[0].Err },
-		"append by a script":  func() error { return s.Append(t.Context(), dated, group(timed))[0].Err },
+		"append with a quota": func() error { return big.In(s).Append(t.Context(), group(message("lost")))[0].Err },
+		"append by a script":  func() error { return dated.In(s).Append(t.Context(), group(timed))[0].Err },
 		"commit": func() error {
-			_, err := s.Commit(t.Context(), plain, core.Work{Messages: []*core.Message{message("x")}})
+			_, err := plain.In(s).Commit(t.Context(), core.Work{Messages: []*core.Message{message("x")}})
 			return err
 		},
-		"lock":          func() error { _, _, err := s.Lock(t.Context(), many, core.Most{Messages: 9}); return err },
+		"lock":          func() error { _, _, err := many.In(s).Lock(t.Context(), core.Most{Messages: 9}); return err },
 		"settle":        func() error { return settle(s, many, core.Complete, held[0]) },
-		"renew":         func() error { return s.Renew(t.Context(), many, []core.LockToken{held[1].LockToken})[0].Err },
-		"peek":          func() error { _, err := s.Peek(t.Context(), many, 0, 9); return err },
-		"lock deferred": func() error { _, err := s.LockDeferred(t.Context(), many, []int64{1}, nil); return err },
-		"cancel":        func() error { return s.Cancel(t.Context(), many, []int64{1}) },
-		"stats":         func() error { _, err := s.Stats(t.Context(), many); return err },
-		"sweep":         func() error { _, err := s.Sweep(t.Context(), many); return err },
+		"renew":         func() error { return many.In(s).Renew(t.Context(), []core.LockToken{held[1].LockToken})[0].Err },
+		"peek":          func() error { _, err := many.In(s).Peek(t.Context(), 0, 9); return err },
+		"lock deferred": func() error { _, err := many.In(s).LockDeferred(t.Context(), []int64{1}, nil); return err },
+		"cancel":        func() error { return many.In(s).Cancel(t.Context(), []int64{1}) },
+		"stats":         func() error { _, err := storetest.Stats(t.Context(), s, many); return err },
+		"sweep":         func() error { _, err := many.In(s).Sweep(t.Context()); return err },
 		"entity":        func() error { _, err := s.Entity(t.Context(), "ns", many.Entity); return err },
 		"entities": func() error {
 			_, err := s.Entities(t.Context(), "ns", core.Listing{Kind: core.Queue}, 0, 9)
 			return err
 		},
-		"clear": func() error { return s.Clear(t.Context(), many) },
+		"clear": func() error { return many.In(s).Clear(t.Context()) },
 		"create": func() error {
 			_, err := s.CreateEntity(t.Context(), core.Entity{Namespace: "ns", Name: "n", ID: "n", Partitions: 1}, core.NamespaceQuotas{})
 			return err
@@ -149,7 +150,7 @@ func TestWhatIsAcknowledgedIsStoredWhileConnectionsAreRefused(t *testing.T) {
 	senders.Wait()
 	stored := map[string]bool{}
 	for from := int64(0); ; {
-		ds, err := s.Peek(t.Context(), p, from, 1000)
+		ds, err := p.In(s).Peek(t.Context(), from, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +250,7 @@ func TestOnlyTheAnswerToItsCommandAcknowledgesAMessage(t *testing.T) {
 	check := func(what, answer string, hangUp, stored bool) {
 		t.Helper()
 		v.say(answer, hangUp)
-		got := s.Append(t.Context(), p, [][]*core.Message{{message("a"), message("b")}})
+		got := p.In(s).Append(t.Context(), [][]*core.Message{{message("a"), message("b")}})
 		v.say("", false)
 		if stored {
 			if got[0].Err != nil || got[0].Numbers[0] != core.SequenceNumber(0, 7) || got[0].Numbers[1] != core.SequenceNumber(0, 8) {

@@ -53,22 +53,22 @@ type sending struct {
 
 // Append stores groups of messages in order, each group as a whole or not at all. After a group
 // whose answer was lost, the other groups of the call fail, too, to keep their order.
-func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	if err := s.enter(ctx); err != nil {
+	if err := p.enter(ctx); err != nil {
 		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("append: %w", err)))
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
 
-	now := s.Now()
-	budget := s.sizeBudget(ctx, sh)
+	now := p.Now()
+	budget := p.sizeBudget(ctx, sh)
 	var batch sending
 	var members []int // the groups in the batch
 	flush := func() {
 		if len(members) > 0 {
-			s.send(ctx, sh, groups, answers, batch, members)
+			p.send(ctx, sh, groups, answers, batch, members)
 			batch, members = sending{}, nil
 		}
 	}
@@ -77,7 +77,7 @@ func (s *Store) Append(ctx context.Context, p core.Partition, groups [][]*core.M
 		if err == nil {
 			err = budget.take(size)
 		}
-		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, messages) {
+		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, messages) {
 			answers[i].Numbers = make([]int64, len(group))
 			continue
 		}

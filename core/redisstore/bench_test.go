@@ -79,13 +79,13 @@ func (b *benchmark) append(n int) {
 	for i := range group {
 		group[i] = kilobyte()
 	}
-	if a := b.store.Append(context.Background(), b.queue, [][]*core.Message{group}); a[0].Err != nil {
+	if a := b.queue.In(b.store).Append(context.Background(), [][]*core.Message{group}); a[0].Err != nil {
 		b.Error(a[0].Err)
 	}
 }
 
 func (b *benchmark) lock(n int) []core.Delivery {
-	ds, _, err := b.store.Lock(context.Background(), b.queue, core.Most{Messages: n})
+	ds, _, err := b.queue.In(b.store).Lock(context.Background(), core.Most{Messages: n})
 	if err != nil {
 		b.Error(err)
 	}
@@ -276,22 +276,22 @@ func BenchmarkSessions(b *testing.B) {
 	m.begin()
 	n := 0
 	for b.Loop() {
-		for _, a := range m.store.Append(ctx, m.queue, groups) {
+		for _, a := range m.queue.In(m.store).Append(ctx, groups) {
 			if a.Err != nil {
 				b.Fatal(a.Err)
 			}
 		}
 		for range count {
-			l, ok, _, err := m.store.AcceptNextSession(ctx, m.queue, core.Exclusive)
+			l, ok, _, err := m.queue.In(m.store).AcceptNextSession(ctx, core.Exclusive)
 			if err != nil || !ok {
 				b.Fatalf("accept: %v, %v", ok, err)
 			}
-			ds, _, err := m.store.LockInSession(ctx, m.queue, l, core.Most{Messages: 10})
+			ds, _, err := m.queue.In(m.store).LockInSession(ctx, l, core.Most{Messages: 10})
 			if err != nil || len(ds) != 1 {
 				b.Fatalf("lock: %d messages, %v", len(ds), err)
 			}
 			m.complete(ds)
-			if err := m.store.ReleaseSession(ctx, m.queue, l); err != nil {
+			if err := m.queue.In(m.store).ReleaseSession(ctx, l); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -315,7 +315,7 @@ func BenchmarkInSession(b *testing.B) {
 			m.begin()
 			n := 0
 			for b.Loop() {
-				if a := m.store.Append(b.Context(), m.queue, [][]*core.Message{group}); a[0].Err != nil {
+				if a := m.queue.In(m.store).Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 					b.Fatal(a[0].Err)
 				}
 				m.complete(lockIn(b, m.store, m.queue, l, size))

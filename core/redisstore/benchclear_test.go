@@ -23,7 +23,7 @@ func BenchmarkClear(b *testing.B) {
 					m.lock(min(left, 200))
 				}
 				b.StartTimer()
-				if err := m.store.Clear(b.Context(), m.queue); err != nil {
+				if err := m.queue.In(m.store).Clear(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -51,7 +51,7 @@ func BenchmarkClearTopic(b *testing.B) {
 					}
 				}
 				b.StartTimer()
-				if err := m.store.Clear(b.Context(), st.own); err != nil {
+				if err := st.own.In(m.store).Clear(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

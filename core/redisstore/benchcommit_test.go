@@ -38,7 +38,7 @@ func BenchmarkCommit(b *testing.B) {
 			})
 		}
 		run("transaction", func(m *benchmark, ds []core.Delivery) {
-			_, err := m.store.Commit(context.Background(), m.queue, core.Work{
+			_, err := m.queue.In(m.store).Commit(context.Background(), core.Work{
 				Settlements: settlementsOf(ds), Messages: moved(""), Transfers: moved("elsewhere"),
 			})
 			if err != nil {
@@ -50,7 +50,7 @@ func BenchmarkCommit(b *testing.B) {
 			transfer := m.queue
 			transfer.Sub = core.Transfer
 			for _, p := range []core.Partition{m.queue, transfer} {
-				if a := m.store.Append(context.Background(), p, [][]*core.Message{moved("")}); a[0].Err != nil {
+				if a := p.In(m.store).Append(context.Background(), [][]*core.Message{moved("")}); a[0].Err != nil {
 					m.Fatal(a[0].Err)
 				}
 			}

@@ -28,7 +28,7 @@ func BenchmarkHandOver(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			m := newBenchmark(b)
 			p := m.queue
-			send := func() error { return m.store.Append(b.Context(), p, [][]*core.Message{{c.message}})[0].Err }
+			send := func() error { return p.In(m.store).Append(b.Context(), [][]*core.Message{{c.message}})[0].Err }
 			if c.topic {
 				st := newStand(b, m.store, "a")
 				p = st.at("a")
@@ -36,9 +36,9 @@ func BenchmarkHandOver(b *testing.B) {
 				send = func() error { return st.publish(m.store, version, publication) }
 			}
 			w := &taker{handed: make(chan handed, 1), woken: make(chan struct{}, 1)}
-			b.Cleanup(m.store.Watch(p.Ref, w))
+			b.Cleanup(p.In(m.store).Watch(w))
 			<-w.woken
-			ds, _, err := m.store.Lock(b.Context(), p, core.Most{Messages: 1}) // arms the doorbell
+			ds, _, err := p.In(m.store).Lock(b.Context(), core.Most{Messages: 1}) // arms the doorbell
 			if err != nil || len(ds) > 0 {
 				b.Fatal(len(ds), err)
 			}
@@ -53,7 +53,7 @@ func BenchmarkHandOver(b *testing.B) {
 				}
 				if c.credit == 0 || len(ds) == 0 { // as before the server knows the scripts
 					<-w.woken
-					ds, _, err = m.store.Lock(b.Context(), p, core.Most{Messages: 2}) // it finds fewer, and arms the doorbell
+					ds, _, err = p.In(m.store).Lock(b.Context(), core.Most{Messages: 2}) // it finds fewer, and arms the doorbell
 				}
 				if err == nil {
 					err = settle(m.store, p, core.Complete, ds...)

@@ -22,20 +22,20 @@ func BenchmarkNextSession(b *testing.B) {
 					message.SessionID = fmt.Sprint("s", i+j)
 					group = append(group, message)
 				}
-				if a := m.store.Append(b.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+				if a := p.In(m.store).Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 					b.Fatal(a[0].Err)
 				}
 			}
 			m.begin()
 			for b.Loop() {
-				l, ok, _, err := m.store.AcceptNextSession(b.Context(), p, core.Exclusive)
+				l, ok, _, err := p.In(m.store).AcceptNextSession(b.Context(), core.Exclusive)
 				if err != nil || !ok {
 					b.Fatalf("accept: %v, %v", ok, err)
 				}
-				if ds, _, err := m.store.LockInSession(b.Context(), p, l, core.Most{Messages: 1}); err != nil || len(ds) != 1 {
+				if ds, _, err := p.In(m.store).LockInSession(b.Context(), l, core.Most{Messages: 1}); err != nil || len(ds) != 1 {
 					b.Fatalf("lock: %d messages, %v", len(ds), err)
 				}
-				if err := m.store.ReleaseSession(b.Context(), p, l); err != nil {
+				if err := p.In(m.store).ReleaseSession(b.Context(), l); err != nil {
 					b.Fatal(err)
 				}
 			}

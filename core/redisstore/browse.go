@@ -20,39 +20,39 @@ func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
 // operate is the frame of single operations: it counts the call, finds the shard, bounds the time
 // and wraps errors. what names the operation.
-func (s *Store) operate(ctx context.Context, p core.Partition, what string, f func(ctx context.Context, sh *shard) error) error {
-	if err := s.enter(ctx); err != nil {
+func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
+	if err := p.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := p.bounded(ctx)
 	defer cancel()
 	err := f(bounded, sh)
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
 	}
-	return s.wrapError(what+" in "+sh.keys.prefix, err)
+	return p.wrapError(what+" in "+sh.keys.prefix, err)
 }
 
 // LockDeferred locks deferred messages by their sequence numbers, all or none. Those whose time to
 // live is over expire, even if the call fails.
-func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
+func (p *handle) LockDeferred(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	var ds []core.Delivery
 	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
-	err := s.operate(context.WithoutCancel(ctx), p, "lock deferred messages", func(ctx context.Context, sh *shard) error {
-		now := s.millis()
+	err := p.operate(context.WithoutCancel(ctx), "lock deferred messages", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
 		l, proof, key, ok := sh.leaseUnder(now, session)
 		if !ok {
-			return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
+			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
 		}
 		own, void := sh.positions(numbers)
 		args := []any{l.until, proof, sh.inline(), void, key}
 		for _, n := range own {
 			args = append(args, n)
 		}
-		reply, code, err := s.transition(ctx, sh, now, lockDeferredScript, nil, args...)
+		reply, code, err := p.transition(ctx, sh, now, lockDeferredScript, nil, args...)
 		switch {
 		case err != nil:
 			return err
@@ -76,7 +76,7 @@ func (s *Store) LockDeferred(ctx context.Context, p core.Partition, numbers []in
 			}
 			claims[i] = claim{n, a}
 		}
-		ds, err = s.deliver(ctx, sh, l, claims, entries, core.Deferred)
+		ds, err = p.deliver(ctx, sh, l, claims, entries, core.Deferred)
 		return err
 	})
 	return ds, err
@@ -97,20 +97,20 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 }
 
 // LockNumbers locks those of some messages that are available.
-func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, session *core.SessionLock) (ds []core.Delivery, err error) {
+func (p *handle) LockNumbers(ctx context.Context, numbers []int64, session *core.SessionLock) (ds []core.Delivery, err error) {
 	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
-	err = s.operate(context.WithoutCancel(ctx), p, "lock messages by number", func(ctx context.Context, sh *shard) error {
-		now := s.millis()
+	err = p.operate(context.WithoutCancel(ctx), "lock messages by number", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
 		l, proof, key, ok := sh.leaseUnder(now, session)
 		if !ok {
-			return cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
+			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
 		}
 		own, _ := sh.positions(numbers)
 		args := []any{l.until, proof, key}
 		for _, n := range own {
 			args = append(args, n)
 		}
-		reply, code, err := s.transition(ctx, sh, now, lockNumbersScript, nil, args...)
+		reply, code, err := p.transition(ctx, sh, now, lockNumbersScript, nil, args...)
 		switch {
 		case err != nil:
 			return err
@@ -139,7 +139,7 @@ func (s *Store) LockNumbers(ctx context.Context, p core.Partition, numbers []int
 			}
 			claims[i] = claim{n, a}
 		}
-		ds, err = s.deliver(ctx, sh, l, claims, nil, core.Active)
+		ds, err = p.deliver(ctx, sh, l, claims, nil, core.Active)
 		return err
 	})
 	return ds, err
@@ -162,8 +162,8 @@ func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 }
 
 // Cancel removes scheduled messages by sequence number, all or none.
-func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
-	return s.operate(ctx, p, "cancel", func(ctx context.Context, sh *shard) error {
+func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
+	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
 		own, void := sh.positions(numbers)
 		sc, args := cancelScript, make([]any, len(own))
 		for i, n := range own {
@@ -172,7 +172,7 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 		if void == 1 { // nothing to cancel, but every operation sweeps
 			sc, args = sweepScript, []any{0}
 		}
-		_, code, err := s.transition(ctx, sh, s.millis(), sc, nil, args...)
+		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
 		switch {
 		case err != nil:
 			return err
@@ -186,9 +186,9 @@ func (s *Store) Cancel(ctx context.Context, p core.Partition, numbers []int64) e
 }
 
 // Sweep carries out what is due and returns the next due time.
-func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, err error) {
-	err = s.operate(ctx, p, "sweep", func(ctx context.Context, sh *shard) error {
-		reply, _, err := s.transition(ctx, sh, s.millis(), sweepScript, nil, 1)
+func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
+	err = p.operate(ctx, "sweep", func(ctx context.Context, sh *shard) error {
+		reply, _, err := p.transition(ctx, sh, p.millis(), sweepScript, nil, 1)
 		if err != nil {
 			return err
 		}
@@ -203,9 +203,9 @@ func (s *Store) Sweep(ctx context.Context, p core.Partition) (next time.Time, er
 }
 
 // Stats counts messages by state, messages ever stored, and sessions.
-func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, err error) {
-	err = s.operate(ctx, p, "count", func(ctx context.Context, sh *shard) error {
-		reply, _, err := s.transition(ctx, sh, s.millis(), statsScript, nil)
+func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
+	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
+		reply, _, err := p.transition(ctx, sh, p.millis(), statsScript, nil)
 		if err != nil {
 			return err
 		}
@@ -218,7 +218,7 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 		for i, field := range fields {
 			*field, _ = reply[i].(int64)
 		}
-		sizes, errs := s.sizes(ctx, []core.Partition{sh.Partition})
+		sizes, errs := p.sizes(ctx, []place{p.place})
 		stats.Bytes = sizes[0]
 		return errs[0]
 	})
@@ -227,13 +227,13 @@ func (s *Store) Stats(ctx context.Context, p core.Partition) (stats core.Stats, 
 
 // Peek returns up to limit messages from a position on, in any state. Their locks and counts are
 // read a moment after their entries.
-func (s *Store) Peek(ctx context.Context, p core.Partition, from int64, limit int) (ds []core.Delivery, err error) {
-	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
-		if err := s.sweep(ctx, sh); err != nil {
+func (p *handle) Peek(ctx context.Context, from int64, limit int) (ds []core.Delivery, err error) {
+	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
 		for from = max(from, 0); len(ds) < limit; {
-			page, last, err := s.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
+			page, last, err := p.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
 			if err != nil || last == 0 {
 				return err
 			}
@@ -267,14 +267,14 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 
 // PeekState is Peek of the messages in one state. It finds those that are deferred or scheduled in the
 // sets of these, which it reads step by step: Redis serves others meanwhile.
-func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, limit int) (ds []core.Delivery, err error) {
-	err = s.operate(ctx, p, "peek", func(ctx context.Context, sh *shard) error {
-		if err := s.sweep(ctx, sh); err != nil {
+func (p *handle) PeekState(ctx context.Context, state core.State, from int64, limit int) (ds []core.Delivery, err error) {
+	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
 		if state == core.Active {
 			for from = max(from, 0); len(ds) < limit; {
-				page, last, err := s.peekPage(ctx, sh, from, sh.page())
+				page, last, err := p.peekPage(ctx, sh, from, sh.page())
 				if err != nil || last == 0 {
 					return err
 				}
@@ -287,11 +287,11 @@ func (s *Store) PeekState(ctx context.Context, p core.Partition, state core.Stat
 			}
 			return nil
 		}
-		numbers, err := s.numbersIn(ctx, sh, state, from)
+		numbers, err := p.numbersIn(ctx, sh, state, from)
 		for len(numbers) > 0 && len(ds) < limit && err == nil {
 			n := min(len(numbers), limit-len(ds), sh.page())
 			var page []core.Delivery
-			page, err = s.peekNumbers(ctx, sh, numbers[:n], func(now core.State) bool { return now == state })
+			page, err = p.peekNumbers(ctx, sh, numbers[:n], func(now core.State) bool { return now == state })
 			ds, numbers = append(ds, page...), numbers[n:]
 		}
 		return err

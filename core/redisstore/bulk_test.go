@@ -31,7 +31,7 @@ func TestManyLargeMessagesAreDeadLetteredAtOnce(t *testing.T) {
 		}
 		settlements = append(settlements, core.Settlement{Token: d.LockToken, Outcome: o}, core.Settlement{Token: d.LockToken})
 	}
-	for i, err := range s.Settle(t.Context(), p, settlements) {
+	for i, err := range p.In(s).Settle(t.Context(), settlements) {
 		if want := []core.Code{"", core.LockLost}[i%2]; core.CodeOf(err) != want {
 			t.Fatalf("settlement %d: got %v, want %q", i, err, want)
 		}
@@ -55,7 +55,7 @@ func TestTheDuplicateWindowForgets(t *testing.T) {
 		for i := range group {
 			group[i] = &core.Message{MessageID: core.StringID(fmt.Sprint(round, ":", i))}
 		}
-		if a := s.Append(t.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{group}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 		clock.Advance(p.DuplicateWindow)

@@ -9,18 +9,18 @@ import (
 
 // Clear removes all messages of a partition, and everything kept about them, with one script. Redis
 // frees the memory in the background.
-func (s *Store) Clear(ctx context.Context, p core.Partition) error {
-	return s.operate(ctx, p, "clear", func(ctx context.Context, sh *shard) error {
+func (p *handle) Clear(ctx context.Context) error {
+	return p.operate(ctx, "clear", func(ctx context.Context, sh *shard) error {
 		if p.Subscription != "" {
 			return core.NotAllowed
 		}
-		own := core.Ref{Entity: p.Entity, Index: p.Index}
+		own := core.Ref{Entity: p.Ref.Entity, Index: p.Index}
 		for {
-			subscriptions, err := s.rdb.SMembers(ctx, s.names.subscriptions(own)).Result()
+			subscriptions, err := p.rdb.SMembers(ctx, p.names.subscriptions(own)).Result()
 			if err != nil {
 				return err
 			}
-			err = s.clearWith(ctx, own, subscriptions)
+			err = p.clearWith(ctx, own, subscriptions)
 			if core.CodeOf(err) != core.Conflict { // subscriptions were created or deleted meanwhile
 				return err
 			}

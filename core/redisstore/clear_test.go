@@ -26,7 +26,7 @@ func TestAClearedQueueKeepsNothing(t *testing.T) {
 		befall(t, s, clock, p, &deferred)
 		befall(t, s, clock, dead, &deferred)
 	}
-	if err := s.Clear(t.Context(), p); err != nil {
+	if err := p.In(s).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := keysOf(t, server(t).Client(), names, p.Entity), []string{"$h", "$m", ">$m", ">m", "h", "m"}; !slices.Equal(got, want) {
@@ -57,11 +57,11 @@ func TestAClearedTopicKeepsItsSubscriptionsAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := accept(t, s, sessions, "s")
-	if err := s.SetSessionState(t.Context(), sessions, l, []byte("state")); err != nil {
+	if err := sessions.In(s).SetSessionState(t.Context(), l, []byte("state")); err != nil {
 		t.Fatal(err)
 	}
 	lockIn(t, s, sessions, l, 5)
-	if err := s.Clear(t.Context(), st.own); err != nil {
+	if err := st.own.In(s).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range keysOf(t, server(t).Client(), names, st.topic.ID) {
@@ -115,7 +115,7 @@ func TestATopicIsClearedWhileItsSubscriptionsChange(t *testing.T) {
 					t.Fatalf("publish: %v", err)
 				}
 			}
-			if err := b.Clear(t.Context(), st.own); err != nil {
+			if err := st.own.In(b).Clear(t.Context()); err != nil {
 				t.Fatalf("clear: %v", err)
 			}
 			if ds := lock(t, b, st.at("kept"), 9); len(ds) > 0 {
@@ -136,7 +136,7 @@ func TestAnotherGatewayClearsWhatThisOneHasLocked(t *testing.T) {
 		p.MaxBytes = 10_000
 		send(t, a, p, "one", strings.Repeat("x", 20_000))
 		ds := lock(t, a, p, 1)
-		if err := b.Clear(t.Context(), p); err != nil {
+		if err := p.In(b).Clear(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := settle(a, p, core.Complete, ds...); core.CodeOf(err) != core.LockLost {

@@ -12,9 +12,9 @@ import (
 
 // Commit does a piece of work with one script, as a whole or not at all. When the answer is lost,
 // it returns Busy, and it is unknown whether the work was done.
-func (s *Store) Commit(ctx context.Context, p core.Partition, w core.Work) (numbers []int64, err error) {
-	err = s.operate(ctx, p, "commit", func(ctx context.Context, sh *shard) error {
-		numbers, err = s.commit(ctx, sh, &w)
+func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
+	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
+		numbers, err = p.commit(ctx, sh, &w)
 		return err
 	})
 	return numbers, err

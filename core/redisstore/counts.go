@@ -33,7 +33,7 @@ type countGroup struct {
 }
 
 // PeekDamaged finds none: Redis has no damaged messages.
-func (s *Store) PeekDamaged(context.Context, core.Partition, int64, int) ([]core.DamagedMessage, error) {
+func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
 	return nil, nil
 }
 
@@ -65,7 +65,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 		wg.Go(func() {
 			defer func() { <-slots }()
 			for _, at := range g.at {
-				counted[at].Stats, counted[at].Err = s.Stats(ctx, ps[at])
+				counted[at].Stats, counted[at].Err = (&handle{s, place{ps[at].Ref, ps[at].Policy}}).stats(ctx)
 			}
 		})
 	}
@@ -143,14 +143,14 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 
 // measureCounted adds the sizes. Empty sub-queues have none.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
-	var asked []core.Partition
+	var asked []place
 	var places []int
 	var of []*countGroup
 	for _, g := range groups {
 		for _, at := range g.at {
 			x := &counted[at].Stats
 			if g.err == nil && (ps[at].Sub == core.Main || x.Ready+x.Locked+x.Deferred+x.Scheduled > 0) {
-				asked, places, of = append(asked, ps[at]), append(places, at), append(of, g)
+				asked, places, of = append(asked, place{ps[at].Ref, ps[at].Policy}), append(places, at), append(of, g)
 			}
 		}
 	}

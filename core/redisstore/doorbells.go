@@ -51,8 +51,8 @@ func (b *doorbells) init(s *Store) {
 
 // Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
 // to listen: earlier rings may have been missed.
-func (s *Store) Watch(r core.Ref, w core.Watcher) (stop func()) {
-	return s.doorbells.add(s.names.doorbell(r), r, &watcher{w})
+func (p *handle) Watch(w core.Watcher) (stop func()) {
+	return p.doorbells.add(p.names.doorbell(p.Ref), p.Ref, &watcher{w})
 }
 
 // watcher tells one Watch from another of the same core.Watcher.

@@ -47,12 +47,12 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	if r.max <= 0 {
 		return r
 	}
-	whole := sh.Partition
+	whole := sh.place
 	whole.Subscription, whole.Sub = "", core.Main
 	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
 		bounded, cancel := s.bounded(ctx)
 		defer cancel()
-		found, errs := s.measure(bounded, []core.Partition{whole})
+		found, errs := s.measure(bounded, []place{whole})
 		return found[0], errs[0]
 	})
 	switch {

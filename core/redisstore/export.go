@@ -294,7 +294,7 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 // messages passes on the messages of a queue.
 func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at core.Stored) error {
 	at.Kind = core.StoredMessage
-	sh := x.store.newShard(core.Partition{Ref: r}, false)
+	sh := x.store.newShard(place{Ref: r}, false)
 	for from, limit := int64(0), 16; ; {
 		if err := x.extend(ctx); err != nil {
 			return err

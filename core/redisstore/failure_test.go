@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -40,7 +41,7 @@ func send(tb testing.TB, s core.Store, p core.Partition, bodies ...string) []int
 	for _, body := range bodies {
 		group = append(group, message(body))
 	}
-	a := s.Append(tb.Context(), p, [][]*core.Message{group})
+	a := p.In(s).Append(tb.Context(), [][]*core.Message{group})
 	if a[0].Err != nil {
 		tb.Fatalf("append: %v", a[0].Err)
 	}
@@ -49,7 +50,7 @@ func send(tb testing.TB, s core.Store, p core.Partition, bodies ...string) []int
 
 func lock(tb testing.TB, s core.Store, p core.Partition, limit int) []core.Delivery {
 	tb.Helper()
-	ds, _, err := s.Lock(tb.Context(), p, core.Most{Messages: limit})
+	ds, _, err := p.In(s).Lock(tb.Context(), core.Most{Messages: limit})
 	if err != nil {
 		tb.Fatalf("lock: %v", err)
 	}
@@ -61,7 +62,7 @@ func settle(s core.Store, p core.Partition, o core.Outcome, ds ...core.Delivery)
 	for i, d := range ds {
 		settlements[i] = core.Settlement{Token: d.LockToken, Outcome: o}
 	}
-	return errors.Join(s.Settle(context.Background(), p, settlements)...)
+	return errors.Join(p.In(s).Settle(context.Background(), settlements)...)
 }
 
 func TestScriptsAreLoadedAgainWhenTheServerForgetsThem(t *testing.T) {
@@ -85,7 +86,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgetsThem(t *testing.T) {
 			t.Fatalf("round %d: lock: got %d messages", i, len(ds))
 		}
 		flush()
-		if r := s.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
+		if r := p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
 			t.Fatalf("round %d: renew: %v", i, r[0].Err)
 		}
 		flush()
@@ -115,18 +116,18 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 		}
 	}
 	ctx := t.Context()
-	busy("append", s.Append(ctx, p, [][]*core.Message{{message("x")}})[0].Err)
-	err := s.Append(ctx, p, [][]*core.Message{{message("x")}})[0].Err // over a new connection
+	busy("append", p.In(s).Append(ctx, [][]*core.Message{{message("x")}})[0].Err)
+	err := p.In(s).Append(ctx, [][]*core.Message{{message("x")}})[0].Err // over a new connection
 	if busy("append again", err); !core.IsNotDone(err) {
 		t.Errorf("append to a server that is away: got %v, want that it is certain to have no effect", err)
 	}
-	_, _, err = s.Lock(ctx, p, core.Most{Messages: 1})
+	_, _, err = p.In(s).Lock(ctx, core.Most{Messages: 1})
 	busy("lock", err)
 	busy("settle", settle(s, p, core.Complete, held))
-	busy("renew", s.Renew(ctx, p, []core.LockToken{held.LockToken})[0].Err)
-	_, err = s.Peek(ctx, p, 0, 1)
+	busy("renew", p.In(s).Renew(ctx, []core.LockToken{held.LockToken})[0].Err)
+	_, err = p.In(s).Peek(ctx, 0, 1)
 	busy("peek", err)
-	_, err = s.Stats(ctx, p)
+	_, err = storetest.Stats(ctx, s, p)
 	busy("stats", err)
 	_, err = s.Entity(ctx, "ns", "e")
 	busy("entity", err)
@@ -144,7 +145,7 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	if n := send(t, s, p, "after")[0]; n != 2 {
 		t.Errorf("number after the restart: got %d, want 2", n)
 	}
-	if stats, err := s.Stats(ctx, p); err != nil || stats.Enqueued != 2 {
+	if stats, err := storetest.Stats(ctx, s, p); err != nil || stats.Enqueued != 2 {
 		t.Errorf("enqueued after the restart: got %d, %v, want 2", stats.Enqueued, err)
 	}
 	if ds := lock(t, s, p, 9); len(ds) != 1 || string(ds[0].Body.Bytes) != "after" {
@@ -221,7 +222,7 @@ func (l *ledger) awaitAcked(t *testing.T, n int) {
 func (l *ledger) send(ctx context.Context, s core.Store, p core.Partition, worker int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		body := fmt.Sprintf("%d-%d", worker, i)
-		if a := s.Append(ctx, p, [][]*core.Message{{message(body)}}); a[0].Err == nil {
+		if a := p.In(s).Append(ctx, [][]*core.Message{{message(body)}}); a[0].Err == nil {
 			l.mu.Lock()
 			l.acked[body] = true
 			l.mu.Unlock()
@@ -233,7 +234,7 @@ func (l *ledger) send(ctx context.Context, s core.Store, p core.Partition, worke
 
 func (l *ledger) receive(ctx context.Context, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		ds, _, err := s.Lock(ctx, p, core.Most{Messages: 50})
+		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 50})
 		if err != nil || len(ds) == 0 {
 			time.Sleep(5 * time.Millisecond) // a client's pause before it tries again
 			continue
@@ -243,7 +244,7 @@ func (l *ledger) receive(ctx context.Context, s core.Store, p core.Partition) {
 			l.delivered[string(d.Body.Bytes)] = true
 		}
 		l.mu.Unlock()
-		errs := s.Settle(ctx, p, settlementsOf(ds))
+		errs := p.In(s).Settle(ctx, settlementsOf(ds))
 		l.mu.Lock()
 		for i, err := range errs {
 			if err == nil {
@@ -304,11 +305,11 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	a := s.Append(ctx, p, [][]*core.Message{{message("slow")}})
+	a := p.In(s).Append(ctx, [][]*core.Message{{message("slow")}})
 	if core.CodeOf(a[0].Err) != core.Timeout || !errors.Is(a[0].Err, context.DeadlineExceeded) || core.IsNotDone(a[0].Err) {
 		t.Errorf("append: got %v, want a timeout that leaves the outcome open", a[0].Err)
 	}
-	_, err := s.Peek(ctx, p, 0, 1)
+	_, err := p.In(s).Peek(ctx, 0, 1)
 	if core.CodeOf(err) != core.Timeout {
 		t.Errorf("peek: got %v, want a timeout", err)
 	}
@@ -328,10 +329,10 @@ func TestAClosedStoreTurnsCallsAway(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.Append(t.Context(), p, [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
+	if a := p.In(s).Append(t.Context(), [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
 		t.Errorf("append: got %v, want busy", a[0].Err)
 	}
-	if _, _, err := s.Lock(t.Context(), p, core.Most{Messages: 1}); core.CodeOf(err) != core.Busy {
+	if _, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1}); core.CodeOf(err) != core.Busy {
 		t.Errorf("lock: got %v, want busy", err)
 	}
 	if err := s.Probe(t.Context()); core.CodeOf(err) != core.Busy {

@@ -129,7 +129,7 @@ func TestTheReasonOfAFailureIsToldToOperatorsOnly(t *testing.T) {
 					if p.Ref == dated.Ref {
 						m.TimeToLive = 1e9
 					}
-					err := s.Append(t.Context(), p, [][]*core.Message{{m}})[0].Err
+					err := p.In(s).Append(t.Context(), [][]*core.Message{{m}})[0].Err
 					if !errors.Is(err, core.Busy) {
 						t.Fatalf("append: got %v, want it busy", err)
 					}

@@ -16,7 +16,7 @@ func TestFlushesAreCountedBySize(t *testing.T) {
 	for i := range group {
 		group[i] = &core.Message{}
 	}
-	for _, a := range s.Append(t.Context(), p, [][]*core.Message{group}) {
+	for _, a := range p.In(s).Append(t.Context(), [][]*core.Message{group}) {
 		if a.Err != nil {
 			t.Fatal(a.Err)
 		}
@@ -26,7 +26,7 @@ func TestFlushesAreCountedBySize(t *testing.T) {
 	for range 4 {
 		callers.Go(func() {
 			for range each {
-				s.Append(t.Context(), p, [][]*core.Message{{{}}})
+				p.In(s).Append(t.Context(), [][]*core.Message{{{}}})
 			}
 		})
 	}

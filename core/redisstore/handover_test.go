@@ -33,7 +33,7 @@ type handed struct {
 func watch(t *testing.T, s *redisstore.Store, p core.Partition, credit int) *taker {
 	t.Helper()
 	w := &taker{handed: make(chan handed, 100), woken: make(chan struct{}, 1000)}
-	t.Cleanup(s.Watch(p.Ref, w))
+	t.Cleanup(p.In(s).Watch(w))
 	await(t, w.woken) // it listens
 	lock(t, s, p, 1)
 	w.free = credit
@@ -134,7 +134,7 @@ func TestWhatIsTooLargeAndStaysLockedIsReturned(t *testing.T) {
 		}
 		return nil
 	})
-	ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9, Bytes: 1000})
+	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9, Bytes: 1000})
 	if err != nil || !slices.Equal(texts(ds), []string{"a", large, "c"}) || tries.Load() == 0 {
 		t.Errorf("got %d messages, %v after %d tries to unlock, want all three", len(ds), err, tries.Load())
 	}
@@ -202,7 +202,7 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	lossy.loseNext(func() {})
-	if a := s.Append(t.Context(), p, [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
+	if a := p.In(s).Append(t.Context(), [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
 		t.Fatalf("without an answer: got %+v, want busy", a[0])
 	}
 	if got := await(t, w.handed); len(got.ds) > 0 || !got.more {
@@ -217,7 +217,7 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	lossy.loseNext(func() {})
-	if ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 9}); core.CodeOf(err) != core.Busy {
+	if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9}); core.CodeOf(err) != core.Busy {
 		t.Fatalf("a lock call without an answer: got %v, %v, want busy", ds, err)
 	}
 	if ds := lock(t, s, p, 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {

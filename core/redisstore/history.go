@@ -80,11 +80,11 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 }
 
 // Annotate adds the broker's events to the history of p's queue.
-func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Event) error {
+func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
 	}
-	return s.operate(ctx, p, "annotate", func(ctx context.Context, sh *shard) error {
+	return p.operate(ctx, "annotate", func(ctx context.Context, sh *shard) error {
 		for part := range slices.Chunk(events, maxAnnotations) {
 			args := make([]any, len(part))
 			for i := range part {
@@ -94,7 +94,7 @@ func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Ev
 				}
 				args[i] = encoded
 			}
-			if _, _, err := s.transition(ctx, sh, s.millis(), historyAnnotateScript, nil, args...); err != nil {
+			if _, _, err := p.transition(ctx, sh, p.millis(), historyAnnotateScript, nil, args...); err != nil {
 				return err
 			}
 		}
@@ -104,19 +104,19 @@ func (s *Store) Annotate(ctx context.Context, p core.Partition, events []core.Ev
 
 // Recollect returns the events of a message. It reads the whole history in pages, so that other
 // commands are not delayed.
-func (s *Store) Recollect(ctx context.Context, p core.Partition, subject core.Subject) (events []core.Event, err error) {
+func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
 		return nil, nil
 	}
-	err = s.operate(ctx, p, "recollect", func(ctx context.Context, sh *shard) error {
-		if err := s.sweep(ctx, sh); err != nil {
+	err = p.operate(ctx, "recollect", func(ctx context.Context, sh *shard) error {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
 		// Scripts trim to about this length.
-		if _, err := s.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
+		if _, err := p.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
-		events, err = s.recollect(ctx, sh, subject)
+		events, err = p.recollect(ctx, sh, subject)
 		return err
 	})
 	return events, err

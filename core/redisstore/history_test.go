@@ -53,7 +53,7 @@ func FuzzParseEvent(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add("1-1", "n", string(encoded), "")
-	sh := &shard{Partition: core.Partition{Ref: core.Ref{Index: 3}}}
+	sh := &shard{place: place{Ref: core.Ref{Index: 3}}}
 	f.Fuzz(func(t *testing.T, id, name, text, messageID string) {
 		entry := []any{id, []any{name, text, "i", messageID}}
 		_, first, err := sh.parseEvent(entry)

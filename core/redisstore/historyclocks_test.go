@@ -21,15 +21,15 @@ func TestHistoriesBearClocksThatDiffer(t *testing.T) {
 	q.History = core.HistoryBounds{Keep: time.Hour, Max: 1000}
 	id := core.StringID("m")
 	for i, s := range []*redisstore.Store{ahead, behind, ahead, behind} {
-		if a := s.Append(t.Context(), q, [][]*core.Message{{{MessageID: id}}}); a[0].Err != nil {
+		if a := q.In(s).Append(t.Context(), [][]*core.Message{{{MessageID: id}}}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
-		if err := s.Annotate(t.Context(), q, []core.Event{{Time: now, Kind: core.EventDelivered, MessageID: id, Reason: fmt.Sprint(i)}}); err != nil {
+		if err := q.In(s).Annotate(t.Context(), []core.Event{{Time: now, Kind: core.EventDelivered, MessageID: id, Reason: fmt.Sprint(i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, s := range []*redisstore.Store{ahead, behind} {
-		events, err := s.Recollect(t.Context(), q, core.Subject{MessageID: "m"})
+		events, err := q.In(s).Recollect(t.Context(), core.Subject{MessageID: "m"})
 		if err != nil || len(events) != 8 {
 			t.Fatalf("got %d events, %v, want 8", len(events), err)
 		}

@@ -77,18 +77,18 @@ func befall(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition
 			}
 			group = append(group, m)
 		}
-		a := s.Append(t.Context(), p, [][]*core.Message{group})
+		a := p.In(s).Append(t.Context(), [][]*core.Message{group})
 		if a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 		if len(a[0].Numbers) > 0 && rand.IntN(5) == 0 {
-			_ = s.Cancel(t.Context(), p, a[0].Numbers[:1]) // it may not be scheduled
+			_ = p.In(s).Cancel(t.Context(), a[0].Numbers[:1]) // it may not be scheduled
 		}
 	}
 	ds := lock(t, s, p, rand.IntN(5))
 	if len(*deferred) > 0 && rand.IntN(3) == 0 {
 		n := (*deferred)[rand.IntN(len(*deferred))]
-		more, _ := s.LockDeferred(t.Context(), p, []int64{n}, nil) // it may have gone
+		more, _ := p.In(s).LockDeferred(t.Context(), []int64{n}, nil) // it may have gone
 		ds = append(ds, more...)
 	}
 	clock.Advance(time.Duration(rand.IntN(4000)) * time.Millisecond)
@@ -101,7 +101,7 @@ func befall(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: o, Properties: over}}) // the lock may have ended
+		_ = p.In(s).Settle(t.Context(), []core.Settlement{{Token: d.LockToken, Outcome: o, Properties: over}}) // the lock may have ended
 		if o == core.Defer {
 			*deferred = append(*deferred, d.SequenceNumber)
 		}
@@ -120,7 +120,7 @@ func drainAll(t *testing.T, s core.Store, p core.Partition) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := s.Peek(t.Context(), p, 0, 10_000)
+	ds, err := p.In(s).Peek(t.Context(), 0, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func drainAll(t *testing.T, s core.Store, p core.Partition) {
 		if d.State != core.Deferred {
 			t.Fatalf("a message is left in state %v", d.State)
 		}
-		one, err := s.LockDeferred(t.Context(), p, []int64{d.SequenceNumber}, nil)
+		one, err := p.In(s).LockDeferred(t.Context(), []int64{d.SequenceNumber}, nil)
 		if core.CodeOf(err) == core.MessageNotFound {
 			continue // it has expired
 		}
@@ -181,7 +181,7 @@ func TestADeletedEntityLeavesNoKeys(t *testing.T) {
 		busy(100)
 		close(stop)
 		users.Wait()
-		if a := stores[0].Append(t.Context(), p, [][]*core.Message{{message("late")}}); core.CodeOf(a[0].Err) != core.NotFound {
+		if a := p.In(stores[0]).Append(t.Context(), [][]*core.Message{{message("late")}}); core.CodeOf(a[0].Err) != core.NotFound {
 			t.Errorf("append to a deleted entity: got %v", a[0].Err)
 		}
 		if left := keysOf(t, server(t).Client(), names, p.Entity); len(left) > 0 {
@@ -195,23 +195,23 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 	ctx := t.Context()
 	switch rand.IntN(8) {
 	case 0:
-		_, _ = s.Sweep(ctx, p)
+		_, _ = p.In(s).Sweep(ctx)
 	case 1:
-		_, _ = s.Stats(ctx, p)
+		_, _ = storetest.Stats(ctx, s, p)
 	case 2:
-		_, _ = s.Peek(ctx, p, 0, 5)
+		_, _ = p.In(s).Peek(ctx, 0, 5)
 	case 3, 4:
-		ds, _, err := s.Lock(ctx, p, core.Most{Messages: 5})
+		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 5})
 		if err != nil {
 			t.Errorf("lock: %v", err)
 		}
 		for _, d := range ds {
 			o := core.Outcome(rand.IntN(int(core.Release) + 1))
-			_ = s.Settle(ctx, p, []core.Settlement{{Token: d.LockToken, Outcome: o}})
+			_ = p.In(s).Settle(ctx, []core.Settlement{{Token: d.LockToken, Outcome: o}})
 			if o == core.Defer {
-				_, _ = s.LockDeferred(ctx, p, []int64{d.SequenceNumber}, nil)
+				_, _ = p.In(s).LockDeferred(ctx, []int64{d.SequenceNumber}, nil)
 			}
-			_ = s.Renew(ctx, p, []core.LockToken{d.LockToken})
+			_ = p.In(s).Renew(ctx, []core.LockToken{d.LockToken})
 		}
 	default:
 		m := message("x")
@@ -223,7 +223,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 			m.TimeToLive = time.Duration(1+rand.IntN(50)) * time.Millisecond
 		}
 		p.Sub = core.Main
-		if a := s.Append(ctx, p, [][]*core.Message{{m}}); a[0].Err != nil && core.CodeOf(a[0].Err) != core.NotFound {
+		if a := p.In(s).Append(ctx, [][]*core.Message{{m}}); a[0].Err != nil && core.CodeOf(a[0].Err) != core.NotFound {
 			t.Errorf("append: %v", a[0].Err)
 		}
 	}

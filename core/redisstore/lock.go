@@ -52,20 +52,20 @@ func secret(nonce uint64) string {
 
 // Lock locks available messages, up to most: first those to deliver again, then new ones, each by
 // number. It ignores the end of ctx once it has begun, so that no locked message is forgotten.
-func (s *Store) Lock(ctx context.Context, p core.Partition, most core.Most) (ds []core.Delivery, next time.Time, err error) {
-	if err := s.enter(ctx); err != nil {
+func (p *handle) Lock(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+	if err := p.enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
 	if p.Sessions {
-		return nil, time.Time{}, s.refuseLock(ctx, sh)
+		return nil, time.Time{}, p.refuseLock(ctx, sh)
 	}
 	if most.Messages <= 0 {
 		return nil, time.Time{}, nil
 	}
-	ds, next, err = s.lockMost(sh, most, func(limit int) (locked, error) { return s.claim(sh, limit) })
+	ds, next, err = p.lockMost(sh, most, func(limit int) (locked, error) { return p.claim(sh, limit) })
 	if err != nil {
 		err = fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
 	}
@@ -126,7 +126,7 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	for i := range ds {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
 	}
-	return !slices.ContainsFunc(s.Settle(context.Background(), sh.Partition, settlements), func(err error) bool {
+	return !slices.ContainsFunc((&handle{s, sh.place}).Settle(context.Background(), settlements), func(err error) bool {
 		return err != nil && !errors.Is(err, core.LockLost) && !errors.Is(err, core.SessionLockLost)
 	})
 }

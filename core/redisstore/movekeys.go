@@ -8,9 +8,9 @@ import (
 )
 
 // Forget drops the keys of moves that have ended at their source.
-func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) error {
-	return s.operate(ctx, p, "forget moves", func(ctx context.Context, sh *shard) error {
-		if err := s.sweep(ctx, sh); err != nil {
+func (p *handle) Forget(ctx context.Context, keys []string) error {
+	return p.operate(ctx, "forget moves", func(ctx context.Context, sh *shard) error {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
 		for part := range slices.Chunk(keys, maxLock) {
@@ -18,7 +18,7 @@ func (s *Store) Forget(ctx context.Context, p core.Partition, keys []string) err
 			for _, key := range part {
 				args = append(args, key)
 			}
-			if _, err := s.do(ctx, args...); err != nil {
+			if _, err := p.do(ctx, args...); err != nil {
 				return err
 			}
 		}

@@ -82,15 +82,15 @@ func settleIn(t *testing.T, s core.Store, id string, queues, topics int) {
 		for n := range 3 {
 			m := message("x")
 			m.MessageID, m.SessionID = core.StringID(fmt.Sprint(n)), "s"
-			if a := s.Append(t.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+			if a := p.In(s).Append(t.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 				t.Fatalf("append: %v", a[0].Err)
 			}
 		}
-		l, _, _, err := s.AcceptNextSession(t.Context(), p, core.Exclusive)
+		l, _, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
 		if err != nil {
 			t.Fatalf("accept: %v", err)
 		}
-		if err := s.SetSessionState(t.Context(), p, l, []byte("state")); err != nil {
+		if err := p.In(s).SetSessionState(t.Context(), l, []byte("state")); err != nil {
 			t.Fatalf("state: %v", err)
 		}
 		ds := lockIn(t, s, p, l, 2)
@@ -113,7 +113,7 @@ func settleIn(t *testing.T, s core.Store, id string, queues, topics int) {
 			t.Fatalf("topic: %v", err)
 		}
 		large := message(strings.Repeat("x", 2000))
-		for _, a := range s.Publish(t.Context(), topic.Partition(0, core.Main), view.Version, [][]core.Publication{{to(large, targets...)}}) {
+		for _, a := range topic.Partition(0, core.Main).In(s).Publish(t.Context(), view.Version, [][]core.Publication{{to(large, targets...)}}) {
 			if a.Err != nil {
 				t.Fatalf("publish: %v", a.Err)
 			}

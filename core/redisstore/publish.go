@@ -23,7 +23,7 @@ type publication struct {
 
 // copied is a copy in the form in which it is stored.
 type copied struct {
-	to     core.Partition
+	to     place
 	record []byte
 	ttl    any // ms, "" if it does not expire
 	sid    string
@@ -43,22 +43,22 @@ type publishing struct {
 // group is one script, which takes some microseconds for each copy and blocks the server meanwhile.
 // After a group whose answer was lost, or whose version is too old, the other groups of the call
 // fail, too.
-func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	if err := s.enter(ctx); err != nil {
+	if err := p.enter(ctx); err != nil {
 		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("publish: %w", err)))
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
 
-	now := s.Now()
-	budget := s.sizeBudget(ctx, sh)
+	now := p.Now()
+	budget := p.sizeBudget(ctx, sh)
 	batch := publishing{version: version}
 	var members []int // the groups in the batch
 	flush := func() {
 		if len(members) > 0 {
-			s.sendPublications(ctx, sh, answers, batch, members)
+			p.sendPublications(ctx, sh, answers, batch, members)
 			batch, members = publishing{version: version}, nil
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Store) Publish(ctx context.Context, p core.Partition, version int64, gr
 		if err == nil && e.needsRoom {
 			err = budget.take(e.size)
 		}
-		if core.CodeOf(err) == core.QuotaExceeded && s.knowsAll(ctx, sh, fromSenders(publications)) {
+		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, fromSenders(publications)) {
 			err = nil
 		}
 		if err != nil {
@@ -173,7 +173,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	p.copies = make([]copied, len(x.Copies))
 	for i := range x.Copies {
 		c := &x.Copies[i]
-		p.copies[i] = copied{to: c.To, ttl: ""}
+		p.copies[i] = copied{to: place{c.To.Ref, c.To.Policy}, ttl: ""}
 		if p.copies[i].record, err = e.record(c.Message, shares); err != nil {
 			return err
 		}
@@ -365,7 +365,7 @@ type publishArgs struct {
 // sessions decides which of its keys the script takes.
 type publishTarget struct {
 	at                int // from 1
-	to                core.Partition
+	to                place
 	expires, sessions bool
 	quiet             bool // its doorbell does not ring
 }
@@ -406,7 +406,7 @@ func (b *publishArgs) record(record []byte) int {
 	return b.known[first]
 }
 
-func (b *publishArgs) target(to core.Partition) *publishTarget {
+func (b *publishArgs) target(to place) *publishTarget {
 	t := b.targets[to.Ref]
 	if t == nil {
 		t = &publishTarget{at: len(b.order) + 1, to: to}

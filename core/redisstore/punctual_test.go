@@ -56,7 +56,7 @@ func TestTheClockIsNeverAheadOfTheServers(t *testing.T) {
 		at.LockDuration = 30 * time.Millisecond
 		m := message("due")
 		m.ScheduledEnqueueTime = server().Add(50 * time.Millisecond).Truncate(time.Millisecond)
-		if answer := s.Append(t.Context(), at, [][]*core.Message{{m}})[0]; answer.Err != nil {
+		if answer := at.In(s).Append(t.Context(), [][]*core.Message{{m}})[0]; answer.Err != nil {
 			t.Fatal(answer.Err)
 		}
 		d := one(at)
@@ -66,11 +66,11 @@ func TestTheClockIsNeverAheadOfTheServers(t *testing.T) {
 		short := message("short-lived")
 		short.TimeToLive = 30 * time.Millisecond
 		sent := s.Now().Truncate(time.Millisecond)
-		if answer := s.Append(t.Context(), fading, [][]*core.Message{{short}})[0]; answer.Err != nil {
+		if answer := fading.In(s).Append(t.Context(), [][]*core.Message{{short}})[0]; answer.Err != nil {
 			t.Fatal(answer.Err)
 		}
 		for left := 1; left > 0; {
-			ds, err := s.Peek(t.Context(), fading, 0, 1)
+			ds, err := fading.In(s).Peek(t.Context(), 0, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,20 +3,18 @@ package redisstore
 import (
 	"context"
 	"strconv"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Purge removes up to limit available messages without reading them, in steps that do not block the
 // server for long.
-func (s *Store) Purge(ctx context.Context, p core.Partition, limit int) (removed int, err error) {
-	err = s.operate(context.WithoutCancel(ctx), p, "purge", func(_ context.Context, sh *shard) error {
+func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
+	err = p.operate(context.WithoutCancel(ctx), "purge", func(_ context.Context, sh *shard) error {
 		if sh.Sessions {
-			return s.refuseLock(ctx, sh)
+			return p.refuseLock(ctx, sh)
 		}
 		for upto := ""; removed < limit && (ctx.Err() == nil || removed == 0); {
-			bounded, cancel := s.bounded(context.WithoutCancel(ctx))
-			reply, _, err := s.transition(bounded, sh, s.millis(), purgeScript, nil, limit-removed, upto)
+			bounded, cancel := p.bounded(context.WithoutCancel(ctx))
+			reply, _, err := p.transition(bounded, sh, p.millis(), purgeScript, nil, limit-removed, upto)
 			cancel()
 			if err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -68,7 +69,7 @@ func TestASlotThatMovesLosesNothing(t *testing.T) {
 	}
 	t.Logf("%d acknowledged, %d of them before the end of the move; %d busy answers", books.count(), moved, books.busy)
 
-	stats, err := s.Stats(t.Context(), p)
+	stats, err := storetest.Stats(t.Context(), s, p)
 	if stats.Bytes = 0; err != nil || stats != (core.Stats{Enqueued: int64(len(books.acked))}) {
 		t.Errorf("in the end: got %+v, %v, want nothing", stats, err)
 	}
@@ -91,7 +92,7 @@ func TestDoorbellsAreHeardAfterASlotHasLeftAndReturned(t *testing.T) {
 	p := queue(t, s)
 	tag := names + "{" + p.Entity + ":0}"
 	rung := make(chan struct{}, 1)
-	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
+	defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
@@ -165,7 +166,7 @@ func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core
 	for i := 0; ctx.Err() == nil; i++ {
 		m := message(fmt.Sprintf("%d-%d", worker, i))
 		m.MessageID = core.StringID(string(m.Body.Bytes))
-		a := s.Append(context.WithoutCancel(ctx), p, [][]*core.Message{{m}})
+		a := p.In(s).Append(context.WithoutCancel(ctx), [][]*core.Message{{m}})
 		if a[0].Err != nil {
 			b.refused(t, "append", a[0].Err)
 			continue
@@ -181,14 +182,14 @@ func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core
 
 func (b *moveBooks) receive(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		ds, _, err := s.Lock(ctx, p, core.Most{Messages: 20})
+		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 20})
 		if err != nil {
 			if ctx.Err() == nil {
 				b.refused(t, "lock", err)
 			}
 			continue
 		}
-		for i, err := range s.Settle(context.WithoutCancel(ctx), p, settlementsOf(ds)) {
+		for i, err := range p.In(s).Settle(context.WithoutCancel(ctx), settlementsOf(ds)) {
 			switch core.CodeOf(err) {
 			case "":
 				b.mu.Lock()
@@ -227,7 +228,7 @@ func TestATopicThatMovesLosesNothing(t *testing.T) {
 			for i := 0; sending.Err() == nil; i++ {
 				m := message(fmt.Sprint(w, "-", i, " ", large))
 				m.SessionID = fmt.Sprint(i % 5)
-				a := s.Publish(context.WithoutCancel(sending), st.own, version, [][]core.Publication{{to(m, plain, orders)}})
+				a := st.own.In(s).Publish(context.WithoutCancel(sending), version, [][]core.Publication{{to(m, plain, orders)}})
 				if a[0].Err != nil {
 					inPlain.refused(t, "publish", a[0].Err)
 					continue
@@ -278,7 +279,7 @@ func TestATopicThatMovesLosesNothing(t *testing.T) {
 // receiveInSessions completes messages of one session after the other.
 func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		l, ok, _, err := s.AcceptNextSession(ctx, p, core.Exclusive)
+		l, ok, _, err := p.In(s).AcceptNextSession(ctx, core.Exclusive)
 		if err != nil && ctx.Err() == nil {
 			b.refused(t, "accept", err)
 		}
@@ -286,11 +287,11 @@ func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.
 			time.Sleep(5 * time.Millisecond) // no session is free
 			continue
 		}
-		ds, _, err := s.LockInSession(context.WithoutCancel(ctx), p, l, core.Most{Messages: 20})
+		ds, _, err := p.In(s).LockInSession(context.WithoutCancel(ctx), l, core.Most{Messages: 20})
 		if err != nil && core.CodeOf(err) != core.SessionLockLost { // it stayed busy for longer than the lock
 			b.refused(t, "lock in session", err)
 		}
-		for i, err := range s.Settle(context.WithoutCancel(ctx), p, settlementsOf(ds)) {
+		for i, err := range p.In(s).Settle(context.WithoutCancel(ctx), settlementsOf(ds)) {
 			switch core.CodeOf(err) {
 			case "":
 				b.mu.Lock()
@@ -301,7 +302,7 @@ func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.
 				b.refused(t, "settle", err)
 			}
 		}
-		if err := s.ReleaseSession(context.WithoutCancel(ctx), p, l); err != nil && core.CodeOf(err) != core.SessionLockLost {
+		if err := p.In(s).ReleaseSession(context.WithoutCancel(ctx), l); err != nil && core.CodeOf(err) != core.SessionLockLost {
 			b.refused(t, "release", err)
 		}
 	}

@@ -39,22 +39,22 @@ func sessionOf(m *core.Message) string {
 
 // AcceptSession locks a session, with messages or without. It ignores the end of ctx once it has
 // begun, so that no lock is forgotten.
-func (s *Store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
-	l, _, _, err := s.accept(ctx, p, m, "one", session)
+func (p *handle) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
+	l, _, _, err := p.accept(ctx, m, "one", session)
 	return l, err
 }
 
 // AcceptNextSession locks the free session that has waited longest. Like AcceptSession it ignores the end of ctx.
-func (s *Store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
-	return s.accept(ctx, p, m, "next", "")
+func (p *handle) AcceptNextSession(ctx context.Context, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
+	return p.accept(ctx, m, "next", "")
 }
 
-func (s *Store) accept(ctx context.Context, p core.Partition, m core.SessionMode, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
-	err = s.operate(context.WithoutCancel(ctx), p, "accept session", func(ctx context.Context, sh *shard) error {
-		now := s.millis()
+func (p *handle) accept(ctx context.Context, m core.SessionMode, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
+	err = p.operate(context.WithoutCancel(ctx), "accept session", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
 		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: m, Until: instant(until)}
-		reply, code, err := s.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
+		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
 		switch {
 		case err != nil:
 			return err
@@ -86,16 +86,16 @@ func proofOf(l *core.SessionLock) string {
 
 // TakeOverSession gives a session's lock to another receiver. Like AcceptSession it ignores the end
 // of ctx.
-func (s *Store) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (l core.SessionLock, err error) {
-	err = s.operate(context.WithoutCancel(ctx), p, "take over session", func(ctx context.Context, sh *shard) error {
-		now := s.millis()
+func (p *handle) TakeOverSession(ctx context.Context, session string, token core.LockToken) (l core.SessionLock, err error) {
+	err = p.operate(context.WithoutCancel(ctx), "take over session", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
 		l = core.SessionLock{ID: session, Index: sh.Index, Nonce: token.Nonce(), Mode: core.NonExclusive, Until: instant(until)}
 		nonce := secret(l.Nonce)
 		if l.Token() != token {
 			nonce = "" // matches no lock
 		}
-		reply, code, err := s.transitionInSessions(ctx, sh, now, sessionTakeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
+		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionTakeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
 		switch {
 		case err != nil:
 			return err
@@ -135,11 +135,11 @@ func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.Sess
 }
 
 // RenewSession extends the lock to now + Policy.LockDuration.
-func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (until time.Time, err error) {
-	err = s.operate(ctx, p, "renew session", func(ctx context.Context, sh *shard) error {
-		now := s.millis()
+func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
+	err = p.operate(ctx, "renew session", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
 		end := now + sh.LockDuration.Milliseconds()
-		_, err := s.inSession(ctx, sh, now, l, sessionRenewScript, nil, end, proofOf(&l), string(l.Key()))
+		_, err := p.inSession(ctx, sh, now, l, sessionRenewScript, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
 			until = instant(end)
 		}
@@ -149,37 +149,37 @@ func (s *Store) RenewSession(ctx context.Context, p core.Partition, l core.Sessi
 }
 
 // ReleaseSession ends the lock, and the locks of the session's messages.
-func (s *Store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
-	return s.operate(ctx, p, "release session", func(ctx context.Context, sh *shard) error {
-		_, err := s.inSession(ctx, sh, s.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
+func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
+	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
+		_, err := p.inSession(ctx, sh, p.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
 		return err
 	})
 }
 
 // LockInSession locks available messages of a session, up to most. Like Lock it ignores the end of
 // ctx.
-func (s *Store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
-	err = s.operate(context.WithoutCancel(ctx), p, "lock in session", func(ctx context.Context, sh *shard) (err error) {
-		ds, next, err = s.lockMost(sh, most, func(limit int) (locked, error) { return s.take(ctx, sh, l, limit) })
+func (p *handle) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+	err = p.operate(context.WithoutCancel(ctx), "lock in session", func(ctx context.Context, sh *shard) (err error) {
+		ds, next, err = p.lockMost(sh, most, func(limit int) (locked, error) { return p.take(ctx, sh, l, limit) })
 		return err
 	})
 	return ds, next, err
 }
 
 // PeekInSession is Peek of the messages of one session. It reads the lists of the session, and what is scheduled.
-func (s *Store) PeekInSession(ctx context.Context, p core.Partition, key core.SessionKey, from int64, limit int) (ds []core.Delivery, err error) {
-	err = s.operate(ctx, p, "peek in session", func(ctx context.Context, sh *shard) error {
+func (p *handle) PeekInSession(ctx context.Context, key core.SessionKey, from int64, limit int) (ds []core.Delivery, err error) {
+	err = p.operate(ctx, "peek in session", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
 			return nil
 		}
-		if err := s.sweep(ctx, sh); err != nil {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
-		numbers, err := s.numbersOf(ctx, sh, key, max(from, 0), limit)
+		numbers, err := p.numbersOf(ctx, sh, key, max(from, 0), limit)
 		for len(numbers) > 0 && len(ds) < limit && err == nil {
 			n := min(len(numbers), limit-len(ds), sh.page())
 			var page []core.Delivery
-			page, err = s.peekNumbers(ctx, sh, numbers[:n], func(core.State) bool { return true })
+			page, err = p.peekNumbers(ctx, sh, numbers[:n], func(core.State) bool { return true })
 			ds, numbers = append(ds, page...), numbers[n:]
 		}
 		return err
@@ -280,9 +280,9 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 }
 
 // SessionState returns the state that was set last, nil for none.
-func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) (state []byte, err error) {
-	err = s.operate(ctx, p, "read session state", func(ctx context.Context, sh *shard) error {
-		reply, err := s.inSession(ctx, sh, s.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
+func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
+	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
+		reply, err := p.inSession(ctx, sh, p.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
 		if err != nil {
 			return err
 		}
@@ -297,10 +297,10 @@ func (s *Store) SessionState(ctx context.Context, p core.Partition, l core.Sessi
 }
 
 // SetSessionState sets the state; nil removes it.
-func (s *Store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
-	return s.operate(ctx, p, "set session state", func(ctx context.Context, sh *shard) error {
+func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
+	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := s.inSession(ctx, sh, s.millis(), l, sessionStateSetScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
+		_, err := p.inSession(ctx, sh, p.millis(), l, sessionStateSetScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
 		return err
 	})
 }
@@ -313,12 +313,12 @@ const listPage = 1000
 
 // ListSessions lists sessions by key: those with messages or state or, with a since, those whose
 // state was set later.
-func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
-	err = s.operate(ctx, p, "list sessions", func(ctx context.Context, sh *shard) error {
+func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
+	err = p.operate(ctx, "list sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
 			return nil
 		}
-		if err := s.sweep(ctx, sh); err != nil {
+		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
 		for len(ids) < top {
@@ -326,9 +326,9 @@ func (s *Store) ListSessions(ctx context.Context, p core.Partition, since time.T
 			var last core.SessionKey
 			limit := min(top-len(ids), listPage)
 			if since.IsZero() {
-				page, last, err = s.activePage(ctx, sh, after, limit)
+				page, last, err = p.activePage(ctx, sh, after, limit)
 			} else {
-				page, last, err = s.statefulPage(ctx, sh, after, since)
+				page, last, err = p.statefulPage(ctx, sh, after, since)
 			}
 			if err != nil || last == "" {
 				return err
@@ -393,12 +393,12 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 }
 
 // DescribeSessions counts what sessions have.
-func (s *Store) DescribeSessions(ctx context.Context, p core.Partition, ids []string, content bool) ([]core.SessionInfo, error) {
+func (p *handle) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
 	all := make([]core.SessionInfo, len(ids))
 	for i, id := range ids {
 		all[i].ID = id
 	}
-	err := s.operate(ctx, p, "describe sessions", func(ctx context.Context, sh *shard) error {
+	err := p.operate(ctx, "describe sessions", func(ctx context.Context, sh *shard) error {
 		if !sh.Sessions {
 			return nil
 		}
@@ -407,7 +407,7 @@ func (s *Store) DescribeSessions(ctx context.Context, p core.Partition, ids []st
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
-			reply, _, err := s.transition(ctx, sh, s.millis(), sessionDescribeScript, []any{sh.stateKey(0)}, args...)
+			reply, _, err := p.transition(ctx, sh, p.millis(), sessionDescribeScript, []any{sh.stateKey(0)}, args...)
 			if err != nil {
 				return err
 			}

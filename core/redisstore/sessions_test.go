@@ -27,7 +27,7 @@ func sendIn(tb testing.TB, s core.Store, p core.Partition, session string, bodie
 	for _, body := range bodies {
 		m := message(body)
 		m.SessionID = session
-		if a := s.Append(tb.Context(), p, [][]*core.Message{{m}}); a[0].Err != nil {
+		if a := p.In(s).Append(tb.Context(), [][]*core.Message{{m}}); a[0].Err != nil {
 			tb.Fatalf("append: %v", a[0].Err)
 		}
 	}
@@ -35,7 +35,7 @@ func sendIn(tb testing.TB, s core.Store, p core.Partition, session string, bodie
 
 func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.SessionLock {
 	tb.Helper()
-	l, err := s.AcceptSession(tb.Context(), p, session, core.Exclusive)
+	l, err := p.In(s).AcceptSession(tb.Context(), session, core.Exclusive)
 	if err != nil {
 		tb.Fatalf("accept session: %v", err)
 	}
@@ -44,7 +44,7 @@ func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.
 
 func lockIn(tb testing.TB, s core.Store, p core.Partition, l core.SessionLock, limit int) []core.Delivery {
 	tb.Helper()
-	ds, _, err := s.LockInSession(tb.Context(), p, l, core.Most{Messages: limit})
+	ds, _, err := p.In(s).LockInSession(tb.Context(), l, core.Most{Messages: limit})
 	if err != nil {
 		tb.Fatalf("lock in session: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 	}
 	var listed []string
 	for after := core.SessionKey(""); ; {
-		page, err := s.ListSessions(t.Context(), p, time.Time{}, after, 4)
+		page, err := p.In(s).ListSessions(t.Context(), time.Time{}, after, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,18 +75,18 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 		t.Errorf("listed %q, want %q", listed, ids)
 	}
 	for _, id := range ids {
-		l, ok, _, err := s.AcceptNextSession(t.Context(), p, core.Exclusive)
+		l, ok, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
 		if err != nil || !ok || l.ID != id {
 			t.Fatalf("accept next: got %q, %v, %v, want %q", l.ID, ok, err, id)
 		}
-		if err := s.SetSessionState(t.Context(), p, l, []byte(id)); err != nil {
+		if err := p.In(s).SetSessionState(t.Context(), l, []byte(id)); err != nil {
 			t.Fatal(err)
 		}
 		if ds := lockIn(t, s, p, l, 9); len(ds) != 1 || ds[0].SessionID != id {
 			t.Errorf("session %q: got %d messages", id, len(ds))
 		}
 	}
-	stated, err := s.ListSessions(t.Context(), p, s.Now().Add(-time.Hour), "a", 100)
+	stated, err := p.In(s).ListSessions(t.Context(), s.Now().Add(-time.Hour), "a", 100)
 	if want := ids[7:]; err != nil || !slices.Equal(stated, want) {
 		t.Errorf("with a state set lately: got %q, %v, want %q", stated, err, want)
 	}
@@ -95,7 +95,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 // befallSessions does one thing of many in a session.
 func befallSessions(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition) {
 	t.Helper()
-	l, ok, _, err := s.AcceptNextSession(t.Context(), p, core.Exclusive)
+	l, ok, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,16 +106,16 @@ func befallSessions(t *testing.T, s core.Store, clock *storetest.Clock, p core.P
 	clock.Advance(time.Duration(rand.IntN(4000)) * time.Millisecond)
 	for _, d := range ds {
 		if o := core.Outcome(rand.IntN(int(core.Release) + 2)); o <= core.Release {
-			_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: o}}) // the lock may have ended
+			_ = p.In(s).Settle(t.Context(), []core.Settlement{{Token: d.LockToken, Outcome: o}}) // the lock may have ended
 		}
 	}
 	switch rand.IntN(4) {
 	case 0:
-		_ = s.ReleaseSession(t.Context(), p, l) // likewise
+		_ = p.In(s).ReleaseSession(t.Context(), l) // likewise
 	case 1:
-		_, _ = s.RenewSession(t.Context(), p, l)
+		_, _ = p.In(s).RenewSession(t.Context(), l)
 	case 2:
-		_ = s.SetSessionState(t.Context(), p, l, []byte("state"))
+		_ = p.In(s).SetSessionState(t.Context(), l, []byte("state"))
 	}
 }
 
@@ -124,11 +124,11 @@ func befallSessions(t *testing.T, s core.Store, clock *storetest.Clock, p core.P
 func drainSessions(t *testing.T, s core.Store, p core.Partition) {
 	t.Helper()
 	p.LockDuration = time.Hour
-	ids, err := s.ListSessions(t.Context(), p, time.Time{}, "", 1000)
+	ids, err := p.In(s).ListSessions(t.Context(), time.Time{}, "", 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.Peek(t.Context(), p, 0, 10_000)
+	all, err := p.In(s).Peek(t.Context(), 0, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func drainSessions(t *testing.T, s core.Store, p core.Partition) {
 		}
 		for _, d := range all {
 			if d.State == core.Deferred && d.SessionID == id {
-				ds, err := s.LockDeferred(t.Context(), p, []int64{d.SequenceNumber}, &l)
+				ds, err := p.In(s).LockDeferred(t.Context(), []int64{d.SequenceNumber}, &l)
 				if err != nil && core.CodeOf(err) != core.MessageNotFound { // it may have expired
 					t.Fatal(err)
 				}
@@ -148,10 +148,10 @@ func drainSessions(t *testing.T, s core.Store, p core.Partition) {
 				}
 			}
 		}
-		if err := s.SetSessionState(t.Context(), p, l, nil); err != nil {
+		if err := p.In(s).SetSessionState(t.Context(), l, nil); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ReleaseSession(t.Context(), p, l); err != nil {
+		if err := p.In(s).ReleaseSession(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,12 +175,12 @@ func TestADrainedQueueWithSessionsKeepsNothing(t *testing.T) {
 		if rand.IntN(3) == 0 {
 			m.ScheduledEnqueueTime = clock.Now().Add(time.Duration(rand.IntN(60)) * time.Second)
 		}
-		a := s.Append(t.Context(), p, [][]*core.Message{{m}})
+		a := p.In(s).Append(t.Context(), [][]*core.Message{{m}})
 		if a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 		if rand.IntN(9) == 0 {
-			_ = s.Cancel(t.Context(), p, a[0].Numbers) // it may not be scheduled
+			_ = p.In(s).Cancel(t.Context(), a[0].Numbers) // it may not be scheduled
 		}
 		befallSessions(t, s, clock, p)
 		if rand.IntN(9) == 0 { // what sweeps for the dead letters knows nothing of sessions
@@ -204,7 +204,7 @@ func TestTheHolderOfASessionIsRungByName(t *testing.T) {
 		a, b := gateways(t, url)
 		p := sessions(t, a)
 		rung := make(chan core.SessionKey, 1000)
-		defer b.Watch(p.Ref, core.WakeFunc(func(session core.SessionKey) { rung <- session }))()
+		defer p.In(b).Watch(core.WakeFunc(func(session core.SessionKey) { rung <- session }))()
 		const id = "mine\x00\x01"
 		l := accept(t, b, p, id)
 		for timeout, got := time.After(patience), core.SessionKey(""); got != core.KeyOfSession(id); {
@@ -248,18 +248,18 @@ func TestSessionsAndTopicsNeedNoLoadedScripts(t *testing.T) {
 	must("accept", nil)
 	ds := lockIn(t, s, p, l, 9)
 	must("lock", nil)
-	_, err := s.RenewSession(t.Context(), p, l)
+	_, err := p.In(s).RenewSession(t.Context(), l)
 	must("renew session", err)
-	must("renew", s.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken})[0].Err)
-	must("set state", s.SetSessionState(t.Context(), p, l, []byte("x")))
-	_, err = s.SessionState(t.Context(), p, l)
+	must("renew", p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken})[0].Err)
+	must("set state", p.In(s).SetSessionState(t.Context(), l, []byte("x")))
+	_, err = p.In(s).SessionState(t.Context(), l)
 	must("state", err)
-	_, err = s.ListSessions(t.Context(), p, time.Time{}, "", 9)
+	_, err = p.In(s).ListSessions(t.Context(), time.Time{}, "", 9)
 	must("list", err)
-	_, err = s.Commit(t.Context(), p, core.Work{Settlements: []core.Settlement{{Token: ds[0].LockToken}}})
+	_, err = p.In(s).Commit(t.Context(), core.Work{Settlements: []core.Settlement{{Token: ds[0].LockToken}}})
 	must("commit", err)
 	must("settle", settle(s, p, core.Complete, ds[1]))
-	must("release", s.ReleaseSession(t.Context(), p, l))
+	must("release", p.In(s).ReleaseSession(t.Context(), l))
 	must("delete", s.DeleteEntity(t.Context(), "ns", st.topic.Name))
 }
 
@@ -272,10 +272,10 @@ func TestWaitingHoldersAreNotRungInVain(t *testing.T) {
 	l := accept(t, s, p, "x")
 	lockIn(t, s, p, l, 9) // comes back short
 	var rings atomic.Int64
-	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rings.Add(1) }))()
+	defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) { rings.Add(1) }))()
 	waiting, looks := queue(t, s), make(chan struct{}, 1000)
 	send(t, s, waiting, "nobody locks it") // so each look around rings for it
-	defer s.Watch(waiting.Ref, core.WakeFunc(func(core.SessionKey) { looks <- struct{}{} }))()
+	defer waiting.In(s).Watch(core.WakeFunc(func(core.SessionKey) { looks <- struct{}{} }))()
 	for range 4 { // once when it has begun to listen, then at looks around
 		<-looks
 	}

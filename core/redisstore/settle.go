@@ -16,13 +16,13 @@ type settling struct {
 }
 
 // Settle ends locks, one after the other.
-func (s *Store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, 0, len(settlements))
-	if err := s.enter(ctx); err != nil {
+	if err := p.enter(ctx); err != nil {
 		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
 	for len(errs) < len(settlements) {
 		part := settlements[len(errs):min(len(errs)+maxBatch, len(settlements))]
@@ -234,13 +234,13 @@ type renewing struct {
 }
 
 // Renew extends locks to now + Policy.LockDuration.
-func (s *Store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	renewals := make([]core.Renewal, 0, len(tokens))
-	if err := s.enter(ctx); err != nil {
+	if err := p.enter(ctx); err != nil {
 		return repeatRenewal(renewals, fmt.Errorf("renew: %w", err), len(tokens))
 	}
-	defer s.calls.Done()
-	sh, done := s.shard(p)
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
 	defer done()
 	for len(renewals) < len(tokens) {
 		part := tokens[len(renewals):min(len(renewals)+maxBatch, len(tokens))]

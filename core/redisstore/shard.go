@@ -9,10 +9,27 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
+// place is a partition and the policy that it is used with.
+type place struct {
+	core.Ref
+	core.Policy
+}
+
+// handle is a place to work at: its core.Operations.
+type handle struct {
+	*Store
+	place
+}
+
+// Partition returns a partition to work with.
+func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, place{r, p}}}
+}
+
 // shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
 // a round trip, and an estimate of its size. All of it can be lost.
 type shard struct {
-	core.Partition
+	place
 	keys      keyset
 	features  scriptFeatures
 	state     []any // the first keys of its scripts
@@ -33,7 +50,7 @@ type shard struct {
 // shards keeps the shards in use, and some that were.
 type shards struct {
 	mu    sync.Mutex
-	all   map[core.Partition]*shard
+	all   map[place]*shard
 	limit int // above it, unused ones are dropped
 }
 
@@ -41,7 +58,7 @@ type shards struct {
 const idleShards = 1024
 
 // shard returns the shard of p; done must be called after use.
-func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
+func (s *Store) shard(p place) (sh *shard, done func()) {
 	s.shards.mu.Lock()
 	defer s.shards.mu.Unlock()
 	sh = s.shards.all[p]
@@ -63,15 +80,15 @@ func (s *Store) shard(p core.Partition) (sh *shard, done func()) {
 }
 
 // known returns the shard of p, nil if it is not in use.
-func (m *shards) known(p core.Partition) *shard {
+func (m *shards) known(p place) *shard {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.all[p]
 }
 
 // newShard makes a shard that only knows its keys.
-func (s *Store) newShard(p core.Partition, sessions bool) *shard {
-	sh := &shard{Partition: p, keys: s.names.keys(p.Ref)}
+func (s *Store) newShard(p place, sessions bool) *shard {
+	sh := &shard{place: p, keys: s.names.keys(p.Ref)}
 	sh.state, sh.expired = sh.keys.state, "drop"
 	if p.DeadLetterExpired {
 		sh.expired = "dead-letter"
@@ -109,7 +126,7 @@ func (m *shards) trim() {
 // queueOf returns the queue whose dead letters the shard holds. The policy of dead letters does not
 // say whether the queue has sessions: the script finds out.
 func (s *Store) queueOf(sh *shard) *shard {
-	p := sh.Partition
+	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main
 	return s.newShard(p, p.Sub == core.Main)
 }

@@ -41,7 +41,7 @@ func TestAnyGatewaySettlesAnyLock(t *testing.T) {
 		p := queue(t, a)
 		send(t, a, p, "x", "y")
 		ds := lock(t, b, p, 2)
-		if r := a.Renew(t.Context(), p, []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
+		if r := p.In(a).Renew(t.Context(), []core.LockToken{ds[0].LockToken}); r[0].Err != nil {
 			t.Errorf("renew elsewhere: %v", r[0].Err)
 		}
 		if err := settle(a, p, core.Complete, ds...); err != nil {
@@ -59,7 +59,7 @@ func TestADoorbellIsHeardByTheOtherGateway(t *testing.T) {
 		a, b := gateways(t, url)
 		p := queue(t, a)
 		rung := make(chan struct{}, 1000)
-		stop := b.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
+		stop := p.In(b).Watch(core.WakeFunc(func(core.SessionKey) {
 			select {
 			case rung <- struct{}{}:
 			default:
@@ -176,17 +176,17 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 	a, b := gateways(t, server.URL())
 	p := queue(t, a)
 	rung := make(chan struct{}, 1000)
-	defer b.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
+	defer p.In(b).Watch(core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	lock(t, b, p, 1)
 	server.Restart(t)
 	deadline := time.After(patience)
 	for sent := false; ; {
 		if !sent {
-			sent = a.Append(t.Context(), p, [][]*core.Message{{message("x")}})[0].Err == nil
+			sent = p.In(a).Append(t.Context(), [][]*core.Message{{message("x")}})[0].Err == nil
 		}
 		select {
 		case <-rung:
-			if ds, _, err := b.Lock(t.Context(), p, core.Most{Messages: 1}); err == nil && len(ds) == 1 {
+			if ds, _, err := p.In(b).Lock(t.Context(), core.Most{Messages: 1}); err == nil && len(ds) == 1 {
 				return
 			}
 		case <-deadline:
@@ -202,7 +202,7 @@ func TestMessagesBehindAnArmedDoorbellAreFound(t *testing.T) {
 	s := open(t, server(t).URL(), redisstore.Options{Prefix: "armed:"})
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
+	defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	lock(t, s, p, 1)
 	send(t, s, p, "x")
 	key := "armed:{" + p.Entity + ":0}h"
@@ -251,7 +251,7 @@ func TestNumbersBeyondWhatLuaPrints(t *testing.T) {
 	want("plain", send(t, s, p, "plain")[0], high+1)
 	timed := &core.Message{MessageID: core.StringID("id"), TimeToLive: time.Minute, Body: core.Body{Bytes: []byte("timed")}}
 	later := &core.Message{ScheduledEnqueueTime: clock.Now().Add(time.Second), Body: core.Body{Bytes: []byte("later")}}
-	a := s.Append(t.Context(), p, [][]*core.Message{{timed, later}})
+	a := p.In(s).Append(t.Context(), [][]*core.Message{{timed, later}})
 	if a[0].Err != nil {
 		t.Fatal(a[0].Err)
 	}
@@ -278,7 +278,7 @@ func TestNumbersBeyondWhatLuaPrints(t *testing.T) {
 	if err := settle(s, p, core.Abandon, ds[0]); err != nil {
 		t.Fatal(err)
 	}
-	deferred, err := s.LockDeferred(t.Context(), p, []int64{high + 2}, nil)
+	deferred, err := p.In(s).LockDeferred(t.Context(), []int64{high + 2}, nil)
 	if err != nil || len(deferred) != 1 {
 		t.Fatalf("lock deferred: %v, %d messages", err, len(deferred))
 	}
@@ -308,12 +308,12 @@ func TestAMessageBehindManyGapsIsFound(t *testing.T) {
 		later[i] = &core.Message{ScheduledEnqueueTime: clock.Now().Add(time.Hour)}
 	}
 	for range 25 {
-		if a := s.Append(t.Context(), p, [][]*core.Message{later}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{later}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 	}
 	send(t, s, p, "last")
-	ds, next, err := s.Lock(t.Context(), p, core.Most{Messages: 3})
+	ds, next, err := p.In(s).Lock(t.Context(), core.Most{Messages: 3})
 	if err != nil || len(ds) != 2 || string(ds[1].Body.Bytes) != "last" {
 		t.Fatalf("lock: got %d messages, %v, want the first and the last", len(ds), err)
 	}
@@ -321,7 +321,7 @@ func TestAMessageBehindManyGapsIsFound(t *testing.T) {
 		t.Errorf("next: got %v, want the end of the locks, %v", next, ds[0].LockedUntil)
 	}
 	clock.Advance(time.Hour)
-	stats, err := s.Stats(t.Context(), p)
+	stats, err := storetest.Stats(t.Context(), s, p)
 	if stats.Bytes = 0; err != nil || stats != (core.Stats{Ready: 25_002, Enqueued: 50_002}) {
 		t.Errorf("an hour later: got %+v, %v, want all ready, those that were scheduled with a second number", stats, err)
 	}
@@ -355,12 +355,12 @@ func TestAFailOverIsFollowed(t *testing.T) {
 	}
 	p := queue(t, s)
 	rung := make(chan struct{}, 1000)
-	defer s.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
+	defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 	send(t, s, p, "before")
 	held := lock(t, s, p, 9)
 	sentinel.FailOver(t)
 	eventually.True(t, "the store finds the new master", func() bool {
-		return s.Append(t.Context(), p, [][]*core.Message{{message("after")}})[0].Err == nil
+		return p.In(s).Append(t.Context(), [][]*core.Message{{message("after")}})[0].Err == nil
 	})
 	if err := settle(s, p, core.Complete, held...); err != nil {
 		t.Errorf("complete after the fail-over: %v", err)
@@ -399,7 +399,7 @@ func TestOutOfMemoryIsBusyAndCanBeDrained(t *testing.T) {
 	if err := server.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if a := s.Append(t.Context(), p, [][]*core.Message{{message("c")}}); core.CodeOf(a[0].Err) != core.Busy {
+	if a := p.In(s).Append(t.Context(), [][]*core.Message{{message("c")}}); core.CodeOf(a[0].Err) != core.Busy {
 		t.Errorf("append: got %v, want busy", a[0].Err)
 	}
 	if err := s.Probe(t.Context()); core.CodeOf(err) != core.Busy {

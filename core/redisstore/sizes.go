@@ -29,9 +29,9 @@ const (
 
 // sizes are the bytes that queues and topics take. Where measuring costs Redis much work, it is the
 // last measurement, and what was added since.
-func (s *Store) sizes(ctx context.Context, ps []core.Partition) (sizes []int64, errs []error) {
+func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
-	var asked []core.Partition
+	var asked []place
 	var places []int
 	for i, p := range ps {
 		if sh := s.shards.known(p); sh != nil {
@@ -97,7 +97,7 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 // sessions: of a main queue with its sub-queues, and of a topic's own with its subscriptions'. A
 // stream is measured as a whole: its first nodes say little about the others. What an empty stream
 // takes does not count.
-func (s *Store) measure(ctx context.Context, ps []core.Partition) ([]measured, []error) {
+func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
 	var queues []core.Ref
@@ -197,7 +197,7 @@ func (m *measuring) add(replies []*redis.Cmd, of []int) {
 
 // forgetIDs drops the ids that duplicate detection does not need any more. Without it, the ids of
 // the last messages before a pause would count until the next message.
-func (m *measuring) forgetIDs(ctx context.Context, ps []core.Partition) {
+func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {
 		due[i] = p.Sub == core.Main && p.DuplicateWindow.Milliseconds() > 0

@@ -96,7 +96,7 @@ func connect(url string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{connection: &connection{
-		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[core.Partition]*shard)},
+		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	return s, nil

@@ -83,7 +83,7 @@ func to(m *core.Message, queues ...core.Partition) core.Publication {
 
 func (st *stand) publish(s core.Store, version int64, group ...core.Publication) error {
 	st.Helper()
-	return s.Publish(st.Context(), st.own, version, [][]core.Publication{group})[0].Err
+	return st.own.In(s).Publish(st.Context(), version, [][]core.Publication{group})[0].Err
 }
 
 func (st *stand) mustPublish(group ...core.Publication) {
@@ -113,7 +113,7 @@ func TestABodyIsKeptOnceForAllSubscriptions(t *testing.T) {
 	st.mustPublish(to(message(large), st.at("a"), st.at("b"), st.at("c")))
 	bodies("published", large)
 	for _, q := range []string{"a", "b", "c"} {
-		if stats, err := s.Stats(t.Context(), st.at(q)); err != nil || stats.Bytes > int64(len(large)) {
+		if stats, err := storetest.Stats(t.Context(), s, st.at(q)); err != nil || stats.Bytes > int64(len(large)) {
 			t.Errorf("bytes at %s: got %d, %v, want less than the body's", q, stats.Bytes, err)
 		}
 	}
@@ -132,7 +132,7 @@ func TestABodyIsKeptOnceForAllSubscriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	bodies("only a dead letter is left", large)
-	if ds, err := s.Peek(t.Context(), dead, 0, 9); err != nil || len(ds) != 1 || string(ds[0].Body.Bytes) != large {
+	if ds, err := dead.In(s).Peek(t.Context(), 0, 9); err != nil || len(ds) != 1 || string(ds[0].Body.Bytes) != large {
 		t.Fatalf("peek at dead letters: %d messages, %v", len(ds), err)
 	}
 	if err := settle(s, dead, core.Complete, lock(t, s, dead, 1)...); err != nil {
@@ -201,7 +201,7 @@ func TestADrainedTopicKeepsNothing(t *testing.T) {
 		}
 		befallSessions(t, s, clock, orders)
 		if i%50 == 49 {
-			if err := s.Forget(t.Context(), st.own, []string{fmt.Sprint("k", i/2)}); err != nil {
+			if err := st.own.In(s).Forget(t.Context(), []string{fmt.Sprint("k", i/2)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -242,7 +242,7 @@ func befallAt(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partiti
 	for _, d := range ds {
 		o := core.Outcome(rand.IntN(int(core.Release) + 2))
 		if o <= core.Release { // else its lock ends by itself
-			_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: o}}) // the lock may have ended
+			_ = p.In(s).Settle(t.Context(), []core.Settlement{{Token: d.LockToken, Outcome: o}}) // the lock may have ended
 		}
 		if o == core.Defer {
 			*deferred = append(*deferred, d.SequenceNumber)
@@ -391,12 +391,12 @@ func TestADeletedTopicLeavesNoKeys(t *testing.T) {
 						useSession(t, s, orders)
 					default:
 						p := []core.Partition{a, b, deadLetters}[rand.IntN(3)]
-						ds, _, err := s.Lock(t.Context(), p, core.Most{Messages: 5})
+						ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 5})
 						if err != nil {
 							t.Errorf("lock: %v", err)
 						}
 						for _, d := range ds {
-							_ = s.Settle(t.Context(), p, []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
+							_ = p.In(s).Settle(t.Context(), []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
 						}
 					}
 				}
@@ -437,7 +437,7 @@ func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...co
 	if code := core.CodeOf(err); err != nil && code != core.NotFound && code != core.Conflict {
 		t.Errorf("publish: %v", err)
 	}
-	if ds, _, err := s.Lock(t.Context(), st.own, core.Most{Messages: 3}); err != nil {
+	if ds, _, err := st.own.In(s).Lock(t.Context(), core.Most{Messages: 3}); err != nil {
 		t.Errorf("lock what is due: %v", err)
 	} else if len(ds) > 0 {
 		x := to(ds[0].Message, queues...)
@@ -449,20 +449,20 @@ func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...co
 // useSession does one thing of many in a session of an entity that may be gone.
 func useSession(t *testing.T, s core.Store, p core.Partition) {
 	ctx := t.Context()
-	l, ok, _, err := s.AcceptNextSession(ctx, p, core.Exclusive)
+	l, ok, _, err := p.In(s).AcceptNextSession(ctx, core.Exclusive)
 	if err != nil || !ok {
-		if l, err = s.AcceptSession(ctx, p, fmt.Sprint(rand.IntN(3)), core.Exclusive); err != nil {
+		if l, err = p.In(s).AcceptSession(ctx, fmt.Sprint(rand.IntN(3)), core.Exclusive); err != nil {
 			return
 		}
 	}
-	ds, _, _ := s.LockInSession(ctx, p, l, core.Most{Messages: 3})
-	_ = s.SetSessionState(ctx, p, l, []byte("x"))
-	_, _ = s.RenewSession(ctx, p, l)
+	ds, _, _ := p.In(s).LockInSession(ctx, l, core.Most{Messages: 3})
+	_ = p.In(s).SetSessionState(ctx, l, []byte("x"))
+	_, _ = p.In(s).RenewSession(ctx, l)
 	for _, d := range ds {
-		_ = s.Settle(ctx, p, []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
+		_ = p.In(s).Settle(ctx, []core.Settlement{{Token: d.LockToken, Outcome: core.Outcome(rand.IntN(int(core.Release) + 1))}})
 	}
 	if rand.IntN(2) == 0 {
-		_ = s.ReleaseSession(ctx, p, l)
+		_ = p.In(s).ReleaseSession(ctx, l)
 	}
 }
 
@@ -492,7 +492,7 @@ func TestNumbersOfTopicsAndSessionsBeyondWhatLuaPrints(t *testing.T) {
 	}
 	publish := func(x core.Publication) int64 {
 		t.Helper()
-		a := s.Publish(t.Context(), st.own, st.version(s), [][]core.Publication{{x}})
+		a := st.own.In(s).Publish(t.Context(), st.version(s), [][]core.Publication{{x}})
 		if a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
@@ -529,10 +529,10 @@ func TestNumbersOfTopicsAndSessionsBeyondWhatLuaPrints(t *testing.T) {
 		if err := settle(s, orders, core.Abandon, ds[1]); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ReleaseSession(t.Context(), orders, l); err != nil {
+		if err := orders.In(s).ReleaseSession(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
-		l, ok, _, err := s.AcceptNextSession(t.Context(), orders, core.Exclusive)
+		l, ok, _, err := orders.In(s).AcceptNextSession(t.Context(), core.Exclusive)
 		if err != nil || !ok {
 			t.Fatalf("accept next: %v, %v", ok, err)
 		}

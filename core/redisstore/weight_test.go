@@ -67,11 +67,11 @@ func TestTheSizeOfLargeMessagesBehindSmallOnes(t *testing.T) {
 		for i := range group {
 			group[i] = &core.Message{Body: core.Body{Bytes: make([]byte, c.size)}}
 		}
-		if a := s.Append(t.Context(), p, [][]*core.Message{group}); a[0].Err != nil {
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{group}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 	}
-	stats, err := s.Stats(t.Context(), p)
+	stats, err := storetest.Stats(t.Context(), s, p)
 	if least := int64(32 * 64 << 10); err != nil || stats.Bytes < least || stats.Bytes > 3*least/2 {
 		t.Errorf("got %d, %v, want about %d", stats.Bytes, err, least)
 	}
@@ -88,19 +88,19 @@ func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 	for i := range 200 {
 		m := &core.Message{TimeToLive: time.Hour, SessionID: fmt.Sprintf("session %d", i), Body: core.Body{Bytes: make([]byte, 600)}}
 		x := to(m, st.at("a"), st.at("b"), c)
-		if a := s.Publish(t.Context(), st.own, st.version(s), [][]core.Publication{{x}}); a[0].Err != nil {
+		if a := st.own.In(s).Publish(t.Context(), st.version(s), [][]core.Publication{{x}}); a[0].Err != nil {
 			t.Fatal(a[0].Err)
 		}
 	}
 	compare := func(what string) {
-		stats, err := s.Stats(t.Context(), st.own)
+		stats, err := storetest.Stats(t.Context(), s, st.own)
 		if kept := kept(t, server(t).Client(), names) - before; err != nil || 2*kept > 3*stats.Bytes || 2*stats.Bytes > 3*kept {
 			t.Errorf("%s: Redis took %d, the size says %d, %v", what, kept, stats.Bytes, err)
 		}
 	}
 	compare("available")
 	for name, o := range map[string]core.Outcome{"a": core.DeadLetterOutcome, "b": core.Complete} {
-		ds, _, err := s.Lock(t.Context(), st.at(name), core.Most{Messages: 200})
+		ds, _, err := st.at(name).In(s).Lock(t.Context(), core.Most{Messages: 200})
 		if err != nil || len(ds) != 200 {
 			t.Fatal(len(ds), err)
 		}
@@ -108,7 +108,7 @@ func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 		for i := range ds {
 			all = append(all, core.Settlement{Token: ds[i].LockToken, Outcome: o})
 		}
-		if err := errors.Join(s.Settle(t.Context(), st.at(name), all)...); err != nil {
+		if err := errors.Join(st.at(name).In(s).Settle(t.Context(), all)...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 var appendStories = []story{
 	{"numbers start at 1, have no gaps, and carry the partition", func(s *fixture) {
-		answers := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("a"), text("b")}, {text("c")}})
+		answers := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("a"), text("b")}, {text("c")}})
 		want(s, "groups", len(answers), 2)
 		want(s, "a", answers[0].Numbers[0], number(1))
 		want(s, "b", answers[0].Numbers[1], number(2))
@@ -35,7 +35,7 @@ var appendStories = []story{
 		s.send(text("a"))
 		other := s.main
 		other.Index = 0
-		a := s.store.Append(s.Context(), other, [][]*core.Message{{text("b")}})
+		a := other.In(s.store).Append(s.Context(), [][]*core.Message{{text("b")}})
 		want(s, "number in the other partition", a[0].Numbers[0], core.SequenceNumber(0, 1))
 		s.wantBodies("the other partition", s.lockAt(other, 9), "b")
 		s.wantBodies("the first partition", s.lock(9), "a")
@@ -47,7 +47,7 @@ var appendStories = []story{
 		}
 	}},
 	{"an empty group is accepted", func(s *fixture) {
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{}, {text("a")}})
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{}, {text("a")}})
 		s.wantCode("empty group", a[0].Err, "")
 		want(s, "numbers of the empty group", len(a[0].Numbers), 0)
 		want(s, "number after the empty group", a[1].Numbers[0], number(1))
@@ -63,7 +63,7 @@ var appendStories = []story{
 	{"a full partition refuses the group that comes next", func(s *fixture) {
 		s.main.MaxBytes = 1000
 		big := func() *core.Message { return text(string(make([]byte, 1000))) }
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{big(), big()}, {text("late")}})
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{big(), big()}, {text("late")}})
 		s.wantCode("group that begins below the limit", a[0].Err, "")
 		s.wantCode("group that begins above the limit", a[1].Err, core.QuotaExceeded)
 		want(s, "numbers of a refused group", len(a[1].Numbers), 0)
@@ -79,7 +79,7 @@ var appendStories = []story{
 		s.main.MaxBytes = 1000
 		big := func() *core.Message { return text(string(make([]byte, 1000))) }
 		full := func(what string) {
-			s.wantCode(what, s.store.Append(s.Context(), s.main, [][]*core.Message{{text("late")}})[0].Err, core.QuotaExceeded)
+			s.wantCode(what, s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("late")}})[0].Err, core.QuotaExceeded)
 			if got := s.stats(s.main).Bytes; got < s.main.MaxBytes {
 				s.Errorf("%s: the size is %d", what, got)
 			}
@@ -99,7 +99,7 @@ var appendStories = []story{
 	{"a refused group leaves no trace for duplicate detection", func(s *fixture) {
 		s.main.MaxBytes, s.main.DuplicateWindow = 500, time.Minute
 		s.send(text(string(make([]byte, 1000))))
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("a", id("1"))}})
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("a", id("1"))}})
 		s.wantCode("append to a full partition", a[0].Err, core.QuotaExceeded)
 		s.settle(s.lockOne(), core.Complete)
 		want(s, "the same id once there is room", s.send(text("a", id("1")))[0], number(2))
@@ -107,13 +107,13 @@ var appendStories = []story{
 	{"ids that duplicate detection remembers take room until they are forgotten", func(s *fixture) {
 		s.main.MaxBytes, s.main.DuplicateWindow = 50_000, time.Minute
 		size := func() int64 {
-			stats, err := s.store.Stats(s.Context(), s.main)
+			stats, err := Stats(s.Context(), s.store, s.main)
 			s.wantCode("stats", err, "")
 			return stats.Bytes
 		}
 		full := false
 		for i := 0; !full; i++ {
-			a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", i)))}})[0]
+			a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", i)))}})[0]
 			if full = core.CodeOf(a.Err) == core.QuotaExceeded; full {
 				break
 			}
@@ -126,7 +126,7 @@ var appendStories = []story{
 		if got := size(); got < s.main.MaxBytes {
 			s.Errorf("size of a full partition: got %d", got)
 		}
-		want(s, "number of a message that is known", s.store.Append(s.Context(), unlimited(s.main), [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", 0)))}})[0].Numbers[0], 0)
+		want(s, "number of a message that is known", unlimited(s.main).In(s.store).Append(s.Context(), [][]*core.Message{{text("", id(fmt.Sprintf("%0128d", 0)))}})[0].Numbers[0], 0)
 		s.clock.Advance(time.Minute)
 		want(s, "size once they are forgotten", size(), 0)
 		s.send(text("", id(fmt.Sprintf("%0128d", 0))))
@@ -149,21 +149,21 @@ func unlimited(p core.Partition) core.Partition {
 // wantUnknown checks what a partition that does not exist answers.
 func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	s.Helper()
-	answers := s.store.Append(s.Context(), p, [][]*core.Message{{text("a")}, {text("b")}})
+	answers := p.In(s.store).Append(s.Context(), [][]*core.Message{{text("a")}, {text("b")}})
 	want(s, "groups answered", len(answers), 2)
 	for _, a := range answers {
 		s.wantCode("append", a.Err, core.NotFound)
 	}
-	ds, next, err := s.store.Lock(s.Context(), p, core.Most{Messages: 5})
+	ds, next, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: 5})
 	s.wantCode("lock", err, "")
 	s.wantBodies("lock", ds)
 	s.wantTime("lock: next", next, time.Time{})
 	s.wantCode("settle", s.trySettle(p, token, core.Complete, core.Properties{}), core.LockLost)
 	_, err = s.tryRenew(p, token)
 	s.wantCode("renew", err, core.LockLost)
-	_, err = s.store.LockDeferred(s.Context(), p, []int64{token.SequenceNumber()}, nil)
+	_, err = p.In(s.store).LockDeferred(s.Context(), []int64{token.SequenceNumber()}, nil)
 	s.wantCode("lock deferred", err, core.MessageNotFound)
-	s.wantCode("cancel", s.store.Cancel(s.Context(), p, []int64{token.SequenceNumber()}), core.MessageNotFound)
+	s.wantCode("cancel", p.In(s.store).Cancel(s.Context(), []int64{token.SequenceNumber()}), core.MessageNotFound)
 	s.wantBodies("peek", s.peek(p))
 	s.wantTime("sweep: next", s.sweep(p), time.Time{})
 	s.wantStats("stats", p, core.Stats{})
@@ -313,7 +313,7 @@ var duplicateStories = []story{
 	}},
 	{"a duplicate within one call is dropped", func(s *fixture) {
 		s.main.DuplicateWindow = time.Minute
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{
 			{text("a", id("1")), text("b", id("1")), text("c", id("2"))}, {text("d", id("2")), text("e", id("3"))},
 		})
 		for i, wanted := range []int64{number(1), 0, number(2)} {
@@ -380,7 +380,7 @@ var duplicateStories = []story{
 	{"cancelling does not forget the id", func(s *fixture) {
 		s.main.DuplicateWindow = time.Hour
 		ns := s.send(text("a", id("1"), s.after(time.Minute)))
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), "")
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), ns), "")
 		want(s, "number of the duplicate", s.send(text("b", id("1")))[0], 0)
 	}},
 }
@@ -443,7 +443,7 @@ var scheduleStories = []story{
 	}},
 	{"cancelling removes scheduled messages for good", func(s *fixture) {
 		ns := s.send(text("a", s.after(time.Minute)), text("b", s.after(time.Minute)), text("c", s.after(time.Minute)))
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, []int64{ns[2], ns[0]}), "")
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), []int64{ns[2], ns[0]}), "")
 		s.wantStats("after cancelling", s.main, core.Stats{Scheduled: 1})
 		s.clock.Advance(time.Hour)
 		ds := s.lock(9)
@@ -460,15 +460,15 @@ var scheduleStories = []story{
 			"a good number and another's":       {ns[0], core.SequenceNumber(1, 1)},
 			"a number that is below the lowest": {number(0)},
 		} {
-			s.wantCode("cancel "+what, s.store.Cancel(s.Context(), s.main, bad), core.MessageNotFound)
+			s.wantCode("cancel "+what, s.main.In(s.store).Cancel(s.Context(), bad), core.MessageNotFound)
 		}
 		s.wantStats("after it all", s.main, core.Stats{Ready: 1, Scheduled: 1})
-		s.wantCode("cancel nothing", s.store.Cancel(s.Context(), s.main, nil), "")
+		s.wantCode("cancel nothing", s.main.In(s.store).Cancel(s.Context(), nil), "")
 	}},
 	{"a message that is due cannot be cancelled", func(s *fixture) {
 		ns := s.send(text("a", s.after(time.Minute)))
 		s.clock.Advance(time.Minute)
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), core.MessageNotFound)
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), ns), core.MessageNotFound)
 		s.wantBodies("messages", s.lock(9), "a")
 	}},
 	{"many schedules that are due are all activated at once", func(s *fixture) {

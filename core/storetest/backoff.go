@@ -14,7 +14,7 @@ func (s *fixture) putOff(p core.Partition, d core.Delivery, b core.Backoff, over
 	for _, ps := range over {
 		st.Properties = st.Properties.Merge(ps)
 	}
-	s.wantCode("abandon with a backoff", s.store.Settle(s.Context(), p, []core.Settlement{st})[0], "")
+	s.wantCode("abandon with a backoff", p.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], "")
 }
 
 // wait is a backoff that does not grow.
@@ -75,7 +75,7 @@ var backoffStories = []story{
 		listen := s.bell(s.main)
 		s.wantBodies("nothing more", s.lock(1))
 		listen("put off", func() { s.putOff(s.main, d, wait(time.Second)) })
-		_, next, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 1})
+		_, next, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 1})
 		s.wantCode("lock", err, "")
 		s.wantTime("next", next, s.clock.Now().Add(time.Second))
 	}},
@@ -135,7 +135,7 @@ var backoffStories = []story{
 		n := s.deferOne(text("a"))
 		s.putOff(s.main, s.lockDeferred(n)[0], wait(time.Second))
 		s.wantStats("meanwhile", s.main, core.Stats{Deferred: 1})
-		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{n}, nil)
+		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, nil)
 		s.wantCode("meanwhile", err, core.MessageNotFound)
 		s.clock.Advance(time.Second)
 		s.wantBodies("normal flow", s.lock(9))
@@ -157,7 +157,7 @@ var backoffStories = []story{
 		l := s.accept("x")
 		d := s.lockOneIn(l)
 		st := core.Settlement{Token: d.LockToken, Outcome: core.Abandon, Backoff: wait(time.Second)}
-		s.wantCode("put off", s.store.Settle(s.Context(), s.main, []core.Settlement{st})[0], core.InvalidArgument)
+		s.wantCode("put off", s.main.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], core.InvalidArgument)
 		s.refuseCommit(s.main, core.Work{Settlements: []core.Settlement{st}}, core.InvalidArgument)
 		s.settle(d, core.Complete)
 	})},

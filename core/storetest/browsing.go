@@ -25,7 +25,7 @@ var browseStories = []story{
 		s.settle(ds[1], core.Defer)
 		peek := func(from int64, limit int) []core.Delivery {
 			s.Helper()
-			ds, err := s.store.PeekInSession(s.Context(), s.main, core.KeyOfSession("x"), from, limit)
+			ds, err := s.main.In(s.store).PeekInSession(s.Context(), core.KeyOfSession("x"), from, limit)
 			s.wantCode("peek in a session", err, "")
 			return ds
 		}
@@ -96,7 +96,7 @@ var browseStories = []story{
 			{1 << 47, 9, nil},
 			{1, 0, nil},
 		} {
-			ds, err := s.store.Peek(s.Context(), s.main, c.from, c.max)
+			ds, err := s.main.In(s.store).Peek(s.Context(), c.from, c.max)
 			s.wantCode("peek", err, "")
 			s.wantBodies("peeked", ds, c.want...)
 		}
@@ -111,7 +111,7 @@ var browseStories = []story{
 		s.send(text("third", s.after(3*time.Hour)))
 		peek := func(state core.State, from int64, max int) []core.Delivery {
 			s.Helper()
-			ds, err := s.store.PeekState(s.Context(), s.main, state, from, max)
+			ds, err := s.main.In(s.store).PeekState(s.Context(), state, from, max)
 			s.wantCode("peek", err, "")
 			for _, d := range ds {
 				want(s, "state", d.State, state)
@@ -193,7 +193,7 @@ var browseStories = []story{
 		answers := p.store.StatsOf(p.Context(), ps)
 		want(p.fixture, "answers", len(answers), len(ps))
 		for i, at := range ps {
-			alone, err := p.store.Stats(p.Context(), at)
+			alone, err := Stats(p.Context(), p.store, at)
 			p.wantCode("stats", err, "")
 			p.wantCode("stats of several", answers[i].Err, "")
 			want(p.fixture, "stats of several", answers[i].Stats, alone)
@@ -262,7 +262,7 @@ var browseStories = []story{
 		}
 		inSessions := p.main
 		inSessions.Sessions = true
-		_, err := p.store.Purge(p.Context(), inSessions, 9)
+		_, err := inSessions.In(p.store).Purge(p.Context(), 9)
 		p.wantCode("purge where messages have sessions", err, core.NotAllowed)
 		p.deleteEntity("orders")
 		p.wantPurge(p.main, 9, 0)
@@ -296,24 +296,24 @@ var browseStories = []story{
 		ahead = 3 * time.Hour
 		s.wantTime("now", view.Now(), s.clock.Now().Add(ahead))
 		s.wantTime("the store's now", s.store.Now(), s.clock.Now())
-		ds, _, err := view.Lock(s.Context(), s.main, core.Most{Messages: 9})
+		ds, _, err := s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later")
 		want(s, "delivery count", ds[0].DeliveryCount, 1)
 		s.wantTime("locked until", ds[0].LockedUntil, view.Now().Add(lockDuration))
-		s.wantCode("settle with the first lock", view.Settle(s.Context(), s.main, []core.Settlement{{Token: first.LockToken}})[0], core.LockLost)
+		s.wantCode("settle with the first lock", s.main.In(view).Settle(s.Context(), []core.Settlement{{Token: first.LockToken}})[0], core.LockLost)
 		ahead = -time.Hour
-		ds, _, err = view.Lock(s.Context(), s.main, core.Most{Messages: 9})
+		ds, _, err = s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
 		s.wantCode("lock after the time was set back", err, "")
 		s.wantBodies("locked after the time was set back", ds)
-		a := view.Append(s.Context(), s.main, [][]*core.Message{{text("c")}})
+		a := s.main.In(view).Append(s.Context(), [][]*core.Message{{text("c")}})
 		s.wantCode("append", a[0].Err, "")
-		found, _, err := view.Lock(s.Context(), s.main, core.Most{Messages: 9})
+		found, _, err := s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", found, "c")
 		s.wantTime("enqueued", found[0].EnqueuedTime, view.Now())
 		ahead = 4 * time.Hour
-		ds, _, err = view.Lock(s.Context(), s.main, core.Most{Messages: 9})
+		ds, _, err = s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later", "c")
 	}},
@@ -332,7 +332,7 @@ const bellTimeout = eventually.Bound
 // time it was asked to listen.
 func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
-	stop := s.store.Watch(p.Ref, core.WakeFunc(func(core.SessionKey) {
+	stop := p.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) {
 		select {
 		case rung <- struct{}{}:
 		default:
@@ -411,7 +411,7 @@ var bellStories = []story{
 	}},
 	{"what is handed over and what is locked are all messages, once and in order", func(s *fixture) {
 		w := &taker{}
-		stop := s.store.Watch(s.main.Ref, w)
+		stop := s.main.In(s.store).Watch(w)
 		s.Cleanup(stop)
 		var want, got []string
 		take := func(ds []core.Delivery) {
@@ -452,7 +452,7 @@ var bellStories = []story{
 	}},
 	{"several watchers hear the bell, until they stop", func(s *fixture) {
 		first, second := s.bell(s.main), s.bell(s.main)
-		stop := s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) { s.Error("a stopped watcher was rung") }))
+		stop := s.main.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) { s.Error("a stopped watcher was rung") }))
 		stop()
 		stop()
 		first("append", func() { second("append", func() { s.sendTexts("a") }) })

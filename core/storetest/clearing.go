@@ -14,7 +14,7 @@ import (
 // clear clears p, which must succeed.
 func (s *fixture) clear(p core.Partition) {
 	s.Helper()
-	s.wantCode("clear", s.store.Clear(s.Context(), p), "")
+	s.wantCode("clear", p.In(s.store).Clear(s.Context()), "")
 }
 
 // wantCleared checks that nothing is left of p and its sub-queues, and that nothing
@@ -25,7 +25,7 @@ func (s *fixture) wantCleared(what string, p core.Partition) {
 		for q := range core.SubQueues {
 			at := sub(p, q)
 			at.Sessions = p.Sessions && q == core.Main
-			stats, err := s.store.Stats(s.Context(), at)
+			stats, err := Stats(s.Context(), s.store, at)
 			s.wantCode(what+": stats", err, "")
 			stats.Enqueued = 0
 			if stats != (core.Stats{}) {
@@ -64,9 +64,9 @@ var clearStories = []story{
 			s.wantCode("renew what was "+what, err, core.LockLost)
 		}
 		s.wantCode("complete a dead letter", s.trySettle(s.dead(), dead.LockToken, core.Complete, core.Properties{}), core.LockLost)
-		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{ds[3].SequenceNumber}, nil)
+		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{ds[3].SequenceNumber}, nil)
 		s.wantCode("lock what was deferred", err, core.MessageNotFound)
-		s.wantCode("cancel what was scheduled", s.store.Cancel(s.Context(), s.main, scheduled), core.MessageNotFound)
+		s.wantCode("cancel what was scheduled", s.main.In(s.store).Cancel(s.Context(), scheduled), core.MessageNotFound)
 		s.wantBodies("lock", s.lock(9))
 		s.wantCleared("queue", s.main)
 		s.clear(s.main)
@@ -116,7 +116,7 @@ var clearStories = []story{
 	{"a full queue has room once it is cleared", func(s *fixture) {
 		s.main.MaxBytes = 3000
 		s.send(text(strings.Repeat("x", 5000)))
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("b")}})
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("b")}})
 		s.wantCode("append to a full queue", a[0].Err, core.QuotaExceeded)
 		s.clear(s.main)
 		want(s, "number", s.send(text("c"))[0], number(2))
@@ -182,7 +182,7 @@ var clearStories = []story{
 		p.publish(p.to(text(strings.Repeat("y", 5000)), "b"))
 		p.publish(p.to(text(strings.Repeat("z", 60_000)), "b"))
 		p.wantCode("publish to a full topic", p.tryPublish(full).Err, core.QuotaExceeded)
-		before, err := p.store.Stats(p.Context(), p.topic)
+		before, err := Stats(p.Context(), p.store, p.topic)
 		p.wantCode("stats", err, "")
 
 		p.clear(p.topic)
@@ -211,7 +211,7 @@ var clearStories = []story{
 	})},
 	{"a subscription cannot be cleared alone", onTopic(func(p *press) {
 		p.publish(p.to(text("x"), "a"))
-		p.wantCode("clear", p.store.Clear(p.Context(), p.at("a")), core.NotAllowed)
+		p.wantCode("clear", p.at("a").In(p.store).Clear(p.Context()), core.NotAllowed)
 		p.wantCopies("not cleared", map[string]string{"a": "x"})
 	})},
 	{"the other partitions are not cleared", func(s *fixture) {
@@ -251,7 +251,7 @@ var clearStories = []story{
 					default:
 					}
 					mu.RLock()
-					a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text(fmt.Sprint(epoch))}})
+					a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text(fmt.Sprint(epoch))}})
 					mu.RUnlock()
 					if a[0].Err != nil {
 						s.Errorf("append: %v", a[0].Err)
@@ -268,13 +268,13 @@ var clearStories = []story{
 						return
 					default:
 					}
-					ds, _, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 3})
+					ds, _, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 3})
 					if err != nil {
 						s.Errorf("lock: %v", err)
 						return
 					}
 					for _, d := range ds {
-						s.store.Settle(s.Context(), s.main, []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // it may be cleared
+						s.main.In(s.store).Settle(s.Context(), []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}) // it may be cleared
 						settled.Add(1)
 					}
 				}

@@ -67,8 +67,8 @@ func (p *player) commit(pl *subject) {
 	}
 	a.Transfers = p.leaving(oneOf(p, 0, 0, 1), "there")
 	b.Transfers = a.Transfers
-	numbersA, errA := p.a.Commit(p.Context(), at, a)
-	numbersB, errB := p.b.Commit(p.Context(), at, b)
+	numbersA, errA := at.In(p.a).Commit(p.Context(), a)
+	numbersB, errB := at.In(p.b).Commit(p.Context(), b)
 	p.tell("commit %s: %v %v", p.work(&a, ms), positions(numbersA), errA)
 	p.excuse(at.Ref)
 	if a.Check {
@@ -117,8 +117,8 @@ func (p *player) reserve(pl *subject) {
 		v := p.version()
 		a.Version, b.Version = v.a, v.b
 	}
-	numbersA, errA := p.a.Commit(p.Context(), pl.Partition, a)
-	numbersB, errB := p.b.Commit(p.Context(), pl.Partition, b)
+	numbersA, errA := pl.Partition.In(p.a).Commit(p.Context(), a)
+	numbersB, errB := pl.Partition.In(p.b).Commit(p.Context(), b)
 	p.tell("reserve %s until %v: %v %v", describe(ms, p.clock.Now()), a.Reserve, positions(numbersA), errA)
 	p.sameCode("reserve", errA, errB)
 	if !slices.Equal(numbersA, numbersB) {

@@ -37,7 +37,7 @@ var commitStories = []story{
 // commit carries out work, which must succeed.
 func (s *fixture) commit(p core.Partition, w core.Work) []int64 {
 	s.Helper()
-	numbers, err := s.store.Commit(s.Context(), p, w)
+	numbers, err := p.In(s.store).Commit(s.Context(), w)
 	if err != nil {
 		s.Fatalf("commit: %v", err)
 	}
@@ -47,7 +47,7 @@ func (s *fixture) commit(p core.Partition, w core.Work) []int64 {
 // refuseCommit carries out work, which must be refused.
 func (s *fixture) refuseCommit(p core.Partition, w core.Work, code core.Code) {
 	s.Helper()
-	numbers, err := s.store.Commit(s.Context(), p, w)
+	numbers, err := p.In(s.store).Commit(s.Context(), w)
 	s.wantCode("commit", err, code)
 	if numbers != nil {
 		s.Fatalf("commit: got numbers %v", numbers)
@@ -205,7 +205,7 @@ func commitState(s *fixture) {
 	l := s.accept("x")
 	d := s.lockIn(l, 1)[0]
 	state := func() string {
-		got, err := s.store.SessionState(s.Context(), s.main, l)
+		got, err := s.main.In(s.store).SessionState(s.Context(), l)
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func commitReserved(s *fixture) {
 	s.wantBodies("peek after the commit", peeked, "a", "b", "now")
 	want(s, "state", peeked[0].State, core.Scheduled)
 	want(s, "number", peeked[0].SequenceNumber, number(1))
-	if err := s.store.Cancel(s.Context(), s.main, []int64{waiting[1].Number}); err != nil {
+	if err := s.main.In(s.store).Cancel(s.Context(), []int64{waiting[1].Number}); err != nil {
 		s.Errorf("cancel by the number that was reserved: %v", err)
 	}
 	s.clock.Advance(time.Hour)
@@ -281,7 +281,7 @@ func commitReservedInSession(s *fixture) {
 
 func commitUnreserved(s *fixture) {
 	waiting := s.reserve(time.Minute, text("a", s.after(time.Hour)), text("b", s.after(time.Second)), text("c", s.after(time.Hour)))
-	if err := s.store.Cancel(s.Context(), s.main, []int64{waiting[2].Number}); err != nil {
+	if err := s.main.In(s.store).Cancel(s.Context(), []int64{waiting[2].Number}); err != nil {
 		s.Fatalf("cancel a reservation: %v", err)
 	}
 	s.wantStats("after a cancellation", s.main, core.Stats{Scheduled: 2})

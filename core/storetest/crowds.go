@@ -82,7 +82,7 @@ func newCrowd(s *fixture, expected int) *crowd {
 		fixture: s, expected: expected, completed: make(map[string]int),
 		bell: make(chan struct{}, 1), done: make(chan struct{}),
 	}
-	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(core.SessionKey) {
+	s.Cleanup(s.main.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) {
 		select {
 		case c.bell <- struct{}{}:
 		default:
@@ -97,7 +97,7 @@ func (c *crowd) send(sender, groups, size int) {
 		for i := range group {
 			group[i] = text(fmt.Sprintf("%d/%d/%d", sender, g, i))
 		}
-		a := c.store.Append(c.Context(), c.main, [][]*core.Message{group})
+		a := c.main.In(c.store).Append(c.Context(), [][]*core.Message{group})
 		if a[0].Err != nil {
 			c.Errorf("append: %v", a[0].Err)
 			return
@@ -112,7 +112,7 @@ func (c *crowd) send(sender, groups, size int) {
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {
-		ds, _, err := c.store.Lock(c.Context(), c.main, core.Most{Messages: 5})
+		ds, _, err := c.main.In(c.store).Lock(c.Context(), core.Most{Messages: 5})
 		if err != nil {
 			c.Errorf("lock: %v", err)
 			return
@@ -125,7 +125,7 @@ func (c *crowd) receive(receiver int) {
 			}
 			settlements[i] = core.Settlement{Token: d.LockToken, Outcome: outcome}
 		}
-		c.record(ds, settlements, c.store.Settle(c.Context(), c.main, settlements))
+		c.record(ds, settlements, c.main.In(c.store).Settle(c.Context(), settlements))
 		if len(ds) > 0 {
 			continue
 		}

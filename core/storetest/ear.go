@@ -22,7 +22,7 @@ type ear struct {
 func (p *player) listen(pl *subject) {
 	for _, q := range []core.SubQueue{core.Main, core.DeadLetter} {
 		e := &ear{ref: pl.at(q).Ref, waits: make(map[core.SessionKey]bool), model: make(map[core.SessionKey]bool)}
-		e.stop = append(e.stop, p.a.Watch(e.ref, core.WakeFunc(func(session core.SessionKey) { e.model[session] = true })))
+		e.stop = append(e.stop, (core.Partition{Ref: e.ref}).In(p.a).Watch(core.WakeFunc(func(session core.SessionKey) { e.model[session] = true })))
 		p.ears = append(p.ears, e)
 		p.attach(e)
 	}
@@ -33,7 +33,7 @@ func (p *player) attach(e *ear) {
 	engine := make(chan core.SessionKey, 1000)
 	clear(e.waits)
 	e.engine = engine
-	e.stop = append(e.stop, p.b.Watch(e.ref, core.WakeFunc(func(session core.SessionKey) {
+	e.stop = append(e.stop, (core.Partition{Ref: e.ref}).In(p.b).Watch(core.WakeFunc(func(session core.SessionKey) {
 		select {
 		case engine <- session:
 		default:

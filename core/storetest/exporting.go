@@ -169,7 +169,7 @@ var exportStories = []story{
 		n := s.send(text("scheduled", s.after(time.Hour)))
 		s.send(text("expires", ttl(time.Minute)))
 		s.moveTo("Copy", "q2")
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, n), "")
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), n), "")
 		s.clock.Advance(time.Minute)
 		s.wantBodies("queue", s.lock(9))
 		s.wantReason("expired", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"testing"
@@ -118,7 +119,7 @@ func (s *fixture) send(group ...*core.Message) []int64 {
 
 func (s *fixture) sendTo(p core.Partition, group ...*core.Message) []int64 {
 	s.Helper()
-	a := s.store.Append(s.Context(), p, [][]*core.Message{group})
+	a := p.In(s.store).Append(s.Context(), [][]*core.Message{group})
 	if len(a) != 1 || a[0].Err != nil {
 		s.Fatalf("append: got %+v, want one success", a)
 	}
@@ -136,7 +137,7 @@ func (s *fixture) sendTexts(bodies ...string) {
 // lockAt claims up to limit messages of p.
 func (s *fixture) lockAt(p core.Partition, limit int) []core.Delivery {
 	s.Helper()
-	ds, _, err := s.store.Lock(s.Context(), p, core.Most{Messages: limit})
+	ds, _, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: limit})
 	if err != nil {
 		s.Fatalf("lock %d: %v", limit, err)
 	}
@@ -166,7 +167,7 @@ func (s *fixture) lockOne() core.Delivery {
 // trySettle settles one lock and returns the outcome.
 func (s *fixture) trySettle(p core.Partition, token core.LockToken, o core.Outcome, over core.Properties) error {
 	s.Helper()
-	errs := s.store.Settle(s.Context(), p, []core.Settlement{{Token: token, Outcome: o, Properties: over}})
+	errs := p.In(s.store).Settle(s.Context(), []core.Settlement{{Token: token, Outcome: o, Properties: over}})
 	if len(errs) != 1 {
 		s.Fatalf("%v: got %d answers, want 1", o, len(errs))
 	}
@@ -193,7 +194,7 @@ func (s *fixture) settleAt(p core.Partition, d core.Delivery, o core.Outcome, ov
 // tryRenew renews one lock.
 func (s *fixture) tryRenew(p core.Partition, token core.LockToken) (time.Time, error) {
 	s.Helper()
-	rs := s.store.Renew(s.Context(), p, []core.LockToken{token})
+	rs := p.In(s.store).Renew(s.Context(), []core.LockToken{token})
 	if len(rs) != 1 {
 		s.Fatalf("renew: got %d answers, want 1", len(rs))
 	}
@@ -212,7 +213,7 @@ func (s *fixture) deferOne(m *core.Message) int64 {
 // lockDeferred locks deferred messages, which must succeed.
 func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers, nil)
+	ds, err := s.main.In(s.store).LockDeferred(s.Context(), numbers, nil)
 	if err != nil {
 		s.Fatalf("lock deferred %v: %v", numbers, err)
 	}
@@ -222,7 +223,7 @@ func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 // peek browses all of p.
 func (s *fixture) peek(p core.Partition) []core.Delivery {
 	s.Helper()
-	ds, err := s.store.Peek(s.Context(), p, 0, 1000)
+	ds, err := p.In(s.store).Peek(s.Context(), 0, 1000)
 	if err != nil {
 		s.Fatalf("peek: %v", err)
 	}
@@ -232,7 +233,7 @@ func (s *fixture) peek(p core.Partition) []core.Delivery {
 // sweep sweeps p and returns when the next is due.
 func (s *fixture) sweep(p core.Partition) time.Time {
 	s.Helper()
-	next, err := s.store.Sweep(s.Context(), p)
+	next, err := p.In(s.store).Sweep(s.Context())
 	if err != nil {
 		s.Fatalf("sweep: %v", err)
 	}
@@ -254,12 +255,12 @@ func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 // wantPurge purges at most so many messages and compares how many that were.
 func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	s.Helper()
-	n, err := s.store.Purge(s.Context(), p, limit)
+	n, err := p.In(s.store).Purge(s.Context(), limit)
 	s.wantCode("purge", err, "")
 	want(s, "purged", n, removed)
 }
 
-// stats is what the store counts, which StatsOf must agree with.
+// stats is what the store counts, for one partition as for several together.
 func (s *fixture) stats(p core.Partition) core.Stats {
 	s.Helper()
 	others := []core.Partition{p}
@@ -267,12 +268,18 @@ func (s *fixture) stats(p core.Partition) core.Stats {
 		others = append(others, sub(p, q))
 	}
 	together := s.store.StatsOf(s.Context(), others)
-	got, err := s.store.Stats(s.Context(), p)
+	got, err := Stats(s.Context(), s.store, p)
 	s.wantCode("stats", err, "")
 	want(s, "answers of StatsOf", len(together), len(others))
 	s.wantCode("stats of several", together[0].Err, "")
 	want(s, "stats of several", together[0].Stats, got)
 	return got
+}
+
+// Stats sweeps one partition and counts what it holds.
+func Stats(ctx context.Context, s core.Store, p core.Partition) (core.Stats, error) {
+	c := s.StatsOf(ctx, []core.Partition{p})[0]
+	return c.Stats, c.Err
 }
 
 // wantStats compares where messages stand.

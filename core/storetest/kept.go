@@ -96,7 +96,7 @@ func kept(tb testing.TB, store core.Store) string {
 
 func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partition) {
 	tb.Helper()
-	stats, err := store.Stats(tb.Context(), p)
+	stats, err := Stats(tb.Context(), store, p)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partitio
 	fmt.Fprintf(b, "  partition %d, sub-queue %d: %d ready, %d locked, %d deferred, %d scheduled, %d numbers, %d sessions held, %d waiting\n", p.Index, p.Sub,
 		stats.Ready, stats.Locked, stats.Deferred, stats.Scheduled, stats.Enqueued, stats.SessionsHeld, stats.SessionsWaiting)
 	for _, state := range []core.State{core.Active, core.Deferred, core.Scheduled} {
-		ds, err := store.PeekState(tb.Context(), p, state, 0, 100)
+		ds, err := p.In(store).PeekState(tb.Context(), state, 0, 100)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partitio
 	}
 	for i := range 3 {
 		for _, id := range []string{"the only one", fmt.Sprintf("session number %d", i)} {
-			if infos, err := store.DescribeSessions(tb.Context(), p, []string{id}, true); err != nil {
+			if infos, err := p.In(store).DescribeSessions(tb.Context(), []string{id}, true); err != nil {
 				tb.Fatal(err)
 			} else if s := infos[0]; s.Available+s.Locked+s.Deferred > 0 || s.HasState || !s.LockedUntil.IsZero() {
 				fmt.Fprintf(b, "    session %q: %d, %d, %d until %s, state of %d bytes\n", s.ID, s.Available, s.Locked, s.Deferred, s.LockedUntil.UTC(), len(s.State))

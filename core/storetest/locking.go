@@ -36,13 +36,13 @@ var lockStories = []story{
 	}},
 	{"a call locks no more bytes than it asks for, but one message", func(s *fixture) {
 		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
-			return s.store.Lock(s.Context(), s.main, most)
+			return s.main.In(s.store).Lock(s.Context(), most)
 		})
 	}},
 	{"a call locks no more bytes of a session than it asks for, but one message", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
-			return s.store.LockInSession(s.Context(), s.main, l, most)
+			return s.main.In(s.store).LockInSession(s.Context(), l, most)
 		}, in("x"))
 	})},
 	{"asking for nothing locks nothing", func(s *fixture) {
@@ -61,7 +61,7 @@ var lockStories = []story{
 		s.sendTexts("a")
 		s.send(text("later", s.after(time.Hour)))
 		ns := s.send(text("never", s.after(time.Hour)))
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, ns), "")
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), ns), "")
 		s.send(text("short", ttl(time.Second)))
 		s.sendTexts("b", "c")
 		s.clock.Advance(time.Second)
@@ -128,7 +128,7 @@ var lockStories = []story{
 	{"renewing answers each token on its own", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
-		rs := s.store.Renew(s.Context(), s.main, []core.LockToken{ds[0].LockToken, {}, ds[1].LockToken})
+		rs := s.main.In(s.store).Renew(s.Context(), []core.LockToken{ds[0].LockToken, {}, ds[1].LockToken})
 		want(s, "answers", len(rs), 3)
 		s.wantCode("first", rs[0].Err, "")
 		s.wantCode("second", rs[1].Err, core.LockLost)
@@ -138,7 +138,7 @@ var lockStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			ds, next, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 9})
+			ds, next, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 9})
 			s.wantCode("lock", err, "")
 			s.wantBodies("lock", ds)
 			s.wantTime("next of sweep and lock", s.sweep(s.main), next)
@@ -267,7 +267,7 @@ var settleStories = []story{
 	{"settlements are answered one by one, in order", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
 		ds := s.lock(3)
-		errs := s.store.Settle(s.Context(), s.main, []core.Settlement{
+		errs := s.main.In(s.store).Settle(s.Context(), []core.Settlement{
 			{Token: ds[2].LockToken, Outcome: core.DeadLetterOutcome},
 			{Token: ds[0].LockToken, Outcome: core.Complete},
 			{Token: ds[0].LockToken, Outcome: core.Abandon},
@@ -339,7 +339,7 @@ var deferStories = []story{
 		s.sendTexts("a", "b")
 		ds := s.lock(2)
 		s.settle(ds[0], core.Defer)
-		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[1].LockToken, Outcome: core.Defer}}})
+		_, err := s.main.In(s.store).Commit(s.Context(), core.Work{Settlements: []core.Settlement{{Token: ds[1].LockToken, Outcome: core.Defer}}})
 		s.wantCode("commit", err, "")
 		s.wantStats("afterwards", s.main, core.Stats{})
 		s.wantBodies("dead letters", s.peek(s.dead()), "a", "b")
@@ -347,7 +347,7 @@ var deferStories = []story{
 	{"deferring in a commit counts", func(s *fixture) {
 		s.sendTexts("a")
 		d := s.lockOne()
-		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}}})
+		_, err := s.main.In(s.store).Commit(s.Context(), core.Work{Settlements: []core.Settlement{{Token: d.LockToken, Outcome: core.Defer}}})
 		s.wantCode("commit", err, "")
 		want(s, "delivery count", s.lockDeferred(d.SequenceNumber)[0].DeliveryCount, 1)
 	}},
@@ -359,7 +359,7 @@ var deferStories = []story{
 		s.sendTexts("a", "b", "c", "d", "e", "f")
 		ds := s.lock(2)
 		s.settle(ds[0], core.Abandon)
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)}, nil)
+		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("messages", got, "e", "d", "a")
 		want(s, "delivery count", got[2].DeliveryCount, 1)
@@ -368,14 +368,14 @@ var deferStories = []story{
 		s.settle(got[1], core.Complete)
 		s.settle(got[2], core.Abandon)
 		s.wantBodies("those that came back", s.lock(9), "a", "e")
-		got, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(5)}, nil)
+		got, err = s.main.In(s.store).LockNumbers(s.Context(), []int64{number(5)}, nil)
 		s.wantCode("lock again", err, "")
 		s.wantBodies("nothing is available", got)
 		s.wantStats("stats", s.main, core.Stats{Locked: 5})
 	}},
 	{"a lock by number ends like any other", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(3)}, nil)
+		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(3)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("the last", got, "c")
 		s.clock.Advance(s.main.LockDuration)
@@ -386,7 +386,7 @@ var deferStories = []story{
 	{"what expires under a lock by number can be settled", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a"), text("b", ttl(time.Second)), text("c", ttl(time.Second)))
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2), number(3)}, nil)
+		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(2), number(3)}, nil)
 		s.wantCode("lock", err, "")
 		s.clock.Advance(2 * time.Second)
 		s.wantStats("stats", s.main, core.Stats{Ready: 1, Locked: 2})
@@ -400,7 +400,7 @@ var deferStories = []story{
 		for _, d := range s.lock(3) {
 			s.settle(d, core.DeadLetterOutcome)
 		}
-		got, err := s.store.LockNumbers(s.Context(), s.dead(), []int64{number(2)}, nil)
+		got, err := s.dead().In(s.store).LockNumbers(s.Context(), []int64{number(2)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantBodies("the second", got, "b")
 		s.settleAt(s.dead(), got[0], core.Complete)
@@ -408,7 +408,7 @@ var deferStories = []story{
 	}},
 	{"purging leaves what is locked by number", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(2)}, nil)
+		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(2)}, nil)
 		s.wantCode("lock", err, "")
 		s.wantPurge(s.main, 9, 2)
 		s.settle(got[0], core.Release)
@@ -428,7 +428,7 @@ var deferStories = []story{
 			"one of another partition": {a, core.SequenceNumber(0, 1)},
 			"another partition's own":  {core.SequenceNumber(0, 1)},
 		} {
-			_, err := s.store.LockDeferred(s.Context(), s.main, bad, nil)
+			_, err := s.main.In(s.store).LockDeferred(s.Context(), bad, nil)
 			s.wantCode("lock "+what, err, core.MessageNotFound)
 		}
 		s.wantBodies("the good one, later", s.lockDeferred(a), "a")

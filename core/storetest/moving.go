@@ -21,7 +21,7 @@ func brings(t core.Transit) func(*core.Message) {
 // forget drops the keys of moves to p.
 func (s *fixture) forget(p core.Partition, keys ...string) {
 	s.Helper()
-	s.wantCode("forget", s.store.Forget(s.Context(), p, keys), "")
+	s.wantCode("forget", p.In(s.store).Forget(s.Context(), keys), "")
 }
 
 var moveStories = []story{
@@ -79,7 +79,7 @@ var moveStories = []story{
 		s.main.MaxBytes = 500
 		big := string(make([]byte, 1000))
 		s.send(text(big, from("1")), text(big, from("2")))
-		a := s.store.Append(s.Context(), s.main, [][]*core.Message{
+		a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{
 			{text("a", from("1"))}, {text("b", from("3"))}, {text("c", from("2")), text("d", from("3"))}, {text("e", from("2")), text("f", from("1"))},
 		})
 		for i, code := range []core.Code{"", core.QuotaExceeded, core.QuotaExceeded, ""} {
@@ -257,7 +257,7 @@ var transferStories = []story{
 		s.wantTime("expires", d.ExpiresAt, d.EnqueuedTime.Add(time.Second))
 		s.settleAt(transfer, d, core.Abandon)
 		s.wantBodies("abandoned", s.lockAt(transfer, 9), "b")
-		ds, err := s.store.LockDeferred(s.Context(), transfer, []int64{number(1)}, nil)
+		ds, err := transfer.In(s.store).LockDeferred(s.Context(), []int64{number(1)}, nil)
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", ds, "a")
 	}},

@@ -57,7 +57,7 @@ func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	s.wantCode("topic", err, "")
 	s.sendTo(ps[0], text("in the queue"))
 	publication := core.Publication{Message: text("published"), Copies: []core.Copy{{To: ps[2], Message: text("published")}}}
-	for _, a := range s.store.Publish(s.Context(), ps[1], view.Version, [][]core.Publication{{publication}}) {
+	for _, a := range ps[1].In(s.store).Publish(s.Context(), view.Version, [][]core.Publication{{publication}}) {
 		s.wantCode("publish", a.Err, "")
 	}
 	return ps
@@ -190,7 +190,7 @@ var namespaceStories = []story{
 		s.wantCode("delete again", s.store.DeleteNamespace(s.Context(), "suite"), core.NotFound)
 		s.awaitEmpty("n1")
 		for _, p := range ps {
-			a := s.store.Append(s.Context(), p, [][]*core.Message{{text("late")}})
+			a := p.In(s.store).Append(s.Context(), [][]*core.Message{{text("late")}})
 			s.wantCode("append to "+p.Entity+p.Subscription, a[0].Err, core.NotFound)
 			s.wantStats("stats of "+p.Entity+p.Subscription, p, core.Stats{})
 		}

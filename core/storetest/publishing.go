@@ -79,7 +79,7 @@ func (p *press) to(m *core.Message, names ...string) core.Publication {
 // tryPublish publishes one group.
 func (p *press) tryPublish(group ...core.Publication) core.Appended {
 	p.Helper()
-	a := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{group})
+	a := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{group})
 	if len(a) != 1 {
 		p.Fatalf("publish: got %d answers, want 1", len(a))
 	}
@@ -120,7 +120,7 @@ var publishStories = []story{
 		takers := map[string]*taker{}
 		for _, name := range names {
 			takers[name] = &taker{}
-			p.Cleanup(p.store.Watch(p.at(name).Ref, takers[name]))
+			p.Cleanup(p.at(name).In(p.store).Watch(takers[name]))
 		}
 		got := map[string][]string{}
 		take := func(name string, ds []core.Delivery) {
@@ -268,7 +268,7 @@ var publishStories = []story{
 		p.clock.Advance(time.Second)
 		p.wantBodies("left", p.lockAt(at, 9), "3")
 		p.wantReason("expired", p.lockOneAt(sub(at, core.DeadLetter)), core.ReasonExpired, core.DescriptionExpired)
-		got, err := p.store.LockDeferred(p.Context(), at, []int64{ds[0].SequenceNumber}, nil)
+		got, err := at.In(p.store).LockDeferred(p.Context(), []int64{ds[0].SequenceNumber}, nil)
 		p.wantCode("lock deferred", err, "")
 		p.wantBodies("deferred", got, "1")
 		p.clock.Advance(lockDuration)
@@ -359,7 +359,7 @@ var fenceStories = []story{
 		}
 		for what, change := range changes {
 			change()
-			answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{
+			answers := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{
 				{p.to(text("x"), "a")}, {p.to(text("y"), "a", "c")},
 			})
 			want(p.fixture, "answers", len(answers), 2)
@@ -462,7 +462,7 @@ var duePublishStories = []story{
 		got := p.peek(p.topic)
 		p.wantBodies("peeked", got, "1", "3")
 		want(p.fixture, "state", got[0].State, core.Scheduled)
-		p.wantCode("cancel", p.store.Cancel(p.Context(), p.topic, ns[2:]), "")
+		p.wantCode("cancel", p.topic.In(p.store).Cancel(p.Context(), ns[2:]), "")
 		p.clock.Advance(time.Minute)
 		p.wantStats("the topic, once it is due", p.topic, core.Stats{Ready: 1})
 		p.wantCopies("once it is due", map[string]string{"a": "2"})
@@ -499,7 +499,7 @@ var duePublishStories = []story{
 		p.wantCode("half lost", p.tryPublish(first, forged).Err, core.LockLost)
 		p.wantCode("twice", p.tryPublish(first, second, first).Err, core.LockLost)
 		p.wantStats("the topic", p.topic, core.Stats{Locked: 2})
-		answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{
+		answers := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{
 			{first}, {first, p.to(text("x"), "b")}, {p.to(text("3"), "b"), second},
 		})
 		for i, code := range []core.Code{"", core.LockLost, ""} {
@@ -545,7 +545,7 @@ var duePublishStories = []story{
 		big := func() *core.Message { return text(string(make([]byte, 4000))) }
 		want(p.fixture, "number without copies", p.publish(p.to(big()))[0], number(1))
 		p.publish(p.to(big(), "a", "b"))
-		answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{{p.to(text("x"), "c")}, {p.to(text("y"))}})
+		answers := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{{p.to(text("x"), "c")}, {p.to(text("y"))}})
 		for _, a := range answers {
 			p.wantCode("publish", a.Err, core.QuotaExceeded)
 		}
@@ -608,7 +608,7 @@ var duePublishStories = []story{
 		p.topic.MaxBytes = 3000
 		ns := p.publish(p.to(text(string(make([]byte, 4000)), p.after(time.Hour))))
 		p.wantCode("publish", p.tryPublish(p.to(text("x"), "a")).Err, core.QuotaExceeded)
-		p.wantCode("cancel", p.store.Cancel(p.Context(), p.topic, ns), "")
+		p.wantCode("cancel", p.topic.In(p.store).Cancel(p.Context(), ns), "")
 		p.publish(p.to(text("x"), "a"))
 	})},
 }

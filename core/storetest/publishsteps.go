@@ -135,8 +135,8 @@ func (p *player) publish(groups pair[[][]core.Publication]) {
 	p.Helper()
 	v := p.version()
 	topic := p.subjects[0].Partition
-	a := p.a.Publish(p.Context(), topic, v.a, groups.a)
-	b := p.b.Publish(p.Context(), topic, v.b, groups.b)
+	a := topic.In(p.a).Publish(p.Context(), v.a, groups.a)
+	b := topic.In(p.b).Publish(p.Context(), v.b, groups.b)
 	messages := make([][]*core.Message, len(groups.a))
 	for i, group := range groups.a {
 		for _, x := range group {

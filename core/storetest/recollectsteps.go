@@ -9,8 +9,8 @@ import (
 // recollect compares what is remembered of a message.
 func (p *player) recollect(at core.Partition, s core.Subject) {
 	p.Helper()
-	a, errA := p.a.Recollect(p.Context(), at, s)
-	b, errB := p.b.Recollect(p.Context(), at, s)
+	a, errA := at.In(p.a).Recollect(p.Context(), s)
+	b, errB := at.In(p.b).Recollect(p.Context(), s)
 	p.tell("recollect%s %q or %d: %d events %v", name(at), s.MessageID, s.Number, len(a), errA)
 	p.sameCode("recollect", errA, errB)
 	for i := range min(len(a), len(b)) {
@@ -30,7 +30,7 @@ func (p *player) annotate(at core.Partition) {
 		Time: p.clock.Now(), Kind: core.EventDelivered, Sub: at.Sub, Number: core.SequenceNumber(at.Index, p.position(at)),
 		MessageID: core.StringID(fmt.Sprint(p.pick(3))), Note: core.Note{By: core.Party{Policy: "root", Peer: "somebody"}, Gateway: "g"},
 	}
-	a, b := p.a.Annotate(p.Context(), at, []core.Event{e}), p.b.Annotate(p.Context(), at, []core.Event{e})
+	a, b := at.In(p.a).Annotate(p.Context(), []core.Event{e}), at.In(p.b).Annotate(p.Context(), []core.Event{e})
 	p.tell("annotate%s %d: %v", name(at), e.Number, a)
 	p.sameCode("annotate", a, b)
 }

@@ -18,7 +18,7 @@ var aDay = core.HistoryBounds{Keep: 24 * time.Hour, Max: 1000}
 // recollect returns what is remembered of the message of an id.
 func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	s.Helper()
-	events, err := s.store.Recollect(s.Context(), p, core.Subject{MessageID: id})
+	events, err := p.In(s.store).Recollect(s.Context(), core.Subject{MessageID: id})
 	if err != nil {
 		s.Fatalf("recollect: %v", err)
 	}
@@ -73,14 +73,14 @@ var historyStories = []story{
 		s.wantTime("accepted", events[0].Time, s.clock.Now().Add(-time.Second))
 		s.wantTime("released", events[2].Time, s.clock.Now())
 		want(s, "id", events[0].MessageID, core.StringID("m"))
-		byNumber, err := s.store.Recollect(s.Context(), s.main, core.Subject{Number: n})
+		byNumber, err := s.main.In(s.store).Recollect(s.Context(), core.Subject{Number: n})
 		if err != nil || !slices.Equal(kindsOf(byNumber), kindsOf(events)) {
 			s.Fatalf("recollect by number: got %v, %v, want %v", kindsOf(byNumber), err, kindsOf(events))
 		}
 	}},
 	{"without bounds nothing is remembered", func(s *fixture) {
 		s.send(text("body", id("m")))
-		s.wantCode("annotate", s.store.Annotate(s.Context(), s.main, []core.Event{{Kind: core.EventDelivered, MessageID: core.StringID("m")}}), "")
+		s.wantCode("annotate", s.main.In(s.store).Annotate(s.Context(), []core.Event{{Kind: core.EventDelivered, MessageID: core.StringID("m")}}), "")
 		s.wantHistory(s.main, "m")
 		s.remember(aDay)
 		s.wantHistory(s.main, "m")
@@ -134,7 +134,7 @@ var historyStories = []story{
 	{"a history tells of schedules", func(s *fixture) {
 		s.remember(aDay)
 		s.send(text("body", id("m"), s.after(time.Minute)), text("other", id("c"), s.after(time.Minute)))
-		s.wantCode("cancel", s.store.Cancel(s.Context(), s.main, []int64{number(2)}), "")
+		s.wantCode("cancel", s.main.In(s.store).Cancel(s.Context(), []int64{number(2)}), "")
 		s.clock.Advance(time.Minute)
 		s.settle(s.lockOne(), core.Complete)
 		s.wantHistory(s.main, "m", "scheduled 1 +1m0s", "activated 1 → 3", "completed 3")
@@ -151,7 +151,7 @@ var historyStories = []story{
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		for range 2 {
-			errs := s.store.Settle(s.Context(), s.main, []core.Settlement{{
+			errs := s.main.In(s.store).Settle(s.Context(), []core.Settlement{{
 				Token: s.lockOne().LockToken, Outcome: core.Abandon, Backoff: core.Backoff{First: time.Second, Factor: 3, Max: time.Minute},
 			}})
 			s.wantCode("abandon", errs[0], "")
@@ -182,7 +182,7 @@ var historyStories = []story{
 		s.remember(aDay)
 		s.send(text("a", id("a")))
 		d := s.lockOne()
-		_, err := s.store.Commit(s.Context(), s.main, core.Work{
+		_, err := s.main.In(s.store).Commit(s.Context(), core.Work{
 			Settlements: []core.Settlement{{Token: d.LockToken}},
 			Messages:    []*core.Message{text("b", id("b")), text("c", id("c"))},
 			Transfers:   []*core.Message{text("t", id("t"), brings(core.Transit{Destination: "there"}))},
@@ -207,7 +207,7 @@ var historyStories = []story{
 		}
 		matched, unmatched, later := text(strings.Repeat("x", 5000), id("m")), text("u", id("u")), text("l", id("l"), p.after(time.Minute))
 		later.TimeToLive = time.Hour
-		answers := p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{
+		answers := p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{
 			{{Message: matched, Copies: copies(matched)}, {Message: unmatched}, {Message: later}},
 		})
 		p.wantCode("publish", answers[0].Err, "")
@@ -218,7 +218,7 @@ var historyStories = []story{
 		p.wantHistory(to("c", core.Main), "m")
 		p.clock.Advance(time.Minute)
 		d := p.lockOneAt(p.topic)
-		answers = p.store.Publish(p.Context(), p.topic, p.version, [][]core.Publication{
+		answers = p.topic.In(p.store).Publish(p.Context(), p.version, [][]core.Publication{
 			{{Message: d.Message, Source: d.LockToken, Copies: copies(d.Message)}},
 		})
 		p.wantCode("publish what was due", answers[0].Err, "")
@@ -236,7 +236,7 @@ var historyStories = []story{
 			},
 		}
 		s.clock.Advance(time.Second)
-		s.wantCode("annotate", s.store.Annotate(s.Context(), s.main, slices.Repeat([]core.Event{e}, 700)), "")
+		s.wantCode("annotate", s.main.In(s.store).Annotate(s.Context(), slices.Repeat([]core.Event{e}, 700)), "")
 		got := s.recollect(s.main, "5")
 		want(s, "events", len(got), 700)
 		for i := range got {
@@ -253,7 +253,7 @@ var historyStories = []story{
 		s.clock.Advance(5*time.Minute - time.Millisecond)
 		s.wantHistory(s.main, "m", "accepted 1", "released 1")
 		s.clock.Advance(time.Millisecond)
-		byNumber, err := s.store.Recollect(s.Context(), s.main, core.Subject{Number: number(1)})
+		byNumber, err := s.main.In(s.store).Recollect(s.Context(), core.Subject{Number: number(1)})
 		if err != nil || !slices.Equal(kindsOf(byNumber), []core.EventKind{core.EventReleased}) {
 			s.Fatalf("after ten minutes: got %v, %v", kindsOf(byNumber), err)
 		}
@@ -288,7 +288,7 @@ var historyStories = []story{
 		at := p.at("a")
 		at.History = aDay
 		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
-		p.wantCode("clear", p.store.Clear(p.Context(), p.topic), "")
+		p.wantCode("clear", p.topic.In(p.store).Clear(p.Context()), "")
 		p.wantHistory(p.topic, "m")
 		p.wantHistory(at, "m")
 		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
@@ -299,7 +299,7 @@ var historyStories = []story{
 		s.remember(aDay)
 		s.send(text("body", id("m")))
 		s.wantCode("delete", s.store.DeleteEntity(s.Context(), "ns", "orders"), "")
-		s.wantCode("annotate", s.store.Annotate(s.Context(), s.main, []core.Event{{Time: s.clock.Now(), MessageID: core.StringID("m")}}), "")
+		s.wantCode("annotate", s.main.In(s.store).Annotate(s.Context(), []core.Event{{Time: s.clock.Now(), MessageID: core.StringID("m")}}), "")
 		s.wantHistory(s.main, "m")
 	}},
 }

@@ -10,7 +10,7 @@ import (
 // was armed, for the session (its holder) or for any session ("").
 func (s *fixture) sessionBell() (listen func(what, wanted core.SessionKey, arm, act func())) {
 	rung := make(chan core.SessionKey, 1000)
-	s.Cleanup(s.store.Watch(s.main.Ref, core.WakeFunc(func(session core.SessionKey) {
+	s.Cleanup(s.main.In(s.store).Watch(core.WakeFunc(func(session core.SessionKey) {
 		select {
 		case rung <- session:
 		default:

@@ -44,7 +44,7 @@ const crowdSessions = 5 // of each sender
 func (c *sessionCrowd) send(sender, each int) {
 	for i := range each {
 		session := fmt.Sprintf("%d/%d", sender, i%crowdSessions)
-		a := c.store.Append(c.Context(), c.main, [][]*core.Message{{text(fmt.Sprint(i/crowdSessions), in(session))}})
+		a := c.main.In(c.store).Append(c.Context(), [][]*core.Message{{text(fmt.Sprint(i/crowdSessions), in(session))}})
 		if a[0].Err != nil {
 			c.Errorf("append: %v", a[0].Err)
 		}
@@ -55,7 +55,7 @@ func (c *sessionCrowd) send(sender, each int) {
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {
-		l, ok, _, err := c.store.AcceptNextSession(c.Context(), c.main, core.Exclusive)
+		l, ok, _, err := c.main.In(c.store).AcceptNextSession(c.Context(), core.Exclusive)
 		switch {
 		case err != nil:
 			c.Errorf("accept: %v", err)
@@ -76,7 +76,7 @@ func (c *sessionCrowd) hold() {
 func (c *sessionCrowd) receive(l core.SessionLock) {
 	c.holds(l.ID, true)
 	for range 3 {
-		ds, _, err := c.store.LockInSession(c.Context(), c.main, l, core.Most{Messages: 2})
+		ds, _, err := c.main.In(c.store).LockInSession(c.Context(), l, core.Most{Messages: 2})
 		if err != nil {
 			c.Errorf("lock in session: %v", err)
 			return
@@ -86,7 +86,7 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 		}
 	}
 	c.holds(l.ID, false)
-	if err := c.store.ReleaseSession(c.Context(), c.main, l); err != nil {
+	if err := c.main.In(c.store).ReleaseSession(c.Context(), l); err != nil {
 		c.Errorf("release: %v", err)
 	}
 }
@@ -102,7 +102,7 @@ func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 		} else {
 			c.completed(d)
 		}
-		if err := c.store.Settle(c.Context(), c.main, []core.Settlement{{Token: d.LockToken, Outcome: outcome}})[0]; err != nil {
+		if err := c.main.In(c.store).Settle(c.Context(), []core.Settlement{{Token: d.LockToken, Outcome: outcome}})[0]; err != nil {
 			c.Errorf("settle: %v", err)
 		}
 		if outcome == core.Abandon {

@@ -37,7 +37,7 @@ func (s *fixture) sendIn(session string, bodies ...string) {
 // accept locks a session by name, which must succeed.
 func (s *fixture) accept(session string) core.SessionLock {
 	s.Helper()
-	l, err := s.store.AcceptSession(s.Context(), s.main, session, core.Exclusive)
+	l, err := s.main.In(s.store).AcceptSession(s.Context(), session, core.Exclusive)
 	if err != nil {
 		s.Fatalf("accept session %q: %v", session, err)
 	}
@@ -47,7 +47,7 @@ func (s *fixture) accept(session string) core.SessionLock {
 // acceptNext locks the next session, which must be the one wanted; "" wants none.
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
-	l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
+	l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
 	if err != nil || ok != (wanted != "") || l.ID != wanted {
 		s.Fatalf("accept the next session: got %q, %t, %v, want %q", l.ID, ok, err, wanted)
 	}
@@ -57,7 +57,7 @@ func (s *fixture) acceptNext(wanted string) core.SessionLock {
 // tryLockIn claims messages of a session.
 func (s *fixture) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
 	s.Helper()
-	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: limit})
+	ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: limit})
 	return ds, err
 }
 
@@ -84,7 +84,7 @@ func (s *fixture) lockOneIn(l core.SessionLock) core.Delivery {
 // release ends the lock of a session that is held.
 func (s *fixture) release(l core.SessionLock) {
 	s.Helper()
-	s.wantCode("release session "+l.ID, s.store.ReleaseSession(s.Context(), s.main, l), "")
+	s.wantCode("release session "+l.ID, s.main.In(s.store).ReleaseSession(s.Context(), l), "")
 }
 
 // deferIn sends a message to a session and defers it.
@@ -100,7 +100,7 @@ func (s *fixture) deferIn(l core.SessionLock, m *core.Message) int64 {
 // lockDeferredIn locks deferred messages of a session, which must succeed.
 func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.store.LockDeferred(s.Context(), s.main, numbers, &l)
+	ds, err := s.main.In(s.store).LockDeferred(s.Context(), numbers, &l)
 	if err != nil {
 		s.Fatalf("lock deferred %v in session %q: %v", numbers, l.ID, err)
 	}
@@ -110,7 +110,7 @@ func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.De
 // lockNumbersIn locks messages of a session by number, which must succeed.
 func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.store.LockNumbers(s.Context(), s.main, numbers, &l)
+	ds, err := s.main.In(s.store).LockNumbers(s.Context(), numbers, &l)
 	if err != nil {
 		s.Fatalf("lock %v in session %q: %v", numbers, l.ID, err)
 	}
@@ -120,13 +120,13 @@ func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Del
 // setState keeps a state with a session that is held.
 func (s *fixture) setState(l core.SessionLock, state []byte) {
 	s.Helper()
-	s.wantCode("set state of session "+l.ID, s.store.SetSessionState(s.Context(), s.main, l, state), "")
+	s.wantCode("set state of session "+l.ID, s.main.In(s.store).SetSessionState(s.Context(), l, state), "")
 }
 
 // wantState compares a session's state; nil wants none.
 func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 	s.Helper()
-	got, err := s.store.SessionState(s.Context(), s.main, l)
+	got, err := s.main.In(s.store).SessionState(s.Context(), l)
 	if err != nil || string(got) != string(wanted) || (got == nil) != (wanted == nil) {
 		s.Fatalf("%s: state: got %#v, %v, want %#v", what, got, err, wanted)
 	}
@@ -135,7 +135,7 @@ func (s *fixture) wantState(what string, l core.SessionLock, wanted []byte) {
 // wantSessions compares what is listed.
 func (s *fixture) wantSessions(what string, since time.Time, after core.SessionKey, top int, wanted ...string) {
 	s.Helper()
-	got, err := s.store.ListSessions(s.Context(), s.main, since, after, top)
+	got, err := s.main.In(s.store).ListSessions(s.Context(), since, after, top)
 	if err != nil || fmt.Sprintf("%q", got) != fmt.Sprintf("%q", wanted) {
 		s.Fatalf("%s: sessions: got %q, %v, want %q", what, got, err, wanted)
 	}
@@ -144,7 +144,7 @@ func (s *fixture) wantSessions(what string, since time.Time, after core.SessionK
 // wantDescribed compares what is told of sessions.
 func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted []core.SessionInfo) {
 	s.Helper()
-	got, err := s.store.DescribeSessions(s.Context(), s.main, ids, content)
+	got, err := s.main.In(s.store).DescribeSessions(s.Context(), ids, content)
 	if err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", wanted) {
 		s.Fatalf("%s: described:\n got %+v, %v\nwant %+v", what, got, err, wanted)
 	}
@@ -154,17 +154,17 @@ func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted 
 // of a message which was locked under it.
 func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
 	s.Helper()
-	_, err := s.store.RenewSession(s.Context(), s.main, l)
+	_, err := s.main.In(s.store).RenewSession(s.Context(), l)
 	s.wantCode(what+": renew session", err, core.SessionLockLost)
-	s.wantCode(what+": release session", s.store.ReleaseSession(s.Context(), s.main, l), core.SessionLockLost)
+	s.wantCode(what+": release session", s.main.In(s.store).ReleaseSession(s.Context(), l), core.SessionLockLost)
 	_, err = s.tryLockIn(l, 1)
 	s.wantCode(what+": lock in session", err, core.SessionLockLost)
-	_, err = s.store.SessionState(s.Context(), s.main, l)
+	_, err = s.main.In(s.store).SessionState(s.Context(), l)
 	s.wantCode(what+": state", err, core.SessionLockLost)
-	s.wantCode(what+": set state", s.store.SetSessionState(s.Context(), s.main, l, []byte("x")), core.SessionLockLost)
-	_, err = s.store.LockDeferred(s.Context(), s.main, []int64{deferred}, &l)
+	s.wantCode(what+": set state", s.main.In(s.store).SetSessionState(s.Context(), l, []byte("x")), core.SessionLockLost)
+	_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{deferred}, &l)
 	s.wantCode(what+": lock deferred", err, core.SessionLockLost)
-	_, err = s.store.LockNumbers(s.Context(), s.main, []int64{number(1)}, &l)
+	_, err = s.main.In(s.store).LockNumbers(s.Context(), []int64{number(1)}, &l)
 	s.wantCode(what+": lock by number", err, core.SessionLockLost)
 	if token.IsZero() {
 		return
@@ -189,16 +189,16 @@ var sessionStories = []story{
 	{"a session has one holder at a time", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
-		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
 		s.wantCode("accept what is held", err, core.SessionLocked)
 		s.acceptNext("")
 		s.accept("y")
 		s.release(l)
 		l = s.acceptNext("x")
-		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+		_, err = s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
 		s.wantCode("accept what is held again", err, core.SessionLocked)
 		s.clock.Advance(sessionEnd - time.Millisecond)
-		_, err = s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+		_, err = s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
 		s.wantCode("accept one millisecond early", err, core.SessionLocked)
 		s.clock.Advance(time.Millisecond)
 		if again := s.accept("x"); again.Nonce == l.Nonce {
@@ -248,7 +248,7 @@ var sessionStories = []story{
 	})},
 	{"messages with sessions cannot be locked without", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
-		_, _, err := s.store.Lock(s.Context(), s.main, core.Most{Messages: 1})
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 1})
 		s.wantCode("lock", err, core.NotAllowed)
 		s.wantStats("after", s.main, core.Stats{Ready: 1})
 	})},
@@ -340,7 +340,7 @@ var sessionStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
+			_, ok, next, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
 			s.wantCode("accept the next session", err, "")
 			want(s, "found", ok, false)
 			s.wantTime("next of sweep and accept", s.sweep(s.main), next)
@@ -352,7 +352,7 @@ var sessionStories = []story{
 		l := s.accept("y")
 		s.wantTime("next with a session lock", next(), start.Add(sessionEnd))
 		s.clock.Advance(time.Second)
-		_, err := s.store.RenewSession(s.Context(), s.main, l)
+		_, err := s.main.In(s.store).RenewSession(s.Context(), l)
 		s.wantCode("renew", err, "")
 		s.wantTime("next after renewal", next(), start.Add(sessionEnd+time.Second))
 		s.release(l)
@@ -361,7 +361,7 @@ var sessionStories = []story{
 	{"who finds no message in a session learns when to ask again", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.send(text("a", in("x"), s.after(time.Second)))
-		ds, next, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 5})
+		ds, next, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 5})
 		s.wantCode("lock", err, "")
 		s.wantBodies("lock", ds)
 		if now := s.clock.Now(); !next.After(now) || next.After(now.Add(time.Second)) {
@@ -455,7 +455,7 @@ var sessionStories = []story{
 		until, err := s.tryRenew(s.main, ds[0].LockToken)
 		s.wantCode("renew a message", err, "")
 		s.wantTime("a message renewed", until, l.Until)
-		until, err = s.store.RenewSession(s.Context(), s.main, l)
+		until, err = s.main.In(s.store).RenewSession(s.Context(), l)
 		s.wantCode("renew", err, "")
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
 		got, err := s.tryRenew(s.main, ds[0].LockToken)
@@ -484,7 +484,7 @@ var sessionStories = []story{
 		} {
 			s.wantLost(what, bad, core.LockToken{}, n)
 		}
-		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{n}, nil)
+		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, nil)
 		s.wantCode("lock deferred without a session", err, core.SessionLockLost)
 		late := l
 		late.Until = time.Time{}
@@ -546,7 +546,7 @@ var sessionStories = []story{
 		s.wantBodies("dead letters", ds, "a", "b")
 		want(s, "session id", ds[1].SessionID, "y")
 		s.settleAt(s.dead(), ds[0], core.Defer)
-		got, err := s.store.LockDeferred(s.Context(), s.dead(), []int64{ds[0].SequenceNumber}, nil)
+		got, err := s.dead().In(s.store).LockDeferred(s.Context(), []int64{ds[0].SequenceNumber}, nil)
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", got, "a")
 		s.settleAt(s.dead(), ds[1], core.Complete)
@@ -570,12 +570,12 @@ var sessionStories = []story{
 		s.wantTime("locked until", ds[0].LockedUntil, l.Until)
 		s.clock.Advance(sessionEnd - time.Millisecond)
 		s.wantBodies("peeked", s.peek(s.main), "a", "b")
-		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
 		s.wantCode("accept by another", err, core.SessionLocked)
 		s.acceptNext("")
 		s.settle(ds[0], core.Complete)
 		s.setState(l, []byte("state"))
-		until, err := s.store.RenewSession(s.Context(), s.main, l)
+		until, err := s.main.In(s.store).RenewSession(s.Context(), l)
 		s.wantCode("renew", err, "")
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
 		s.clock.Advance(sessionEnd - time.Millisecond)
@@ -586,7 +586,7 @@ var sessionStories = []story{
 	{"an empty session can be held, renewed and released", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.clock.Advance(time.Second)
-		until, err := s.store.RenewSession(s.Context(), s.main, l)
+		until, err := s.main.In(s.store).RenewSession(s.Context(), l)
 		s.wantCode("renew", err, "")
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
 		s.wantTime("next", s.sweep(s.main), until.Add(core.SessionGrace))
@@ -656,15 +656,15 @@ var sessionStories = []story{
 // exist answer.
 func (s *fixture) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
-	_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.Exclusive)
+	_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
 	s.wantCode("accept session", err, core.NotFound)
-	_, ok, next, err := s.store.AcceptNextSession(s.Context(), s.main, core.Exclusive)
+	_, ok, next, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
 	s.wantCode("accept the next session", err, "")
 	want(s, "accepted", ok, false)
 	s.wantTime("next", next, time.Time{})
 	s.wantLost("unknown", core.SessionLock{ID: "x", Index: s.main.Index, Nonce: 1}, token, token.SequenceNumber())
 	s.wantSessions("unknown", time.Time{}, "", math.MaxInt32)
-	a := s.store.Append(s.Context(), s.main, [][]*core.Message{{text("a", in("x"))}})
+	a := s.main.In(s.store).Append(s.Context(), [][]*core.Message{{text("a", in("x"))}})
 	s.wantCode("append", a[0].Err, core.NotFound)
 }
 
@@ -715,7 +715,7 @@ var sessionStateStories = []story{
 		given := []byte("state")
 		s.setState(l, given)
 		given[0] = '!'
-		got, err := s.store.SessionState(s.Context(), s.main, l)
+		got, err := s.main.In(s.store).SessionState(s.Context(), l)
 		s.wantCode("state", err, "")
 		got[1] = '!'
 		s.wantState("state", l, []byte("state"))
@@ -874,7 +874,7 @@ var sessionDeferStories = []story{
 		l := s.accept("x")
 		s.release(l)
 		for what, lock := range map[string]*core.SessionLock{"none": nil, "one that has ended": &l, "another partition's": {ID: "x", Index: 0, Nonce: l.Nonce}} {
-			_, err := s.store.LockNumbers(s.Context(), s.main, []int64{number(1)}, lock)
+			_, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(1)}, lock)
 			s.wantCode(what, err, core.SessionLockLost)
 		}
 		s.wantBodies("it is there", s.lockIn(s.acceptNext("x"), 9), "a")
@@ -882,13 +882,13 @@ var sessionDeferStories = []story{
 	{"a deferred message of another session is not found", withSessions(func(s *fixture) {
 		x, y := s.accept("x"), s.accept("y")
 		a, b := s.deferIn(x, text("a", ttl(time.Second))), s.deferIn(y, text("b"))
-		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{b, a}, &y)
+		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{b, a}, &y)
 		s.wantCode("lock", err, core.MessageNotFound)
 		s.clock.Advance(time.Second)
-		_, err = s.store.LockDeferred(s.Context(), s.main, []int64{b, a}, &y)
+		_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{b, a}, &y)
 		s.wantCode("lock what has expired", err, core.MessageNotFound)
 		s.wantStats("nothing expired", s.main, core.Stats{Deferred: 2})
-		_, err = s.store.LockDeferred(s.Context(), s.main, []int64{a}, &x)
+		_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{a}, &x)
 		s.wantCode("lock what has expired", err, core.MessageNotFound)
 		s.wantStats("expired", s.main, core.Stats{Deferred: 1})
 		s.wantBodies("the other", s.lockDeferredIn(y, b), "b")
@@ -898,9 +898,9 @@ var sessionDeferStories = []story{
 		n := s.deferIn(l, text("a", ttl(time.Second)))
 		s.release(l)
 		s.clock.Advance(time.Second)
-		_, err := s.store.LockDeferred(s.Context(), s.main, []int64{n}, &l)
+		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, &l)
 		s.wantCode("lock", err, core.SessionLockLost)
-		_, err = s.store.LockDeferred(s.Context(), s.main, nil, &l)
+		_, err = s.main.In(s.store).LockDeferred(s.Context(), nil, &l)
 		s.wantCode("lock nothing", err, core.SessionLockLost)
 		s.wantStats("still there", s.main, core.Stats{Deferred: 1})
 	})},

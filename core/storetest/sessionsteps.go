@@ -71,8 +71,8 @@ func (p *player) accepted(pl *subject, a, b core.SessionLock) {
 func (p *player) accept(pl *subject, session string) {
 	p.Helper()
 	m := p.sessionMode()
-	a, errA := p.a.AcceptSession(p.Context(), pl.Partition, session, m)
-	b, errB := p.b.AcceptSession(p.Context(), pl.Partition, session, m)
+	a, errA := pl.Partition.In(p.a).AcceptSession(p.Context(), session, m)
+	b, errB := pl.Partition.In(p.b).AcceptSession(p.Context(), session, m)
 	p.tell("%saccept %s, mode %d: %v", pl.Subscription, session, m, errA)
 	p.sameCode("accept session", errA, errB)
 	p.excuse(pl.Ref)
@@ -84,8 +84,8 @@ func (p *player) accept(pl *subject, session string) {
 func (p *player) acceptNext(pl *subject) bool {
 	p.Helper()
 	m := p.sessionMode()
-	a, okA, nextA, errA := p.a.AcceptNextSession(p.Context(), pl.Partition, m)
-	b, okB, nextB, errB := p.b.AcceptNextSession(p.Context(), pl.Partition, m)
+	a, okA, nextA, errA := pl.Partition.In(p.a).AcceptNextSession(p.Context(), m)
+	b, okB, nextB, errB := pl.Partition.In(p.b).AcceptNextSession(p.Context(), m)
 	p.tell("%saccept next, mode %d: %s %v", pl.Subscription, m, a.ID, errA)
 	p.sameCode("accept the next session", errA, errB)
 	p.excuse(pl.Ref)
@@ -103,8 +103,8 @@ func (p *player) acceptNext(pl *subject) bool {
 
 func (p *player) renewSession(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
-	a, errA := p.a.RenewSession(p.Context(), pl.Partition, l.a)
-	b, errB := p.b.RenewSession(p.Context(), pl.Partition, l.b)
+	a, errA := pl.Partition.In(p.a).RenewSession(p.Context(), l.a)
+	b, errB := pl.Partition.In(p.b).RenewSession(p.Context(), l.b)
 	p.tell("%srenew session %s: %v", pl.Subscription, l.a.ID, errA)
 	p.sameCode("renew session", errA, errB)
 	if !a.Equal(b) {
@@ -114,8 +114,8 @@ func (p *player) renewSession(pl *subject, l pair[core.SessionLock]) {
 
 func (p *player) releaseSession(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
-	a := p.a.ReleaseSession(p.Context(), pl.Partition, l.a)
-	b := p.b.ReleaseSession(p.Context(), pl.Partition, l.b)
+	a := pl.Partition.In(p.a).ReleaseSession(p.Context(), l.a)
+	b := pl.Partition.In(p.b).ReleaseSession(p.Context(), l.b)
 	p.tell("%srelease session %s: %v", pl.Subscription, l.a.ID, a)
 	p.sameCode("release session", a, b)
 	p.lost(pl, l, core.SessionLockLost)
@@ -123,8 +123,8 @@ func (p *player) releaseSession(pl *subject, l pair[core.SessionLock]) {
 
 func (p *player) lockIn(pl *subject, l pair[core.SessionLock], most core.Most) {
 	p.Helper()
-	a, nextA, errA := p.a.LockInSession(p.Context(), pl.Partition, l.a, most)
-	b, nextB, errB := p.b.LockInSession(p.Context(), pl.Partition, l.b, most)
+	a, nextA, errA := pl.Partition.In(p.a).LockInSession(p.Context(), l.a, most)
+	b, nextB, errB := pl.Partition.In(p.b).LockInSession(p.Context(), l.b, most)
 	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, most, brief(a), errA)
 	p.sameCode("lock in session", errA, errB)
 	p.excuse(pl.Ref)
@@ -149,8 +149,8 @@ func (p *player) carry(l pair[core.SessionLock], a, b []core.Delivery) {
 
 func (p *player) state(pl *subject, l pair[core.SessionLock]) {
 	p.Helper()
-	a, errA := p.a.SessionState(p.Context(), pl.Partition, l.a)
-	b, errB := p.b.SessionState(p.Context(), pl.Partition, l.b)
+	a, errA := pl.Partition.In(p.a).SessionState(p.Context(), l.a)
+	b, errB := pl.Partition.In(p.b).SessionState(p.Context(), l.b)
 	p.tell("%sstate of %s: %#v %v", pl.Subscription, l.a.ID, a, errA)
 	p.sameCode("session state", errA, errB)
 	if string(a) != string(b) || (a == nil) != (b == nil) {
@@ -160,8 +160,8 @@ func (p *player) state(pl *subject, l pair[core.SessionLock]) {
 
 func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 	p.Helper()
-	a := p.a.SetSessionState(p.Context(), pl.Partition, l.a, state)
-	b := p.b.SetSessionState(p.Context(), pl.Partition, l.b, state)
+	a := pl.Partition.In(p.a).SetSessionState(p.Context(), l.a, state)
+	b := pl.Partition.In(p.b).SetSessionState(p.Context(), l.b, state)
 	p.tell("%sset state of %s to %#v: %v", pl.Subscription, l.a.ID, state, a)
 	p.sameCode("set session state", a, b)
 	p.lost(pl, l, a)
@@ -170,11 +170,11 @@ func (p *player) setState(pl *subject, l pair[core.SessionLock], state []byte) {
 // describeSessions compares what engines tell of the sessions that they list, and of one that may not be there.
 func (p *player) describeSessions(pl *subject) {
 	p.Helper()
-	ids, err := p.a.ListSessions(p.Context(), pl.Partition, time.Time{}, "", 100)
+	ids, err := pl.Partition.In(p.a).ListSessions(p.Context(), time.Time{}, "", 100)
 	p.sameCode("list sessions", err, nil)
 	ids = append(ids, "other")
-	a, errA := p.a.DescribeSessions(p.Context(), pl.Partition, ids, true)
-	b, errB := p.b.DescribeSessions(p.Context(), pl.Partition, ids, true)
+	a, errA := pl.Partition.In(p.a).DescribeSessions(p.Context(), ids, true)
+	b, errB := pl.Partition.In(p.b).DescribeSessions(p.Context(), ids, true)
 	p.tell("%sdescribe sessions: %+v %v", pl.Subscription, a, errA)
 	p.sameCode("describe sessions", errA, errB)
 	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) {
@@ -184,8 +184,8 @@ func (p *player) describeSessions(pl *subject) {
 
 func (p *player) listSessions(pl *subject, since time.Time, after core.SessionKey, top int) {
 	p.Helper()
-	a, errA := p.a.ListSessions(p.Context(), pl.Partition, since, after, top)
-	b, errB := p.b.ListSessions(p.Context(), pl.Partition, since, after, top)
+	a, errA := pl.Partition.In(p.a).ListSessions(p.Context(), since, after, top)
+	b, errB := pl.Partition.In(p.b).ListSessions(p.Context(), since, after, top)
 	p.tell("%slist sessions since %v after %q top %d: %q %v", pl.Subscription, since, after, top, a, errA)
 	p.sameCode("list sessions", errA, errB)
 	if fmt.Sprintf("%q", a) != fmt.Sprintf("%q", b) {

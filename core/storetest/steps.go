@@ -252,8 +252,8 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 			copies[i] = append(copies[i], cloneMessage(m))
 		}
 	}
-	a := p.a.Append(p.Context(), at, groups)
-	b := p.b.Append(p.Context(), at, copies)
+	a := at.In(p.a).Append(p.Context(), groups)
+	b := at.In(p.b).Append(p.Context(), copies)
 	for i, group := range groups {
 		p.tell("append%s %s: %v %v", name(at), describe(group, p.clock.Now()), positions(a[i].Numbers), a[i].Err)
 	}
@@ -266,7 +266,7 @@ func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
 	at := p.somewhere(p.subjects[0])
-	a, b := p.a.Clear(p.Context(), at), p.b.Clear(p.Context(), at)
+	a, b := at.In(p.a).Clear(p.Context()), at.In(p.b).Clear(p.Context())
 	p.tell("clear: %v", a)
 	p.sameCode("clear", a, b)
 	p.everywhere(p.stats)
@@ -274,7 +274,7 @@ func (p *player) clear() {
 
 func (p *player) forget(at core.Partition, keys []string) {
 	p.Helper()
-	a, b := p.a.Forget(p.Context(), at, keys), p.b.Forget(p.Context(), at, keys)
+	a, b := at.In(p.a).Forget(p.Context(), keys), at.In(p.b).Forget(p.Context(), keys)
 	p.tell("forget %v: %v", keys, a)
 	p.sameCode("forget", a, b)
 }
@@ -323,8 +323,8 @@ func (p *player) most(messages int) core.Most {
 func (p *player) lock(at core.Partition, most core.Most) {
 	p.Helper()
 	at.BrokerLocks = p.pick(4) == 0
-	a, nextA, errA := p.a.Lock(p.Context(), at, most)
-	b, nextB, errB := p.b.Lock(p.Context(), at, most)
+	a, nextA, errA := at.In(p.a).Lock(p.Context(), most)
+	b, nextB, errB := at.In(p.b).Lock(p.Context(), most)
 	p.tell("lock%s %d, broker %t: %s %v", name(at), most, at.BrokerLocks, brief(a), errA)
 	p.sameCode("lock", errA, errB)
 	p.excuse(at.Ref)
@@ -337,8 +337,8 @@ func (p *player) lock(at core.Partition, most core.Most) {
 
 func (p *player) purge(at core.Partition, limit int) {
 	p.Helper()
-	a, errA := p.a.Purge(p.Context(), at, limit)
-	b, errB := p.b.Purge(p.Context(), at, limit)
+	a, errA := at.In(p.a).Purge(p.Context(), limit)
+	b, errB := at.In(p.b).Purge(p.Context(), limit)
 	p.tell("purge%s %d: %d %v", name(at), limit, a, errA)
 	p.sameCode("purge", errA, errB)
 	if a != b {
@@ -364,8 +364,8 @@ func (p *player) settle(at core.Partition, pairs []settlementPair) {
 	for i := range pairs {
 		forA[i], forB[i] = pairs[i].told()
 	}
-	a := p.a.Settle(p.Context(), at, forA)
-	b := p.b.Settle(p.Context(), at, forB)
+	a := at.In(p.a).Settle(p.Context(), forA)
+	b := at.In(p.b).Settle(p.Context(), forB)
 	for i, pair := range pairs {
 		p.tell("settle%s %d %v %s backoff %v: %v", name(at), pair.token.a.Number(), pair.outcome, render(pair.over), pair.backoff, a[i])
 	}
@@ -390,8 +390,8 @@ func (p *player) renew(at core.Partition, pairs []pair[core.LockToken]) {
 	for i, pair := range pairs {
 		forA[i], forB[i] = pair.a, pair.b
 	}
-	a := p.a.Renew(p.Context(), at, forA)
-	b := p.b.Renew(p.Context(), at, forB)
+	a := at.In(p.a).Renew(p.Context(), forA)
+	b := at.In(p.b).Renew(p.Context(), forB)
 	for i := range pairs {
 		p.tell("renew%s %d: %v", name(at), pairs[i].a.Number(), a[i].Err)
 	}
@@ -434,8 +434,8 @@ func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
 	lockA, lockB, session := each(l)
-	a, errA := p.a.LockDeferred(p.Context(), at, numbers, lockA)
-	b, errB := p.b.LockDeferred(p.Context(), at, numbers, lockB)
+	a, errA := at.In(p.a).LockDeferred(p.Context(), numbers, lockA)
+	b, errB := at.In(p.b).LockDeferred(p.Context(), numbers, lockB)
 	p.tell("lock deferred%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock deferred", errA, errB)
 	p.took(at, a, b)
@@ -447,8 +447,8 @@ func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.S
 func (p *player) lockNumbers(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
 	lockA, lockB, session := each(l)
-	a, errA := p.a.LockNumbers(p.Context(), at, numbers, lockA)
-	b, errB := p.b.LockNumbers(p.Context(), at, numbers, lockB)
+	a, errA := at.In(p.a).LockNumbers(p.Context(), numbers, lockA)
+	b, errB := at.In(p.b).LockNumbers(p.Context(), numbers, lockB)
 	p.tell("lock%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock by number", errA, errB)
 	p.took(at, a, b)
@@ -459,15 +459,15 @@ func (p *player) lockNumbers(at core.Partition, numbers []int64, l *pair[core.Se
 
 func (p *player) cancel(at core.Partition, numbers []int64) {
 	p.Helper()
-	a, b := p.a.Cancel(p.Context(), at, numbers), p.b.Cancel(p.Context(), at, numbers)
+	a, b := at.In(p.a).Cancel(p.Context(), numbers), at.In(p.b).Cancel(p.Context(), numbers)
 	p.tell("cancel%s %v: %v", name(at), positions(numbers), a)
 	p.sameCode("cancel", a, b)
 }
 
 func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.Helper()
-	a, errA := p.a.Peek(p.Context(), at, from, limit)
-	b, errB := p.b.Peek(p.Context(), at, from, limit)
+	a, errA := at.In(p.a).Peek(p.Context(), from, limit)
+	b, errB := at.In(p.b).Peek(p.Context(), from, limit)
 	p.tell("peek%s %d from %d: %s %v", name(at), limit, from, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
@@ -475,14 +475,14 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 		p.saw(at, d.SequenceNumber)
 	}
 	state := core.State(p.pick(3))
-	a, errA = p.a.PeekState(p.Context(), at, state, from, limit)
-	b, errB = p.b.PeekState(p.Context(), at, state, from, limit)
+	a, errA = at.In(p.a).PeekState(p.Context(), state, from, limit)
+	b, errB = at.In(p.b).PeekState(p.Context(), state, from, limit)
 	p.tell("peek%s %d from %d, %v: %s %v", name(at), limit, from, state, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
 	key := core.KeyOfSession(p.session())
-	a, errA = p.a.PeekInSession(p.Context(), at, key, from, limit)
-	b, errB = p.b.PeekInSession(p.Context(), at, key, from, limit)
+	a, errA = at.In(p.a).PeekInSession(p.Context(), key, from, limit)
+	b, errB = at.In(p.b).PeekInSession(p.Context(), key, from, limit)
 	p.tell("peek%s %d from %d, session %q: %s %v", name(at), limit, from, key, brief(a), errA)
 	p.sameCode("peek in a session", errA, errB)
 	p.sameDeliveries(a, b)
@@ -492,8 +492,8 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 func (p *player) stats(at core.Partition) {
 	p.Helper()
 	together := p.b.StatsOf(p.Context(), []core.Partition{at})[0]
-	a, errA := p.a.Stats(p.Context(), at)
-	b, errB := p.b.Stats(p.Context(), at)
+	a, errA := Stats(p.Context(), p.a, at)
+	b, errB := Stats(p.Context(), p.b, at)
 	if a.Bytes, b.Bytes, together.Stats.Bytes = 0, 0, 0; errB == nil && together.Stats != b {
 		p.fail("stats: alone %+v, among several %+v, %v", b, together.Stats, together.Err)
 	}
@@ -503,7 +503,7 @@ func (p *player) stats(at core.Partition) {
 		p.fail("stats: model %+v, engine %+v", a, b)
 	}
 	const all = 100_000
-	ds, err := p.a.Peek(p.Context(), at, 0, all)
+	ds, err := at.In(p.a).Peek(p.Context(), 0, all)
 	scheduled := int64(0)
 	for _, d := range ds {
 		if d.State == core.Scheduled {
@@ -518,8 +518,8 @@ func (p *player) stats(at core.Partition) {
 
 func (p *player) sweep(at core.Partition) {
 	p.Helper()
-	a, errA := p.a.Sweep(p.Context(), at)
-	b, errB := p.b.Sweep(p.Context(), at)
+	a, errA := at.In(p.a).Sweep(p.Context())
+	b, errB := at.In(p.b).Sweep(p.Context())
 	p.tell("sweep%s: next %v %v", name(at), a, errA)
 	p.sameCode("sweep", errA, errB)
 	p.sameNext(a, b)

@@ -60,9 +60,9 @@ func Kinds() []Kind {
 		}, then: func(s *Stock) { s.settle(core.Complete, core.Properties{}) }},
 		{Name: "states of sessions", sessions: true, slow: true, make: func(i int, m *core.Message) { m.SessionID = fmt.Sprintf("session number %d", i) }, then: func(s *Stock) {
 			s.inSessions(func(l core.SessionLock) {
-				s.check("set state", s.store.SetSessionState(s.Context(), s.main, l, make([]byte, s.size)))
+				s.check("set state", s.main.In(s.store).SetSessionState(s.Context(), l, make([]byte, s.size)))
 				s.completeIn(l)
-				s.check("release", s.store.ReleaseSession(s.Context(), s.main, l))
+				s.check("release", s.main.In(s.store).ReleaseSession(s.Context(), l))
 				s.stated = append(s.stated, l.ID)
 			})
 		}},
@@ -150,7 +150,7 @@ func (s *Stock) Fill(n, size int) {
 		if group = append(group, m); len(group)*size < 256<<10 && len(group) < 200 && i+1 < n {
 			continue
 		}
-		s.check("append", s.store.Append(s.Context(), to, [][]*core.Message{group})[0].Err)
+		s.check("append", to.In(s.store).Append(s.Context(), [][]*core.Message{group})[0].Err)
 		group = nil
 	}
 	if s.kind.then != nil {
@@ -161,7 +161,7 @@ func (s *Stock) Fill(n, size int) {
 // Size is what the entity's size says.
 func (s *Stock) Size() int64 {
 	s.Helper()
-	stats, err := s.store.Stats(s.Context(), s.main)
+	stats, err := Stats(s.Context(), s.store, s.main)
 	s.check("stats", err)
 	return stats.Bytes
 }
@@ -173,20 +173,20 @@ func (s *Stock) Empty() {
 	for len(s.deferred) > 0 {
 		some := s.deferred[:min(100, len(s.deferred))]
 		s.deferred = s.deferred[len(some):]
-		ds, err := s.store.LockDeferred(s.Context(), s.main, some, nil)
+		ds, err := s.main.In(s.store).LockDeferred(s.Context(), some, nil)
 		s.check("lock deferred", err)
 		s.end(s.main, ds, core.Complete, core.Properties{})
 	}
 	for _, id := range s.stated {
-		l, err := s.store.AcceptSession(s.Context(), s.main, id, core.SessionMode(0))
+		l, err := s.main.In(s.store).AcceptSession(s.Context(), id, core.SessionMode(0))
 		s.check("accept", err)
-		s.check("forget state", s.store.SetSessionState(s.Context(), s.main, l, nil))
-		s.check("release", s.store.ReleaseSession(s.Context(), s.main, l))
+		s.check("forget state", s.main.In(s.store).SetSessionState(s.Context(), l, nil))
+		s.check("release", s.main.In(s.store).ReleaseSession(s.Context(), l))
 	}
 	if s.main.Sessions {
 		s.inSessions(func(l core.SessionLock) {
 			s.completeIn(l)
-			s.check("release", s.store.ReleaseSession(s.Context(), s.main, l))
+			s.check("release", s.main.In(s.store).ReleaseSession(s.Context(), l))
 		})
 		return
 	}
@@ -199,7 +199,7 @@ func (s *Stock) Empty() {
 // lock locks all that can be locked.
 func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	for {
-		ds, _, err := s.store.Lock(s.Context(), p, core.Most{Messages: 1000})
+		ds, _, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: 1000})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return
@@ -228,7 +228,7 @@ func (s *Stock) end(p core.Partition, ds []core.Delivery, o core.Outcome, over c
 		for i := range some {
 			settlements[i] = core.Settlement{Token: some[i].LockToken, Outcome: o, Properties: over}
 		}
-		for _, err := range s.store.Settle(s.Context(), p, settlements) {
+		for _, err := range p.In(s.store).Settle(s.Context(), settlements) {
 			s.check("settle", err)
 		}
 	}
@@ -237,7 +237,7 @@ func (s *Stock) end(p core.Partition, ds []core.Delivery, o core.Outcome, over c
 // inSessions holds each session that has messages.
 func (s *Stock) inSessions(then func(core.SessionLock)) {
 	for {
-		l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.SessionMode(0))
+		l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.SessionMode(0))
 		s.check("accept next", err)
 		if !ok {
 			return
@@ -247,14 +247,14 @@ func (s *Stock) inSessions(then func(core.SessionLock)) {
 }
 
 func (s *Stock) lockIn(l core.SessionLock) int {
-	ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 1000})
+	ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 1000})
 	s.check("lock", err)
 	return len(ds)
 }
 
 func (s *Stock) completeIn(l core.SessionLock) {
 	for {
-		ds, _, err := s.store.LockInSession(s.Context(), s.main, l, core.Most{Messages: 1000})
+		ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 1000})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return

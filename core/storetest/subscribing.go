@@ -278,7 +278,7 @@ func (p *press) publishAll(n int, conflicts *atomic.Int64) {
 			for _, e := range v.Subscriptions {
 				x.Copies = append(x.Copies, core.Copy{To: e.Partition(fixtureIndex, core.Main), Message: m})
 			}
-			a := p.store.Publish(p.Context(), p.topic, v.Version, [][]core.Publication{{x}})
+			a := p.topic.In(p.store).Publish(p.Context(), v.Version, [][]core.Publication{{x}})
 			if a[0].Err == nil {
 				break
 			}

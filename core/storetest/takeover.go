@@ -10,7 +10,7 @@ import (
 // acceptShared locks a session so that it can be taken over.
 func (s *fixture) acceptShared(session string) core.SessionLock {
 	s.Helper()
-	l, err := s.store.AcceptSession(s.Context(), s.main, session, core.NonExclusive)
+	l, err := s.main.In(s.store).AcceptSession(s.Context(), session, core.NonExclusive)
 	if err != nil {
 		s.Fatalf("accept session %q: %v", session, err)
 	}
@@ -20,7 +20,7 @@ func (s *fixture) acceptShared(session string) core.SessionLock {
 // takeOver takes a session over with its token, which must succeed.
 func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLock {
 	s.Helper()
-	l, err := s.store.TakeOverSession(s.Context(), s.main, session, token)
+	l, err := s.main.In(s.store).TakeOverSession(s.Context(), session, token)
 	if err != nil {
 		s.Fatalf("take over session %q: %v", session, err)
 	}
@@ -30,7 +30,7 @@ func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLoc
 // settleUnder ends a lock in a session.
 func (s *fixture) settleUnder(l core.SessionLock, token core.LockToken, o core.Outcome) error {
 	s.Helper()
-	return s.store.Settle(s.Context(), s.main, []core.Settlement{{Token: token, Outcome: o, Session: &l}})[0]
+	return s.main.In(s.store).Settle(s.Context(), []core.Settlement{{Token: token, Outcome: o, Session: &l}})[0]
 }
 
 var takeOverStories = []story{
@@ -90,7 +90,7 @@ var takeOverStories = []story{
 		d := s.lockOneIn(x)
 		refuse := func(what, session string, token core.LockToken, code core.Code) {
 			s.Helper()
-			_, err := s.store.TakeOverSession(s.Context(), s.main, session, token)
+			_, err := s.main.In(s.store).TakeOverSession(s.Context(), session, token)
 			s.wantCode(what, err, code)
 		}
 		refuse("with that of another session", "x", y.Token(), core.SessionLocked)
@@ -99,7 +99,7 @@ var takeOverStories = []story{
 		refuse("an exclusive lock", "z", derived.Token(), core.SessionLocked)
 		refuse("an exclusive lock with none", "z", core.LockToken{}, core.SessionLocked)
 		refuse("what nobody holds", "unknown", x.Token(), core.SessionLockLost)
-		_, err := s.store.AcceptSession(s.Context(), s.main, "x", core.NonExclusive)
+		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.NonExclusive)
 		s.wantCode("accept what can be taken over", err, core.SessionLocked)
 		s.wantCode("settle under the lock of another session", s.settleUnder(y, d.LockToken, core.Complete), core.LockLost)
 		s.wantCode("settle", s.settleUnder(x, d.LockToken, core.Complete), "")
@@ -113,7 +113,7 @@ var takeOverStories = []story{
 	})},
 	{"a next session can be accepted so that it can be taken over", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
-		l, ok, _, err := s.store.AcceptNextSession(s.Context(), s.main, core.NonExclusive)
+		l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.NonExclusive)
 		if err != nil || !ok || l.ID != "x" {
 			s.Fatalf("got %q, %t, %v", l.ID, ok, err)
 		}
@@ -137,7 +137,7 @@ var takeOverStories = []story{
 		l, other := s.accept("x"), s.accept("y")
 		ds := s.lockIn(l, 9)
 		elsewhere := core.NewLockToken(0, 1, l.Nonce)
-		got := s.store.Settle(s.Context(), s.main, []core.Settlement{
+		got := s.main.In(s.store).Settle(s.Context(), []core.Settlement{
 			{Token: ds[0].LockToken, Session: &l},
 			{Token: ds[0].LockToken, Session: &l},
 			{Token: ds[0].LockToken},
@@ -154,13 +154,13 @@ var takeOverStories = []story{
 		if wanted := []core.Code{"", core.LockLost, core.SessionLockLost, "", core.LockLost, core.SessionLockLost, core.SessionLockLost, ""}; !slices.Equal(codes, wanted) {
 			s.Fatalf("got %q, want %q", codes, wanted)
 		}
-		_, err := s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[1].LockToken, Session: &l}}})
+		_, err := s.main.In(s.store).Commit(s.Context(), core.Work{Settlements: []core.Settlement{{Token: ds[1].LockToken, Session: &l}}})
 		s.wantCode("commit what is settled", err, core.LockLost)
-		_, err = s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[2].LockToken, Session: &l}}})
+		_, err = s.main.In(s.store).Commit(s.Context(), core.Work{Settlements: []core.Settlement{{Token: ds[2].LockToken, Session: &l}}})
 		s.wantCode("commit", err, "")
 		s.clock.Advance(sessionEnd)
 		s.wantCode("settle under a lock that has ended", s.settleUnder(l, ds[2].LockToken, core.Complete), core.SessionLockLost)
-		_, err = s.store.Commit(s.Context(), s.main, core.Work{Settlements: []core.Settlement{{Token: ds[2].LockToken, Session: &l}}})
+		_, err = s.main.In(s.store).Commit(s.Context(), core.Work{Settlements: []core.Settlement{{Token: ds[2].LockToken, Session: &l}}})
 		s.wantCode("commit under a lock that has ended", err, core.SessionLockLost)
 	})},
 	{"where sessions are not required the session of a settlement says nothing", func(s *fixture) {
@@ -183,8 +183,8 @@ func (p *player) takeOver(pl *subject, l pair[core.SessionLock]) {
 	if p.pick(8) == 0 {
 		id = p.session()
 	}
-	a, errA := p.a.TakeOverSession(p.Context(), pl.Partition, id, tokenA)
-	b, errB := p.b.TakeOverSession(p.Context(), pl.Partition, id, tokenB)
+	a, errA := pl.Partition.In(p.a).TakeOverSession(p.Context(), id, tokenA)
+	b, errB := pl.Partition.In(p.b).TakeOverSession(p.Context(), id, tokenB)
 	p.tell("%stake over %s: %v", pl.Subscription, id, errA)
 	p.sameCode("take over session", errA, errB)
 	if errA == nil {

@@ -429,7 +429,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 		a.bodies, group = append(a.bodies, body), append(group, m)
 	}
 	from := h.now()
-	got := s.Append(h.Context(), h.p, [][]*core.Message{group})[0]
+	got := h.p.In(s).Append(h.Context(), [][]*core.Message{group})[0]
 	what := answerOf(got.Err)
 	if what == done {
 		a.first = got.Numbers[0]
@@ -446,7 +446,7 @@ func (h *history) append(client int, s core.Store, count int, sessions []string)
 // settle ends a lock and reports whether it is known to have ended.
 func (h *history) settle(client int, s core.Store, token core.LockToken, o core.Outcome) bool {
 	from := h.now()
-	a := answerOf(s.Settle(h.Context(), h.p, []core.Settlement{{Token: token, Outcome: o}})[0])
+	a := answerOf(h.p.In(s).Settle(h.Context(), []core.Settlement{{Token: token, Outcome: o}})[0])
 	h.note(client, from, settling{token.Number(), token.Nonce(), o, a}, a)
 	if o == core.Complete && a == done {
 		h.stored.Add(-1)
@@ -457,7 +457,7 @@ func (h *history) settle(client int, s core.Store, token core.LockToken, o core.
 // renew asks whether a lock still holds.
 func (h *history) renew(client int, s core.Store, token core.LockToken) {
 	from := h.now()
-	if a := answerOf(s.Renew(h.Context(), h.p, []core.LockToken{token})[0].Err); a < unsure {
+	if a := answerOf(h.p.In(s).Renew(h.Context(), []core.LockToken{token})[0].Err); a < unsure {
 		h.note(client, from, renewing{token.Number(), token.Nonce(), a}, a)
 	}
 }
@@ -466,7 +466,7 @@ func (h *history) renew(client int, s core.Store, token core.LockToken) {
 func (h *history) clear(client int, s core.Store) {
 	from := h.now()
 	before := h.stored.Load()
-	if a := answerOf(s.Clear(h.Context(), h.p)); a != done {
+	if a := answerOf(h.p.In(s).Clear(h.Context())); a != done {
 		h.Errorf("clear: %v", a)
 	}
 	h.note(client, from, clearing{}, done)
@@ -476,9 +476,9 @@ func (h *history) clear(client int, s core.Store) {
 // count counts the messages.
 func (h *history) count(client int, s core.Store) {
 	from := h.now()
-	stats, err := s.Stats(h.Context(), h.p)
-	if answerOf(err) == done {
-		h.note(client, from, counting{stats.Ready, stats.Locked}, done)
+	c := s.StatsOf(h.Context(), []core.Partition{h.p})[0]
+	if answerOf(c.Err) == done {
+		h.note(client, from, counting{c.Stats.Ready, c.Stats.Locked}, done)
 	}
 }
 
@@ -491,7 +491,7 @@ func (h *history) peek(s core.Store) {
 
 func (h *history) look(s core.Store, limit int) []delivered {
 	h.Helper()
-	ds, err := s.Peek(h.Context(), h.p, 0, limit)
+	ds, err := h.p.In(s).Peek(h.Context(), 0, limit)
 	if err != nil {
 		h.Fatalf("peek: %v", err)
 	}
@@ -564,7 +564,7 @@ func (h *history) playQueue() (conclusive bool) {
 func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
 	from := h.now()
-	ds, _, err := s.Lock(h.Context(), h.p, core.Most{Messages: limit})
+	ds, _, err := h.p.In(s).Lock(h.Context(), core.Most{Messages: limit})
 	l.got, l.answer = deliveredOf(ds), answerOf(err)
 	var tokens []core.LockToken
 	for _, d := range ds {

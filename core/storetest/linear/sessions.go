@@ -97,9 +97,9 @@ func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	var err error
 	ok, from := true, h.now()
 	if a.next {
-		l, ok, _, err = s.AcceptNextSession(h.Context(), h.p, core.Exclusive)
+		l, ok, _, err = h.p.In(s).AcceptNextSession(h.Context(), core.Exclusive)
 	} else {
-		l, err = s.AcceptSession(h.Context(), h.p, anySpelling(a.got), core.Exclusive)
+		l, err = h.p.In(s).AcceptSession(h.Context(), anySpelling(a.got), core.Exclusive)
 	}
 	a.answer = answerOf(err)
 	switch {
@@ -118,7 +118,7 @@ func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 // take claims messages of a session.
 func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limit int) {
 	from := h.now()
-	ds, _, err := s.LockInSession(h.Context(), h.p, l, core.Most{Messages: limit})
+	ds, _, err := h.p.In(s).LockInSession(h.Context(), l, core.Most{Messages: limit})
 	for _, d := range ds {
 		if d.LockToken.Nonce() != l.Nonce || !strings.EqualFold(d.SessionID, l.ID) {
 			h.Errorf("a message of session %q came with the lock of session %q", d.SessionID, l.ID)
@@ -137,7 +137,7 @@ func under(l core.SessionLock, a answer) inSession {
 // release ends a session's lock and reports whether it is known to have ended.
 func (h *sessionHistory) release(client int, s core.Store, l core.SessionLock) bool {
 	from := h.now()
-	a := answerOf(s.ReleaseSession(h.Context(), h.p, l))
+	a := answerOf(h.p.In(s).ReleaseSession(h.Context(), l))
 	h.note(client, from, releasing{under(l, a)}, a)
 	return a < unsure
 }
@@ -147,15 +147,15 @@ func (h *sessionHistory) keep(client int, s core.Store, l core.SessionLock, rand
 	from := h.now()
 	switch random.IntN(3) {
 	case 0:
-		_, err := s.RenewSession(h.Context(), h.p, l)
+		_, err := h.p.In(s).RenewSession(h.Context(), l)
 		a := answerOf(err)
 		h.note(client, from, extending{under(l, a)}, a)
 	case 1:
 		state := fmt.Sprint("state ", h.bodies.Add(1))
-		a := answerOf(s.SetSessionState(h.Context(), h.p, l, []byte(state)))
+		a := answerOf(h.p.In(s).SetSessionState(h.Context(), l, []byte(state)))
 		h.note(client, from, withHistory{under(l, a), state}, a)
 	default:
-		state, err := s.SessionState(h.Context(), h.p, l)
+		state, err := h.p.In(s).SessionState(h.Context(), l)
 		a := answerOf(err)
 		h.note(client, from, recalling{under(l, a), string(state)}, a)
 	}
@@ -164,7 +164,7 @@ func (h *sessionHistory) keep(client int, s core.Store, l core.SessionLock, rand
 // list lists the sessions.
 func (h *sessionHistory) list(client int, s core.Store) {
 	from := h.now()
-	ids, err := s.ListSessions(h.Context(), h.p, time.Time{}, "", 1000)
+	ids, err := h.p.In(s).ListSessions(h.Context(), time.Time{}, "", 1000)
 	if answerOf(err) == done {
 		h.note(client, from, listing{strings.ToLower(strings.Join(ids, " "))}, done)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,22 +59,13 @@ func (s *brittle) fail(err error) {
 	s.err = err
 }
 
-func (s *brittle) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
-	s.mu.Lock()
-	err := s.err
-	s.mu.Unlock()
-	if err != nil {
-		return core.Stats{}, err
-	}
-	return s.Store.Stats(ctx, p)
-}
-
 func (s *brittle) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
-	counted := make([]core.Counted, len(ps))
-	for i := range ps {
-		counted[i].Stats, counted[i].Err = s.Stats(ctx, ps[i])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return slices.Repeat([]core.Counted{{Err: s.err}}, len(ps))
 	}
-	return counted
+	return s.Store.StatsOf(ctx, ps)
 }
 
 // staged is a broker that seems to have stages.

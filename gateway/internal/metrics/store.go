@@ -43,7 +43,7 @@ func (c storeCall) String() string {
 // messageCalls are those that move more or fewer messages at a time.
 var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
-// store times the calls of a core.Store. What it needs for a kind of calls is at
+// store times the calls of a core.Store and of its partitions. What it needs for a kind of calls is at
 // hand in an array.
 type store struct {
 	core.Store
@@ -75,6 +75,19 @@ func (m *Metrics) Store(inner core.Store) core.Store {
 		s.messages[c] = messages.WithLabelValues(c.String())
 	}
 	return s
+}
+
+// Partition implements core.Store.
+func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = &partition{inner.Operations, s}
+	return inner
+}
+
+// partition times the operations on a partition.
+type partition struct {
+	core.Operations
+	*store
 }
 
 // WithTime implements core.Store. The calls of a view count as the store's.
@@ -117,117 +130,110 @@ func sizeOf[T any](groups [][]T) (n int) {
 	return n
 }
 
-func (s *store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	began, n := time.Now(), sizeOf(groups)
-	answers := s.Store.Append(ctx, p, groups)
-	s.had(callAppend, began, n, lastOf(answers))
+	answers := p.Operations.Append(ctx, groups)
+	p.had(callAppend, began, n, lastOf(answers))
 	return answers
 }
 
-func (s *store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	began, n := time.Now(), sizeOf(groups)
-	answers := s.Store.Publish(ctx, p, version, groups)
-	s.had(callPublish, began, n, lastOf(answers))
+	answers := p.Operations.Publish(ctx, version, groups)
+	p.had(callPublish, began, n, lastOf(answers))
 	return answers
 }
 
-func (s *store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	began, n := time.Now(), len(w.Messages)+len(w.Publications)+len(w.Transfers)+len(w.Settlements)+len(w.Cancels)
-	numbers, err := s.Store.Commit(ctx, p, w)
-	s.had(callCommit, began, n, err)
+	numbers, err := p.Operations.Commit(ctx, w)
+	p.had(callCommit, began, n, err)
 	return numbers, err
 }
 
-func (s *store) Lock(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
+func (p *partition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
-	ds, next, err := s.Store.Lock(ctx, p, most)
-	s.had(callLock, began, len(ds), err)
+	ds, next, err := p.Operations.Lock(ctx, most)
+	p.had(callLock, began, len(ds), err)
 	return ds, next, err
 }
 
-func (s *store) LockInSession(ctx context.Context, p core.Partition, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
+func (p *partition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
-	ds, next, err := s.Store.LockInSession(ctx, p, l, most)
-	s.had(callLock, began, len(ds), err)
+	ds, next, err := p.Operations.LockInSession(ctx, l, most)
+	p.had(callLock, began, len(ds), err)
 	return ds, next, err
 }
 
-func (s *store) LockDeferred(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+func (p *partition) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.LockDeferred(ctx, p, numbers, l)
-	s.done(callLockDeferred, began, err)
+	ds, err := p.Operations.LockDeferred(ctx, numbers, l)
+	p.done(callLockDeferred, began, err)
 	return ds, err
 }
 
-func (s *store) LockNumbers(ctx context.Context, p core.Partition, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
+func (p *partition) LockNumbers(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.LockNumbers(ctx, p, numbers, l)
-	s.had(callLock, began, len(ds), err)
+	ds, err := p.Operations.LockNumbers(ctx, numbers, l)
+	p.had(callLock, began, len(ds), err)
 	return ds, err
 }
 
-func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	began := time.Now()
-	errs := s.Store.Settle(ctx, p, settlements)
+	errs := p.Operations.Settle(ctx, settlements)
 	var last error
 	if n := len(errs); n > 0 {
 		last = errs[n-1]
 	}
-	s.had(callSettle, began, len(settlements), last)
+	p.had(callSettle, began, len(settlements), last)
 	return errs
 }
 
-func (s *store) Renew(ctx context.Context, p core.Partition, tokens []core.LockToken) []core.Renewal {
+func (p *partition) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	began := time.Now()
-	renewals := s.Store.Renew(ctx, p, tokens)
+	renewals := p.Operations.Renew(ctx, tokens)
 	var last error
 	if n := len(renewals); n > 0 {
 		last = renewals[n-1].Err
 	}
-	s.had(callRenew, began, len(tokens), last)
+	p.had(callRenew, began, len(tokens), last)
 	return renewals
 }
 
-func (s *store) Peek(ctx context.Context, p core.Partition, from int64, most int) ([]core.Delivery, error) {
+func (p *partition) Peek(ctx context.Context, from int64, most int) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.Peek(ctx, p, from, most)
-	s.done(callPeek, began, err)
+	ds, err := p.Operations.Peek(ctx, from, most)
+	p.done(callPeek, began, err)
 	return ds, err
 }
 
-func (s *store) PeekState(ctx context.Context, p core.Partition, state core.State, from int64, most int) ([]core.Delivery, error) {
+func (p *partition) PeekState(ctx context.Context, state core.State, from int64, most int) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.PeekState(ctx, p, state, from, most)
-	s.done(callPeek, began, err)
+	ds, err := p.Operations.PeekState(ctx, state, from, most)
+	p.done(callPeek, began, err)
 	return ds, err
 }
 
-func (s *store) PeekInSession(ctx context.Context, p core.Partition, session core.SessionKey, from int64, most int) ([]core.Delivery, error) {
+func (p *partition) PeekInSession(ctx context.Context, session core.SessionKey, from int64, most int) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := s.Store.PeekInSession(ctx, p, session, from, most)
-	s.done(callPeek, began, err)
+	ds, err := p.Operations.PeekInSession(ctx, session, from, most)
+	p.done(callPeek, began, err)
 	return ds, err
 }
 
-func (s *store) Cancel(ctx context.Context, p core.Partition, numbers []int64) error {
+func (p *partition) Cancel(ctx context.Context, numbers []int64) error {
 	began := time.Now()
-	err := s.Store.Cancel(ctx, p, numbers)
-	s.done(callCancel, began, err)
+	err := p.Operations.Cancel(ctx, numbers)
+	p.done(callCancel, began, err)
 	return err
 }
 
-func (s *store) Sweep(ctx context.Context, p core.Partition) (time.Time, error) {
+func (p *partition) Sweep(ctx context.Context) (time.Time, error) {
 	began := time.Now()
-	next, err := s.Store.Sweep(ctx, p)
-	s.done(callSweep, began, err)
+	next, err := p.Operations.Sweep(ctx)
+	p.done(callSweep, began, err)
 	return next, err
-}
-
-func (s *store) Stats(ctx context.Context, p core.Partition) (core.Stats, error) {
-	began := time.Now()
-	stats, err := s.Store.Stats(ctx, p)
-	s.done(callStats, began, err)
-	return stats, err
 }
 
 func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
@@ -241,52 +247,52 @@ func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	return counted
 }
 
-func (s *store) AcceptSession(ctx context.Context, p core.Partition, session string, m core.SessionMode) (core.SessionLock, error) {
+func (p *partition) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
 	began := time.Now()
-	l, err := s.Store.AcceptSession(ctx, p, session, m)
-	s.done(callAcceptSession, began, err)
+	l, err := p.Operations.AcceptSession(ctx, session, m)
+	p.done(callAcceptSession, began, err)
 	return l, err
 }
 
-func (s *store) AcceptNextSession(ctx context.Context, p core.Partition, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
+func (p *partition) AcceptNextSession(ctx context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
 	began := time.Now()
-	l, ok, next, err := s.Store.AcceptNextSession(ctx, p, m)
-	s.done(callAcceptSession, began, err)
+	l, ok, next, err := p.Operations.AcceptNextSession(ctx, m)
+	p.done(callAcceptSession, began, err)
 	return l, ok, next, err
 }
 
-func (s *store) TakeOverSession(ctx context.Context, p core.Partition, session string, token core.LockToken) (core.SessionLock, error) {
+func (p *partition) TakeOverSession(ctx context.Context, session string, token core.LockToken) (core.SessionLock, error) {
 	began := time.Now()
-	l, err := s.Store.TakeOverSession(ctx, p, session, token)
-	s.done(callAcceptSession, began, err)
+	l, err := p.Operations.TakeOverSession(ctx, session, token)
+	p.done(callAcceptSession, began, err)
 	return l, err
 }
 
-func (s *store) RenewSession(ctx context.Context, p core.Partition, l core.SessionLock) (time.Time, error) {
+func (p *partition) RenewSession(ctx context.Context, l core.SessionLock) (time.Time, error) {
 	began := time.Now()
-	until, err := s.Store.RenewSession(ctx, p, l)
-	s.done(callRenewSession, began, err)
+	until, err := p.Operations.RenewSession(ctx, l)
+	p.done(callRenewSession, began, err)
 	return until, err
 }
 
-func (s *store) ReleaseSession(ctx context.Context, p core.Partition, l core.SessionLock) error {
+func (p *partition) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	began := time.Now()
-	err := s.Store.ReleaseSession(ctx, p, l)
-	s.done(callReleaseSession, began, err)
+	err := p.Operations.ReleaseSession(ctx, l)
+	p.done(callReleaseSession, began, err)
 	return err
 }
 
-func (s *store) SessionState(ctx context.Context, p core.Partition, l core.SessionLock) ([]byte, error) {
+func (p *partition) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
 	began := time.Now()
-	state, err := s.Store.SessionState(ctx, p, l)
-	s.done(callSessionState, began, err)
+	state, err := p.Operations.SessionState(ctx, l)
+	p.done(callSessionState, began, err)
 	return state, err
 }
 
-func (s *store) SetSessionState(ctx context.Context, p core.Partition, l core.SessionLock, state []byte) error {
+func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	began := time.Now()
-	err := s.Store.SetSessionState(ctx, p, l, state)
-	s.done(callSessionState, began, err)
+	err := p.Operations.SetSessionState(ctx, l, state)
+	p.done(callSessionState, began, err)
 	return err
 }
 

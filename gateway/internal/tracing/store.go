@@ -30,6 +30,20 @@ func (t *Tracing) Store(inner core.Store) core.Store {
 	return &store{Store: inner, t: t}
 }
 
+// Partition implements core.Store.
+func (s *store) Partition(r core.Ref, p core.Policy) core.Partition {
+	inner := s.Store.Partition(r, p)
+	inner.Operations = &partition{inner.Operations, s, r}
+	return inner
+}
+
+// partition traces the operations on a partition.
+type partition struct {
+	core.Operations
+	*store
+	at core.Ref
+}
+
 // WithTime implements core.Store.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
@@ -47,16 +61,16 @@ func (c *call) add(s trace.Span, at int) {
 }
 
 // waits begins a span below one that waits for the call.
-func (s *store) waits(t *trail, p core.Partition, name string, below trace.Span) trace.Span {
+func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
 	attrs := make([]attribute.KeyValue, 0, 8)
 	attrs = append(attrs, t.attrs...)
-	attrs = append(attrs, attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.Index))))
-	return s.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
+	attrs = append(attrs, attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
+	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
 }
 
 // moves begins the span of a message that comes from another entity, and tells
 // the message; nil if it does not, or is not traced.
-func (s *store) moves(p core.Partition, m *core.Message) trace.Span {
+func (p *partition) moves(m *core.Message) trace.Span {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return nil
 	}
@@ -65,24 +79,24 @@ func (s *store) moves(p core.Partition, m *core.Message) trace.Span {
 		return nil
 	}
 	operation := "forward"
-	if p.Sub != core.Main {
+	if p.at.Sub != core.Main {
 		operation = "dead-letter" // where it could not get on
 	}
-	to := s.destinations.of(p.Entity)
+	to := p.destinations.of(p.at.Entity)
 	attrs := make([]attribute.KeyValue, 0, 12)
 	attrs = append(attrs, to.attrs...)
 	attrs = append(attrs, attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
-		attribute.String(keyPartition, strconv.Itoa(int(p.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
-	span := s.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
+		attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
+	span := p.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
 	note(m, span.SpanContext(), usualLimit)
 	return span
 }
 
 // begin begins the spans of messages that are stored, and tells them; at is where
 // their answer is. It returns the span that a message is below.
-func (s *store) begin(c *call, t *trail, p core.Partition, name string, m *core.Message, at int, last trace.Span) trace.Span {
+func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
-		span := s.moves(p, m)
+		span := p.moves(m)
 		if span != nil {
 			c.add(span, at)
 		}
@@ -93,39 +107,39 @@ func (s *store) begin(c *call, t *trail, p core.Partition, name string, m *core.
 		return nil
 	}
 	if below != last { // once for a group
-		c.add(s.waits(t, p, name, below), at)
+		c.add(p.waits(t, name, below), at)
 	}
 	note(m, below.SpanContext(), t.limit)
 	return below
 }
 
-// Append implements core.Partitions.
-func (s *store) Append(ctx context.Context, p core.Partition, groups [][]*core.Message) []core.Appended {
+// Append implements core.Operations.
+func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	var c call
 	t := trailOf(ctx)
 	for i, g := range groups {
 		var last trace.Span
 		for _, m := range g {
-			last = s.begin(&c, t, p, "append", m, i, last)
+			last = p.begin(&c, t, "append", m, i, last)
 		}
 	}
-	answers := s.Store.Append(ctx, p, groups)
+	answers := p.Operations.Append(ctx, groups)
 	c.answered(answers)
 	return answers
 }
 
-// Publish implements core.Publishing.
-func (s *store) Publish(ctx context.Context, p core.Partition, version int64, groups [][]core.Publication) []core.Appended {
+// Publish implements core.Operations.
+func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	var c call
 	t := trailOf(ctx)
 	for i, g := range groups {
 		var last trace.Span
 		for j := range g {
-			last = s.begin(&c, t, p, "publish", g[j].Message, i, last)
+			last = p.begin(&c, t, "publish", g[j].Message, i, last)
 			tell(&g[j], last)
 		}
 	}
-	answers := s.Store.Publish(ctx, p, version, groups)
+	answers := p.Operations.Publish(ctx, version, groups)
 	c.answered(answers)
 	return answers
 }
@@ -138,26 +152,26 @@ func (c *call) answered(answers []core.Appended) {
 	}
 }
 
-// Commit implements core.Committing.
-func (s *store) Commit(ctx context.Context, p core.Partition, w core.Work) ([]int64, error) {
+// Commit implements core.Operations.
+func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	var c call
 	t := trailOf(ctx)
 	var last trace.Span
 	for _, m := range w.Messages {
-		last = s.begin(&c, t, p, "commit", m, 0, last)
+		last = p.begin(&c, t, "commit", m, 0, last)
 	}
 	for i := range w.Publications {
-		last = s.begin(&c, t, p, "commit", w.Publications[i].Message, 0, last)
+		last = p.begin(&c, t, "commit", w.Publications[i].Message, 0, last)
 		tell(&w.Publications[i], last)
 	}
 	for _, m := range w.Transfers {
-		last = s.begin(&c, t, p, "commit", m, 0, last)
+		last = p.begin(&c, t, "commit", m, 0, last)
 	}
 	for i := range w.Effects {
-		s.follow(t, &w, &w.Effects[i])
+		p.follow(t, &w, &w.Effects[i])
 	}
-	s.ends(&c, t, p, "commit", w.Settlements)
-	numbers, err := s.Store.Commit(ctx, p, w)
+	p.ends(&c, t, "commit", w.Settlements)
+	numbers, err := p.Operations.Commit(ctx, w)
 	for _, span := range c.spans {
 		conclude(span, err)
 	}
@@ -200,22 +214,22 @@ func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 }
 
 // ends begins the spans of settlements that are traced.
-func (s *store) ends(c *call, t *trail, p core.Partition, name string, settlements []core.Settlement) {
+func (p *partition) ends(c *call, t *trail, name string, settlements []core.Settlement) {
 	if t == nil || len(t.tokens) == 0 {
 		return
 	}
 	for i := range settlements {
 		if below := t.tokens[settlements[i].Token]; below != nil {
-			c.add(s.waits(t, p, name, below), i)
+			c.add(p.waits(t, name, below), i)
 		}
 	}
 }
 
-// Settle implements core.Partitions.
-func (s *store) Settle(ctx context.Context, p core.Partition, settlements []core.Settlement) []error {
+// Settle implements core.Operations.
+func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	var c call
-	s.ends(&c, trailOf(ctx), p, "settle", settlements)
-	errs := s.Store.Settle(ctx, p, settlements)
+	p.ends(&c, trailOf(ctx), "settle", settlements)
+	errs := p.Operations.Settle(ctx, settlements)
 	for i, span := range c.spans {
 		if c.at[i] < len(errs) {
 			conclude(span, errs[c.at[i]])

@@ -8,7 +8,7 @@ import (
 )
 
 // fronts are the interfaces of the package core between bridges, the broker and engines.
-var fronts = []string{"Broker", "Sender", "Receiver", "Session", "Transaction", "Admin", "Store"}
+var fronts = []string{"Broker", "Sender", "Receiver", "Session", "Transaction", "Admin", "Store", "Operations"}
 
 // backs are the packages that implement them.
 var backs = []string{"core/broker", "core/memstore", "core/filestore", "core/redisstore", "core/store", "core/intercept"}

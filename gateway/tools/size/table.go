@@ -31,12 +31,17 @@ func write(w io.Writer, c *counts, m *module) error {
 	if err != nil {
 		return err
 	}
+	partition, err := m.core("Operations")
+	if err != nil {
+		return err
+	}
 	wrappers, err := overrides(m, fronts)
 	if err != nil {
 		return err
 	}
 	b.WriteString("\nmethods\n")
 	row(store.NumMethods(), "of core.Store")
+	row(partition.NumMethods(), "of core.Partition")
 	methods, files, lines := 0, 0, 0
 	for _, w := range wrappers {
 		methods += w.methods

@@ -48,15 +48,15 @@ type Session interface{ Receiver; Lock() }
 type Transaction interface{ Commit() }
 type Broker interface{ Resolve() }
 type Admin interface{ Reset() }
-type Parts interface{ Append(); Settle() }
-type Store interface{ Parts; Now() }
+type Operations interface{ Append(); Settle() }
+type Store interface{ Now() }
 `
 
 func TestOverridesAreMethodsThatAWrapperDeclares(t *testing.T) {
 	t.Parallel()
 	m := loaded(t, files{
 		"core/core.go":       small,
-		"core/faults/one.go": "package faults\n\nimport \"example.com/small/core\"\n\ntype store struct{ core.Store }\n\nfunc (store) Append() {}\nfunc (store) Other() {}\n",
+		"core/faults/one.go": "package faults\n\nimport \"example.com/small/core\"\n\ntype partition struct{ core.Operations }\n\nfunc (partition) Append() {}\nfunc (partition) Other() {}\n",
 		// Session has Close of Receiver too: it counts once.
 		"core/faults/two.go":    "package faults\n\nimport \"example.com/small/core\"\n\ntype session struct{ core.Session }\n\nfunc (*session) Close() {}\nfunc (*session) Lock() {}\n",
 		"core/taps/taps.go":     "package taps\n\ntype sender struct{}\n\nfunc (sender) Send() {}\nfunc (sender) Close() {}\n\ntype closer struct{}\n\nfunc (closer) Close() {}\n",
@@ -120,7 +120,7 @@ func TestTheTableNamesWrappersAndLargePackages(t *testing.T) {
 	t.Parallel()
 	all := files{
 		"core/core.go":         small,
-		"core/faults/store.go": "package faults\n\nimport \"example.com/small/core\"\n\ntype store struct{ core.Store }\n\nfunc (store) Append() {}\n",
+		"core/faults/store.go": "package faults\n\nimport \"example.com/small/core\"\n\ntype partition struct{ core.Operations }\n\nfunc (partition) Append() {}\n",
 	}
 	for i := range 26 {
 		all[fmt.Sprintf("big/f%d.go", i)] = fmt.Sprintf("package big\n\nvar v%d = v%d\n", i, i+1)
@@ -133,7 +133,8 @@ func TestTheTableNamesWrappersAndLargePackages(t *testing.T) {
 	}
 	for _, want := range []string{
 		"       95  the product itself",
-		"        3  of core.Store",
+		"        1  of core.Store",
+		"        2  of core.Partition",
 		"        1  places outside",
 		"        1    core/faults",
 		"packages of more than 25 files: 1\n",

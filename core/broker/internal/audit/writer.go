@@ -102,7 +102,7 @@ func (a *Writer) Flush(ctx context.Context) {
 	defer cancel()
 	partitions := slices.Collect(maps.Keys(notes))
 	errs := make([]error, len(partitions))
-	entity.InParallel(len(partitions), func(i int) { errs[i] = a.store.Annotate(call, partitions[i], notes[partitions[i]]) })
+	entity.InParallel(len(partitions), func(i int) { errs[i] = partitions[i].Annotate(call, notes[partitions[i]]) })
 	var failure error
 	for i, err := range errs {
 		if err != nil {

@@ -65,7 +65,7 @@ func newDispatcher(e *Entity, sub core.SubQueue) (*dispatcher, bool) {
 		return nil, false
 	}
 	for i, w := range d.workers {
-		d.unwatch = append(d.unwatch, e.Store.Watch(v.Queues[sub][i].Ref, w))
+		d.unwatch = append(d.unwatch, v.Queues[sub][i].Watch(w))
 	}
 	return d, true
 }

@@ -23,7 +23,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	v := e.View()
 	partitions := v.Queues[sub]
 	if p, ok := entity.OnlyPartition(settlements, len(partitions), entity.PartitionOfSettlement); ok {
-		errs := e.Store.Settle(ctx, partitions[p], settlements)
+		errs := partitions[p].Settle(ctx, settlements)
 		e.traffic.Queues[sub].Settle(settlements, errs)
 		return e.Refusals.Locks(errs, v)
 	}
@@ -33,7 +33,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 		errs[i] = entity.ErrLockLost
 	}
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
-		answers := e.Store.Settle(ctx, partitions[p.Partition], p.Items)
+		answers := partitions[p.Partition].Settle(ctx, p.Items)
 		e.traffic.Queues[sub].Settle(p.Items, answers)
 		for i, err := range e.Refusals.Locks(answers, v) {
 			errs[p.Index(i)] = err
@@ -76,10 +76,10 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 // Purge removes up to limit messages of one partition, or of the session of that lock. Messages that
 // are too young stay locked until the end, so that no message is met twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
-	lock := e.Store.Lock
+	lock := p.Lock
 	if under != nil {
-		lock = func(ctx context.Context, p core.Partition, most core.Most) ([]core.Delivery, time.Time, error) {
-			return e.Store.LockInSession(ctx, p, *under, most)
+		lock = func(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+			return p.LockInSession(ctx, *under, most)
 		}
 	}
 	var young []core.Delivery
@@ -90,7 +90,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	}()
 	for removed < limit && len(young) < MaxLock {
 		most := core.Most{Messages: min(limit-removed, MaxLock), Bytes: MaxLockBytes}
-		ds, next, err := lock(ctx, p, most)
+		ds, next, err := lock(ctx, most)
 		if err != nil {
 			return removed, err
 		}
@@ -102,7 +102,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 				young = append(young, d)
 			}
 		}
-		errs := e.Store.Settle(ctx, p, settlements)
+		errs := p.Settle(ctx, settlements)
 		e.traffic.Queues[p.Sub].Settle(settlements, errs)
 		e.audit.Settled(e.View(), p.Sub, settlements, errs, by)
 		for _, err := range errs {
@@ -123,7 +123,7 @@ func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limi
 		if removed >= limit {
 			break
 		}
-		n, failure := e.Store.Purge(ctx, p, limit-removed)
+		n, failure := p.Purge(ctx, limit-removed)
 		e.traffic.Queues[p.Sub].Settled[core.Complete].Add(int64(n))
 		removed += n
 		err = cmp.Or(err, failure)

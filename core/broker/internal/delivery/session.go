@@ -275,7 +275,7 @@ func (s *Session) lockMessages(most core.Most) {
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
-	ds, next, err := e.Store.LockInSession(ctx, p, s.lock, most)
+	ds, next, err := p.LockInSession(ctx, s.lock, most)
 	locked, more := len(ds), most.Left(ds, next, e.Store.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
@@ -334,7 +334,7 @@ func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 	for i := range ds {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken}
 	}
-	errs := e.Store.Settle(e.Base, p, settlements)
+	errs := p.Settle(e.Base, settlements)
 	e.traffic.Queues[core.Main].Settle(settlements, errs)
 	gone := ds[:0]
 	var kept []core.Delivery
@@ -405,7 +405,7 @@ func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
 	s.renewing++
 	s.mu.Unlock()
 	err = s.call(func(p core.Partition) (err error) {
-		until, err = s.hub.e.Store.RenewSession(ctx, p, s.lock)
+		until, err = p.RenewSession(ctx, s.lock)
 		return err
 	})
 	s.mu.Lock()
@@ -421,7 +421,7 @@ func (s *Session) Renew(ctx context.Context) (until time.Time, err error) {
 // State implements core.Session.
 func (s *Session) State(ctx context.Context) (state []byte, err error) {
 	err = s.call(func(p core.Partition) (err error) {
-		state, err = s.hub.e.Store.SessionState(ctx, p, s.lock)
+		state, err = p.SessionState(ctx, s.lock)
 		return err
 	})
 	return state, err
@@ -433,7 +433,7 @@ func (s *Session) SetState(ctx context.Context, state []byte) error {
 		return err
 	}
 	return s.call(func(p core.Partition) error {
-		return s.hub.e.Store.SetSessionState(ctx, p, s.lock, state)
+		return p.SetSessionState(ctx, s.lock, state)
 	})
 }
 
@@ -446,7 +446,7 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	}
 	var found []core.Delivery
 	err := s.call(func(p core.Partition) (err error) {
-		found, err = s.hub.e.Store.LockDeferred(ctx, p, numbers, &s.lock)
+		found, err = p.LockDeferred(ctx, numbers, &s.lock)
 		return err
 	})
 	if err != nil {
@@ -478,7 +478,7 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		size := 0
 		for ask := firstPeek; len(found) < limit && size < PeekBytes; ask = min(2*ask, PeekPage) {
 			asked := min(ask, limit-len(found))
-			ds, err := s.hub.e.Store.PeekInSession(ctx, p, s.lock.Key(), n, asked)
+			ds, err := p.PeekInSession(ctx, s.lock.Key(), n, asked)
 			if err != nil {
 				if len(found) > 0 {
 					return nil // the next Peek reports it

@@ -36,7 +36,7 @@ func newSessionHub(e *Entity) *sessionHub {
 		h.finders = append(h.finders, &sessionFinder{hub: h, index: i})
 	}
 	for i, s := range h.finders {
-		h.unwatch = append(h.unwatch, e.Store.Watch(v.Queues[core.Main][i].Ref, core.WakeFunc(func(key core.SessionKey) { h.wake(s, key) })))
+		h.unwatch = append(h.unwatch, v.Queues[core.Main][i].Watch(core.WakeFunc(func(key core.SessionKey) { h.wake(s, key) })))
 	}
 	return h
 }
@@ -147,9 +147,9 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	partitions := v.Queues[core.Main]
 	p := partitions[core.PartitionOf(string(key), len(partitions))]
 	if o.TakeOver.IsZero() {
-		l, err = e.Store.AcceptSession(ctx, p, id, o.Sharing)
+		l, err = p.AcceptSession(ctx, id, o.Sharing)
 	} else {
-		l, err = e.Store.TakeOverSession(ctx, p, id, o.TakeOver)
+		l, err = p.TakeOverSession(ctx, id, o.TakeOver)
 	}
 	if core.CodeOf(err) == core.SessionLocked {
 		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
@@ -204,7 +204,7 @@ func (h *sessionHub) release(l core.SessionLock) {
 	e := h.e
 	ctx, cancel := context.WithTimeout(e.Base, releaseTimeout)
 	defer cancel()
-	err := e.Store.ReleaseSession(ctx, h.e.View().Queues[core.Main][l.Index], l)
+	err := h.e.View().Queues[core.Main][l.Index].ReleaseSession(ctx, l)
 	if code := core.CodeOf(err); code != "" && code != core.SessionLockLost && code != core.NotFound {
 		e.Log.Warn("release a session: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
 	}

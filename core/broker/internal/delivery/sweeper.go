@@ -33,10 +33,9 @@ func (d *dispatcher) sweep() {
 
 // sweepOnce sweeps all partitions and returns how long to wait.
 func (d *dispatcher) sweepOnce() time.Duration {
-	store := d.e.Store
 	var first time.Time
 	for _, p := range d.e.View().Queues[core.Main] {
-		next, err := store.Sweep(d.context(), p)
+		next, err := p.Sweep(d.context())
 		if err != nil { // the workers log outages
 			continue
 		}
@@ -44,7 +43,7 @@ func (d *dispatcher) sweepOnce() time.Duration {
 			first = next
 		}
 	}
-	now := store.Now()
+	now := d.e.Store.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.nextExpiry.After(now) { // it is done

@@ -22,10 +22,11 @@ func (onlyView) Use()                    {}
 // A receiver that has not been told yet of what was locked for it is never told, and has its credit
 // back.
 func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
-	v := new(entity.Policy).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
+	store := memstore.New(memstore.Options{})
+	v := (&entity.Policy{Store: store}).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	ctx, cancel := context.WithCancel(t.Context())
 	e := New(&Shared{
-		Store: memstore.New(memstore.Options{}), Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
+		Store: store, Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
 		Start: func(f func()) bool { go f(); return true },
 	}, onlyView{v}, &entity.Counters{}, nil)
 	defer e.End(core.Busy)

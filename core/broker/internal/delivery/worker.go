@@ -114,7 +114,7 @@ func (w *worker) lock() {
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
-	ds, next, err := d.e.Store.Lock(d.context(), p, w.asked)
+	ds, next, err := p.Lock(d.context(), w.asked)
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now), err)
 }
 
@@ -163,7 +163,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 			settlements = append(settlements, core.Settlement{Token: m.ds[i].LockToken})
 		}
 	}
-	errs := d.e.Store.Settle(d.context(), p, settlements)
+	errs := p.Settle(d.context(), settlements)
 	d.e.traffic.Queues[d.sub].Settle(settlements, errs)
 	d.mu.Lock()
 	defer d.mu.Unlock()

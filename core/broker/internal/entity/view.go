@@ -6,22 +6,27 @@ package entity
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// View is an entity at one revision, with its core.Partitions. It never changes.
+// View is an entity at one revision, with its partitions. It never changes.
 type View struct {
 	core.Entity
 	Queues     [core.SubQueues][]core.Partition // by sub-queue
 	MaxMessage int64                            // bytes
 	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
 	noBinary   bool                             // user properties cannot be binary
+
+	unlimited      func() *View
+	withDuplicates func() *View
 }
 
-// Policy is what the configuration says of all entities of a namespace.
+// Policy is what the configuration says of all entities of a namespace, and the store that has them.
 type Policy struct {
+	Store     core.Store
 	Limits    core.Limits
 	Histories []History
 }
@@ -30,36 +35,46 @@ type Policy struct {
 func (c *Policy) View(ent core.Entity) *View {
 	v := &View{Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
-		v.Queues[sub] = make([]core.Partition, ent.Partitions)
-		for i := range v.Queues[sub] {
-			v.Queues[sub][i] = c.Partition(&ent, uint16(i), core.SubQueue(sub))
-		}
+		v.Queues[sub] = c.partitions(&ent, core.SubQueue(sub))
 	}
+	v.unlimited = sync.OnceValue(func() *View { return v.with(c.Store, func(p *core.Policy) { p.MaxBytes = 0 }) })
+	v.withDuplicates = sync.OnceValue(func() *View { return v.with(c.Store, func(p *core.Policy) { p.DuplicateWindow = 0 }) })
 	return v
 }
 
+// partitions are those of an entity's queue or sub-queue.
+func (c *Policy) partitions(ent *core.Entity, sub core.SubQueue) []core.Partition {
+	ps := make([]core.Partition, ent.Partitions)
+	for i := range ps {
+		ps[i] = c.Partition(ent, uint16(i), sub).In(c.Store)
+	}
+	return ps
+}
+
 // Unlimited is the view without its quota.
-func (v *View) Unlimited() *View { return v.with(func(p *core.Partition) { p.MaxBytes = 0 }) }
+func (v *View) Unlimited() *View { return v.unlimited() }
 
 // WithDuplicates is the view without duplicate detection.
 func (v *View) WithDuplicates() *View {
 	if !v.Settings.RequiresDuplicateDetection {
 		return v
 	}
-	return v.with(func(p *core.Partition) { p.DuplicateWindow = 0 })
+	return v.withDuplicates()
 }
 
-// with is the view with other partitions of the main queue.
-func (v *View) with(change func(*core.Partition)) *View {
+// with is the view with another policy in the main queue.
+func (v *View) with(s core.Store, change func(*core.Policy)) *View {
 	u := *v
 	u.Queues[core.Main] = slices.Clone(v.Queues[core.Main])
 	for i := range u.Queues[core.Main] {
-		change(&u.Queues[core.Main][i])
+		p := &u.Queues[core.Main][i]
+		change(&p.Policy)
+		*p = p.In(s)
 	}
 	return &u
 }
 
-// Partition is the entity's partition. Messages to be forwarded are tried
+// Partition names the entity's partition, with its policy. Messages to be forwarded are tried
 // without a limit. Quota and duplicate detection apply to what is sent to the entity, not to moves
 // between its sub-queues.
 func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {

@@ -43,7 +43,7 @@ func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	}
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	for n, a := range fb.pf.parent.set.Store.Append(call, transferDeadLetters, groups) {
+	for n, a := range transferDeadLetters.Append(call, groups) {
 		if a.Err != nil {
 			fb.pf.holdBack(&fb.ds[at[n]], destination{})
 			continue

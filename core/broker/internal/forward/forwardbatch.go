@@ -251,7 +251,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	defer cancel()
 	forget := map[core.Ref][]string{}
 	where := map[core.Ref]core.Partition{}
-	for i, err := range s.Store.Settle(call, fb.p, fb.settlements) {
+	for i, err := range fb.p.Settle(call, fb.settlements) {
 		if err != nil { // the move will be repeated, and its key prevents a second copy
 			continue
 		}
@@ -263,7 +263,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 		}
 	}
 	for ref, keys := range forget {
-		if err := s.Store.Forget(call, where[ref], keys); err != nil && core.CodeOf(err) != core.NotFound {
+		if err := where[ref].Forget(call, keys); err != nil && core.CodeOf(err) != core.NotFound {
 			s.Log.Debug("keys of ended moves stay until they expire", "entity", fb.v.Name, "err", err)
 		}
 	}

@@ -314,9 +314,12 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 		subs = []core.SubQueue{core.Main, core.Transfer}
 	}
 	for _, sub := range subs {
-		for i := range ent.Partitions {
-			stats, err := s.Store.Stats(ctx, s.Policy.Partition(ent, uint16(i), sub))
-			if err == nil && stats.Ready+stats.Locked+stats.Scheduled > 0 {
+		ps := make([]core.Partition, ent.Partitions)
+		for i := range ps {
+			ps[i] = s.Policy.Partition(ent, uint16(i), sub)
+		}
+		for _, c := range s.Store.StatsOf(ctx, ps) {
+			if c.Err == nil && c.Stats.Ready+c.Stats.Locked+c.Stats.Scheduled > 0 {
 				s.mu.Lock()
 				s.start(ent, sub)
 				s.mu.Unlock()
@@ -373,7 +376,7 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	s.byName[f.name] = append(s.byName[f.name], f)
 	s.Log.Debug("forwarder started", "entity", ent.Name, "sub", sub.Suffix(), "to", f.to)
 	for i, pf := range f.partitions {
-		pf.open(s.Store.Watch(ent.Ref(uint16(i), sub), core.WakeFunc(pf.wake)))
+		pf.open(s.Policy.Partition(ent, uint16(i), sub).In(s.Store).Watch(core.WakeFunc(pf.wake)))
 	}
 	return f
 }

@@ -39,6 +39,9 @@ type partitionForwarder struct {
 	parent *forwarder
 	index  int
 
+	view   *entity.View   // of the last step
+	source core.Partition // view's, with the locks of a forwarder
+
 	// State of the step under way.
 	held             []core.Settlement        // messages that could not be moved yet
 	blocked          map[destination]struct{} // their destinations
@@ -231,8 +234,12 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	if pf.parent.key.sub == core.DeadLetter {
 		pause = pf.sweep(ctx, v)
 	}
-	p := v.Queues[pf.parent.key.sub][pf.index]
-	p.LockDuration, p.BrokerLocks = forwardLock, true
+	if pf.view != v {
+		p := v.Queues[pf.parent.key.sub][pf.index]
+		p.LockDuration, p.BrokerLocks = forwardLock, true
+		pf.view, pf.source = v, p.In(s.Store)
+	}
+	p := pf.source
 	most := core.Most{Messages: forwardBatchSize, Bytes: forwardBytes}
 	r := s.remotes[pf.parent.remote]
 	if r != nil {
@@ -244,7 +251,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
-	ds, next, err := s.Store.Lock(call, p, most)
+	ds, next, err := p.Lock(call, most)
 	cancel()
 	if err != nil {
 		return pf.backOff()
@@ -330,7 +337,7 @@ func (pf *partitionForwarder) sweep(ctx context.Context, v *entity.View) time.Du
 	s := pf.parent.set
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	next, err := s.Store.Sweep(call, v.Queues[core.Main][pf.index])
+	next, err := v.Queues[core.Main][pf.index].Sweep(call)
 	if err != nil || next.IsZero() {
 		return maxSweepPause
 	}
@@ -370,7 +377,7 @@ func (pf *partitionForwarder) releaseUntried(ctx context.Context, p core.Partiti
 	}
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	pf.parent.set.Store.Settle(call, p, settlements) // if it fails, the locks expire
+	p.Settle(call, settlements) // if it fails, the locks expire
 }
 
 // releaseHeld releases the messages that are held back.
@@ -383,7 +390,7 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	if e := pf.parent.set.Host.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
-		pf.parent.set.Store.Settle(call, e.View().Queues[pf.parent.key.sub][pf.index], held) // if it fails, the locks expire
+		e.View().Queues[pf.parent.key.sub][pf.index].Settle(call, held) // if it fails, the locks expire
 	}
 }
 

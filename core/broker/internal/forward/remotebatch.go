@@ -140,7 +140,7 @@ func (fb *forwardBatch) renewLocks(ctx context.Context, cancel func()) {
 		}
 		asked := time.Now()
 		call, done := context.WithTimeout(ctx, CallTimeout)
-		renewals := fb.pf.parent.set.Store.Renew(call, fb.p, tokens)
+		renewals := fb.p.Renew(call, tokens)
 		done()
 		if len(renewals) > 0 && (renewals[0].Err == nil || core.CodeOf(renewals[0].Err) == core.LockLost) {
 			fb.mu.Lock()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 )
 
 // place is an entity that a route may lead to.
@@ -138,6 +139,7 @@ func (st step) text() string {
 // knownPlaces finds the entities of TestRoutes.
 func knownPlaces(t *testing.T) func(name string) resolved {
 	t.Helper()
+	policy := entity.Policy{Store: memstore.New(memstore.Options{})}
 	known := map[string]place{}
 	for _, name := range []string{"wide", "source", "closed", "sessions"} {
 		s := core.DefaultSettings(core.Queue)
@@ -151,7 +153,7 @@ func knownPlaces(t *testing.T) func(name string) resolved {
 		case "sessions":
 			e.Settings.RequiresSession = true
 		}
-		known[name] = place{v: new(entity.Policy).View(e)}
+		known[name] = place{v: policy.View(e)}
 	}
 	return func(name string) resolved {
 		name = core.FoldName(name)

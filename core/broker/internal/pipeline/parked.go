@@ -41,8 +41,8 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 		return false
 	}
 	transfer := v.Queues[core.Transfer][partition]
-	s, err := store.Stats(ctx, transfer)
-	if n := s.Ready + s.Locked; err != nil || n > maxParkedLook || n > 0 && holdsParked(ctx, store, v, transfer) {
+	c := store.StatsOf(ctx, []core.Partition{transfer})[0]
+	if n := c.Stats.Ready + c.Stats.Locked; c.Err != nil || n > maxParkedLook || n > 0 && holdsParked(ctx, v, transfer) {
 		return true
 	}
 	l.mark.CompareAndSwap(mark, mark&^somethingParked)
@@ -50,8 +50,8 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 }
 
 // holdsParked reports whether parked messages may be among the first in a transfer queue.
-func holdsParked(ctx context.Context, store core.Store, v *entity.View, p core.Partition) bool {
-	ds, err := store.Peek(ctx, p, 0, maxParkedLook+1)
+func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
+	ds, err := p.Peek(ctx, 0, maxParkedLook+1)
 	return err != nil || len(ds) > maxParkedLook || slices.ContainsFunc(ds, func(d core.Delivery) bool {
 		return d.Transit != nil && core.FoldName(d.Transit.Destination) == core.FoldName(v.Name)
 	})
