@@ -177,6 +177,14 @@ type Most struct {
 	Bytes int64
 }
 
+// LockRequest says which messages to lock.
+type LockRequest struct {
+	Most                  // of the available messages; without meaning if Deferred or Numbers say which
+	Session  *SessionLock // with Policy.Sessions; nil: none
+	Numbers  []int64      // sequence numbers; nil: whichever are available
+	Deferred bool         // Numbers are those of deferred messages
+}
+
 // Left reports whether a call that has locked ds may have left others, by what it says is next due and
 // the store's clock.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
@@ -190,7 +198,7 @@ func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 // Sessions, which does not apply to that queue.
 //
 // On a partition of a deleted entity Append and Publish return NotFound, Settle and Renew LockLost,
-// LockDeferred and Cancel MessageNotFound, and the other operations find nothing. With
+// Cancel and Lock of deferred messages MessageNotFound, and the other operations find nothing. With
 // Policy.Sessions, every lost lock, there too, is reported as SessionLockLost instead of LockLost.
 //
 // A message whose record is damaged is put aside when a call reads it: the call leaves it out, no
@@ -219,11 +227,19 @@ type Operations interface {
 	//
 	// With Policy.Sessions, every message has a session.
 	Append(ctx context.Context, groups [][]*Message) []Appended
-	// Lock locks available messages, oldest first, for Policy.LockDuration. If it finds fewer than
-	// most.Messages, it arms the doorbell, and next is the next due time of a lock or schedule
-	// (zero: none known). If it leaves some because of most.Bytes, next is the present. NotAllowed
-	// with Policy.Sessions: see Sessions.LockInSession.
-	Lock(ctx context.Context, most Most) (ds []Delivery, next time.Time, err error)
+	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks only messages of the
+	// session whose lock is given, until that ends: SessionLockLost if it has ended, or is missing.
+	//
+	// It locks available messages: the oldest first, in a session by number. If it finds fewer than
+	// r.Messages, it arms the doorbell, and next is the next due time of a lock or schedule, which may
+	// belong to another session (zero: none known). If it leaves some because of r.Bytes, next is the
+	// present. NotAllowed with Policy.Sessions and without a session.
+	//
+	// By r.Numbers it locks those of the messages that are available, in the order of the numbers,
+	// and leaves out the others: those that are not there, locked, deferred, scheduled, or of another
+	// session. Deferred messages it locks all or none: MessageNotFound if one is not deferred, is
+	// locked, is of another session, or has expired (then it is dead-lettered or dropped).
+	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
 	// how many; with an error some may be gone. Locked, deferred and scheduled messages stay, and
 	// those that arrive after it has begun. It does not read messages and delays no other operation
@@ -237,17 +253,6 @@ type Operations interface {
 	// Renew extends locks to now + Policy.LockDuration; one element per token. A lock in a session
 	// lasts as long as the session's: Renew returns that end and does not change it.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
-	// LockDeferred locks deferred messages by their sequence numbers, all or none: MessageNotFound
-	// if one is not deferred, is locked, or has expired (then it is dead-lettered or dropped). With
-	// Policy.Sessions, session is the lock of the session that all must belong to (others are not
-	// found), else nil. SessionLockLost if that lock has ended, or is missing.
-	LockDeferred(ctx context.Context, numbers []int64, session *SessionLock) ([]Delivery, error)
-	// LockNumbers locks those messages of some sequence numbers that are available, as Lock does, and
-	// returns them in the order of the numbers. It leaves out the others: those that are not there,
-	// locked, deferred or scheduled. With Policy.Sessions, session is the lock of the session that the
-	// messages belong to (others are left out), whose end theirs have, else nil. SessionLockLost if
-	// that lock has ended, or is missing.
-	LockNumbers(ctx context.Context, numbers []int64, session *SessionLock) ([]Delivery, error)
 	// Peek returns up to max messages from position from (the lower 48 bits of a sequence number)
 	// in order, in any state, without locking. Locked ones have LockedUntil, and no LockToken; an
 	// engine may leave it out if more than ten thousand messages are locked.
@@ -399,9 +404,6 @@ type Sessions interface {
 	RenewSession(ctx context.Context, l SessionLock) (until time.Time, err error)
 	// ReleaseSession ends the lock, and the locks of the session's messages.
 	ReleaseSession(ctx context.Context, l SessionLock) error
-	// LockInSession is Lock for the messages of a session, by number. Their locks end with the
-	// session's. next is as for Lock: it may belong to another session.
-	LockInSession(ctx context.Context, l SessionLock, most Most) (ds []Delivery, next time.Time, err error)
 	// PeekInSession is Peek of the messages of one session. Its time does not depend on how many
 	// messages other sessions have, except scheduled ones.
 	PeekInSession(ctx context.Context, session SessionKey, from int64, max int) ([]Delivery, error)

@@ -38,8 +38,8 @@ type instantlyPartition struct {
 	*instantly
 }
 
-func (s instantlyPartition) Lock(_ context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
-	return s.ds[:most.Messages:most.Messages], time.Time{}, nil
+func (s instantlyPartition) Lock(_ context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
+	return s.ds[:r.Messages:r.Messages], time.Time{}, nil
 }
 
 func newInstantly() *instantly {

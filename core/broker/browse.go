@@ -133,7 +133,7 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address 
 	found := make([]core.Delivery, len(numbers))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		ds, err := v.Queues[sub][p.Partition].LockDeferred(ctx, p.Items, nil)
+		ds, _, err := v.Queues[sub][p.Partition].Lock(ctx, core.LockRequest{Numbers: p.Items, Deferred: true})
 		errs[p.Partition] = err
 		for i, d := range ds {
 			found[p.Index(i)] = d
@@ -276,7 +276,7 @@ func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address stri
 	found := make([][]core.Delivery, len(v.Queues[sub]))
 	errs := make([]error, len(v.Queues[sub]))
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[int64]) {
-		found[p.Partition], errs[p.Partition] = v.Queues[sub][p.Partition].LockNumbers(ctx, p.Items, session)
+		found[p.Partition], _, errs[p.Partition] = v.Queues[sub][p.Partition].Lock(ctx, core.LockRequest{Numbers: p.Items, Session: session})
 	})
 	all := slices.Concat(found...)
 	for _, err := range errs {

@@ -87,12 +87,12 @@ func (s brittlePartition) Commit(ctx context.Context, w core.Work) ([]int64, err
 	return numbers, err
 }
 
-func (s brittlePartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+func (s brittlePartition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	before, after := s.breaks("lock")
 	if before {
 		return nil, time.Time{}, errBroken
 	}
-	ds, next, err := s.Operations.Lock(ctx, most)
+	ds, next, err := s.Operations.Lock(ctx, r)
 	if after {
 		return nil, time.Time{}, errBroken
 	}

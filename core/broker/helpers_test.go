@@ -352,7 +352,7 @@ func (f faultyPartition) Commit(ctx context.Context, w core.Work) ([]int64, erro
 	return f.Operations.Commit(ctx, w)
 }
 
-func (f faultyPartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+func (f faultyPartition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	f.mu.Lock()
 	f.locks++
 	hold := f.hold
@@ -363,21 +363,7 @@ func (f faultyPartition) Lock(ctx context.Context, most core.Most) ([]core.Deliv
 	if err := f.failure(f.Partition); err != nil {
 		return nil, time.Time{}, err
 	}
-	return f.Operations.Lock(ctx, most)
-}
-
-func (f faultyPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	f.mu.Lock()
-	f.locks++
-	hold := f.hold
-	f.mu.Unlock()
-	if hold != nil {
-		hold()
-	}
-	if err := f.failure(f.Partition); err != nil {
-		return nil, time.Time{}, err
-	}
-	return f.Operations.LockInSession(ctx, l, most)
+	return f.Operations.Lock(ctx, r)
 }
 
 func (f faultyPartition) AcceptNextSession(ctx context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
@@ -401,13 +387,6 @@ func (f faultyPartition) Sweep(ctx context.Context) (time.Time, error) {
 	f.sweeps++
 	f.mu.Unlock()
 	return f.Operations.Sweep(ctx)
-}
-
-func (f faultyPartition) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	if err := f.failure(f.Partition); err != nil {
-		return nil, err
-	}
-	return f.Operations.LockDeferred(ctx, numbers, l)
 }
 
 func (f faultyPartition) Purge(ctx context.Context, limit int) (int, error) {

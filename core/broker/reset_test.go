@@ -159,14 +159,8 @@ type dawdlingPartition struct {
 	*dawdling
 }
 
-func (s dawdlingPartition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Operations.Lock(ctx, most)
-	time.Sleep(time.Second)
-	return ds, next, err
-}
-
-func (s dawdlingPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	ds, next, err := s.Operations.LockInSession(ctx, l, most)
+func (s dawdlingPartition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
+	ds, next, err := s.Operations.Lock(ctx, r)
 	time.Sleep(time.Second)
 	return ds, next, err
 }

@@ -49,7 +49,7 @@ func roundTrip(b *testing.B, s core.Store, p core.Partition, group []*core.Messa
 	if a := p.Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 		b.Fatal(a[0].Err)
 	}
-	ds, _, err := p.Lock(b.Context(), core.Most{Messages: len(group)})
+	ds, _, err := p.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(group)}})
 	if err != nil || len(ds) != len(group) {
 		b.Fatalf("lock: %d, %v", len(ds), err)
 	}

@@ -351,7 +351,7 @@ func TestAFailedSyncStopsTheStore(t *testing.T) {
 	case <-time.After(eventually.Bound):
 		t.Fatal("the store goes on")
 	}
-	if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 10}); err == nil {
+	if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 10}}); err == nil {
 		t.Errorf("lock: got %d messages, want an error", len(ds))
 	}
 	if err := s.Probe(t.Context()); err == nil {
@@ -396,7 +396,7 @@ func TestAFullDiskRefusesSendsOnly(t *testing.T) {
 		t.Fatalf("append: got %v, want Busy for sure, with a text", refused)
 	}
 	for range sent {
-		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+		ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}

@@ -58,9 +58,9 @@ func (c crasherPartition) Append(ctx context.Context, groups [][]*core.Message) 
 	return answers
 }
 
-func (c crasherPartition) Lock(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+func (c crasherPartition) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	defer c.after()
-	return c.Operations.Lock(ctx, most)
+	return c.Operations.Lock(ctx, r)
 }
 
 func (c crasherPartition) Purge(ctx context.Context, max int) (int, error) {
@@ -78,16 +78,6 @@ func (c crasherPartition) Settle(ctx context.Context, settlements []core.Settlem
 func (c crasherPartition) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	defer c.after()
 	return c.Operations.Renew(ctx, tokens)
-}
-
-func (c crasherPartition) LockNumbers(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
-	defer c.after()
-	return c.Operations.LockNumbers(ctx, numbers, session)
-}
-
-func (c crasherPartition) LockDeferred(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
-	defer c.after()
-	return c.Operations.LockDeferred(ctx, numbers, session)
 }
 
 func (c crasherPartition) Peek(ctx context.Context, from int64, max int) ([]core.Delivery, error) {
@@ -176,11 +166,6 @@ func (c crasherPartition) RenewSession(ctx context.Context, l core.SessionLock) 
 func (c crasherPartition) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	defer c.after()
 	return c.Operations.ReleaseSession(ctx, l)
-}
-
-func (c crasherPartition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
-	defer c.after()
-	return c.Operations.LockInSession(ctx, l, most)
 }
 
 func (c crasherPartition) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {

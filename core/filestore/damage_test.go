@@ -92,7 +92,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 		rung := make(chan struct{}, 100)
 		defer p.In(s).Watch(core.WakeFunc(func(core.SessionKey) { rung <- struct{}{} }))()
 		lock := func(limit int) ([]core.Delivery, error) {
-			ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: limit})
+			ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: limit}})
 			return ds, err
 		}
 		if sessions {
@@ -101,7 +101,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 				t.Fatal(err)
 			}
 			lock = func(limit int) ([]core.Delivery, error) {
-				ds, _, err := p.In(s).LockInSession(t.Context(), l, core.Most{Messages: limit})
+				ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 				return ds, err
 			}
 		}
@@ -186,7 +186,7 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 	p.MaxDeliveryCount = 1
 	for range 3 {
 		failing.Store(true)
-		if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2}); err == nil {
+		if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 2}}); err == nil {
 			t.Errorf("locked %d messages, want the error of the disk", len(ds))
 		}
 		failing.Store(false)
@@ -194,7 +194,7 @@ func TestALockCallThatFailsGivesItsMessagesBackUncounted(t *testing.T) {
 			t.Errorf("after the failure: got %+v, %v; want 3 available", stats, err)
 		}
 	}
-	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9})
+	ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 	if err != nil || len(ds) != 3 {
 		t.Fatalf("lock: %d, %v", len(ds), err)
 	}
@@ -241,7 +241,7 @@ func TestDamagedDeferredMessagesAreNotFound(t *testing.T) {
 	var numbers []int64
 	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
 		send(t, s, p, body(1), body(2))
-		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2})
+		ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 2}})
 		if err != nil || len(ds) != 2 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
@@ -254,10 +254,10 @@ func TestDamagedDeferredMessagesAreNotFound(t *testing.T) {
 	})
 	flipped(t, fs, body(1))
 	s := mustOpen(t, crashDir, o)
-	if _, err := p.In(s).LockDeferred(t.Context(), numbers, nil); core.CodeOf(err) != core.MessageNotFound {
+	if _, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: numbers, Deferred: true}); core.CodeOf(err) != core.MessageNotFound {
 		t.Errorf("lock deferred: got %v, want %v", err, core.MessageNotFound)
 	}
-	if ds, err := p.In(s).LockDeferred(t.Context(), numbers[1:], nil); err != nil || string(ds[0].Body.Bytes) != body(2) || ds[0].DeliveryCount != 1 {
+	if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: numbers[1:], Deferred: true}); err != nil || string(ds[0].Body.Bytes) != body(2) || ds[0].DeliveryCount != 1 {
 		t.Errorf("lock the sound one: got %+v, %v", ds, err)
 	}
 }
@@ -337,7 +337,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ds, _, err := p.In(again).LockInSession(t.Context(), l, core.Most{Messages: 9})
+			ds, _, err := p.In(again).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}, Session: &l})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -345,7 +345,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 				got = append(got, string(d.Body.Bytes))
 			}
 		} else {
-			ds, _, err := p.In(again).Lock(t.Context(), core.Most{Messages: 9})
+			ds, _, err := p.In(again).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -72,14 +72,14 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{Sync: SyncNever})
 	p := newQueue(t, s)
 	send(t, s, p, "a", "b")
-	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+	ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %d messages, %v", len(ds), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, _, locked := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+	_, _, locked := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 	_, peeked := p.In(s).Peek(t.Context(), 0, 10)
 	_, counted := storetest.Stats(t.Context(), s, p)
 	_, accepted := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)

@@ -112,7 +112,7 @@ func judge(t *testing.T, what string, fs *faultfs.FS, o Options, p core.Partitio
 	defer s.abandon()
 	var got []string
 	for range len(sent) + 1 {
-		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 2})
+		ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 2}})
 		if err != nil {
 			t.Fatalf("%s: lock: %v", what, err)
 		}

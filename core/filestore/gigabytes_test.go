@@ -163,7 +163,7 @@ func (q *long) receive() { q.receiveBut(math.MaxInt64) }
 
 // receiveBut is receive, but defers one of so many messages.
 func (q *long) receiveBut(deferred int64) {
-	ds, _, err := q.p.In(q.s).Lock(q.Context(), core.Most{Messages: q.batch})
+	ds, _, err := q.p.In(q.s).Lock(q.Context(), core.LockRequest{Most: core.Most{Messages: q.batch}})
 	if err != nil || len(ds) == 0 {
 		q.Fatalf("lock after %d of %d: %d messages, %v", q.received, q.sent, len(ds), err)
 	}

@@ -372,7 +372,7 @@ func (v *process) receive() {
 	if rand.IntN(3) == 0 {
 		q.Sub = core.DeadLetter
 	}
-	ds, _, err := q.In(v).Lock(context.Background(), core.Most{Messages: 1 + rand.IntN(8)})
+	ds, _, err := q.In(v).Lock(context.Background(), core.LockRequest{Most: core.Most{Messages: 1 + rand.IntN(8)}})
 	v.check("lock", err)
 	if len(ds) == 0 {
 		time.Sleep(time.Millisecond) // while senders of the same process catch up

@@ -58,7 +58,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 				if err := p.In(s).SetSessionState(ctx, l, []byte(l.ID)); err != nil {
 					t.Fatal(err)
 				}
-				ds, _, err := p.In(s).LockInSession(ctx, l, core.Most{Messages: 2})
+				ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 2}, Session: &l})
 				if err != nil || len(ds) != 2 {
 					t.Fatalf("lock in session: %d, %v", len(ds), err)
 				}
@@ -90,7 +90,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 		if state, err := p.In(s).SessionState(ctx, l); string(state) != "exclusive" || err != nil {
 			t.Errorf("the state of the session: got %q, %v", state, err)
 		}
-		ds, _, err := p.In(s).LockInSession(ctx, l, core.Most{Messages: 9})
+		ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 9}, Session: &l})
 		if err != nil || len(ds) != 3 || ds[0].DeliveryCount != 0 || string(ds[0].Body.Bytes) != "a" {
 			t.Errorf("messages: got %+v, %v", ds, err)
 		}
@@ -122,7 +122,7 @@ func TestDeferredMessagesOfSessionsStayDeferredWhenTheStoreOpens(t *testing.T) {
 				t.Fatal(err)
 			}
 			if i == 0 {
-				ds, _, err := p.In(s).LockInSession(t.Context(), l, core.Most{Messages: 1})
+				ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &l})
 				if err != nil || len(ds) != 1 {
 					t.Fatalf("lock: %d, %v", len(ds), err)
 				}
@@ -130,7 +130,7 @@ func TestDeferredMessagesOfSessionsStayDeferredWhenTheStoreOpens(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if ds, err := p.In(s).LockDeferred(t.Context(), []int64{number}, &l); err != nil || ds[0].DeliveryCount != 1 {
+			if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{number}, Deferred: true, Session: &l}); err != nil || ds[0].DeliveryCount != 1 {
 				t.Fatalf("lock deferred: %+v, %v", ds, err)
 			}
 			s = again(s)
@@ -149,13 +149,13 @@ func TestLocksOfTheBrokerEndWhenTheStoreOpensThoseOfReceiversStay(t *testing.T) 
 		transfer.Sub = core.Transfer
 		send(t, s, p, "of a receiver", "of the broker", "free")
 		send(t, s, transfer, "in transfer")
-		received, _, err := p.In(s).Lock(ctx, core.Most{Messages: 1})
+		received, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 1}})
 		if err != nil || len(received) != 1 {
 			t.Fatalf("lock: %d, %v", len(received), err)
 		}
 		for range 3 {
 			for _, p := range []core.Partition{own, transfer} { // older versions had no mark
-				ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 1})
+				ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 1}})
 				if err != nil || len(ds) != 1 || ds[0].DeliveryCount != 0 {
 					t.Fatalf("lock: got %+v, %v", ds, err)
 				}
@@ -181,7 +181,7 @@ func TestMessagesThatWereAbandonedWithADelayWaitOnWhenTheStoreOpens(t *testing.T
 		p := newQueue(t, s)
 		p.BrokerLocks = true
 		send(t, s, p, "a")
-		ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+		ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("lock: %d, %v", len(ds), err)
 		}
@@ -190,7 +190,7 @@ func TestMessagesThatWereAbandonedWithADelayWaitOnWhenTheStoreOpens(t *testing.T
 			t.Fatal(err)
 		}
 		s = again(s)
-		if ds, next, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1}); err != nil || len(ds) > 0 || next.IsZero() {
+		if ds, next, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}}); err != nil || len(ds) > 0 || next.IsZero() {
 			t.Errorf("lock: got %d messages, next %v, %v; want none before it is due", len(ds), next, err)
 		}
 	})

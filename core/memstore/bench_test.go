@@ -40,7 +40,7 @@ func (b *bench) append() {
 }
 
 func (b *bench) lockAndComplete() {
-	ds, _, err := b.queue.Lock(b.Context(), core.Most{Messages: len(b.group)})
+	ds, _, err := b.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(b.group)}})
 	if err != nil || len(ds) != len(b.group) {
 		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.group))
 	}
@@ -108,6 +108,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 func BenchmarkHistory(b *testing.B) {
 	forBatches(b, func(b *bench) {
 		b.queue.History = core.HistoryBounds{Keep: time.Hour, Max: 100_000}
+		b.queue = b.queue.In(b.store)
 		for b.Loop() {
 			b.append()
 			b.lockAndComplete()
@@ -142,7 +143,7 @@ func BenchmarkParallelRoundTrip(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			a := bench.queue.Append(b.Context(), [][]*core.Message{bench.group})
-			ds, _, err := bench.queue.Lock(b.Context(), core.Most{Messages: len(bench.group)})
+			ds, _, err := bench.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(bench.group)}})
 			if a[0].Err != nil || err != nil {
 				b.Errorf("append: %v, lock: %v", a[0].Err, err)
 				return

@@ -41,7 +41,7 @@ func benchmarkPublish(b *testing.B, subscriptions int) {
 		if queued += subscriptions; queued >= most {
 			b.StopTimer()
 			for _, c := range x.Copies {
-				ds, _, err := c.To.Lock(b.Context(), core.Most{Messages: most})
+				ds, _, err := c.To.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: most}})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -84,7 +84,7 @@ func newSessionBench(b *testing.B) (s *memstore.Store, p core.Partition, groups 
 
 // completeOne takes the first message of a session.
 func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.SessionLock) {
-	ds, _, err := p.LockInSession(b.Context(), l, core.Most{Messages: 1})
+	ds, _, err := p.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &l})
 	if err != nil || len(ds) != 1 {
 		b.Fatalf("lock in session: got %d messages, %v", len(ds), err)
 	}

@@ -10,17 +10,39 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Lock claims available messages, up to most.
-func (p *handle) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
-	t, ok := p.enter()
-	if !ok {
+// Lock claims available messages, up to some bounds, or messages by their numbers.
+func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
+	t, x, ok, err := p.enterUnder(&r)
+	switch {
+	case err != nil:
+		return nil, time.Time{}, err
+	case !ok && r.Deferred:
+		return nil, time.Time{}, missing("deferred", p.Ref, r.Numbers)
+	case !ok:
 		return nil, time.Time{}, nil
-	}
-	if t.Sessions {
+	case r.Deferred:
+		return t.lockDeferred(ctx, r.Numbers, x)
+	case r.Numbers != nil:
+		return t.lockNumbers(ctx, r.Numbers, x)
+	case t.Sessions && x == nil:
 		t.leave()
 		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
 	}
-	return t.lockMost(ctx, most, nil)
+	return t.lockMost(ctx, r.Most, x)
+}
+
+// enterUnder is enter or, for a call about messages of a session, enterSession.
+func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
+	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
+		t, ok = p.enter()
+		return t, nil, ok, nil
+	}
+	l := r.Session
+	if l == nil {
+		l = &core.SessionLock{}
+	}
+	t, x, err = p.enterSession(*l)
+	return t, x, err == nil, err
 }
 
 // lockMost locks available messages of the session x, or those without if it is nil, up to most, and ends
@@ -127,35 +149,10 @@ func (t *txn) holder(token core.LockToken) *entry {
 	return e
 }
 
-// LockDeferred locks deferred messages by their sequence numbers, all or none.
-// Those asked for whose time to live is over expire, whether or not the others
-// can be locked.
-func (p *handle) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	t, x, ok, err := p.enterUnder(l)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, missing("deferred", p.Ref, numbers)
-	}
-	return t.lockDeferred(ctx, numbers, x)
-}
-
-// enterUnder is enterSession with Policy.Sessions, and else enter.
-func (p *handle) enterUnder(l *core.SessionLock) (t txn, x *session, ok bool, err error) {
-	if !p.Sessions {
-		t, ok = p.enter()
-		return t, nil, ok, nil
-	}
-	if l == nil {
-		l = &core.SessionLock{}
-	}
-	t, x, err = p.enterSession(*l)
-	return t, x, err == nil, err
-}
-
-// lockDeferred locks messages of the session x, or those without if it is nil, and ends the call.
-func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, error) {
+// lockDeferred locks deferred messages of the session x, or those without if it is nil, all or none, and
+// ends the call. Those asked for whose time to live is over expire, whether or not the others can be
+// locked.
+func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
 			t.expire(t.queue, e)
@@ -164,7 +161,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	entries := t.allInState(numbers, deferred)
 	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
 		t.leave()
-		return nil, missing("deferred", t.ref, numbers)
+		return nil, time.Time{}, missing("deferred", t.ref, numbers)
 	}
 	deliveries := make([]core.Delivery, len(entries))
 	for i, e := range entries {
@@ -173,9 +170,9 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
 	if err == nil && len(deliveries) < len(entries) { // some are damaged
 		t.giveBack(deliveries)
-		return nil, missing("deferred", t.ref, numbers)
+		return nil, time.Time{}, missing("deferred", t.ref, numbers)
 	}
-	return deliveries, err
+	return deliveries, time.Time{}, err
 }
 
 // lockUnder is lock with the lock of a session, or a new one if it is nil.
@@ -186,12 +183,9 @@ func (t *txn) lockUnder(e *entry, as messageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// LockNumbers locks those of some messages that are available.
-func (p *handle) LockNumbers(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	t, x, ok, err := p.enterUnder(l)
-	if !ok {
-		return nil, err
-	}
+// lockNumbers locks those of some messages of the session x, or without a session if it is nil, that are
+// available, and ends the call.
+func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {
 		index, n := core.SplitSequenceNumber(number)
@@ -202,8 +196,7 @@ func (p *handle) LockNumbers(ctx context.Context, numbers []int64, l *core.Sessi
 			deliveries = append(deliveries, t.lockUnder(e, locked, x))
 		}
 	}
-	deliveries, _, err = t.deliver(ctx, deliveries, 0)
-	return deliveries, err
+	return t.deliver(ctx, deliveries, 0)
 }
 
 // allInState returns the entries of sequence numbers, or nil if one is not

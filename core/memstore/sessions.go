@@ -155,15 +155,6 @@ func (t *txn) letGo(q *queue, x *session) {
 	}
 }
 
-// LockInSession claims available messages of a session by number, up to most.
-func (p *handle) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	t, x, err := p.enterSession(l)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return t.lockMost(ctx, most, x)
-}
-
 // PeekInSession is Peek of the messages of one session.
 func (p *handle) PeekInSession(ctx context.Context, key core.SessionKey, from int64, limit int) ([]core.Delivery, error) {
 	if !p.Sessions {

@@ -28,7 +28,7 @@ func TestASweepDoesSomeAtATime(t *testing.T) {
 		}
 	}
 	send(1, 0)
-	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1})
+	ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("lock: %v, %v", ds, err)
 	}

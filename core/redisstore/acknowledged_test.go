@@ -87,15 +87,21 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 			_, err := plain.In(s).Commit(t.Context(), core.Work{Messages: []*core.Message{message("x")}})
 			return err
 		},
-		"lock":          func() error { _, _, err := many.In(s).Lock(t.Context(), core.Most{Messages: 9}); return err },
-		"settle":        func() error { return settle(s, many, core.Complete, held[0]) },
-		"renew":         func() error { return many.In(s).Renew(t.Context(), []core.LockToken{held[1].LockToken})[0].Err },
-		"peek":          func() error { _, err := many.In(s).Peek(t.Context(), 0, 9); return err },
-		"lock deferred": func() error { _, err := many.In(s).LockDeferred(t.Context(), []int64{1}, nil); return err },
-		"cancel":        func() error { return many.In(s).Cancel(t.Context(), []int64{1}) },
-		"stats":         func() error { _, err := storetest.Stats(t.Context(), s, many); return err },
-		"sweep":         func() error { _, err := many.In(s).Sweep(t.Context()); return err },
-		"entity":        func() error { _, err := s.Entity(t.Context(), "ns", many.Entity); return err },
+		"lock": func() error {
+			_, _, err := many.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
+			return err
+		},
+		"settle": func() error { return settle(s, many, core.Complete, held[0]) },
+		"renew":  func() error { return many.In(s).Renew(t.Context(), []core.LockToken{held[1].LockToken})[0].Err },
+		"peek":   func() error { _, err := many.In(s).Peek(t.Context(), 0, 9); return err },
+		"lock deferred": func() error {
+			_, _, err := many.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{1}, Deferred: true})
+			return err
+		},
+		"cancel": func() error { return many.In(s).Cancel(t.Context(), []int64{1}) },
+		"stats":  func() error { _, err := storetest.Stats(t.Context(), s, many); return err },
+		"sweep":  func() error { _, err := many.In(s).Sweep(t.Context()); return err },
+		"entity": func() error { _, err := s.Entity(t.Context(), "ns", many.Entity); return err },
 		"entities": func() error {
 			_, err := s.Entities(t.Context(), "ns", core.Listing{Kind: core.Queue}, 0, 9)
 			return err

@@ -85,7 +85,7 @@ func (b *benchmark) append(n int) {
 }
 
 func (b *benchmark) lock(n int) []core.Delivery {
-	ds, _, err := b.queue.In(b.store).Lock(context.Background(), core.Most{Messages: n})
+	ds, _, err := b.queue.In(b.store).Lock(context.Background(), core.LockRequest{Most: core.Most{Messages: n}})
 	if err != nil {
 		b.Error(err)
 	}
@@ -286,7 +286,7 @@ func BenchmarkSessions(b *testing.B) {
 			if err != nil || !ok {
 				b.Fatalf("accept: %v, %v", ok, err)
 			}
-			ds, _, err := m.queue.In(m.store).LockInSession(ctx, l, core.Most{Messages: 10})
+			ds, _, err := m.queue.In(m.store).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 10}, Session: &l})
 			if err != nil || len(ds) != 1 {
 				b.Fatalf("lock: %d messages, %v", len(ds), err)
 			}

@@ -38,7 +38,7 @@ func BenchmarkHandOver(b *testing.B) {
 			w := &taker{handed: make(chan handed, 1), woken: make(chan struct{}, 1)}
 			b.Cleanup(p.In(m.store).Watch(w))
 			<-w.woken
-			ds, _, err := p.In(m.store).Lock(b.Context(), core.Most{Messages: 1}) // arms the doorbell
+			ds, _, err := p.In(m.store).Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 1}}) // arms the doorbell
 			if err != nil || len(ds) > 0 {
 				b.Fatal(len(ds), err)
 			}
@@ -53,7 +53,7 @@ func BenchmarkHandOver(b *testing.B) {
 				}
 				if c.credit == 0 || len(ds) == 0 { // as before the server knows the scripts
 					<-w.woken
-					ds, _, err = p.In(m.store).Lock(b.Context(), core.Most{Messages: 2}) // it finds fewer, and arms the doorbell
+					ds, _, err = p.In(m.store).Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 2}}) // it finds fewer, and arms the doorbell
 				}
 				if err == nil {
 					err = settle(m.store, p, core.Complete, ds...)

@@ -32,7 +32,7 @@ func BenchmarkNextSession(b *testing.B) {
 				if err != nil || !ok {
 					b.Fatalf("accept: %v, %v", ok, err)
 				}
-				if ds, _, err := p.In(m.store).LockInSession(b.Context(), l, core.Most{Messages: 1}); err != nil || len(ds) != 1 {
+				if ds, _, err := p.In(m.store).Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &l}); err != nil || len(ds) != 1 {
 					b.Fatalf("lock: %d messages, %v", len(ds), err)
 				}
 				if err := p.In(m.store).ReleaseSession(b.Context(), l); err != nil {

@@ -36,23 +36,28 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	return p.wrapError(what+" in "+sh.keys.prefix, err)
 }
 
-// LockDeferred locks deferred messages by their sequence numbers, all or none. Those whose time to
-// live is over expire, even if the call fails.
-func (p *handle) LockDeferred(ctx context.Context, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
-	var ds []core.Delivery
-	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
-	err := p.operate(context.WithoutCancel(ctx), "lock deferred messages", func(ctx context.Context, sh *shard) error {
+// lockNumbers locks those of some messages that are available, or deferred messages, all or none. Of
+// the latter those whose time to live is over expire, even if the call fails.
+func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
+	what, sc, state := "lock messages by number", lockNumbersScript, core.Active
+	if r.Deferred {
+		what, sc, state = "lock deferred messages", lockDeferredScript, core.Deferred
+	}
+	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		now := p.millis()
-		l, proof, key, ok := sh.leaseUnder(now, session)
+		l, proof, key, ok := sh.leaseUnder(now, r.Session)
 		if !ok {
 			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
 		}
-		own, void := sh.positions(numbers)
-		args := []any{l.until, proof, sh.inline(), void, key}
+		own, void := sh.positions(r.Numbers)
+		args := []any{l.until, proof, key}
+		if r.Deferred {
+			args = []any{l.until, proof, sh.inline(), void, key}
+		}
 		for _, n := range own {
 			args = append(args, n)
 		}
-		reply, code, err := p.transition(ctx, sh, now, lockDeferredScript, nil, args...)
+		reply, code, err := p.transition(ctx, sh, now, sc, nil, args...)
 		switch {
 		case err != nil:
 			return err
@@ -62,10 +67,15 @@ func (p *handle) LockDeferred(ctx context.Context, numbers []int64, session *cor
 			return errReply
 		}
 		l.until, _ = scoreMillis(reply[0])
+		var entries []any
+		if r.Deferred {
+			entries, _ = reply[3].([]any)
+		} else if own, err = parseNumbers(reply[1]); err == nil {
+			reply = reply[1:]
+		}
 		counts, _ := reply[1].([]any)
 		overrides, _ := reply[2].([]any)
-		entries, _ := reply[3].([]any)
-		if len(counts) != len(own) || len(overrides) != len(own) {
+		if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
 			return errReply
 		}
 		claims := make([]claim, len(own))
@@ -76,10 +86,23 @@ func (p *handle) LockDeferred(ctx context.Context, numbers []int64, session *cor
 			}
 			claims[i] = claim{n, a}
 		}
-		ds, err = p.deliver(ctx, sh, l, claims, entries, core.Deferred)
+		ds, err = p.deliver(ctx, sh, l, claims, entries, state)
 		return err
 	})
 	return ds, err
+}
+
+// parseNumbers reads positions that a script returns as text.
+func parseNumbers(reply any) (numbers []int64, err error) {
+	texts, _ := reply.([]any)
+	numbers = make([]int64, len(texts))
+	for i := range texts {
+		text, _ := texts[i].(string)
+		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, errReply
+		}
+	}
+	return numbers, nil
 }
 
 // leaseUnder is lease with Policy.Sessions for messages of a locked session: proof is that of its lock,
@@ -94,55 +117,6 @@ func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proo
 	}
 	l.nonce = session.Nonce
 	return l, proofOf(session), string(session.Key()), true
-}
-
-// LockNumbers locks those of some messages that are available.
-func (p *handle) LockNumbers(ctx context.Context, numbers []int64, session *core.SessionLock) (ds []core.Delivery, err error) {
-	// Like Lock it ignores the end of ctx, so that no claimed message is forgotten.
-	err = p.operate(context.WithoutCancel(ctx), "lock messages by number", func(ctx context.Context, sh *shard) error {
-		now := p.millis()
-		l, proof, key, ok := sh.leaseUnder(now, session)
-		if !ok {
-			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
-		}
-		own, _ := sh.positions(numbers)
-		args := []any{l.until, proof, key}
-		for _, n := range own {
-			args = append(args, n)
-		}
-		reply, code, err := p.transition(ctx, sh, now, lockNumbersScript, nil, args...)
-		switch {
-		case err != nil:
-			return err
-		case code != "":
-			return code
-		case len(reply) != 4:
-			return errReply
-		}
-		l.until, _ = scoreMillis(reply[0])
-		locked, _ := reply[1].([]any)
-		counts, _ := reply[2].([]any)
-		overrides, _ := reply[3].([]any)
-		if len(counts) != len(locked) || len(overrides) != len(locked) {
-			return errReply
-		}
-		claims := make([]claim, len(locked))
-		for i := range locked {
-			text, _ := locked[i].(string)
-			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return errReply
-			}
-			a, err := parseSideData(counts[i], overrides[i])
-			if err != nil {
-				return err
-			}
-			claims[i] = claim{n, a}
-		}
-		ds, err = p.deliver(ctx, sh, l, claims, nil, core.Active)
-		return err
-	})
-	return ds, err
 }
 
 // positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated

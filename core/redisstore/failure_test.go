@@ -50,7 +50,7 @@ func send(tb testing.TB, s core.Store, p core.Partition, bodies ...string) []int
 
 func lock(tb testing.TB, s core.Store, p core.Partition, limit int) []core.Delivery {
 	tb.Helper()
-	ds, _, err := p.In(s).Lock(tb.Context(), core.Most{Messages: limit})
+	ds, _, err := p.In(s).Lock(tb.Context(), core.LockRequest{Most: core.Most{Messages: limit}})
 	if err != nil {
 		tb.Fatalf("lock: %v", err)
 	}
@@ -121,7 +121,7 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	if busy("append again", err); !core.IsNotDone(err) {
 		t.Errorf("append to a server that is away: got %v, want that it is certain to have no effect", err)
 	}
-	_, _, err = p.In(s).Lock(ctx, core.Most{Messages: 1})
+	_, _, err = p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 1}})
 	busy("lock", err)
 	busy("settle", settle(s, p, core.Complete, held))
 	busy("renew", p.In(s).Renew(ctx, []core.LockToken{held.LockToken})[0].Err)
@@ -234,7 +234,7 @@ func (l *ledger) send(ctx context.Context, s core.Store, p core.Partition, worke
 
 func (l *ledger) receive(ctx context.Context, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 50})
+		ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 50}})
 		if err != nil || len(ds) == 0 {
 			time.Sleep(5 * time.Millisecond) // a client's pause before it tries again
 			continue
@@ -332,7 +332,7 @@ func TestAClosedStoreTurnsCallsAway(t *testing.T) {
 	if a := p.In(s).Append(t.Context(), [][]*core.Message{{message("x")}}); core.CodeOf(a[0].Err) != core.Busy {
 		t.Errorf("append: got %v, want busy", a[0].Err)
 	}
-	if _, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 1}); core.CodeOf(err) != core.Busy {
+	if _, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}}); core.CodeOf(err) != core.Busy {
 		t.Errorf("lock: got %v, want busy", err)
 	}
 	if err := s.Probe(t.Context()); core.CodeOf(err) != core.Busy {

@@ -134,7 +134,7 @@ func TestWhatIsTooLargeAndStaysLockedIsReturned(t *testing.T) {
 		}
 		return nil
 	})
-	ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9, Bytes: 1000})
+	ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9, Bytes: 1000}})
 	if err != nil || !slices.Equal(texts(ds), []string{"a", large, "c"}) || tries.Load() == 0 {
 		t.Errorf("got %d messages, %v after %d tries to unlock, want all three", len(ds), err, tries.Load())
 	}
@@ -217,7 +217,7 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	lossy.loseNext(func() {})
-	if ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 9}); core.CodeOf(err) != core.Busy {
+	if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}}); core.CodeOf(err) != core.Busy {
 		t.Fatalf("a lock call without an answer: got %v, %v, want busy", ds, err)
 	}
 	if ds := lock(t, s, p, 9); !slices.Equal(texts(ds), []string{"x"}) || ds[0].DeliveryCount != 0 {

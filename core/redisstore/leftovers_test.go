@@ -88,7 +88,7 @@ func befall(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition
 	ds := lock(t, s, p, rand.IntN(5))
 	if len(*deferred) > 0 && rand.IntN(3) == 0 {
 		n := (*deferred)[rand.IntN(len(*deferred))]
-		more, _ := p.In(s).LockDeferred(t.Context(), []int64{n}, nil) // it may have gone
+		more, _, _ := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{n}, Deferred: true}) // it may have gone
 		ds = append(ds, more...)
 	}
 	clock.Advance(time.Duration(rand.IntN(4000)) * time.Millisecond)
@@ -128,7 +128,7 @@ func drainAll(t *testing.T, s core.Store, p core.Partition) {
 		if d.State != core.Deferred {
 			t.Fatalf("a message is left in state %v", d.State)
 		}
-		one, err := p.In(s).LockDeferred(t.Context(), []int64{d.SequenceNumber}, nil)
+		one, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{d.SequenceNumber}, Deferred: true})
 		if core.CodeOf(err) == core.MessageNotFound {
 			continue // it has expired
 		}
@@ -201,7 +201,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 	case 2:
 		_, _ = p.In(s).Peek(ctx, 0, 5)
 	case 3, 4:
-		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 5})
+		ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 5}})
 		if err != nil {
 			t.Errorf("lock: %v", err)
 		}
@@ -209,7 +209,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 			o := core.Outcome(rand.IntN(int(core.Release) + 1))
 			_ = p.In(s).Settle(ctx, []core.Settlement{{Token: d.LockToken, Outcome: o}})
 			if o == core.Defer {
-				_, _ = p.In(s).LockDeferred(ctx, []int64{d.SequenceNumber}, nil)
+				_, _, _ = p.In(s).Lock(ctx, core.LockRequest{Numbers: []int64{d.SequenceNumber}, Deferred: true})
 			}
 			_ = p.In(s).Renew(ctx, []core.LockToken{d.LockToken})
 		}

@@ -50,9 +50,22 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Lock locks available messages, up to most: first those to deliver again, then new ones, each by
-// number. It ignores the end of ctx once it has begun, so that no locked message is forgotten.
-func (p *handle) Lock(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+// Lock locks available messages, up to some bounds, or messages by their numbers. It ignores the end of
+// ctx once it has begun, so that no locked message is forgotten.
+func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
+	switch {
+	case r.Deferred || r.Numbers != nil:
+		ds, err = p.lockNumbers(ctx, r)
+		return ds, time.Time{}, err
+	case p.Sessions && r.Session != nil:
+		return p.lockInSession(ctx, r)
+	}
+	return p.lockAvailable(ctx, r.Most)
+}
+
+// lockAvailable locks available messages, up to most: first those to deliver again, then new ones, each
+// by number.
+func (p *handle) lockAvailable(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}

@@ -166,7 +166,7 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 		}
 		d := ds[1]
 		lossy.loseNext(func() {
-			ds, _, err := p.In(other).LockInSession(t.Context(), l, core.Most{Messages: 1})
+			ds, _, err := p.In(other).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &l})
 			if err != nil || len(ds) > 0 != c.back || c.back && ds[0].LockToken != d.LockToken {
 				t.Errorf("%v: the next delivery: got %v, %v", c.outcome, ds, err)
 			}

@@ -93,7 +93,7 @@ func TestAServerThatHasLostEntriesMayUseTheirNumbersAgain(t *testing.T) {
 	}
 	var ds []core.Delivery
 	for deadline := time.Now().Add(patience); len(ds) == 0 && time.Now().Before(deadline); {
-		ds, _, _ = p.In(s).Lock(t.Context(), core.Most{Messages: 9}) // fails while connections turn out to be broken
+		ds, _, _ = p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 9}}) // fails while connections turn out to be broken
 	}
 	if got := names(ds); !slices.Equal(got, []string{"kept"}) {
 		t.Errorf("got %q, want what the server has", got)

@@ -182,7 +182,7 @@ func (b *moveBooks) send(ctx context.Context, t *testing.T, s core.Store, p core
 
 func (b *moveBooks) receive(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		ds, _, err := p.In(s).Lock(ctx, core.Most{Messages: 20})
+		ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 20}})
 		if err != nil {
 			if ctx.Err() == nil {
 				b.refused(t, "lock", err)
@@ -287,7 +287,7 @@ func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.
 			time.Sleep(5 * time.Millisecond) // no session is free
 			continue
 		}
-		ds, _, err := p.In(s).LockInSession(context.WithoutCancel(ctx), l, core.Most{Messages: 20})
+		ds, _, err := p.In(s).Lock(context.WithoutCancel(ctx), core.LockRequest{Most: core.Most{Messages: 20}, Session: &l})
 		if err != nil && core.CodeOf(err) != core.SessionLockLost { // it stayed busy for longer than the lock
 			b.refused(t, "lock in session", err)
 		}

@@ -156,11 +156,10 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// LockInSession locks available messages of a session, up to most. Like Lock it ignores the end of
-// ctx.
-func (p *handle) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) (ds []core.Delivery, next time.Time, err error) {
+// lockInSession locks available messages of a session, up to some bounds, by number.
+func (p *handle) lockInSession(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	err = p.operate(context.WithoutCancel(ctx), "lock in session", func(ctx context.Context, sh *shard) (err error) {
-		ds, next, err = p.lockMost(sh, most, func(limit int) (locked, error) { return p.take(ctx, sh, l, limit) })
+		ds, next, err = p.lockMost(sh, r.Most, func(limit int) (locked, error) { return p.take(ctx, sh, *r.Session, limit) })
 		return err
 	})
 	return ds, next, err

@@ -44,7 +44,7 @@ func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.
 
 func lockIn(tb testing.TB, s core.Store, p core.Partition, l core.SessionLock, limit int) []core.Delivery {
 	tb.Helper()
-	ds, _, err := p.In(s).LockInSession(tb.Context(), l, core.Most{Messages: limit})
+	ds, _, err := p.In(s).Lock(tb.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 	if err != nil {
 		tb.Fatalf("lock in session: %v", err)
 	}
@@ -139,7 +139,7 @@ func drainSessions(t *testing.T, s core.Store, p core.Partition) {
 		}
 		for _, d := range all {
 			if d.State == core.Deferred && d.SessionID == id {
-				ds, err := p.In(s).LockDeferred(t.Context(), []int64{d.SequenceNumber}, &l)
+				ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{d.SequenceNumber}, Deferred: true, Session: &l})
 				if err != nil && core.CodeOf(err) != core.MessageNotFound { // it may have expired
 					t.Fatal(err)
 				}

@@ -186,7 +186,7 @@ func TestAWaitingReceiverIsRungAfterTheServerRestarts(t *testing.T) {
 		}
 		select {
 		case <-rung:
-			if ds, _, err := p.In(b).Lock(t.Context(), core.Most{Messages: 1}); err == nil && len(ds) == 1 {
+			if ds, _, err := p.In(b).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}}); err == nil && len(ds) == 1 {
 				return
 			}
 		case <-deadline:
@@ -278,7 +278,7 @@ func TestNumbersBeyondWhatLuaPrints(t *testing.T) {
 	if err := settle(s, p, core.Abandon, ds[0]); err != nil {
 		t.Fatal(err)
 	}
-	deferred, err := p.In(s).LockDeferred(t.Context(), []int64{high + 2}, nil)
+	deferred, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{high + 2}, Deferred: true})
 	if err != nil || len(deferred) != 1 {
 		t.Fatalf("lock deferred: %v, %d messages", err, len(deferred))
 	}
@@ -313,7 +313,7 @@ func TestAMessageBehindManyGapsIsFound(t *testing.T) {
 		}
 	}
 	send(t, s, p, "last")
-	ds, next, err := p.In(s).Lock(t.Context(), core.Most{Messages: 3})
+	ds, next, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 3}})
 	if err != nil || len(ds) != 2 || string(ds[1].Body.Bytes) != "last" {
 		t.Fatalf("lock: got %d messages, %v, want the first and the last", len(ds), err)
 	}

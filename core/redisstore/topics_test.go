@@ -391,7 +391,7 @@ func TestADeletedTopicLeavesNoKeys(t *testing.T) {
 						useSession(t, s, orders)
 					default:
 						p := []core.Partition{a, b, deadLetters}[rand.IntN(3)]
-						ds, _, err := p.In(s).Lock(t.Context(), core.Most{Messages: 5})
+						ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 5}})
 						if err != nil {
 							t.Errorf("lock: %v", err)
 						}
@@ -437,7 +437,7 @@ func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...co
 	if code := core.CodeOf(err); err != nil && code != core.NotFound && code != core.Conflict {
 		t.Errorf("publish: %v", err)
 	}
-	if ds, _, err := st.own.In(s).Lock(t.Context(), core.Most{Messages: 3}); err != nil {
+	if ds, _, err := st.own.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 3}}); err != nil {
 		t.Errorf("lock what is due: %v", err)
 	} else if len(ds) > 0 {
 		x := to(ds[0].Message, queues...)
@@ -455,7 +455,7 @@ func useSession(t *testing.T, s core.Store, p core.Partition) {
 			return
 		}
 	}
-	ds, _, _ := p.In(s).LockInSession(ctx, l, core.Most{Messages: 3})
+	ds, _, _ := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 3}, Session: &l})
 	_ = p.In(s).SetSessionState(ctx, l, []byte("x"))
 	_, _ = p.In(s).RenewSession(ctx, l)
 	for _, d := range ds {

@@ -100,7 +100,7 @@ func TestTheSizeOfATopicIsWhatRedisTakes(t *testing.T) {
 	}
 	compare("available")
 	for name, o := range map[string]core.Outcome{"a": core.DeadLetterOutcome, "b": core.Complete} {
-		ds, _, err := st.at(name).In(s).Lock(t.Context(), core.Most{Messages: 200})
+		ds, _, err := st.at(name).In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 200}})
 		if err != nil || len(ds) != 200 {
 			t.Fatal(len(ds), err)
 		}

@@ -154,14 +154,14 @@ func (s *fixture) wantUnknown(p core.Partition, token core.LockToken) {
 	for _, a := range answers {
 		s.wantCode("append", a.Err, core.NotFound)
 	}
-	ds, next, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: 5})
+	ds, next, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 5}})
 	s.wantCode("lock", err, "")
 	s.wantBodies("lock", ds)
 	s.wantTime("lock: next", next, time.Time{})
 	s.wantCode("settle", s.trySettle(p, token, core.Complete, core.Properties{}), core.LockLost)
 	_, err = s.tryRenew(p, token)
 	s.wantCode("renew", err, core.LockLost)
-	_, err = p.In(s.store).LockDeferred(s.Context(), []int64{token.SequenceNumber()}, nil)
+	_, _, err = p.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{token.SequenceNumber()}, Deferred: true})
 	s.wantCode("lock deferred", err, core.MessageNotFound)
 	s.wantCode("cancel", p.In(s.store).Cancel(s.Context(), []int64{token.SequenceNumber()}), core.MessageNotFound)
 	s.wantBodies("peek", s.peek(p))

@@ -75,7 +75,7 @@ var backoffStories = []story{
 		listen := s.bell(s.main)
 		s.wantBodies("nothing more", s.lock(1))
 		listen("put off", func() { s.putOff(s.main, d, wait(time.Second)) })
-		_, next, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 1})
+		_, next, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 		s.wantCode("lock", err, "")
 		s.wantTime("next", next, s.clock.Now().Add(time.Second))
 	}},
@@ -135,7 +135,7 @@ var backoffStories = []story{
 		n := s.deferOne(text("a"))
 		s.putOff(s.main, s.lockDeferred(n)[0], wait(time.Second))
 		s.wantStats("meanwhile", s.main, core.Stats{Deferred: 1})
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{n}, Deferred: true})
 		s.wantCode("meanwhile", err, core.MessageNotFound)
 		s.clock.Advance(time.Second)
 		s.wantBodies("normal flow", s.lock(9))

@@ -296,24 +296,24 @@ var browseStories = []story{
 		ahead = 3 * time.Hour
 		s.wantTime("now", view.Now(), s.clock.Now().Add(ahead))
 		s.wantTime("the store's now", s.store.Now(), s.clock.Now())
-		ds, _, err := s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
+		ds, _, err := s.main.In(view).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later")
 		want(s, "delivery count", ds[0].DeliveryCount, 1)
 		s.wantTime("locked until", ds[0].LockedUntil, view.Now().Add(lockDuration))
 		s.wantCode("settle with the first lock", s.main.In(view).Settle(s.Context(), []core.Settlement{{Token: first.LockToken}})[0], core.LockLost)
 		ahead = -time.Hour
-		ds, _, err = s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
+		ds, _, err = s.main.In(view).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 		s.wantCode("lock after the time was set back", err, "")
 		s.wantBodies("locked after the time was set back", ds)
 		a := s.main.In(view).Append(s.Context(), [][]*core.Message{{text("c")}})
 		s.wantCode("append", a[0].Err, "")
-		found, _, err := s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
+		found, _, err := s.main.In(view).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", found, "c")
 		s.wantTime("enqueued", found[0].EnqueuedTime, view.Now())
 		ahead = 4 * time.Hour
-		ds, _, err = s.main.In(view).Lock(s.Context(), core.Most{Messages: 9})
+		ds, _, err = s.main.In(view).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("locked", ds, "a", "b", "later", "c")
 	}},

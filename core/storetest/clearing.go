@@ -64,7 +64,7 @@ var clearStories = []story{
 			s.wantCode("renew what was "+what, err, core.LockLost)
 		}
 		s.wantCode("complete a dead letter", s.trySettle(s.dead(), dead.LockToken, core.Complete, core.Properties{}), core.LockLost)
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{ds[3].SequenceNumber}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{ds[3].SequenceNumber}, Deferred: true})
 		s.wantCode("lock what was deferred", err, core.MessageNotFound)
 		s.wantCode("cancel what was scheduled", s.main.In(s.store).Cancel(s.Context(), scheduled), core.MessageNotFound)
 		s.wantBodies("lock", s.lock(9))
@@ -268,7 +268,7 @@ var clearStories = []story{
 						return
 					default:
 					}
-					ds, _, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 3})
+					ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 3}})
 					if err != nil {
 						s.Errorf("lock: %v", err)
 						return

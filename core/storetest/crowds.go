@@ -112,7 +112,7 @@ func (c *crowd) send(sender, groups, size int) {
 func (c *crowd) receive(receiver int) {
 	timeout := time.After(time.Minute)
 	for {
-		ds, _, err := c.main.In(c.store).Lock(c.Context(), core.Most{Messages: 5})
+		ds, _, err := c.main.In(c.store).Lock(c.Context(), core.LockRequest{Most: core.Most{Messages: 5}})
 		if err != nil {
 			c.Errorf("lock: %v", err)
 			return

@@ -117,7 +117,7 @@ var deadLetterStories = []story{
 		s.wantTime("until", until, s.clock.Now().Add(lockDuration))
 		s.settleAt(s.dead(), d, core.Defer)
 		s.wantStats("deferred", s.dead(), core.Stats{Deferred: 1})
-		ds, err := s.dead().In(s.store).LockDeferred(s.Context(), []int64{d.SequenceNumber}, nil)
+		ds, _, err := s.dead().In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{d.SequenceNumber}, Deferred: true})
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", ds, "a")
 		want(s, "delivery count", ds[0].DeliveryCount, 0)
@@ -231,7 +231,7 @@ var expiryStories = []story{
 		n := s.deferOne(text("a", ttl(time.Second)))
 		s.clock.Advance(time.Second)
 		s.wantStats("not asked for", s.main, core.Stats{Deferred: 1})
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{n}, Deferred: true})
 		s.wantCode("lock deferred", err, core.MessageNotFound)
 		s.wantStats("asked for", s.main, core.Stats{})
 		s.wantStats("dead letters", s.dead(), core.Stats{})
@@ -240,7 +240,7 @@ var expiryStories = []story{
 		s.main.DeadLetterExpired = true
 		a, b := s.deferOne(text("a", ttl(time.Second))), s.deferOne(text("b"))
 		s.clock.Advance(time.Hour)
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{b, a}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{b, a}, Deferred: true})
 		s.wantCode("lock deferred", err, core.MessageNotFound)
 		s.wantReason("dead letter", s.lockOneAt(s.dead()), core.ReasonExpired, core.DescriptionExpired)
 		s.wantBodies("the other one", s.lockDeferred(b), "b")
@@ -249,7 +249,7 @@ var expiryStories = []story{
 		s.main.DeadLetterExpired = true
 		a, b := s.deferOne(text("a", ttl(time.Second))), s.deferOne(text("b", ttl(time.Second)))
 		s.clock.Advance(time.Hour)
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{number(99), b, a}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(99), b, a}, Deferred: true})
 		s.wantCode("lock deferred", err, core.MessageNotFound)
 		s.wantBodies("dead letters", s.peek(s.dead()), "b", "a")
 	}},

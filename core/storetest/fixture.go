@@ -137,7 +137,7 @@ func (s *fixture) sendTexts(bodies ...string) {
 // lockAt claims up to limit messages of p.
 func (s *fixture) lockAt(p core.Partition, limit int) []core.Delivery {
 	s.Helper()
-	ds, _, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: limit})
+	ds, _, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: limit}})
 	if err != nil {
 		s.Fatalf("lock %d: %v", limit, err)
 	}
@@ -213,7 +213,7 @@ func (s *fixture) deferOne(m *core.Message) int64 {
 // lockDeferred locks deferred messages, which must succeed.
 func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.main.In(s.store).LockDeferred(s.Context(), numbers, nil)
+	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Deferred: true})
 	if err != nil {
 		s.Fatalf("lock deferred %v: %v", numbers, err)
 	}

@@ -36,13 +36,13 @@ var lockStories = []story{
 	}},
 	{"a call locks no more bytes than it asks for, but one message", func(s *fixture) {
 		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
-			return s.main.In(s.store).Lock(s.Context(), most)
+			return s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: most})
 		})
 	}},
 	{"a call locks no more bytes of a session than it asks for, but one message", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		lockBytes(s, func(most core.Most) ([]core.Delivery, time.Time, error) {
-			return s.main.In(s.store).LockInSession(s.Context(), l, most)
+			return s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: most, Session: &l})
 		}, in("x"))
 	})},
 	{"asking for nothing locks nothing", func(s *fixture) {
@@ -138,7 +138,7 @@ var lockStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			ds, next, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 9})
+			ds, next, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 9}})
 			s.wantCode("lock", err, "")
 			s.wantBodies("lock", ds)
 			s.wantTime("next of sweep and lock", s.sweep(s.main), next)
@@ -359,7 +359,7 @@ var deferStories = []story{
 		s.sendTexts("a", "b", "c", "d", "e", "f")
 		ds := s.lock(2)
 		s.settle(ds[0], core.Abandon)
-		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)}, nil)
+		got, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(5), number(4), number(2), number(1), number(9), core.SequenceNumber(0, 3), number(5)}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("messages", got, "e", "d", "a")
 		want(s, "delivery count", got[2].DeliveryCount, 1)
@@ -368,14 +368,14 @@ var deferStories = []story{
 		s.settle(got[1], core.Complete)
 		s.settle(got[2], core.Abandon)
 		s.wantBodies("those that came back", s.lock(9), "a", "e")
-		got, err = s.main.In(s.store).LockNumbers(s.Context(), []int64{number(5)}, nil)
+		got, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(5)}})
 		s.wantCode("lock again", err, "")
 		s.wantBodies("nothing is available", got)
 		s.wantStats("stats", s.main, core.Stats{Locked: 5})
 	}},
 	{"a lock by number ends like any other", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(3)}, nil)
+		got, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(3)}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("the last", got, "c")
 		s.clock.Advance(s.main.LockDuration)
@@ -386,7 +386,7 @@ var deferStories = []story{
 	{"what expires under a lock by number can be settled", func(s *fixture) {
 		s.main.DeadLetterExpired = true
 		s.send(text("a"), text("b", ttl(time.Second)), text("c", ttl(time.Second)))
-		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(2), number(3)}, nil)
+		got, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(2), number(3)}})
 		s.wantCode("lock", err, "")
 		s.clock.Advance(2 * time.Second)
 		s.wantStats("stats", s.main, core.Stats{Ready: 1, Locked: 2})
@@ -400,7 +400,7 @@ var deferStories = []story{
 		for _, d := range s.lock(3) {
 			s.settle(d, core.DeadLetterOutcome)
 		}
-		got, err := s.dead().In(s.store).LockNumbers(s.Context(), []int64{number(2)}, nil)
+		got, _, err := s.dead().In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(2)}})
 		s.wantCode("lock", err, "")
 		s.wantBodies("the second", got, "b")
 		s.settleAt(s.dead(), got[0], core.Complete)
@@ -408,7 +408,7 @@ var deferStories = []story{
 	}},
 	{"purging leaves what is locked by number", func(s *fixture) {
 		s.sendTexts("a", "b", "c")
-		got, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(2)}, nil)
+		got, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(2)}})
 		s.wantCode("lock", err, "")
 		s.wantPurge(s.main, 9, 2)
 		s.settle(got[0], core.Release)
@@ -428,7 +428,7 @@ var deferStories = []story{
 			"one of another partition": {a, core.SequenceNumber(0, 1)},
 			"another partition's own":  {core.SequenceNumber(0, 1)},
 		} {
-			_, err := s.main.In(s.store).LockDeferred(s.Context(), bad, nil)
+			_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: bad, Deferred: true})
 			s.wantCode("lock "+what, err, core.MessageNotFound)
 		}
 		s.wantBodies("the good one, later", s.lockDeferred(a), "a")

@@ -257,7 +257,7 @@ var transferStories = []story{
 		s.wantTime("expires", d.ExpiresAt, d.EnqueuedTime.Add(time.Second))
 		s.settleAt(transfer, d, core.Abandon)
 		s.wantBodies("abandoned", s.lockAt(transfer, 9), "b")
-		ds, err := transfer.In(s.store).LockDeferred(s.Context(), []int64{number(1)}, nil)
+		ds, _, err := transfer.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(1)}, Deferred: true})
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", ds, "a")
 	}},

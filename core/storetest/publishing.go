@@ -268,7 +268,7 @@ var publishStories = []story{
 		p.clock.Advance(time.Second)
 		p.wantBodies("left", p.lockAt(at, 9), "3")
 		p.wantReason("expired", p.lockOneAt(sub(at, core.DeadLetter)), core.ReasonExpired, core.DescriptionExpired)
-		got, err := at.In(p.store).LockDeferred(p.Context(), []int64{ds[0].SequenceNumber}, nil)
+		got, _, err := at.In(p.store).Lock(p.Context(), core.LockRequest{Numbers: []int64{ds[0].SequenceNumber}, Deferred: true})
 		p.wantCode("lock deferred", err, "")
 		p.wantBodies("deferred", got, "1")
 		p.clock.Advance(lockDuration)

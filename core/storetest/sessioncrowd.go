@@ -76,7 +76,7 @@ func (c *sessionCrowd) hold() {
 func (c *sessionCrowd) receive(l core.SessionLock) {
 	c.holds(l.ID, true)
 	for range 3 {
-		ds, _, err := c.main.In(c.store).LockInSession(c.Context(), l, core.Most{Messages: 2})
+		ds, _, err := c.main.In(c.store).Lock(c.Context(), core.LockRequest{Most: core.Most{Messages: 2}, Session: &l})
 		if err != nil {
 			c.Errorf("lock in session: %v", err)
 			return

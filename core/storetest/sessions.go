@@ -57,7 +57,7 @@ func (s *fixture) acceptNext(wanted string) core.SessionLock {
 // tryLockIn claims messages of a session.
 func (s *fixture) tryLockIn(l core.SessionLock, limit int) ([]core.Delivery, error) {
 	s.Helper()
-	ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: limit})
+	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 	return ds, err
 }
 
@@ -100,7 +100,7 @@ func (s *fixture) deferIn(l core.SessionLock, m *core.Message) int64 {
 // lockDeferredIn locks deferred messages of a session, which must succeed.
 func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.main.In(s.store).LockDeferred(s.Context(), numbers, &l)
+	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Deferred: true, Session: &l})
 	if err != nil {
 		s.Fatalf("lock deferred %v in session %q: %v", numbers, l.ID, err)
 	}
@@ -110,7 +110,7 @@ func (s *fixture) lockDeferredIn(l core.SessionLock, numbers ...int64) []core.De
 // lockNumbersIn locks messages of a session by number, which must succeed.
 func (s *fixture) lockNumbersIn(l core.SessionLock, numbers ...int64) []core.Delivery {
 	s.Helper()
-	ds, err := s.main.In(s.store).LockNumbers(s.Context(), numbers, &l)
+	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: numbers, Session: &l})
 	if err != nil {
 		s.Fatalf("lock %v in session %q: %v", numbers, l.ID, err)
 	}
@@ -162,9 +162,9 @@ func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken
 	_, err = s.main.In(s.store).SessionState(s.Context(), l)
 	s.wantCode(what+": state", err, core.SessionLockLost)
 	s.wantCode(what+": set state", s.main.In(s.store).SetSessionState(s.Context(), l, []byte("x")), core.SessionLockLost)
-	_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{deferred}, &l)
+	_, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{deferred}, Deferred: true, Session: &l})
 	s.wantCode(what+": lock deferred", err, core.SessionLockLost)
-	_, err = s.main.In(s.store).LockNumbers(s.Context(), []int64{number(1)}, &l)
+	_, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(1)}, Session: &l})
 	s.wantCode(what+": lock by number", err, core.SessionLockLost)
 	if token.IsZero() {
 		return
@@ -248,7 +248,7 @@ var sessionStories = []story{
 	})},
 	{"messages with sessions cannot be locked without", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
-		_, _, err := s.main.In(s.store).Lock(s.Context(), core.Most{Messages: 1})
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
 		s.wantCode("lock", err, core.NotAllowed)
 		s.wantStats("after", s.main, core.Stats{Ready: 1})
 	})},
@@ -361,7 +361,7 @@ var sessionStories = []story{
 	{"who finds no message in a session learns when to ask again", withSessions(func(s *fixture) {
 		l := s.accept("x")
 		s.send(text("a", in("x"), s.after(time.Second)))
-		ds, next, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 5})
+		ds, next, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 5}, Session: &l})
 		s.wantCode("lock", err, "")
 		s.wantBodies("lock", ds)
 		if now := s.clock.Now(); !next.After(now) || next.After(now.Add(time.Second)) {
@@ -484,7 +484,7 @@ var sessionStories = []story{
 		} {
 			s.wantLost(what, bad, core.LockToken{}, n)
 		}
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, nil)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{n}, Deferred: true})
 		s.wantCode("lock deferred without a session", err, core.SessionLockLost)
 		late := l
 		late.Until = time.Time{}
@@ -546,7 +546,7 @@ var sessionStories = []story{
 		s.wantBodies("dead letters", ds, "a", "b")
 		want(s, "session id", ds[1].SessionID, "y")
 		s.settleAt(s.dead(), ds[0], core.Defer)
-		got, err := s.dead().In(s.store).LockDeferred(s.Context(), []int64{ds[0].SequenceNumber}, nil)
+		got, _, err := s.dead().In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{ds[0].SequenceNumber}, Deferred: true})
 		s.wantCode("lock deferred", err, "")
 		s.wantBodies("deferred", got, "a")
 		s.settleAt(s.dead(), ds[1], core.Complete)
@@ -874,7 +874,7 @@ var sessionDeferStories = []story{
 		l := s.accept("x")
 		s.release(l)
 		for what, lock := range map[string]*core.SessionLock{"none": nil, "one that has ended": &l, "another partition's": {ID: "x", Index: 0, Nonce: l.Nonce}} {
-			_, err := s.main.In(s.store).LockNumbers(s.Context(), []int64{number(1)}, lock)
+			_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{number(1)}, Session: lock})
 			s.wantCode(what, err, core.SessionLockLost)
 		}
 		s.wantBodies("it is there", s.lockIn(s.acceptNext("x"), 9), "a")
@@ -882,13 +882,13 @@ var sessionDeferStories = []story{
 	{"a deferred message of another session is not found", withSessions(func(s *fixture) {
 		x, y := s.accept("x"), s.accept("y")
 		a, b := s.deferIn(x, text("a", ttl(time.Second))), s.deferIn(y, text("b"))
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{b, a}, &y)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{b, a}, Deferred: true, Session: &y})
 		s.wantCode("lock", err, core.MessageNotFound)
 		s.clock.Advance(time.Second)
-		_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{b, a}, &y)
+		_, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{b, a}, Deferred: true, Session: &y})
 		s.wantCode("lock what has expired", err, core.MessageNotFound)
 		s.wantStats("nothing expired", s.main, core.Stats{Deferred: 2})
-		_, err = s.main.In(s.store).LockDeferred(s.Context(), []int64{a}, &x)
+		_, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{a}, Deferred: true, Session: &x})
 		s.wantCode("lock what has expired", err, core.MessageNotFound)
 		s.wantStats("expired", s.main, core.Stats{Deferred: 1})
 		s.wantBodies("the other", s.lockDeferredIn(y, b), "b")
@@ -898,9 +898,9 @@ var sessionDeferStories = []story{
 		n := s.deferIn(l, text("a", ttl(time.Second)))
 		s.release(l)
 		s.clock.Advance(time.Second)
-		_, err := s.main.In(s.store).LockDeferred(s.Context(), []int64{n}, &l)
+		_, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: []int64{n}, Deferred: true, Session: &l})
 		s.wantCode("lock", err, core.SessionLockLost)
-		_, err = s.main.In(s.store).LockDeferred(s.Context(), nil, &l)
+		_, _, err = s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: nil, Deferred: true, Session: &l})
 		s.wantCode("lock nothing", err, core.SessionLockLost)
 		s.wantStats("still there", s.main, core.Stats{Deferred: 1})
 	})},

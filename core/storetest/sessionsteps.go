@@ -123,8 +123,8 @@ func (p *player) releaseSession(pl *subject, l pair[core.SessionLock]) {
 
 func (p *player) lockIn(pl *subject, l pair[core.SessionLock], most core.Most) {
 	p.Helper()
-	a, nextA, errA := pl.Partition.In(p.a).LockInSession(p.Context(), l.a, most)
-	b, nextB, errB := pl.Partition.In(p.b).LockInSession(p.Context(), l.b, most)
+	a, nextA, errA := pl.Partition.In(p.a).Lock(p.Context(), core.LockRequest{Most: most, Session: &l.a})
+	b, nextB, errB := pl.Partition.In(p.b).Lock(p.Context(), core.LockRequest{Most: most, Session: &l.b})
 	p.tell("%slock in %s %d: %s %v", pl.Subscription, l.a.ID, most, brief(a), errA)
 	p.sameCode("lock in session", errA, errB)
 	p.excuse(pl.Ref)

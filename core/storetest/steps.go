@@ -323,8 +323,8 @@ func (p *player) most(messages int) core.Most {
 func (p *player) lock(at core.Partition, most core.Most) {
 	p.Helper()
 	at.BrokerLocks = p.pick(4) == 0
-	a, nextA, errA := at.In(p.a).Lock(p.Context(), most)
-	b, nextB, errB := at.In(p.b).Lock(p.Context(), most)
+	a, nextA, errA := at.In(p.a).Lock(p.Context(), core.LockRequest{Most: most})
+	b, nextB, errB := at.In(p.b).Lock(p.Context(), core.LockRequest{Most: most})
 	p.tell("lock%s %d, broker %t: %s %v", name(at), most, at.BrokerLocks, brief(a), errA)
 	p.sameCode("lock", errA, errB)
 	p.excuse(at.Ref)
@@ -434,8 +434,8 @@ func each(l *pair[core.SessionLock]) (a, b *core.SessionLock, session string) {
 func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
 	lockA, lockB, session := each(l)
-	a, errA := at.In(p.a).LockDeferred(p.Context(), numbers, lockA)
-	b, errB := at.In(p.b).LockDeferred(p.Context(), numbers, lockB)
+	a, _, errA := at.In(p.a).Lock(p.Context(), core.LockRequest{Numbers: numbers, Deferred: true, Session: lockA})
+	b, _, errB := at.In(p.b).Lock(p.Context(), core.LockRequest{Numbers: numbers, Deferred: true, Session: lockB})
 	p.tell("lock deferred%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock deferred", errA, errB)
 	p.took(at, a, b)
@@ -447,8 +447,8 @@ func (p *player) lockDeferred(at core.Partition, numbers []int64, l *pair[core.S
 func (p *player) lockNumbers(at core.Partition, numbers []int64, l *pair[core.SessionLock]) {
 	p.Helper()
 	lockA, lockB, session := each(l)
-	a, errA := at.In(p.a).LockNumbers(p.Context(), numbers, lockA)
-	b, errB := at.In(p.b).LockNumbers(p.Context(), numbers, lockB)
+	a, _, errA := at.In(p.a).Lock(p.Context(), core.LockRequest{Numbers: numbers, Session: lockA})
+	b, _, errB := at.In(p.b).Lock(p.Context(), core.LockRequest{Numbers: numbers, Session: lockB})
 	p.tell("lock%s%s %v: %s %v", name(at), session, positions(numbers), brief(a), errA)
 	p.sameCode("lock by number", errA, errB)
 	p.took(at, a, b)

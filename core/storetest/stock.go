@@ -173,7 +173,7 @@ func (s *Stock) Empty() {
 	for len(s.deferred) > 0 {
 		some := s.deferred[:min(100, len(s.deferred))]
 		s.deferred = s.deferred[len(some):]
-		ds, err := s.main.In(s.store).LockDeferred(s.Context(), some, nil)
+		ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Numbers: some, Deferred: true})
 		s.check("lock deferred", err)
 		s.end(s.main, ds, core.Complete, core.Properties{})
 	}
@@ -199,7 +199,7 @@ func (s *Stock) Empty() {
 // lock locks all that can be locked.
 func (s *Stock) lock(p core.Partition, then func([]core.Delivery)) {
 	for {
-		ds, _, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: 1000})
+		ds, _, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1000}})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return
@@ -247,14 +247,14 @@ func (s *Stock) inSessions(then func(core.SessionLock)) {
 }
 
 func (s *Stock) lockIn(l core.SessionLock) int {
-	ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 1000})
+	ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1000}, Session: &l})
 	s.check("lock", err)
 	return len(ds)
 }
 
 func (s *Stock) completeIn(l core.SessionLock) {
 	for {
-		ds, _, err := s.main.In(s.store).LockInSession(s.Context(), l, core.Most{Messages: 1000})
+		ds, _, err := s.main.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 1000}, Session: &l})
 		s.check("lock", err)
 		if len(ds) == 0 {
 			return

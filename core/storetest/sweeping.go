@@ -30,7 +30,7 @@ func (s *fixture) sendMany(change ...func(*core.Message)) (numbers []int64) {
 func (s *fixture) lockAll(p core.Partition) (all []core.Delivery) {
 	s.Helper()
 	for {
-		ds, next, err := p.In(s.store).Lock(s.Context(), core.Most{Messages: 400})
+		ds, next, err := p.In(s.store).Lock(s.Context(), core.LockRequest{Most: core.Most{Messages: 400}})
 		s.wantCode("lock", err, "")
 		all = append(all, ds...)
 		if len(ds) == 0 && (next.IsZero() || next.After(s.store.Now())) {

@@ -564,7 +564,7 @@ func (h *history) playQueue() (conclusive bool) {
 func (h *history) lock(client int, s core.Store, limit int) []core.LockToken {
 	l := locking{limit: limit, nonce: h.fake()}
 	from := h.now()
-	ds, _, err := h.p.In(s).Lock(h.Context(), core.Most{Messages: limit})
+	ds, _, err := h.p.In(s).Lock(h.Context(), core.LockRequest{Most: core.Most{Messages: limit}})
 	l.got, l.answer = deliveredOf(ds), answerOf(err)
 	var tokens []core.LockToken
 	for _, d := range ds {

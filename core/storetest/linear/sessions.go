@@ -118,7 +118,7 @@ func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 // take claims messages of a session.
 func (h *sessionHistory) take(client int, s core.Store, l core.SessionLock, limit int) {
 	from := h.now()
-	ds, _, err := h.p.In(s).LockInSession(h.Context(), l, core.Most{Messages: limit})
+	ds, _, err := h.p.In(s).Lock(h.Context(), core.LockRequest{Most: core.Most{Messages: limit}, Session: &l})
 	for _, d := range ds {
 		if d.LockToken.Nonce() != l.Nonce || !strings.EqualFold(d.SessionID, l.ID) {
 			h.Errorf("a message of session %q came with the lock of session %q", d.SessionID, l.ID)

@@ -151,32 +151,15 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-func (p *partition) Lock(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
+func (p *partition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
-	ds, next, err := p.Operations.Lock(ctx, most)
-	p.had(callLock, began, len(ds), err)
+	ds, next, err := p.Operations.Lock(ctx, r)
+	if r.Deferred {
+		p.done(callLockDeferred, began, err)
+	} else {
+		p.had(callLock, began, len(ds), err)
+	}
 	return ds, next, err
-}
-
-func (p *partition) LockInSession(ctx context.Context, l core.SessionLock, most core.Most) ([]core.Delivery, time.Time, error) {
-	began := time.Now()
-	ds, next, err := p.Operations.LockInSession(ctx, l, most)
-	p.had(callLock, began, len(ds), err)
-	return ds, next, err
-}
-
-func (p *partition) LockDeferred(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	began := time.Now()
-	ds, err := p.Operations.LockDeferred(ctx, numbers, l)
-	p.done(callLockDeferred, began, err)
-	return ds, err
-}
-
-func (p *partition) LockNumbers(ctx context.Context, numbers []int64, l *core.SessionLock) ([]core.Delivery, error) {
-	began := time.Now()
-	ds, err := p.Operations.LockNumbers(ctx, numbers, l)
-	p.had(callLock, began, len(ds), err)
-	return ds, err
 }
 
 func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) []error {

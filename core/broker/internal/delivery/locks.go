@@ -76,12 +76,6 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 // Purge removes up to limit messages of one partition, or of the session of that lock. Messages that
 // are too young stay locked until the end, so that no message is met twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
-	lock := p.Lock
-	if under != nil {
-		lock = func(ctx context.Context, most core.Most) ([]core.Delivery, time.Time, error) {
-			return p.LockInSession(ctx, *under, most)
-		}
-	}
 	var young []core.Delivery
 	defer func() {
 		if len(young) > 0 {
@@ -90,7 +84,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	}()
 	for removed < limit && len(young) < MaxLock {
 		most := core.Most{Messages: min(limit-removed, MaxLock), Bytes: MaxLockBytes}
-		ds, next, err := lock(ctx, most)
+		ds, next, err := p.Lock(ctx, core.LockRequest{Most: most, Session: under})
 		if err != nil {
 			return removed, err
 		}

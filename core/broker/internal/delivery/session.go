@@ -275,7 +275,7 @@ func (s *Session) lockMessages(most core.Most) {
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
-	ds, next, err := p.LockInSession(ctx, s.lock, most)
+	ds, next, err := p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
 	locked, more := len(ds), most.Left(ds, next, e.Store.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
@@ -446,7 +446,7 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	}
 	var found []core.Delivery
 	err := s.call(func(p core.Partition) (err error) {
-		found, err = p.LockDeferred(ctx, numbers, &s.lock)
+		found, _, err = p.Lock(ctx, core.LockRequest{Numbers: numbers, Deferred: true, Session: &s.lock})
 		return err
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ func (w *worker) lock() {
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
-	ds, next, err := p.Lock(d.context(), w.asked)
+	ds, next, err := p.Lock(d.context(), core.LockRequest{Most: w.asked})
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now), err)
 }
 

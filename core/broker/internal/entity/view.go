@@ -4,9 +4,8 @@
 package entity
 
 import (
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -20,8 +19,8 @@ type View struct {
 	maxBatch   int64                            // bytes of messages that are sent together; 0: no limit
 	noBinary   bool                             // user properties cannot be binary
 
-	unlimited      func() *View
-	withDuplicates func() *View
+	policy                    *Policy
+	unlimited, withDuplicates atomic.Pointer[View] // nil until they are needed
 }
 
 // Policy is what the configuration says of all entities of a namespace, and the store that has them.
@@ -33,45 +32,42 @@ type Policy struct {
 
 // View is a view of the entity.
 func (c *Policy) View(ent core.Entity) *View {
-	v := &View{Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
+	v := &View{policy: c, Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
-		v.Queues[sub] = c.partitions(&ent, core.SubQueue(sub))
+		v.Queues[sub] = make([]core.Partition, ent.Partitions)
+		for i := range v.Queues[sub] {
+			v.Queues[sub][i] = c.Partition(&ent, uint16(i), core.SubQueue(sub)).In(c.Store)
+		}
 	}
-	v.unlimited = sync.OnceValue(func() *View { return v.with(c.Store, func(p *core.Policy) { p.MaxBytes = 0 }) })
-	v.withDuplicates = sync.OnceValue(func() *View { return v.with(c.Store, func(p *core.Policy) { p.DuplicateWindow = 0 }) })
 	return v
 }
 
-// partitions are those of an entity's queue or sub-queue.
-func (c *Policy) partitions(ent *core.Entity, sub core.SubQueue) []core.Partition {
-	ps := make([]core.Partition, ent.Partitions)
-	for i := range ps {
-		ps[i] = c.Partition(ent, uint16(i), sub).In(c.Store)
-	}
-	return ps
-}
-
 // Unlimited is the view without its quota.
-func (v *View) Unlimited() *View { return v.unlimited() }
+func (v *View) Unlimited() *View {
+	return v.with(&v.unlimited, func(p *core.Policy) { p.MaxBytes = 0 })
+}
 
 // WithDuplicates is the view without duplicate detection.
 func (v *View) WithDuplicates() *View {
 	if !v.Settings.RequiresDuplicateDetection {
 		return v
 	}
-	return v.withDuplicates()
+	return v.with(&v.withDuplicates, func(p *core.Policy) { p.DuplicateWindow = 0 })
 }
 
 // with is the view with another policy in the main queue.
-func (v *View) with(s core.Store, change func(*core.Policy)) *View {
-	u := *v
-	u.Queues[core.Main] = slices.Clone(v.Queues[core.Main])
-	for i := range u.Queues[core.Main] {
-		p := &u.Queues[core.Main][i]
-		change(&p.Policy)
-		*p = p.In(s)
+func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
+	u := at.Load()
+	if u == nil {
+		u = v.policy.View(v.Entity)
+		for i := range u.Queues[core.Main] {
+			p := &u.Queues[core.Main][i]
+			change(&p.Policy)
+			*p = p.In(v.policy.Store)
+		}
+		at.Store(u)
 	}
-	return &u
+	return u
 }
 
 // Partition names the entity's partition, with its policy. Messages to be forwarded are tried

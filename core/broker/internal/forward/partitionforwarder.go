@@ -251,7 +251,7 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	pf.remoteStalled, pf.remoteAway = false, false
 	locked := time.Now()
 	call, cancel := context.WithTimeout(ctx, CallTimeout)
-	ds, next, err := p.Lock(call, most)
+	ds, next, err := p.Lock(call, core.LockRequest{Most: most})
 	cancel()
 	if err != nil {
 		return pf.backOff()
