@@ -253,20 +253,26 @@ type Operations interface {
 	// Renew extends locks to now + Policy.LockDuration; one element per token. A lock in a session
 	// lasts as long as the session's: Renew returns that end and does not change it.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
-	// Peek returns up to max messages from position from (the lower 48 bits of a sequence number)
-	// in order, in any state, without locking. Locked ones have LockedUntil, and no LockToken; an
-	// engine may leave it out if more than ten thousand messages are locked.
-	Peek(ctx context.Context, from int64, max int) ([]Delivery, error)
-	// PeekState is Peek of the messages in one state. Fewer than max mean that there are no others.
-	// The time for deferred and scheduled messages may depend on how many of these there are, but an
-	// engine does not read the contents of messages in other states.
-	PeekState(ctx context.Context, state State, from int64, max int) ([]Delivery, error)
+	// Peek returns messages in order, without locking. Locked ones have LockedUntil, and no LockToken;
+	// an engine may leave it out if more than ten thousand messages are locked. Fewer than r.Max mean
+	// that there are no others. The time for deferred and scheduled messages may depend on how many of
+	// these there are, but an engine does not read the contents of messages in other states. The time
+	// for one session does not depend on how many messages others have, except scheduled ones.
+	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
 	// PeekDamaged is Peek of the messages that were put aside because they are damaged.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, numbers []int64) error
 	// Watch tells w of messages that become available in the queue, until stop is called.
 	Watch(w Watcher) (stop func())
+}
+
+// PeekRequest says which messages to return: up to Max from position From on.
+type PeekRequest struct {
+	From    int64 // the lower 48 bits of a sequence number
+	Max     int
+	State   *State     // those in this state; nil: in any
+	Session SessionKey // those of this session, in any state, with Policy.Sessions; "": of all
 }
 
 // DamagedMessage is what an engine knows of a message that it has put aside.
@@ -374,6 +380,14 @@ func (l *SessionLock) Token() LockToken {
 	return NewLockToken(l.Index, 0, l.Nonce)
 }
 
+// SessionRequest says which session to lock, and how.
+type SessionRequest struct {
+	ID       string
+	Next     bool        // whichever has waited longest, instead of that of ID
+	Mode     SessionMode // of a new lock
+	TakeOver LockToken   // the Token of the lock to take over, instead of a new one; zero: none
+}
+
 // SessionGrace is how much longer than its Until says a session's lock is kept, with those of its
 // messages: what a client does as the lock ends counts, as at Service Bus.
 const SessionGrace = 300 * time.Millisecond
@@ -385,28 +399,26 @@ const SessionGrace = 300 * time.Millisecond
 // exist before they are accepted. On a partition of a deleted entity AcceptSession returns
 // NotFound.
 type Sessions interface {
-	// AcceptSession locks the session for Policy.LockDuration: SessionLocked if it is locked.
-	AcceptSession(ctx context.Context, session string, m SessionMode) (SessionLock, error)
-	// AcceptNextSession locks the free session with available messages that has waited longest, under
+	// AcceptSession locks the session of r.ID for Policy.LockDuration: SessionLocked if it is locked.
+	// ok is true then.
+	//
+	// With r.Next it locks the free session with available messages that has waited longest, under
 	// the id that its first available message has; ok is false if there is none. Then it has armed
 	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
 	// begins to wait when it has messages and no lock, behind all others, and keeps its place until
 	// it has a lock, or no messages. Those whose locks expire at one instant begin by their keys. An
 	// engine that is started may have them wait by the numbers of their first available messages.
-	AcceptNextSession(ctx context.Context, m SessionMode) (l SessionLock, ok bool, next time.Time, err error)
-	// TakeOverSession passes the session's lock to the caller for Policy.LockDuration, if it is
-	// NonExclusive and token is its Token: SessionLocked if not, SessionLockLost if the session is
-	// not locked. Nonce and Token stay, and so do the locks of its messages, with their tokens. The
+	//
+	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if it is
+	// NonExclusive and r.TakeOver is its Token: SessionLocked if not, SessionLockLost if the session
+	// is not locked. Nonce and Token stay, and so do the locks of its messages, with their tokens. The
 	// doorbell rings for the former holder.
-	TakeOverSession(ctx context.Context, session string, token LockToken) (SessionLock, error)
+	AcceptSession(ctx context.Context, r SessionRequest) (l SessionLock, ok bool, next time.Time, err error)
 	// RenewSession extends the lock, and the locks of the session's messages, to now +
 	// Policy.LockDuration.
 	RenewSession(ctx context.Context, l SessionLock) (until time.Time, err error)
 	// ReleaseSession ends the lock, and the locks of the session's messages.
 	ReleaseSession(ctx context.Context, l SessionLock) error
-	// PeekInSession is Peek of the messages of one session. Its time does not depend on how many
-	// messages other sessions have, except scheduled ones.
-	PeekInSession(ctx context.Context, session SessionKey, from int64, max int) ([]Delivery, error)
 	// SessionState returns the state that was set last, nil for none; an empty state is a state.
 	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
 	// SetSessionState sets the state; nil removes it. A state stays without messages.

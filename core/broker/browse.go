@@ -39,18 +39,16 @@ func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*e
 // Peek implements core.Broker. It begins in the partition of from and goes on through the
 // partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, core.Partition.Peek)
+	return b.browse(ctx, id, address, from, limit, nil)
 }
 
 // PeekState implements core.Broker, in the same way as Peek.
 func (b *Broker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, func(p core.Partition, ctx context.Context, n int64, limit int) ([]core.Delivery, error) {
-		return p.PeekState(ctx, state, n, limit)
-	})
+	return b.browse(ctx, id, address, from, limit, &state)
 }
 
-// browse peeks in one partition after the other.
-func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, peek func(core.Partition, context.Context, int64, int) ([]core.Delivery, error)) ([]core.Delivery, error) {
+// browse peeks in one partition after the other; nil: messages in any state.
+func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, state *core.State) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, address)
 	if err != nil {
 		return nil, err
@@ -61,7 +59,7 @@ func (b *Broker) browse(ctx context.Context, id core.Identity, address string, f
 	for size := 0; int(index) < len(v.Queues[sub]); index, n = index+1, 0 {
 		for ask, asked := min(firstPeek, most), 0; limit > len(found); ask = min(2*ask, most) {
 			asked = min(ask, limit-len(found))
-			ds, err := peek(v.Queues[sub][index], ctx, n, asked)
+			ds, err := v.Queues[sub][index].Peek(ctx, core.PeekRequest{From: n, Max: asked, State: state})
 			if err != nil {
 				if len(found) > 0 {
 					return found, nil // the next Peek reports the error
@@ -172,7 +170,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 			if errs != nil && errs[index] == nil {
 				continue
 			}
-			ds, err := partitions[index].PeekState(ctx, state, position, 1)
+			ds, err := partitions[index].Peek(ctx, core.PeekRequest{From: position, Max: 1, State: new(state)})
 			if err != nil || len(ds) > 0 && ds[0].SequenceNumber == n {
 				continue
 			}

@@ -235,7 +235,7 @@ func arrivedOnce(t *testing.T, store core.Store, n int, names ...string) {
 			t.Fatal(err)
 		}
 		for i := range ent.Partitions {
-			ds, err := partition(&ent, uint16(i), core.Main).In(store).Peek(t.Context(), 0, 10*n)
+			ds, err := partition(&ent, uint16(i), core.Main).In(store).Peek(t.Context(), core.PeekRequest{Max: 10 * n})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -366,14 +366,17 @@ func (f faultyPartition) Lock(ctx context.Context, r core.LockRequest) ([]core.D
 	return f.Operations.Lock(ctx, r)
 }
 
-func (f faultyPartition) AcceptNextSession(ctx context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
+func (f faultyPartition) AcceptSession(ctx context.Context, r core.SessionRequest) (core.SessionLock, bool, time.Time, error) {
+	if !r.Next {
+		return f.Operations.AcceptSession(ctx, r)
+	}
 	f.mu.Lock()
 	f.accepts++
 	f.mu.Unlock()
 	if err := f.failure(f.Partition); err != nil {
 		return core.SessionLock{}, false, time.Time{}, err
 	}
-	return f.Operations.AcceptNextSession(ctx, m)
+	return f.Operations.AcceptSession(ctx, r)
 }
 
 func (f *faulty) acceptCalls() int {

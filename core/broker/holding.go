@@ -80,7 +80,7 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 		if look == 0 {
 			break
 		}
-		ds, err := b.policy.Partition(e, uint16(i), core.Main).In(b.store).Peek(ctx, 0, look)
+		ds, err := b.policy.Partition(e, uint16(i), core.Main).In(b.store).Peek(ctx, core.PeekRequest{Max: look})
 		if err != nil {
 			return h, err
 		}

@@ -442,7 +442,7 @@ func TestStagesInFrontOfATopic(t *testing.T) {
 		}
 		rests()
 		b.holds(t, map[string]string{all: "1 2 4", red: "2", "x": "3 4"})
-		dead, err := b.at(t, "t", core.DeadLetter).In(b.store).Peek(t.Context(), 0, 10)
+		dead, err := b.at(t, "t", core.DeadLetter).In(b.store).Peek(t.Context(), core.PeekRequest{Max: 10})
 		if err != nil || bodies(dead) != "6" {
 			t.Errorf("dead letters of the topic: got %q, %v", bodies(dead), err)
 		}

@@ -59,7 +59,7 @@ func balances(t *testing.T, store core.Store, n int) {
 	for i := range entities {
 		for sub := range core.SubQueues {
 			for index := range entities[i].Partitions {
-				ds, err := partition(&entities[i], uint16(index), sub).In(store).Peek(t.Context(), 0, 100*n)
+				ds, err := partition(&entities[i], uint16(index), sub).In(store).Peek(t.Context(), core.PeekRequest{Max: 100 * n})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -426,7 +426,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 	defer b.stop()
 	ent, _ := store.Entity(t.Context(), "ns", "q")
 	for i := range ent.Partitions {
-		ds, err := partition(&ent, uint16(i), core.TransferDeadLetter).In(store).Peek(t.Context(), 0, messages)
+		ds, err := partition(&ent, uint16(i), core.TransferDeadLetter).In(store).Peek(t.Context(), core.PeekRequest{Max: messages})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func TestNoMessageIsJudgedByRulesThatAreGone(t *testing.T) {
 	}
 	got := 0
 	for i := range ent.Partitions {
-		ds, err := partition(&ent, uint16(i), core.Main).In(store).Peek(t.Context(), 0, total+1)
+		ds, err := partition(&ent, uint16(i), core.Main).In(store).Peek(t.Context(), core.PeekRequest{Max: total + 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -590,7 +590,7 @@ func TestSessionsEndWithTheirEntity(t *testing.T) {
 			if c.code == core.NotFound {
 				return
 			}
-			if _, err := ent.Partition(0, core.Main).In(b.store).AcceptSession(t.Context(), "a", core.Exclusive); err != nil {
+			if _, _, _, err := ent.Partition(0, core.Main).In(b.store).AcceptSession(t.Context(), core.SessionRequest{ID: "a"}); err != nil {
 				t.Errorf("the session was not given back: %v", err)
 			}
 		})

@@ -434,7 +434,7 @@ func send(t testing.TB, s core.Store, p core.Partition, texts ...string) {
 
 func bodies(t testing.TB, s core.Store, p core.Partition) (texts []string) {
 	t.Helper()
-	ds, err := p.In(s).Peek(t.Context(), 0, 1000)
+	ds, err := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 1000})
 	if err != nil {
 		t.Fatalf("peek: %v", err)
 	}

@@ -80,19 +80,9 @@ func (c crasherPartition) Renew(ctx context.Context, tokens []core.LockToken) []
 	return c.Operations.Renew(ctx, tokens)
 }
 
-func (c crasherPartition) Peek(ctx context.Context, from int64, max int) ([]core.Delivery, error) {
+func (c crasherPartition) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
 	defer c.after()
-	return c.Operations.Peek(ctx, from, max)
-}
-
-func (c crasherPartition) PeekState(ctx context.Context, state core.State, from int64, max int) ([]core.Delivery, error) {
-	defer c.after()
-	return c.Operations.PeekState(ctx, state, from, max)
-}
-
-func (c crasherPartition) PeekInSession(ctx context.Context, session core.SessionKey, from int64, max int) ([]core.Delivery, error) {
-	defer c.after()
-	return c.Operations.PeekInSession(ctx, session, from, max)
+	return c.Operations.Peek(ctx, r)
 }
 
 func (c crasherPartition) Cancel(ctx context.Context, numbers []int64) error {
@@ -143,19 +133,9 @@ func (c crasherPartition) Publish(ctx context.Context, version int64, groups [][
 	return answers
 }
 
-func (c crasherPartition) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
+func (c crasherPartition) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	defer c.after()
-	return c.Operations.AcceptSession(ctx, session, m)
-}
-
-func (c crasherPartition) AcceptNextSession(ctx context.Context, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
-	defer c.after()
-	return c.Operations.AcceptNextSession(ctx, m)
-}
-
-func (c crasherPartition) TakeOverSession(ctx context.Context, session string, token core.LockToken) (core.SessionLock, error) {
-	defer c.after()
-	return c.Operations.TakeOverSession(ctx, session, token)
+	return c.Operations.AcceptSession(ctx, r)
 }
 
 func (c crasherPartition) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {

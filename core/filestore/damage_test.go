@@ -96,7 +96,7 @@ func TestADamagedMessageIsPutAsideAndTheOthersAreDelivered(t *testing.T) {
 			return ds, err
 		}
 		if sessions {
-			l, err := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
+			l, _, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,7 +333,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 		again := mustOpen(t, crashDir, o)
 		var got []string
 		if p.Sessions {
-			l, err := p.In(again).AcceptSession(t.Context(), "x", core.Exclusive)
+			l, _, _, err := p.In(again).AcceptSession(t.Context(), core.SessionRequest{ID: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -80,9 +80,9 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, locked := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
-	_, peeked := p.In(s).Peek(t.Context(), 0, 10)
+	_, peeked := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 10})
 	_, counted := storetest.Stats(t.Context(), s, p)
-	_, accepted := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
+	_, _, _, accepted := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: "x"})
 	_, renewed := p.In(s).RenewSession(t.Context(), core.SessionLock{ID: "x"})
 	for call, err := range map[string]error{
 		"append": p.In(s).Append(t.Context(), [][]*core.Message{{message("c")}})[0].Err,

@@ -242,7 +242,7 @@ func (b *books) find(t *testing.T, s *Store, when string) finding {
 		p := killedQueue
 		p.Sub = sub
 		for from := int64(1); ; {
-			ds, err := p.In(s).Peek(t.Context(), from, 100)
+			ds, err := p.In(s).Peek(t.Context(), core.PeekRequest{From: from, Max: 100})
 			if err != nil {
 				t.Fatalf("%s: peek: %v", when, err)
 			}

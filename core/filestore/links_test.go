@@ -51,7 +51,7 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 			var locks []core.SessionLock
 			var tokens []core.LockToken
 			for _, mode := range []core.SessionMode{core.Exclusive, core.NonExclusive} {
-				l, ok, _, err := p.In(s).AcceptNextSession(ctx, mode)
+				l, ok, _, err := p.In(s).AcceptSession(ctx, core.SessionRequest{Next: true, Mode: mode})
 				if err != nil || !ok {
 					t.Fatalf("accept: %t, %v", ok, err)
 				}
@@ -79,11 +79,11 @@ func TestSessionLocksEndAsReleasesWhenTheStoreOpens(t *testing.T) {
 					t.Errorf("settle in session %s: got %v, want %v", l.ID, err, core.SessionLockLost)
 				}
 			}
-			if _, err := p.In(s).TakeOverSession(ctx, locks[1].ID, locks[1].Token()); core.CodeOf(err) != core.SessionLockLost {
+			if _, _, _, err := p.In(s).AcceptSession(ctx, core.SessionRequest{ID: locks[1].ID, TakeOver: locks[1].Token()}); core.CodeOf(err) != core.SessionLockLost {
 				t.Errorf("take over: got %v, want %v", err, core.SessionLockLost)
 			}
 		}
-		l, err := p.In(s).AcceptSession(ctx, "exclusive", core.Exclusive)
+		l, _, _, err := p.In(s).AcceptSession(ctx, core.SessionRequest{ID: "exclusive"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestDeferredMessagesOfSessionsStayDeferredWhenTheStoreOpens(t *testing.T) {
 		m.SessionID = "x"
 		number := p.In(s).Append(t.Context(), [][]*core.Message{{m}})[0].Numbers[0]
 		for i := range 3 {
-			l, err := p.In(s).AcceptSession(t.Context(), "x", core.Exclusive)
+			l, _, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: "x"})
 			if err != nil {
 				t.Fatal(err)
 			}

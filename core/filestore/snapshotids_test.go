@@ -131,7 +131,7 @@ func TestPiecesOfASnapshotAreSmall(t *testing.T) {
 		clock.Advance(time.Millisecond)
 	}
 	for i := range 200 {
-		l, err := p.In(s).AcceptSession(t.Context(), fmt.Sprint("session ", i), core.Exclusive)
+		l, _, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: fmt.Sprint("session ", i)})
 		if err == nil {
 			err = p.In(s).SetSessionState(t.Context(), l, make([]byte, 64<<10))
 		}

@@ -98,7 +98,7 @@ func completeOne(b *testing.B, s *memstore.Store, p core.Partition, l core.Sessi
 func BenchmarkSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	for i := 0; b.Loop(); i++ {
-		l, ok, _, err := p.AcceptNextSession(b.Context(), core.Exclusive)
+		l, ok, _, err := p.AcceptSession(b.Context(), core.SessionRequest{Next: true})
 		if err != nil || !ok {
 			b.Fatalf("accept the next session: %t, %v", ok, err)
 		}
@@ -115,7 +115,7 @@ func BenchmarkHeldSessionRoundTrip(b *testing.B) {
 	s, p, groups := newSessionBench(b)
 	locks := make([]core.SessionLock, benchSessions)
 	for i := range locks {
-		locks[i], _, _, _ = p.AcceptNextSession(b.Context(), core.Exclusive)
+		locks[i], _, _, _ = p.AcceptSession(b.Context(), core.SessionRequest{Next: true})
 	}
 	for i := 0; b.Loop(); i++ {
 		completeOne(b, s, p, locks[i%benchSessions])

@@ -4,48 +4,22 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peek returns up to limit messages from position from on, whatever their state.
-func (p *handle) Peek(ctx context.Context, from int64, limit int) ([]core.Delivery, error) {
-	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) { return q.log.from(from), q.log.live })
-}
-
-// PeekState is Peek of the messages in one state.
-func (p *handle) PeekState(ctx context.Context, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) {
-		switch state {
-		case core.Deferred:
-			return q.log.aside(from, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
-		case core.Scheduled:
-			return q.log.aside(from, scheduled), int(q.counts[scheduled])
-		default:
-			return inState(q.log.from(from), state), q.log.live
-		}
-	})
-}
-
-// inState yields the entries of a sequence that are in a state.
-func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for e := range entries {
-			if e.state.state() == state && !yield(e) {
-				return
-			}
-		}
+// Peek returns messages in order, without locking.
+func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
+	if r.Session != "" && !p.Sessions {
+		return nil, nil
 	}
-}
-
-// peek returns up to limit of the messages that choose yields. It also tells how many there are at most.
-func (p *handle) peek(ctx context.Context, limit int, choose func(*queue) (iter.Seq[*entry], int)) ([]core.Delivery, error) {
 	t, ok := p.enter()
 	if !ok {
 		return nil, nil
 	}
-	entries, most := choose(t.queue)
-	limit = min(max(limit, 0), most)
+	entries, most := t.queue.chosen(&r)
+	limit := min(max(r.Max, 0), most)
 	deliveries := make([]core.Delivery, 0, limit)
 	for e := range entries {
 		if len(deliveries) >= limit {
@@ -66,6 +40,34 @@ func (p *handle) peek(ctx context.Context, limit int, choose func(*queue) (iter.
 		return nil, fmt.Errorf("peek at %s/%d: %w", p.Entity, p.Index, err)
 	}
 	return deliveries, nil
+}
+
+// chosen yields the messages that a peek is for, and tells how many there are at most.
+func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
+	switch {
+	case r.Session != "":
+		first := q.firstOf(r.Session, r.From, max(r.Max, 0))
+		return slices.Values(first), len(first)
+	case r.State == nil:
+		return q.log.from(r.From), q.log.live
+	case *r.State == core.Deferred:
+		return q.log.aside(r.From, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
+	case *r.State == core.Scheduled:
+		return q.log.aside(r.From, scheduled), int(q.counts[scheduled])
+	default:
+		return inState(q.log.from(r.From), *r.State), q.log.live
+	}
+}
+
+// inState yields the entries of a sequence that are in a state.
+func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for e := range entries {
+			if e.state.state() == state && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // delivery describes e, without its lock. Its message may have to be read when the call has left:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"time"
@@ -12,44 +11,49 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AcceptSession locks a session, whether or not there is anything in it.
-func (p *handle) AcceptSession(_ context.Context, id string, m core.SessionMode) (core.SessionLock, error) {
-	t, ok := p.enter()
-	if !ok {
-		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, core.NotFound)
+// AcceptSession locks a session, whether or not there is anything in it, or the one that has waited
+// longest, or takes over its lock.
+func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
+	t, there := p.enter()
+	switch {
+	case there:
+		l, ok, err = t.acceptSession(&r)
+		if !ok && err == nil {
+			next = instant(t.queue.next())
+		}
+		t.leave()
+		err = cmp.Or(p.stopped(), err)
+	case r.Next:
+		return l, false, next, nil
+	case r.TakeOver.IsZero():
+		err = core.NotFound
+	default:
+		err = core.SessionLockLost
 	}
-	l, err := t.acceptSession(id, m)
-	t.leave()
-	return l, cmp.Or(p.stopped(), err)
+	if err != nil {
+		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, err)
+	}
+	return l, ok, next, nil
 }
 
-func (t *txn) acceptSession(id string, m core.SessionMode) (core.SessionLock, error) {
-	key := core.KeyOfSession(id)
+// acceptSession does what AcceptSession is for; ok is false where no session waits, or with an error.
+func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
+	if r.Next {
+		first := t.queue.waiting.due(math.MaxInt64)
+		if first == nil {
+			return l, false, nil
+		}
+		return t.accept(first, first.ready.due(math.MaxInt64).sessionID(), r.Mode), true, nil
+	}
+	if !r.TakeOver.IsZero() {
+		l, err = t.takeOver(r.ID, r.TakeOver)
+		return l, err == nil, err
+	}
+	key := core.KeyOfSession(r.ID)
 	if known := t.queue.sessions[key]; known != nil && known.isHeld() {
-		return core.SessionLock{}, fmt.Errorf("accept session of %s/%d: %w", t.ref.Entity, t.ref.Index, core.SessionLocked)
+		return l, false, core.SessionLocked
 	}
-	return t.accept(t.queue.session(key), id, m), nil
-}
-
-// AcceptNextSession locks the session that has waited longest.
-func (p *handle) AcceptNextSession(_ context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
-	t, ok := p.enter()
-	if !ok {
-		return core.SessionLock{}, false, time.Time{}, nil
-	}
-	first := t.queue.waiting.due(math.MaxInt64)
-	var l core.SessionLock
-	var next time.Time
-	if first != nil {
-		l = t.accept(first, first.ready.due(math.MaxInt64).sessionID(), m)
-	} else {
-		next = instant(t.queue.next())
-	}
-	t.leave()
-	if err := p.stopped(); err != nil {
-		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept a session of %s/%d: %w", p.Entity, p.Index, err)
-	}
-	return l, first != nil, next, nil
+	return t.accept(t.queue.session(key), r.ID, r.Mode), true, nil
 }
 
 // accept locks a session that no receiver holds, under its id as it is written there.
@@ -64,26 +68,13 @@ func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
 }
 
-// TakeOverSession passes a session's lock on, with those of its messages.
-func (p *handle) TakeOverSession(_ context.Context, id string, token core.LockToken) (l core.SessionLock, err error) {
-	err = core.SessionLockLost
-	if t, ok := p.enter(); ok {
-		l, err = t.takeOver(id, token)
-		t.leave()
-		err = cmp.Or(p.stopped(), err)
-	}
-	if err != nil {
-		return core.SessionLock{}, fmt.Errorf("take over session of %s/%d: %w", p.Entity, p.Index, err)
-	}
-	return l, nil
-}
-
+// takeOver passes a session's lock on, with those of its messages.
 func (t *txn) takeOver(id string, token core.LockToken) (core.SessionLock, error) {
 	x := t.queue.sessions[core.KeyOfSession(id)]
 	if x == nil || !x.isHeld() {
 		return core.SessionLock{}, core.SessionLockLost
 	}
-	if l := t.lockOf(x, id); token.IsZero() || l.Token() != token {
+	if l := t.lockOf(x, id); l.Token() != token {
 		return core.SessionLock{}, core.SessionLocked
 	}
 	x.passed++
@@ -153,17 +144,6 @@ func (t *txn) letGo(q *queue, x *session) {
 	if x.turn != 0 {
 		t.wakeReceivers(q)
 	}
-}
-
-// PeekInSession is Peek of the messages of one session.
-func (p *handle) PeekInSession(ctx context.Context, key core.SessionKey, from int64, limit int) ([]core.Delivery, error) {
-	if !p.Sessions {
-		return nil, nil
-	}
-	return p.peek(ctx, limit, func(q *queue) (iter.Seq[*entry], int) {
-		first := q.firstOf(key, from, max(limit, 0))
-		return slices.Values(first), len(first)
-	})
 }
 
 // firstOf is the first messages of a session from a number on, by number.

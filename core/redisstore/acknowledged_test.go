@@ -93,7 +93,7 @@ func TestNothingSucceedsOverAConnectionThatIsRefused(t *testing.T) {
 		},
 		"settle": func() error { return settle(s, many, core.Complete, held[0]) },
 		"renew":  func() error { return many.In(s).Renew(t.Context(), []core.LockToken{held[1].LockToken})[0].Err },
-		"peek":   func() error { _, err := many.In(s).Peek(t.Context(), 0, 9); return err },
+		"peek":   func() error { _, err := many.In(s).Peek(t.Context(), core.PeekRequest{Max: 9}); return err },
 		"lock deferred": func() error {
 			_, _, err := many.In(s).Lock(t.Context(), core.LockRequest{Numbers: []int64{1}, Deferred: true})
 			return err
@@ -156,7 +156,7 @@ func TestWhatIsAcknowledgedIsStoredWhileConnectionsAreRefused(t *testing.T) {
 	senders.Wait()
 	stored := map[string]bool{}
 	for from := int64(0); ; {
-		ds, err := p.In(s).Peek(t.Context(), from, 1000)
+		ds, err := p.In(s).Peek(t.Context(), core.PeekRequest{From: from, Max: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -282,7 +282,7 @@ func BenchmarkSessions(b *testing.B) {
 			}
 		}
 		for range count {
-			l, ok, _, err := m.queue.In(m.store).AcceptNextSession(ctx, core.Exclusive)
+			l, ok, _, err := m.queue.In(m.store).AcceptSession(ctx, core.SessionRequest{Next: true})
 			if err != nil || !ok {
 				b.Fatalf("accept: %v, %v", ok, err)
 			}

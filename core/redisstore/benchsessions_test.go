@@ -28,7 +28,7 @@ func BenchmarkNextSession(b *testing.B) {
 			}
 			m.begin()
 			for b.Loop() {
-				l, ok, _, err := p.In(m.store).AcceptNextSession(b.Context(), core.Exclusive)
+				l, ok, _, err := p.In(m.store).AcceptSession(b.Context(), core.SessionRequest{Next: true})
 				if err != nil || !ok {
 					b.Fatalf("accept: %v, %v", ok, err)
 				}

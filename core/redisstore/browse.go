@@ -199,22 +199,47 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek returns up to limit messages from a position on, in any state. Their locks and counts are
-// read a moment after their entries.
-func (p *handle) Peek(ctx context.Context, from int64, limit int) (ds []core.Delivery, err error) {
+// Peek returns messages in order. Their locks and counts are read a moment after their entries. It finds
+// those of a session, and those that are deferred or scheduled, in the lists and sets of these, which it
+// reads step by step: Redis serves others meanwhile.
+func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
+		if r.Session != "" && !sh.Sessions {
+			return nil
+		}
 		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
-		for from = max(from, 0); len(ds) < limit; {
-			page, last, err := p.peekPage(ctx, sh, from, min(limit-len(ds), sh.page()))
-			if err != nil || last == 0 {
-				return err
+		from := max(r.From, 0)
+		wanted := func(now core.State) bool { return r.State == nil || now == *r.State }
+		var numbers []int64
+		var err error
+		switch {
+		case r.Session != "":
+			numbers, err = p.numbersOf(ctx, sh, r.Session, from, r.Max)
+		case r.State != nil && *r.State != core.Active:
+			numbers, err = p.numbersIn(ctx, sh, *r.State, from)
+		default:
+			for len(ds) < r.Max {
+				count := sh.page()
+				if r.State == nil {
+					count = min(count, r.Max-len(ds))
+				}
+				page, last, err := p.peekPage(ctx, sh, from, count, wanted)
+				if err != nil || last == 0 {
+					return err
+				}
+				ds = append(ds, page[:min(len(page), r.Max-len(ds))]...)
+				from = last + 1
 			}
-			ds = append(ds, page...)
-			from = last + 1
 		}
-		return nil
+		for len(numbers) > 0 && len(ds) < r.Max && err == nil {
+			n := min(len(numbers), r.Max-len(ds), sh.page())
+			var page []core.Delivery
+			page, err = p.peekNumbers(ctx, sh, numbers[:n], wanted)
+			ds, numbers = append(ds, page...), numbers[n:]
+		}
+		return err
 	})
 	return ds, err
 }
@@ -224,8 +249,9 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage returns the messages of a page of entries, and the last position, 0 if there are none.
-func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) (ds []core.Delivery, last int64, err error) {
+// peekPage returns the messages of a page of entries that are in the states wanted, and the last position,
+// 0 if there are none.
+func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
 	if err != nil || len(raw) == 0 {
@@ -235,42 +261,8 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int) 
 	if err != nil {
 		return nil, 0, err
 	}
-	ds, err = s.peeked(ctx, sh, entries, func(core.State) bool { return true })
+	ds, err = s.peeked(ctx, sh, entries, wanted)
 	return ds, entries[len(entries)-1].n, err
-}
-
-// PeekState is Peek of the messages in one state. It finds those that are deferred or scheduled in the
-// sets of these, which it reads step by step: Redis serves others meanwhile.
-func (p *handle) PeekState(ctx context.Context, state core.State, from int64, limit int) (ds []core.Delivery, err error) {
-	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
-		if err := p.sweep(ctx, sh); err != nil {
-			return err
-		}
-		if state == core.Active {
-			for from = max(from, 0); len(ds) < limit; {
-				page, last, err := p.peekPage(ctx, sh, from, sh.page())
-				if err != nil || last == 0 {
-					return err
-				}
-				for i := range page {
-					if page[i].State == state && len(ds) < limit {
-						ds = append(ds, page[i])
-					}
-				}
-				from = last + 1
-			}
-			return nil
-		}
-		numbers, err := p.numbersIn(ctx, sh, state, from)
-		for len(numbers) > 0 && len(ds) < limit && err == nil {
-			n := min(len(numbers), limit-len(ds), sh.page())
-			var page []core.Delivery
-			page, err = p.peekNumbers(ctx, sh, numbers[:n], func(now core.State) bool { return now == state })
-			ds, numbers = append(ds, page...), numbers[n:]
-		}
-		return err
-	})
-	return ds, err
 }
 
 // numbersIn returns the positions of deferred or scheduled messages from a position on, in order.

@@ -125,7 +125,7 @@ func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	busy("lock", err)
 	busy("settle", settle(s, p, core.Complete, held))
 	busy("renew", p.In(s).Renew(ctx, []core.LockToken{held.LockToken})[0].Err)
-	_, err = p.In(s).Peek(ctx, 0, 1)
+	_, err = p.In(s).Peek(ctx, core.PeekRequest{Max: 1})
 	busy("peek", err)
 	_, err = storetest.Stats(ctx, s, p)
 	busy("stats", err)
@@ -309,7 +309,7 @@ func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	if core.CodeOf(a[0].Err) != core.Timeout || !errors.Is(a[0].Err, context.DeadlineExceeded) || core.IsNotDone(a[0].Err) {
 		t.Errorf("append: got %v, want a timeout that leaves the outcome open", a[0].Err)
 	}
-	_, err := p.In(s).Peek(ctx, 0, 1)
+	_, err := p.In(s).Peek(ctx, core.PeekRequest{Max: 1})
 	if core.CodeOf(err) != core.Timeout {
 		t.Errorf("peek: got %v, want a timeout", err)
 	}

@@ -120,7 +120,7 @@ func drainAll(t *testing.T, s core.Store, p core.Partition) {
 			t.Fatal(err)
 		}
 	}
-	ds, err := p.In(s).Peek(t.Context(), 0, 10_000)
+	ds, err := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func use(t *testing.T, s core.Store, p core.Partition) {
 	case 1:
 		_, _ = storetest.Stats(ctx, s, p)
 	case 2:
-		_, _ = p.In(s).Peek(ctx, 0, 5)
+		_, _ = p.In(s).Peek(ctx, core.PeekRequest{Max: 5})
 	case 3, 4:
 		ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 5}})
 		if err != nil {

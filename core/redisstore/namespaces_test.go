@@ -86,7 +86,7 @@ func settleIn(t *testing.T, s core.Store, id string, queues, topics int) {
 				t.Fatalf("append: %v", a[0].Err)
 			}
 		}
-		l, _, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
+		l, _, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{Next: true})
 		if err != nil {
 			t.Fatalf("accept: %v", err)
 		}

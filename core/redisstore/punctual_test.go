@@ -70,7 +70,7 @@ func TestTheClockIsNeverAheadOfTheServers(t *testing.T) {
 			t.Fatal(answer.Err)
 		}
 		for left := 1; left > 0; {
-			ds, err := fading.In(s).Peek(t.Context(), 0, 1)
+			ds, err := fading.In(s).Peek(t.Context(), core.PeekRequest{Max: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

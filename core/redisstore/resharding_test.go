@@ -279,7 +279,7 @@ func TestATopicThatMovesLosesNothing(t *testing.T) {
 // receiveInSessions completes messages of one session after the other.
 func (b *moveBooks) receiveInSessions(ctx context.Context, t *testing.T, s core.Store, p core.Partition) {
 	for ctx.Err() == nil {
-		l, ok, _, err := p.In(s).AcceptNextSession(ctx, core.Exclusive)
+		l, ok, _, err := p.In(s).AcceptSession(ctx, core.SessionRequest{Next: true})
 		if err != nil && ctx.Err() == nil {
 			b.refused(t, "accept", err)
 		}

@@ -37,24 +37,22 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession locks a session, with messages or without. It ignores the end of ctx once it has
-// begun, so that no lock is forgotten.
-func (p *handle) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
-	l, _, _, err := p.accept(ctx, m, "one", session)
-	return l, err
-}
-
-// AcceptNextSession locks the free session that has waited longest. Like AcceptSession it ignores the end of ctx.
-func (p *handle) AcceptNextSession(ctx context.Context, m core.SessionMode) (l core.SessionLock, ok bool, next time.Time, err error) {
-	return p.accept(ctx, m, "next", "")
-}
-
-func (p *handle) accept(ctx context.Context, m core.SessionMode, which, session string) (l core.SessionLock, ok bool, next time.Time, err error) {
+// AcceptSession locks a session, with messages or without, or the one that has waited longest, or takes
+// over its lock. It ignores the end of ctx once it has begun, so that no lock is forgotten.
+func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
+	if !r.Next && !r.TakeOver.IsZero() {
+		l, err = p.takeOver(ctx, r.ID, r.TakeOver)
+		return l, err == nil, time.Time{}, err
+	}
+	which := "one"
+	if r.Next {
+		which = "next"
+	}
 	err = p.operate(context.WithoutCancel(ctx), "accept session", func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
-		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: m, Until: instant(until)}
-		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(session))
+		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
+		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(r.ID))
 		switch {
 		case err != nil:
 			return err
@@ -84,9 +82,8 @@ func proofOf(l *core.SessionLock) string {
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
 }
 
-// TakeOverSession gives a session's lock to another receiver. Like AcceptSession it ignores the end
-// of ctx.
-func (p *handle) TakeOverSession(ctx context.Context, session string, token core.LockToken) (l core.SessionLock, err error) {
+// takeOver gives a session's lock to another receiver.
+func (p *handle) takeOver(ctx context.Context, session string, token core.LockToken) (l core.SessionLock, err error) {
 	err = p.operate(context.WithoutCancel(ctx), "take over session", func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
@@ -163,27 +160,6 @@ func (p *handle) lockInSession(ctx context.Context, r core.LockRequest) (ds []co
 		return err
 	})
 	return ds, next, err
-}
-
-// PeekInSession is Peek of the messages of one session. It reads the lists of the session, and what is scheduled.
-func (p *handle) PeekInSession(ctx context.Context, key core.SessionKey, from int64, limit int) (ds []core.Delivery, err error) {
-	err = p.operate(ctx, "peek in session", func(ctx context.Context, sh *shard) error {
-		if !sh.Sessions {
-			return nil
-		}
-		if err := p.sweep(ctx, sh); err != nil {
-			return err
-		}
-		numbers, err := p.numbersOf(ctx, sh, key, max(from, 0), limit)
-		for len(numbers) > 0 && len(ds) < limit && err == nil {
-			n := min(len(numbers), limit-len(ds), sh.page())
-			var page []core.Delivery
-			page, err = p.peekNumbers(ctx, sh, numbers[:n], func(core.State) bool { return true })
-			ds, numbers = append(ds, page...), numbers[n:]
-		}
-		return err
-	})
-	return ds, err
 }
 
 // numbersOf returns positions of messages of a session from one on, in order: up to limit that are available, locked and

@@ -35,7 +35,7 @@ func sendIn(tb testing.TB, s core.Store, p core.Partition, session string, bodie
 
 func accept(tb testing.TB, s core.Store, p core.Partition, session string) core.SessionLock {
 	tb.Helper()
-	l, err := p.In(s).AcceptSession(tb.Context(), session, core.Exclusive)
+	l, _, _, err := p.In(s).AcceptSession(tb.Context(), core.SessionRequest{ID: session})
 	if err != nil {
 		tb.Fatalf("accept session: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 		t.Errorf("listed %q, want %q", listed, ids)
 	}
 	for _, id := range ids {
-		l, ok, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
+		l, ok, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{Next: true})
 		if err != nil || !ok || l.ID != id {
 			t.Fatalf("accept next: got %q, %v, %v, want %q", l.ID, ok, err, id)
 		}
@@ -95,7 +95,7 @@ func TestSessionIDsAreAnyText(t *testing.T) {
 // befallSessions does one thing of many in a session.
 func befallSessions(t *testing.T, s core.Store, clock *storetest.Clock, p core.Partition) {
 	t.Helper()
-	l, ok, _, err := p.In(s).AcceptNextSession(t.Context(), core.Exclusive)
+	l, ok, _, err := p.In(s).AcceptSession(t.Context(), core.SessionRequest{Next: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func drainSessions(t *testing.T, s core.Store, p core.Partition) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := p.In(s).Peek(t.Context(), 0, 10_000)
+	all, err := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}

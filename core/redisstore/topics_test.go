@@ -132,7 +132,7 @@ func TestABodyIsKeptOnceForAllSubscriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	bodies("only a dead letter is left", large)
-	if ds, err := dead.In(s).Peek(t.Context(), 0, 9); err != nil || len(ds) != 1 || string(ds[0].Body.Bytes) != large {
+	if ds, err := dead.In(s).Peek(t.Context(), core.PeekRequest{Max: 9}); err != nil || len(ds) != 1 || string(ds[0].Body.Bytes) != large {
 		t.Fatalf("peek at dead letters: %d messages, %v", len(ds), err)
 	}
 	if err := settle(s, dead, core.Complete, lock(t, s, dead, 1)...); err != nil {
@@ -449,9 +449,9 @@ func useTopic(t *testing.T, s core.Store, st *stand, version int64, queues ...co
 // useSession does one thing of many in a session of an entity that may be gone.
 func useSession(t *testing.T, s core.Store, p core.Partition) {
 	ctx := t.Context()
-	l, ok, _, err := p.In(s).AcceptNextSession(ctx, core.Exclusive)
+	l, ok, _, err := p.In(s).AcceptSession(ctx, core.SessionRequest{Next: true})
 	if err != nil || !ok {
-		if l, err = p.In(s).AcceptSession(ctx, fmt.Sprint(rand.IntN(3)), core.Exclusive); err != nil {
+		if l, _, _, err = p.In(s).AcceptSession(ctx, core.SessionRequest{ID: fmt.Sprint(rand.IntN(3))}); err != nil {
 			return
 		}
 	}
@@ -532,7 +532,7 @@ func TestNumbersOfTopicsAndSessionsBeyondWhatLuaPrints(t *testing.T) {
 		if err := orders.In(s).ReleaseSession(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
-		l, ok, _, err := orders.In(s).AcceptNextSession(t.Context(), core.Exclusive)
+		l, ok, _, err := orders.In(s).AcceptSession(t.Context(), core.SessionRequest{Next: true})
 		if err != nil || !ok {
 			t.Fatalf("accept next: %v, %v", ok, err)
 		}

@@ -25,7 +25,7 @@ var browseStories = []story{
 		s.settle(ds[1], core.Defer)
 		peek := func(from int64, limit int) []core.Delivery {
 			s.Helper()
-			ds, err := s.main.In(s.store).PeekInSession(s.Context(), core.KeyOfSession("x"), from, limit)
+			ds, err := s.main.In(s.store).Peek(s.Context(), core.PeekRequest{From: from, Max: limit, Session: core.KeyOfSession("x")})
 			s.wantCode("peek in a session", err, "")
 			return ds
 		}
@@ -96,7 +96,7 @@ var browseStories = []story{
 			{1 << 47, 9, nil},
 			{1, 0, nil},
 		} {
-			ds, err := s.main.In(s.store).Peek(s.Context(), c.from, c.max)
+			ds, err := s.main.In(s.store).Peek(s.Context(), core.PeekRequest{From: c.from, Max: c.max})
 			s.wantCode("peek", err, "")
 			s.wantBodies("peeked", ds, c.want...)
 		}
@@ -111,7 +111,7 @@ var browseStories = []story{
 		s.send(text("third", s.after(3*time.Hour)))
 		peek := func(state core.State, from int64, max int) []core.Delivery {
 			s.Helper()
-			ds, err := s.main.In(s.store).PeekState(s.Context(), state, from, max)
+			ds, err := s.main.In(s.store).Peek(s.Context(), core.PeekRequest{From: from, Max: max, State: new(state)})
 			s.wantCode("peek", err, "")
 			for _, d := range ds {
 				want(s, "state", d.State, state)

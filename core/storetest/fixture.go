@@ -223,7 +223,7 @@ func (s *fixture) lockDeferred(numbers ...int64) []core.Delivery {
 // peek browses all of p.
 func (s *fixture) peek(p core.Partition) []core.Delivery {
 	s.Helper()
-	ds, err := p.In(s.store).Peek(s.Context(), 0, 1000)
+	ds, err := p.In(s.store).Peek(s.Context(), core.PeekRequest{Max: 1000})
 	if err != nil {
 		s.Fatalf("peek: %v", err)
 	}

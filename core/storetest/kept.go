@@ -106,7 +106,7 @@ func keptIn(tb testing.TB, b *strings.Builder, store core.Store, p core.Partitio
 	fmt.Fprintf(b, "  partition %d, sub-queue %d: %d ready, %d locked, %d deferred, %d scheduled, %d numbers, %d sessions held, %d waiting\n", p.Index, p.Sub,
 		stats.Ready, stats.Locked, stats.Deferred, stats.Scheduled, stats.Enqueued, stats.SessionsHeld, stats.SessionsWaiting)
 	for _, state := range []core.State{core.Active, core.Deferred, core.Scheduled} {
-		ds, err := p.In(store).PeekState(tb.Context(), state, 0, 100)
+		ds, err := p.In(store).Peek(tb.Context(), core.PeekRequest{Max: 100, State: new(state)})
 		if err != nil {
 			tb.Fatal(err)
 		}

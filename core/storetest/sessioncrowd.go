@@ -55,7 +55,7 @@ func (c *sessionCrowd) send(sender, each int) {
 func (c *sessionCrowd) hold() {
 	timeout := time.After(time.Minute)
 	for !c.done() {
-		l, ok, _, err := c.main.In(c.store).AcceptNextSession(c.Context(), core.Exclusive)
+		l, ok, _, err := c.main.In(c.store).AcceptSession(c.Context(), core.SessionRequest{Next: true})
 		switch {
 		case err != nil:
 			c.Errorf("accept: %v", err)

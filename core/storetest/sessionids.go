@@ -15,7 +15,7 @@ var sessionIDStories = []story{
 		s.wantSessionCounts("waiting", s.main, 0, 2)
 		l := s.accept("some-é")
 		want(s, "id of the lock", l.ID, "some-é")
-		_, err := s.main.In(s.store).AcceptSession(s.Context(), "SOME-É", core.Exclusive)
+		_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "SOME-É"})
 		s.wantCode("accept under another spelling", err, core.SessionLocked)
 		ds := s.lockIn(l, 9)
 		s.wantBodies("messages", ds, "a", "c")
@@ -90,11 +90,11 @@ var sessionIDStories = []story{
 		s.wantSessions("the first", time.Time{}, "", 1, "")
 		s.wantSessions("those after it", time.Time{}, core.KeyOfSession(""), 9, "x")
 		s.acceptNext("x")
-		l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
+		l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
 		if err != nil || !ok || l.ID != "" {
 			s.Fatalf("accept the next session: got %q, %t, %v, want the one with the empty id", l.ID, ok, err)
 		}
-		_, err = s.main.In(s.store).AcceptSession(s.Context(), "", core.Exclusive)
+		_, _, _, err = s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: ""})
 		s.wantCode("accept what is held", err, core.SessionLocked)
 		s.wantBodies("messages", s.lockIn(l, 1), "b")
 		s.release(l)

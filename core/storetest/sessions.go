@@ -37,7 +37,7 @@ func (s *fixture) sendIn(session string, bodies ...string) {
 // accept locks a session by name, which must succeed.
 func (s *fixture) accept(session string) core.SessionLock {
 	s.Helper()
-	l, err := s.main.In(s.store).AcceptSession(s.Context(), session, core.Exclusive)
+	l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session})
 	if err != nil {
 		s.Fatalf("accept session %q: %v", session, err)
 	}
@@ -47,7 +47,7 @@ func (s *fixture) accept(session string) core.SessionLock {
 // acceptNext locks the next session, which must be the one wanted; "" wants none.
 func (s *fixture) acceptNext(wanted string) core.SessionLock {
 	s.Helper()
-	l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
+	l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
 	if err != nil || ok != (wanted != "") || l.ID != wanted {
 		s.Fatalf("accept the next session: got %q, %t, %v, want %q", l.ID, ok, err, wanted)
 	}
@@ -189,16 +189,16 @@ var sessionStories = []story{
 	{"a session has one holder at a time", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
 		l := s.accept("x")
-		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
+		_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})
 		s.wantCode("accept what is held", err, core.SessionLocked)
 		s.acceptNext("")
 		s.accept("y")
 		s.release(l)
 		l = s.acceptNext("x")
-		_, err = s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
+		_, _, _, err = s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})
 		s.wantCode("accept what is held again", err, core.SessionLocked)
 		s.clock.Advance(sessionEnd - time.Millisecond)
-		_, err = s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
+		_, _, _, err = s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})
 		s.wantCode("accept one millisecond early", err, core.SessionLocked)
 		s.clock.Advance(time.Millisecond)
 		if again := s.accept("x"); again.Nonce == l.Nonce {
@@ -340,7 +340,7 @@ var sessionStories = []story{
 		start := s.clock.Now()
 		next := func() time.Time {
 			s.Helper()
-			_, ok, next, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
+			_, ok, next, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
 			s.wantCode("accept the next session", err, "")
 			want(s, "found", ok, false)
 			s.wantTime("next of sweep and accept", s.sweep(s.main), next)
@@ -570,7 +570,7 @@ var sessionStories = []story{
 		s.wantTime("locked until", ds[0].LockedUntil, l.Until)
 		s.clock.Advance(sessionEnd - time.Millisecond)
 		s.wantBodies("peeked", s.peek(s.main), "a", "b")
-		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
+		_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})
 		s.wantCode("accept by another", err, core.SessionLocked)
 		s.acceptNext("")
 		s.settle(ds[0], core.Complete)
@@ -656,9 +656,9 @@ var sessionStories = []story{
 // exist answer.
 func (s *fixture) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
-	_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.Exclusive)
+	_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})
 	s.wantCode("accept session", err, core.NotFound)
-	_, ok, next, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.Exclusive)
+	_, ok, next, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true})
 	s.wantCode("accept the next session", err, "")
 	want(s, "accepted", ok, false)
 	s.wantTime("next", next, time.Time{})

@@ -71,8 +71,8 @@ func (p *player) accepted(pl *subject, a, b core.SessionLock) {
 func (p *player) accept(pl *subject, session string) {
 	p.Helper()
 	m := p.sessionMode()
-	a, errA := pl.Partition.In(p.a).AcceptSession(p.Context(), session, m)
-	b, errB := pl.Partition.In(p.b).AcceptSession(p.Context(), session, m)
+	a, _, _, errA := pl.Partition.In(p.a).AcceptSession(p.Context(), core.SessionRequest{ID: session, Mode: m})
+	b, _, _, errB := pl.Partition.In(p.b).AcceptSession(p.Context(), core.SessionRequest{ID: session, Mode: m})
 	p.tell("%saccept %s, mode %d: %v", pl.Subscription, session, m, errA)
 	p.sameCode("accept session", errA, errB)
 	p.excuse(pl.Ref)
@@ -84,8 +84,8 @@ func (p *player) accept(pl *subject, session string) {
 func (p *player) acceptNext(pl *subject) bool {
 	p.Helper()
 	m := p.sessionMode()
-	a, okA, nextA, errA := pl.Partition.In(p.a).AcceptNextSession(p.Context(), m)
-	b, okB, nextB, errB := pl.Partition.In(p.b).AcceptNextSession(p.Context(), m)
+	a, okA, nextA, errA := pl.Partition.In(p.a).AcceptSession(p.Context(), core.SessionRequest{Next: true, Mode: m})
+	b, okB, nextB, errB := pl.Partition.In(p.b).AcceptSession(p.Context(), core.SessionRequest{Next: true, Mode: m})
 	p.tell("%saccept next, mode %d: %s %v", pl.Subscription, m, a.ID, errA)
 	p.sameCode("accept the next session", errA, errB)
 	p.excuse(pl.Ref)

@@ -466,8 +466,8 @@ func (p *player) cancel(at core.Partition, numbers []int64) {
 
 func (p *player) peek(at core.Partition, from int64, limit int) {
 	p.Helper()
-	a, errA := at.In(p.a).Peek(p.Context(), from, limit)
-	b, errB := at.In(p.b).Peek(p.Context(), from, limit)
+	a, errA := at.In(p.a).Peek(p.Context(), core.PeekRequest{From: from, Max: limit})
+	b, errB := at.In(p.b).Peek(p.Context(), core.PeekRequest{From: from, Max: limit})
 	p.tell("peek%s %d from %d: %s %v", name(at), limit, from, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
@@ -475,14 +475,14 @@ func (p *player) peek(at core.Partition, from int64, limit int) {
 		p.saw(at, d.SequenceNumber)
 	}
 	state := core.State(p.pick(3))
-	a, errA = at.In(p.a).PeekState(p.Context(), state, from, limit)
-	b, errB = at.In(p.b).PeekState(p.Context(), state, from, limit)
+	a, errA = at.In(p.a).Peek(p.Context(), core.PeekRequest{From: from, Max: limit, State: new(state)})
+	b, errB = at.In(p.b).Peek(p.Context(), core.PeekRequest{From: from, Max: limit, State: new(state)})
 	p.tell("peek%s %d from %d, %v: %s %v", name(at), limit, from, state, brief(a), errA)
 	p.sameCode("peek", errA, errB)
 	p.sameDeliveries(a, b)
 	key := core.KeyOfSession(p.session())
-	a, errA = at.In(p.a).PeekInSession(p.Context(), key, from, limit)
-	b, errB = at.In(p.b).PeekInSession(p.Context(), key, from, limit)
+	a, errA = at.In(p.a).Peek(p.Context(), core.PeekRequest{From: from, Max: limit, Session: key})
+	b, errB = at.In(p.b).Peek(p.Context(), core.PeekRequest{From: from, Max: limit, Session: key})
 	p.tell("peek%s %d from %d, session %q: %s %v", name(at), limit, from, key, brief(a), errA)
 	p.sameCode("peek in a session", errA, errB)
 	p.sameDeliveries(a, b)
@@ -503,7 +503,7 @@ func (p *player) stats(at core.Partition) {
 		p.fail("stats: model %+v, engine %+v", a, b)
 	}
 	const all = 100_000
-	ds, err := at.In(p.a).Peek(p.Context(), 0, all)
+	ds, err := at.In(p.a).Peek(p.Context(), core.PeekRequest{Max: all})
 	scheduled := int64(0)
 	for _, d := range ds {
 		if d.State == core.Scheduled {

@@ -178,7 +178,7 @@ func (s *Stock) Empty() {
 		s.end(s.main, ds, core.Complete, core.Properties{})
 	}
 	for _, id := range s.stated {
-		l, err := s.main.In(s.store).AcceptSession(s.Context(), id, core.SessionMode(0))
+		l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: id, Mode: core.SessionMode(0)})
 		s.check("accept", err)
 		s.check("forget state", s.main.In(s.store).SetSessionState(s.Context(), l, nil))
 		s.check("release", s.main.In(s.store).ReleaseSession(s.Context(), l))
@@ -237,7 +237,7 @@ func (s *Stock) end(p core.Partition, ds []core.Delivery, o core.Outcome, over c
 // inSessions holds each session that has messages.
 func (s *Stock) inSessions(then func(core.SessionLock)) {
 	for {
-		l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.SessionMode(0))
+		l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true, Mode: core.SessionMode(0)})
 		s.check("accept next", err)
 		if !ok {
 			return

@@ -10,7 +10,7 @@ import (
 // acceptShared locks a session so that it can be taken over.
 func (s *fixture) acceptShared(session string) core.SessionLock {
 	s.Helper()
-	l, err := s.main.In(s.store).AcceptSession(s.Context(), session, core.NonExclusive)
+	l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session, Mode: core.NonExclusive})
 	if err != nil {
 		s.Fatalf("accept session %q: %v", session, err)
 	}
@@ -20,7 +20,7 @@ func (s *fixture) acceptShared(session string) core.SessionLock {
 // takeOver takes a session over with its token, which must succeed.
 func (s *fixture) takeOver(session string, token core.LockToken) core.SessionLock {
 	s.Helper()
-	l, err := s.main.In(s.store).TakeOverSession(s.Context(), session, token)
+	l, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session, TakeOver: token})
 	if err != nil {
 		s.Fatalf("take over session %q: %v", session, err)
 	}
@@ -90,7 +90,7 @@ var takeOverStories = []story{
 		d := s.lockOneIn(x)
 		refuse := func(what, session string, token core.LockToken, code core.Code) {
 			s.Helper()
-			_, err := s.main.In(s.store).TakeOverSession(s.Context(), session, token)
+			_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: session, TakeOver: token})
 			s.wantCode(what, err, code)
 		}
 		refuse("with that of another session", "x", y.Token(), core.SessionLocked)
@@ -99,7 +99,7 @@ var takeOverStories = []story{
 		refuse("an exclusive lock", "z", derived.Token(), core.SessionLocked)
 		refuse("an exclusive lock with none", "z", core.LockToken{}, core.SessionLocked)
 		refuse("what nobody holds", "unknown", x.Token(), core.SessionLockLost)
-		_, err := s.main.In(s.store).AcceptSession(s.Context(), "x", core.NonExclusive)
+		_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x", Mode: core.NonExclusive})
 		s.wantCode("accept what can be taken over", err, core.SessionLocked)
 		s.wantCode("settle under the lock of another session", s.settleUnder(y, d.LockToken, core.Complete), core.LockLost)
 		s.wantCode("settle", s.settleUnder(x, d.LockToken, core.Complete), "")
@@ -113,7 +113,7 @@ var takeOverStories = []story{
 	})},
 	{"a next session can be accepted so that it can be taken over", withSessions(func(s *fixture) {
 		s.sendIn("x", "a")
-		l, ok, _, err := s.main.In(s.store).AcceptNextSession(s.Context(), core.NonExclusive)
+		l, ok, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{Next: true, Mode: core.NonExclusive})
 		if err != nil || !ok || l.ID != "x" {
 			s.Fatalf("got %q, %t, %v", l.ID, ok, err)
 		}
@@ -183,8 +183,8 @@ func (p *player) takeOver(pl *subject, l pair[core.SessionLock]) {
 	if p.pick(8) == 0 {
 		id = p.session()
 	}
-	a, errA := pl.Partition.In(p.a).TakeOverSession(p.Context(), id, tokenA)
-	b, errB := pl.Partition.In(p.b).TakeOverSession(p.Context(), id, tokenB)
+	a, _, _, errA := pl.Partition.In(p.a).AcceptSession(p.Context(), core.SessionRequest{ID: id, TakeOver: tokenA})
+	b, _, _, errB := pl.Partition.In(p.b).AcceptSession(p.Context(), core.SessionRequest{ID: id, TakeOver: tokenB})
 	p.tell("%stake over %s: %v", pl.Subscription, id, errA)
 	p.sameCode("take over session", errA, errB)
 	if errA == nil {

@@ -491,7 +491,7 @@ func (h *history) peek(s core.Store) {
 
 func (h *history) look(s core.Store, limit int) []delivered {
 	h.Helper()
-	ds, err := h.p.In(s).Peek(h.Context(), 0, limit)
+	ds, err := h.p.In(s).Peek(h.Context(), core.PeekRequest{Max: limit})
 	if err != nil {
 		h.Fatalf("peek: %v", err)
 	}

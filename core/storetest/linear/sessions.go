@@ -97,9 +97,9 @@ func (h *sessionHistory) accept(client int, s core.Store, a accepting) bool {
 	var err error
 	ok, from := true, h.now()
 	if a.next {
-		l, ok, _, err = h.p.In(s).AcceptNextSession(h.Context(), core.Exclusive)
+		l, ok, _, err = h.p.In(s).AcceptSession(h.Context(), core.SessionRequest{Next: true})
 	} else {
-		l, err = h.p.In(s).AcceptSession(h.Context(), anySpelling(a.got), core.Exclusive)
+		l, _, _, err = h.p.In(s).AcceptSession(h.Context(), core.SessionRequest{ID: anySpelling(a.got)})
 	}
 	a.answer = answerOf(err)
 	switch {

@@ -184,23 +184,9 @@ func (p *partition) Renew(ctx context.Context, tokens []core.LockToken) []core.R
 	return renewals
 }
 
-func (p *partition) Peek(ctx context.Context, from int64, most int) ([]core.Delivery, error) {
+func (p *partition) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
 	began := time.Now()
-	ds, err := p.Operations.Peek(ctx, from, most)
-	p.done(callPeek, began, err)
-	return ds, err
-}
-
-func (p *partition) PeekState(ctx context.Context, state core.State, from int64, most int) ([]core.Delivery, error) {
-	began := time.Now()
-	ds, err := p.Operations.PeekState(ctx, state, from, most)
-	p.done(callPeek, began, err)
-	return ds, err
-}
-
-func (p *partition) PeekInSession(ctx context.Context, session core.SessionKey, from int64, most int) ([]core.Delivery, error) {
-	began := time.Now()
-	ds, err := p.Operations.PeekInSession(ctx, session, from, most)
+	ds, err := p.Operations.Peek(ctx, r)
 	p.done(callPeek, began, err)
 	return ds, err
 }
@@ -230,25 +216,11 @@ func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	return counted
 }
 
-func (p *partition) AcceptSession(ctx context.Context, session string, m core.SessionMode) (core.SessionLock, error) {
+func (p *partition) AcceptSession(ctx context.Context, r core.SessionRequest) (core.SessionLock, bool, time.Time, error) {
 	began := time.Now()
-	l, err := p.Operations.AcceptSession(ctx, session, m)
-	p.done(callAcceptSession, began, err)
-	return l, err
-}
-
-func (p *partition) AcceptNextSession(ctx context.Context, m core.SessionMode) (core.SessionLock, bool, time.Time, error) {
-	began := time.Now()
-	l, ok, next, err := p.Operations.AcceptNextSession(ctx, m)
+	l, ok, next, err := p.Operations.AcceptSession(ctx, r)
 	p.done(callAcceptSession, began, err)
 	return l, ok, next, err
-}
-
-func (p *partition) TakeOverSession(ctx context.Context, session string, token core.LockToken) (core.SessionLock, error) {
-	began := time.Now()
-	l, err := p.Operations.TakeOverSession(ctx, session, token)
-	p.done(callAcceptSession, began, err)
-	return l, err
 }
 
 func (p *partition) RenewSession(ctx context.Context, l core.SessionLock) (time.Time, error) {

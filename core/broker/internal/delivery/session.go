@@ -478,7 +478,7 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 		size := 0
 		for ask := firstPeek; len(found) < limit && size < PeekBytes; ask = min(2*ask, PeekPage) {
 			asked := min(ask, limit-len(found))
-			ds, err := p.PeekInSession(ctx, s.lock.Key(), n, asked)
+			ds, err := p.Peek(ctx, core.PeekRequest{From: n, Max: asked, Session: s.lock.Key()})
 			if err != nil {
 				if len(found) > 0 {
 					return nil // the next Peek reports it

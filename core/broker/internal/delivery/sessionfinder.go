@@ -41,7 +41,7 @@ func (f *sessionFinder) find() {
 	for again := true; again; {
 		h.e.Refresh(h.e.Base) // if the entity is gone, this has refused the waiters
 		p := h.e.View().Queues[core.Main][f.index]
-		lock, ok, next, err := p.AcceptNextSession(e.Base, h.wantedMode())
+		lock, ok, next, err := p.AcceptSession(e.Base, core.SessionRequest{Next: true, Mode: h.wantedMode()})
 
 		h.mu.Lock()
 		granted := ok && err == nil && h.grant(lock)

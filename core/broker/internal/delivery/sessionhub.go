@@ -146,11 +146,7 @@ func (h *sessionHub) acceptByID(ctx context.Context, o *core.SessionOptions) (l 
 	v := h.e.View()
 	partitions := v.Queues[core.Main]
 	p := partitions[core.PartitionOf(string(key), len(partitions))]
-	if o.TakeOver.IsZero() {
-		l, err = p.AcceptSession(ctx, id, o.Sharing)
-	} else {
-		l, err = p.TakeOverSession(ctx, id, o.TakeOver)
-	}
+	l, _, _, err = p.AcceptSession(ctx, core.SessionRequest{ID: id, Mode: o.Sharing, TakeOver: o.TakeOver})
 	if core.CodeOf(err) == core.SessionLocked {
 		return l, core.Refuse(core.SessionLocked, "The requested session '%s' cannot be accepted. It may be locked by another receiver.", id)
 	}

@@ -90,7 +90,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		if next >= high {
 			return false
 		}
-		there, err := p.Peek(call, next, lookBack)
+		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
 		if err != nil || len(there) == 0 {
 			return err != nil && pf.parent.remote != ""
 		}

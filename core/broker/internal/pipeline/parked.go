@@ -51,7 +51,7 @@ func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View,
 
 // holdsParked reports whether parked messages may be among the first in a transfer queue.
 func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
-	ds, err := p.Peek(ctx, 0, maxParkedLook+1)
+	ds, err := p.Peek(ctx, core.PeekRequest{Max: maxParkedLook + 1})
 	return err != nil || len(ds) > maxParkedLook || slices.ContainsFunc(ds, func(d core.Delivery) bool {
 		return d.Transit != nil && core.FoldName(d.Transit.Destination) == core.FoldName(v.Name)
 	})
