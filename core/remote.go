@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 )
 
@@ -39,10 +40,17 @@ func (a *Away) Unwrap() error { return Busy }
 // end cycles of brokers.
 const AnnotationHops = "x-opt-crosstown-hops"
 
-// CountHop counts one more move to another broker; it returns false if there were too many.
+// CountHop counts one more move to another broker; it returns false if there were too many. A client may
+// have written the annotation itself, as any whole number: what is none, or is negative, counts as 0.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
-	n, _ := v.(uint8)
+	var n uint8
+	switch v := reflect.ValueOf(v); {
+	case v.CanInt():
+		n = uint8(min(max(v.Int(), 0), MaxRemoteHops))
+	case v.CanUint():
+		n = uint8(min(v.Uint(), MaxRemoteHops))
+	}
 	if n >= MaxRemoteHops {
 		return false
 	}

@@ -67,6 +67,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	if g.newKeys, err = c.KeepKeys(); err != nil {
 		return err
 	}
+	warnOfPermissions(c.Data, log)
 	traces, stopTraces, err := openTraces(ctx, c, log)
 	if err != nil {
 		return err

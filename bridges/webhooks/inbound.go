@@ -96,14 +96,16 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
 	default:
-		if pause := in.proofs.wait(proverOf(r, h), in.Now()); pause > 0 {
+		if pause := in.proofs.begin(proverOf(r, h), in.Now()); pause > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))
 			err, status = core.Refuse(core.Busy, "Too many requests from this address were not from the sender of this hook."), http.StatusTooManyRequests
 			break
 		}
 		memory := in.Budget.Waiter(nil)
 		defer memory.Close()
-		proven, err = in.take(w, r, h, memory)
+		if proven, err = in.take(w, r, h, memory); !proven && core.CodeOf(err) == core.Busy {
+			in.proofs.untried(proverOf(r, h))
+		}
 	}
 	if err == nil {
 		w.WriteHeader(http.StatusAccepted)
@@ -197,10 +199,10 @@ func hidden(err error) error {
 func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
 	now := in.Now()
 	err := h.Scheme.verify(r, body, h.Keys, now, h.Tolerance)
-	in.proofs.count(proverOf(r, h), err == nil, now)
 	if err != nil {
 		return core.Refuse(core.Unauthorized, "The request is not from the sender of this hook: %s.", err.Error())
 	}
+	in.proofs.right(proverOf(r, h), now)
 	return nil
 }
 

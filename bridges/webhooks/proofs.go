@@ -45,20 +45,36 @@ func proverOf(r *http.Request, h *Hook) prover {
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 
-// wait is how long no proof is looked at, in whole seconds; 0: it may be given now.
-func (p *proofs) wait(of prover, now time.Time) time.Duration {
+// begin counts a proof that is about to be given as one that fails, so that many at once are no more than
+// many after each other. If there are too many it returns how long no proof is looked at, in whole seconds.
+func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := p.of[of]
-	if e == nil {
-		return 0
-	}
-	c := e.Value.(*proofCount)
+	c := p.entry(of)
 	if !c.proven.IsZero() && now.Sub(c.proven) < provenFor {
 		return 0
 	}
-	over := math.Ceil((c.left(now) - failedAtOnce + 1) / failedPerSecond)
-	return time.Duration(max(0, over)) * time.Second
+	if over := math.Ceil((c.left(now) - failedAtOnce + 1) / failedPerSecond); over > 0 {
+		return time.Duration(over) * time.Second
+	}
+	c.failed, c.at = c.left(now)+1, now
+	return 0
+}
+
+// right says that a proof has been given. It forgives those that failed.
+func (p *proofs) right(of prover, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.entry(of)
+	c.proven, c.failed = now, 0
+}
+
+// untried says that the gateway did not look at a proof that had begun.
+func (p *proofs) untried(of prover) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.entry(of)
+	c.failed = max(0, c.failed-1)
 }
 
 // left is what time has not forgiven.
@@ -66,10 +82,8 @@ func (c *proofCount) left(now time.Time) float64 {
 	return max(0, c.failed-now.Sub(c.at).Seconds()*failedPerSecond)
 }
 
-// count counts a proof.
-func (p *proofs) count(of prover, right bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// entry is the count of a client, which is counted now. p.mu is held.
+func (p *proofs) entry(of prover) *proofCount {
 	if p.of == nil {
 		p.of = map[prover]*list.Element{}
 	}
@@ -82,10 +96,5 @@ func (p *proofs) count(of prover, right bool, now time.Time) {
 		p.of[of] = e
 	}
 	p.order.MoveToBack(e)
-	c := e.Value.(*proofCount)
-	if right {
-		c.proven, c.failed = now, 0
-		return
-	}
-	c.failed, c.at = c.left(now)+1, now
+	return e.Value.(*proofCount)
 }

@@ -99,3 +99,43 @@ func TestFailedProofsAreCountedForABoundedNumberOfAddresses(t *testing.T) {
 		t.Errorf("%d and %d addresses are counted, want %d", n, m, maxProvers)
 	}
 }
+
+func TestProofsAtOnceAreNoMoreThanAfterEachOther(t *testing.T) {
+	t.Parallel()
+	var p proofs
+	now := time.Unix(1_700_000_000, 0)
+	of := prover{hook: "h"}
+	begun := func() (n int) {
+		for range 200 {
+			if p.begin(of, now) == 0 {
+				n++
+			}
+		}
+		return n
+	}
+	if n := begun(); n != failedAtOnce {
+		t.Errorf("of 200 proofs at once %d are looked at, want %d", n, failedAtOnce)
+	}
+	p.untried(of)
+	if n := begun(); n != 1 {
+		t.Errorf("after one that the gateway did not look at, %d are looked at, want 1", n)
+	}
+	p.right(of, now)
+	if n := begun(); n != 200 {
+		t.Errorf("after a right one, %d of 200 are looked at", n)
+	}
+}
+
+func TestTheIDOfADeliveryTakesNothingOfWhatWasSigned(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	key := []byte("a-secret-of-the-sender")
+	// Signed were the id "a", the time and the body "1700000000.{}".
+	r := httptest.NewRequest(http.MethodPost, Path+"h", nil)
+	r.Header.Set(headerID, "a.1700000000")
+	r.Header.Set(headerTimestamp, "1700000000")
+	r.Header.Set(headerSignature, Sign(key, "a", now, []byte("1700000000.{}")))
+	if err := Standard.verify(r, []byte("{}"), [][]byte{key}, now, time.Minute); err == nil {
+		t.Error("another id and body than those that were signed are taken")
+	}
+}

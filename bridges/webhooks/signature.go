@@ -100,6 +100,9 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 		if r.Header.Get(headerID) == "" {
 			return errors.New("the header webhook-id is missing")
 		}
+		if strings.Contains(r.Header.Get(headerID), ".") { // it could take a part of what was signed behind it
+			return errors.New("the header webhook-id has a dot")
+		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}
 		for part := range strings.FieldsSeq(r.Header.Get(headerSignature)) {
 			if text, ok := strings.CutPrefix(part, "v1,"); ok {

@@ -228,10 +228,20 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 	} else {
 		rest = "/" + signed // a bare path
 	}
-	host, _, _ = strings.Cut(rest, "?")
-	host, _, _ = strings.Cut(host, "/")
-	if !strings.HasPrefix(host, "[") && strings.ContainsAny(host, "%#@ ") { // an address's zone may have a percent sign
-		return bad("has a host with a character that no host has")
+	host = rest
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		if host = rest[:end]; rest[end] == '?' && strings.Contains(rest[end:], "/") {
+			return bad("has a question mark before its path")
+		}
+	}
+	if !strings.HasPrefix(host, "[") { // an address's zone may have a percent sign
+		name, port, _ := strings.Cut(host, ":")
+		if strings.ContainsAny(name, "%#@ ;,&=!$'()*+") {
+			return bad("has a host with a character that no host has")
+		}
+		if strings.Trim(port, "0123456789") != "" {
+			return bad("has a port that is no number")
+		}
 	}
 	path = core.FoldName(core.ResourcePath("sb://" + rest))
 	if path == "" && host == "" {

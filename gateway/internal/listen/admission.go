@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 )
@@ -25,6 +26,10 @@ const (
 	// strangersBytes bounds what all strangers together have sent and not been
 	// answered. Up to their equal share of it they are left alone.
 	strangersBytes = 16 << 20
+	// rememberedFor is how long the network of a client that has proven an identity is known, and
+	// maxRemembered how many networks are.
+	rememberedFor = 24 * time.Hour
+	maxRemembered = 4096
 )
 
 // AdmissionOptions bound an Admission. Zero fields have their defaults.
@@ -39,9 +44,10 @@ type AdmissionOptions struct {
 }
 
 // Admission knows the connections of strangers: clients without a proven identity. Strangers have
-// places of their own. When these are taken, a further stranger takes the place of another: the
-// oldest of those from the address that has most of them. A client with a proven identity never
-// makes room.
+// places of their own. When these are taken, a further stranger takes the place of another: of one that
+// has come least far, that is from the networks that have most strangers, and that came first. An eighth
+// of the places is for networks from which somebody has proven an identity of late. A client with a
+// proven identity never makes room.
 type Admission struct {
 	o        AdmissionOptions
 	share    int64 // bytes that a stranger may have sent whatever the others have
@@ -52,9 +58,21 @@ type Admission struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers int
-	peers     map[netip.Addr]*list.List // of *Conn, strangers, the oldest first
+	strangers list.List            // of *Conn, the oldest first
+	networks  map[netip.Prefix]int // how many strangers there are, of each of a peer's networks
+	known     int                  // of the strangers, those of remembered networks
+	proven    map[netip.Addr]time.Time
 }
+
+// stage is how far a stranger's connection has come.
+type stage int32
+
+const (
+	saidNothing    stage = iota // nothing was said
+	saidPart                    // what was said may be the beginning of anything
+	saidHello                   // it is known which protocol it speaks
+	endedHandshake              // it has ended the handshake of TLS, and it is known what it speaks inside
+)
 
 // reason is why a connection was closed by an Admission.
 type reason int
@@ -79,7 +97,7 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), peers: map[netip.Addr]*list.List{}}
+	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]int{}, proven: map[netip.Addr]time.Time{}}
 }
 
 // connectionsFor is how many of a process' descriptors connections may have: an
@@ -107,7 +125,7 @@ func (a *Admission) State() AdmissionState {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Connections, s.Strangers = a.open, a.strangers
+	s.Connections, s.Strangers = a.open, a.strangers.Len()
 	return s
 }
 
@@ -115,11 +133,12 @@ func (a *Admission) State() AdmissionState {
 // nc, if every connection has a proven identity.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
+	c.networks = networksOf(c.peer)
 	a.mu.Lock()
 	var out *Conn
 	why := crowded
-	if a.strangers >= a.o.Strangers || a.open >= a.o.Connections {
-		if a.strangers < a.o.Strangers {
+	if a.strangers.Len() >= a.o.Strangers || a.open >= a.o.Connections {
+		if a.strangers.Len() < a.o.Strangers {
 			why = full
 		}
 		if out = a.victim(); out != nil {
@@ -129,14 +148,10 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	refused := a.open >= a.o.Connections
 	if !refused {
 		a.open++
-		a.strangers++
 		c.counted = true
-		theirs := a.peers[c.peer]
-		if theirs == nil {
-			theirs = list.New()
-			a.peers[c.peer] = theirs
-		}
-		c.element = theirs.PushBack(c)
+		c.known = time.Since(a.proven[c.peer]) < rememberedFor
+		a.count(c, 1)
+		c.element = a.strangers.PushBack(c)
 	}
 	a.mu.Unlock()
 	switch {
@@ -150,19 +165,56 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	return c
 }
 
-// victim is the stranger that goes next: the oldest from the address that has
-// most. nil: there are no strangers. a.mu is held.
-func (a *Admission) victim() *Conn {
-	var most *list.List
-	for _, theirs := range a.peers {
-		if most == nil || theirs.Len() > most.Len() {
-			most = theirs
+// victim is the stranger that goes next. nil: there are no strangers. a.mu is held.
+func (a *Admission) victim() (out *Conn) {
+	spared := a.known <= max(1, a.o.Strangers/8) // those of networks that are known
+	for e := a.strangers.Front(); e != nil; e = e.Next() {
+		c := e.Value.(*Conn)
+		if out == nil || a.goesBefore(c, out, spared) {
+			out = c
 		}
 	}
-	if most == nil {
-		return nil
+	return out
+}
+
+// goesBefore reports whether c makes room before d, which came earlier.
+func (a *Admission) goesBefore(c, d *Conn, spared bool) bool {
+	if spared && c.known != d.known {
+		return d.known
 	}
-	return most.Front().Value.(*Conn)
+	if of, ofD := c.stage.Load(), d.stage.Load(); of != ofD {
+		return of < ofD
+	}
+	for i := range c.networks {
+		if n, ofD := a.networks[c.networks[i]], a.networks[d.networks[i]]; n != ofD {
+			return n > ofD
+		}
+	}
+	return false
+}
+
+// count adds n strangers like c. a.mu is held.
+func (a *Admission) count(c *Conn, n int) {
+	if c.known {
+		a.known += n
+	}
+	for _, of := range c.networks {
+		if a.networks[of] += n; a.networks[of] == 0 {
+			delete(a.networks, of)
+		}
+	}
+}
+
+// networksOf are those that one customer may have been given, the largest first.
+func networksOf(a netip.Addr) (all [3]netip.Prefix) {
+	bits := [3]int{48, 56, 64}
+	if a.Is4() {
+		bits = [3]int{24, 24, 32}
+	}
+	for i := range all {
+		all[i], _ = a.Prefix(bits[i]) // of what is no address there is none
+	}
+	return all
 }
 
 // leave takes c out of the strangers. a.mu is held.
@@ -170,13 +222,24 @@ func (a *Admission) leave(c *Conn) {
 	if c.element == nil {
 		return
 	}
-	theirs := a.peers[c.peer]
-	theirs.Remove(c.element)
-	if theirs.Len() == 0 {
-		delete(a.peers, c.peer)
-	}
+	a.strangers.Remove(c.element)
 	c.element = nil
-	a.strangers--
+	a.count(c, -1)
+}
+
+// remember notes that somebody at c's address has proven an identity. a.mu is held.
+func (a *Admission) remember(c *Conn) {
+	now := time.Now()
+	if _, known := a.proven[c.peer]; !known && len(a.proven) >= maxRemembered {
+		var oldest netip.Addr
+		for of, at := range a.proven {
+			if before, ok := a.proven[oldest]; !ok || at.Before(before) {
+				oldest = of
+			}
+		}
+		delete(a.proven, oldest)
+	}
+	a.proven[c.peer] = now
 }
 
 // forget does not count c any more. a.mu is held.
@@ -201,7 +264,7 @@ func (a *Admission) tell(why reason, c *Conn) {
 	case heavy:
 		a.o.Logger.Warn("clients without a proven identity have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
 	default:
-		a.o.Logger.Warn("too many connections without a proven identity: closing the oldest", append(about, "limit", a.o.Strangers)...)
+		a.o.Logger.Warn("too many connections without a proven identity: closing those that have come least far", append(about, "limit", a.o.Strangers)...)
 	}
 }
 
@@ -210,11 +273,14 @@ type Conn struct {
 	net.Conn
 	admission *Admission
 	peer      netip.Addr
+	networks  [3]netip.Prefix // of peer
+	known     bool            // somebody there has proven an identity of late
 
+	stage  atomic.Int32
 	proven atomic.Bool
 	bytes  atomic.Int64 // of Admission.bytes
 
-	element *list.Element // among the strangers of its address; nil: it is none. admission.mu guards it
+	element *list.Element // among the strangers; nil: it is none. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 
@@ -228,7 +294,11 @@ func (c *Conn) Proven() {
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	c.admission.leave(c)
+	c.admission.remember(c)
 }
+
+// reached says how far the connection has come.
+func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
 // Answered says that nothing is kept of what the client has sent so far.
 func (c *Conn) Answered() {
@@ -241,6 +311,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if n == 0 || c.proven.Load() {
 		return n, err
 	}
+	c.stage.CompareAndSwap(int32(saidNothing), int32(saidPart))
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
 	switch {

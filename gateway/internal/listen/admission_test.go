@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -85,6 +86,67 @@ func TestTheAddressWithMostStrangersMakesRoom(t *testing.T) {
 			clients = append(clients, c)
 		}
 		wantClosed(t, clients, 2)
+	})
+}
+
+func TestPlacesForNetworksThatAreKnown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 16})
+		_, conn := admit(t, a, "192.0.2.1")
+		conn.Proven()
+		_ = conn.Close()
+		time.Sleep(23 * time.Hour)
+		known, _ := admit(t, a, "192.0.2.1")
+		clients := []net.Conn{known}
+		flood := func() {
+			for i := range 40 {
+				c, _ := admit(t, a, netip.AddrFrom4([4]byte{198, 51, byte(i), 1}).String())
+				clients = append(clients, c)
+			}
+		}
+		if flood(); isClosed(known) {
+			t.Error("a client from a network that is known made room for one from another")
+		}
+		_ = known.Close()
+		time.Sleep(2 * time.Hour)
+		unknown, _ := admit(t, a, "192.0.2.1")
+		if flood(); !isClosed(unknown) {
+			t.Error("the network is still known after a day")
+		}
+		var crowd []net.Conn
+		_, conn = admit(t, a, "192.0.2.1")
+		conn.Proven()
+		for range 10 {
+			c, _ := admit(t, a, "192.0.2.1")
+			crowd = append(crowd, c)
+		}
+		flood()
+		left := 0
+		for _, c := range crowd {
+			if !isClosed(c) {
+				left++
+			}
+		}
+		if left != 2 {
+			t.Errorf("%d of 10 strangers of one known network keep their places of 16, want an eighth", left)
+		}
+	})
+}
+
+func TestAWholeNetworkMakesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 8})
+		var others []net.Conn
+		for i := range 4 {
+			c, _ := admit(t, a, netip.AddrFrom4([4]byte{203, 0, byte(i), 1}).String())
+			others = append(others, c)
+		}
+		for i := range 500 { // one customer's /48
+			admit(t, a, fmt.Sprintf("2001:db8:1:%x::1", i))
+		}
+		wantClosed(t, others)
 	})
 }
 

@@ -57,6 +57,15 @@ func New(listeners []net.Listener, o Options) *Mux {
 	if o.Admission == nil {
 		o.Admission = NewAdmission(AdmissionOptions{Logger: o.Logger})
 	}
+	if o.TLS != nil {
+		o.TLS = o.TLS.Clone()
+		o.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if c, ok := hello.Conn.(*rewound); ok {
+				c.admitted.reached(saidHello)
+			}
+			return nil, nil
+		}
+	}
 	var addr net.Addr = &net.TCPAddr{}
 	if len(listeners) > 0 {
 		addr = listeners[0].Addr()
@@ -162,6 +171,9 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 		if kind, speaking, err = m.secure(ctx, speaking, conn); err != nil {
 			return nil, nil, err
 		}
+		conn.reached(endedHandshake)
+	} else {
+		conn.reached(saidHello)
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, nil, err
