@@ -34,7 +34,9 @@ var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 // that is the encoded message, and a tag that SpliceTag made.
 type Splice struct {
 	net.Conn
-	decoder wire.Decoder
+	decoder  wire.Decoder
+	headless bool // a protocol header is not expected
+	granted  grants
 
 	in    []byte // from the peer, not looked at yet
 	ready []byte // for the client, from at on
@@ -92,6 +94,10 @@ func (s *Splice) receive() error {
 	rest := s.in
 	for {
 		if len(rest) >= wire.ProtocolHeaderSize && string(rest[:4]) == "AMQP" {
+			if s.headless {
+				return &wire.Error{Condition: wire.CondFramingError, Description: "A protocol header stands where none may be."}
+			}
+			s.headless = true
 			s.ready = append(s.ready, rest[:wire.ProtocolHeaderSize]...)
 			rest = rest[wire.ProtocolHeaderSize:]
 			continue
@@ -125,6 +131,9 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := s.granted.admit(f.Channel, p, len(payload)); err != nil {
+		return err
+	}
 	switch p := p.(type) {
 	case *wire.Transfer:
 		p.State = nil
@@ -141,6 +150,9 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 			return &wire.Error{Condition: wire.CondInvalidField, Description: "A disposition of that many deliveries is not plausible."}
 		}
 		p.State = plainState(p.State)
+	case *wire.SASLOutcome: // after which the header of AMQP comes
+		s.headless = false
+		simplify(p)
 	default:
 		simplify(p)
 	}
@@ -242,6 +254,7 @@ func (s *Splice) emit(frame []byte) (err error) {
 		s.frame, err = wire.AppendFrame(s.frame, channel, t, payload)
 		return err
 	}
+	s.granted.note(frame)
 	s.frame = append(s.frame, frame...)
 	return nil
 }

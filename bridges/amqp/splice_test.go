@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,12 @@ func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 // script is what a server says to a client that opens one session and one link.
 func script(t testing.TB, more ...wire.Performative) []byte {
 	t.Helper()
+	return scriptOf(t, nil, more...)
+}
+
+// scriptOf is script with a payload behind each frame.
+func scriptOf(t testing.TB, payload []byte, more ...wire.Performative) []byte {
+	t.Helper()
 	b := wire.AppendProtocolHeader(nil, wire.ProtocolSASL)
 	add := func(p wire.Performative, payload []byte) {
 		var err error
@@ -44,7 +51,11 @@ func script(t testing.TB, more ...wire.Performative) []byte {
 	add(&wire.Open{ContainerID: "peer", Properties: value.Map{{Key: value.Symbol("deep"), Value: value.List{value.List{}}}}}, nil)
 	add(&wire.Begin{RemoteChannel: value.Some(uint16(0)), IncomingWindow: 100, OutgoingWindow: 100}, nil)
 	for _, p := range more {
-		add(p, nil)
+		if _, ok := p.(*wire.Transfer); ok {
+			add(p, payload)
+		} else {
+			add(p, nil)
+		}
 	}
 	return b
 }
@@ -87,6 +98,44 @@ func TestASpliceRefusesDispositionsThatWouldKeepAClientBusy(t *testing.T) {
 	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Disposition{First: 0, Last: value.Some(uint32(1 << 31))}))})
 	if _, err := io.ReadAll(s); err == nil {
 		t.Error("it was let through")
+	}
+}
+
+// TestASpliceTakesNoMoreThanItsClientAllows has a peer send what go-amqp would keep.
+func TestASpliceTakesNoMoreThanItsClientAllows(t *testing.T) {
+	t.Parallel()
+	attach := &wire.Attach{Name: "x", Role: wire.RoleSender, Handle: 7, Source: &wire.Source{}, Target: &wire.Target{}, InitialDeliveryCount: value.Some(uint32(1<<32 - 1))}
+	transfer := func(more bool) *wire.Transfer {
+		return &wire.Transfer{Handle: 7, DeliveryID: value.Some(uint32(0)), DeliveryTag: []byte("t"), More: more}
+	}
+	endless := append([]wire.Performative{attach}, slices.Repeat([]wire.Performative{transfer(true)}, maxSpliced/(spliceFrame-1000)+1)...)
+	for name, c := range map[string]struct {
+		said []byte
+		ok   bool
+	}{
+		"as many messages as there is credit for": {script(t, attach, transfer(false), transfer(false)), true},
+		"a message more":            {script(t, attach, transfer(false), transfer(false), transfer(false)), false},
+		"on another link":           {script(t, transfer(false)), false},
+		"a message in parts":        {script(t, attach, transfer(true), transfer(true), transfer(true), transfer(false)), true},
+		"an endless message":        {scriptOf(t, make([]byte, spliceFrame-1000), endless...), false},
+		"protocol headers for ever": {append(script(t), bytes.Repeat([]byte("AMQP\x00\x01\x00\x00"), 3)...), false},
+	} {
+		s := NewSplice(&scripted{said: bytes.NewReader(c.said)})
+		for _, p := range []wire.Performative{
+			&wire.Begin{}, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Handle: 3},
+			&wire.Flow{Handle: value.Some(uint32(3)), LinkCredit: value.Some(uint32(2))},
+		} {
+			frame, err := wire.AppendFrame(nil, 0, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Write(frame); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := io.Copy(io.Discard, s); (err == nil) != c.ok {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

@@ -59,10 +59,11 @@ type pushCounts struct {
 }
 
 const (
-	reopen      = 5 * time.Second // after the entity could not be received from
-	sessionIdle = time.Second     // after which a session without messages is given up
-	settleTime  = 10 * time.Second
-	maxAnswer   = 64 << 10 // bytes of an answer that are read, so that its connection serves again
+	reopen        = 5 * time.Second // after the entity could not be received from
+	sessionIdle   = time.Second     // after which a session without messages is given up
+	settleTime    = 10 * time.Second
+	maxAnswerHead = 64 << 10 // bytes of the status line and headers of an answer
+	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection serves again
 	// heldSessions is how many times as many sessions as there may be requests are held at most: those
 	// whose message has failed wait without a place among the requests.
 	heldSessions = 10
@@ -91,6 +92,7 @@ func NewPush(o PushOptions) *Push {
 	p.id = core.Identity{{Namespace: o.Namespace, NamespaceID: o.Namespace, Policy: "push " + o.Name, Rights: core.Listen, Scope: core.FoldName(o.From)}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.Concurrent
+	transport.MaxResponseHeaderBytes = maxAnswerHead
 	p.client = &http.Client{
 		Transport: transport,
 		// A redirect could name an address that only the gateway can reach.

@@ -1,9 +1,11 @@
 package webhooks
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -210,6 +212,42 @@ func TestAPushWaitsAsItIsTold(t *testing.T) {
 	for failures, want := range map[uint32]time.Duration{0: 5 * time.Second, 1: 10 * time.Second, 3: 40 * time.Second, 30: time.Hour, 1 << 31: time.Hour} {
 		if got := p.backoff(failures); got > want || got < want*4/5 {
 			t.Errorf("after %d failures: got %v, want %v less at most a fifth", failures, got, want)
+		}
+	}
+}
+
+// A receiver's answer takes a bounded part of the memory and of the log, whatever it says.
+func TestWhatAReceiverOfPushesSaysIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, head := range map[string]string{
+		"a long status line": "HTTP/1.1 500 " + strings.Repeat("R", 9<<20) + "\r\nContent-Length: 0\r\n\r\n",
+		"its own words":      "HTTP/1.1 500 <script>\r\nContent-Length: 0\r\n\r\n",
+		"many headers":       "HTTP/1.1 500 x\r\n" + strings.Repeat("X: y\r\n", 1<<20) + "\r\n",
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = ln.Close() })
+		go func() {
+			for {
+				c, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = http.ReadRequest(bufio.NewReader(c))
+				_, _ = io.WriteString(c, head) // it may be cut short
+				_ = c.Close()
+			}
+		}()
+		b := newBroker(t)
+		create(t, b, func(s *core.Settings) { s.MaxDeliveryCount = 1 })
+		pushed(t, b, PushOptions{Name: "p", URL: "http://" + ln.Addr().String(), Timeout: time.Minute})
+		send(t, b, &core.Message{})
+		until(t, name, func() bool { return len(left(t, b, "in/$DeadLetterQueue")) == 1 })
+		why, _ := left(t, b, "in/$DeadLetterQueue")[0].Properties.Get(core.PropertyDeadLetterDescription)
+		if text, _ := why.(string); len(text) > 500 || strings.Contains(text, "script") {
+			t.Errorf("%s: %d bytes were kept of the answer: %.100s", name, len(text), text)
 		}
 	}
 }

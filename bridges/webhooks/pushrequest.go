@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
@@ -46,17 +47,18 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 		if at, ok := errors.AsType[*url.Error](err); ok { // it shows the address
 			err = at.Err
 		}
-		return "no answer", fmt.Sprintf("%s gives no answer: %v", shown(p.URL), err), 0
+		return "no answer", fmt.Sprintf("%s gives no answer: %s", shown(p.URL), refusals.Cut(err.Error())), 0
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
+	status := strings.TrimSpace(strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)) // not in the receiver's words
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return "", "", 0
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		text = fmt.Sprintf("%s answered %s: redirects are not followed, so configure the address that it names", shown(p.URL), res.Status)
+		text = fmt.Sprintf("%s answered %s: redirects are not followed, so configure the address that it names", shown(p.URL), status)
 	default:
-		text = fmt.Sprintf("%s answered %s", shown(p.URL), res.Status)
+		text = fmt.Sprintf("%s answered %s", shown(p.URL), status)
 	}
 	return "HTTP " + strconv.Itoa(res.StatusCode), text, retryAfter(res.Header.Get("Retry-After"), at)
 }
