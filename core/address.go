@@ -35,11 +35,24 @@ type Address struct {
 	Entity     string // as written, without slashes at its ends; a subscription as SubscriptionPath writes it
 	Sub        SubQueue
 	Management bool // the entity's $management node
+
+	// Unread is what a client has named that is no address: then there is no Entity, and the broker
+	// refuses it as not found.
+	Unread string
+}
+
+// At is the address that a client names, in any form that ParseAddress reads.
+func At(spelled string) Address {
+	a, err := ParseAddress(spelled)
+	if err != nil {
+		return Address{Unread: spelled}
+	}
+	return a
 }
 
 // String is the address in its usual form.
 func (a Address) String() string {
-	s := a.Entity + a.Sub.Suffix()
+	s := a.Entity + a.Unread + a.Sub.Suffix()
 	if a.Management {
 		s += "/$management"
 	}

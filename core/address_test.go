@@ -22,7 +22,7 @@ func TestAnAddressReadsTheSameAgain(t *testing.T) {
 	}
 }
 
-// The broker reads the address of each call.
+// Bridges read the address of each request.
 func TestReadingAnAddressInItsUsualFormAllocatesNothing(t *testing.T) {
 	for _, spelled := range []string{"orders", "orders/$DeadLetterQueue", "news/Subscriptions/s", "news/Subscriptions/s/$DeadLetterQueue"} {
 		if n := testing.AllocsPerRun(100, func() { _, _ = core.ParseAddress(spelled) }); n > 0 {
@@ -48,7 +48,13 @@ func checkAddress(t *testing.T, spelled string) {
 		if core.CodeOf(err) != core.NotFound {
 			t.Errorf("%q: got %v", spelled, err)
 		}
+		if at := core.At(spelled); at.Entity != "" || at.String() != spelled {
+			t.Errorf("%q is no address, and at is %+v", spelled, at)
+		}
 		return
+	}
+	if at := core.At(spelled); at != a {
+		t.Errorf("%q is %+v, and at %+v", spelled, a, at)
 	}
 	again, err := core.ParseAddress(a.String())
 	if err != nil || again != a {

@@ -5,43 +5,42 @@ import (
 	"time"
 )
 
-// Broker is the bridges' interface for messages. Addresses have any form that ParseAddress reads.
-// Each call checks the identity's rights. Refusals carry a Code and, where a peer should read it, a
+// Broker is the bridges' interface for messages. Each call checks the identity's rights. Refusals carry a Code and, where a peer should read it, a
 // text.
 type Broker interface {
 	Transactions
 	// Resolve returns the entity that an address names in the identity's namespace, without
 	// checking rights, or NotFound.
-	Resolve(ctx context.Context, id Identity, address string) (Entity, Address, error)
+	Resolve(ctx context.Context, id Identity, address Address) (Entity, error)
 	// OpenSender needs Send. closed, if not nil, is called at most once, when
 	// the entity is deleted or no longer allows sending.
-	OpenSender(ctx context.Context, id Identity, address string, closed func(error)) (Sender, error)
+	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
-	OpenReceiver(ctx context.Context, id Identity, address string, o ReceiverOptions) (Receiver, error)
+	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
 	// Settle needs Listen; one element per settlement. A lock is settled by its token alone,
 	// whichever receiver, bridge or gateway has taken it.
-	Settle(ctx context.Context, id Identity, address string, settlements []Settlement) []error
+	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
 	// Renew needs Listen; one element per token.
-	Renew(ctx context.Context, id Identity, address string, tokens []LockToken) []Renewal
+	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
 	// Peek needs Listen: up to max messages from sequence number from, inclusive.
-	Peek(ctx context.Context, id Identity, address string, from int64, max int) ([]Delivery, error)
+	Peek(ctx context.Context, id Identity, address Address, from int64, max int) ([]Delivery, error)
 	// PeekState is Peek of the messages in one state.
-	PeekState(ctx context.Context, id Identity, address string, state State, from int64, max int) ([]Delivery, error)
+	PeekState(ctx context.Context, id Identity, address Address, state State, from int64, max int) ([]Delivery, error)
 	// ReceiveDeferred needs Listen: all the numbers, or MessageNotFound. Under ReceiveAndDelete they are removed.
-	ReceiveDeferred(ctx context.Context, id Identity, address string, numbers []int64, mode ReceiveMode) ([]Delivery, error)
+	ReceiveDeferred(ctx context.Context, id Identity, address Address, numbers []int64, mode ReceiveMode) ([]Delivery, error)
 	// Cancel needs Send: removes scheduled messages, all or MessageNotFound.
-	Cancel(ctx context.Context, id Identity, address string, numbers []int64) error
+	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
 	// Purge needs Listen: removes up to max available messages enqueued before
 	// the given time, oldest first, skipping locked ones; returns how many.
-	Purge(ctx context.Context, id Identity, address string, before time.Time, max int) (int, error)
+	Purge(ctx context.Context, id Identity, address Address, before time.Time, max int) (int, error)
 	// AcceptSession needs Listen: it locks a session and opens a receiver on it. For the next free
 	// session it waits until ctx ends, and then returns Timeout. A named session that is locked is
 	// refused with SessionLocked. A takeover is refused with SessionLocked if the token is not that
 	// of the lock, and with SessionLockLost if the session is not locked.
-	AcceptSession(ctx context.Context, id Identity, address string, o SessionOptions) (Session, error)
+	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
 	// ListSessions needs Listen: by id, at most top after the first skip. With a zero since it
 	// lists sessions that have messages or state, else those whose state was set later.
-	ListSessions(ctx context.Context, id Identity, address string, since time.Time, skip, top int) ([]string, error)
+	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description if sends work, else the reason why not.
 	Health(ctx context.Context) (About, error)
 }

@@ -113,17 +113,17 @@ type Transactions interface {
 type Transaction interface {
 	// Send needs Send on the address and, if not "", on via, the entity through
 	// whose transfer queue the messages go. It takes ownership of them.
-	Send(ctx context.Context, id Identity, address, via string, group []*Message) error
+	Send(ctx context.Context, id Identity, address, via Address, group []*Message) error
 	// Settle needs Listen; all are added, or none.
-	Settle(ctx context.Context, id Identity, address string, settlements []Settlement) error
+	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) error
 	// Schedule needs Send, and returns the numbers that the messages have after the commit: each
 	// has a ScheduledEnqueueTime. It takes ownership of them.
-	Schedule(ctx context.Context, id Identity, address string, group []*Message) (numbers []int64, err error)
+	Schedule(ctx context.Context, id Identity, address Address, group []*Message) (numbers []int64, err error)
 	// Cancel needs Send; all are added, or none. Messages that the transaction itself has scheduled
 	// may be cancelled, too.
-	Cancel(ctx context.Context, id Identity, address string, numbers []int64) error
+	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
 	// SetSessionState needs Listen, and the lock of a Session.
-	SetSessionState(ctx context.Context, id Identity, address string, lock SessionLock, state []byte) error
+	SetSessionState(ctx context.Context, id Identity, address Address, lock SessionLock, state []byte) error
 	// Commit carries out all operations, or returns why it carried out none.
 	Commit(ctx context.Context) error
 	// Rollback ends a transaction without a commit. Without it, reservations in the store expire

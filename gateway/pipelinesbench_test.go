@@ -83,7 +83,7 @@ func benchmarkPipeline(b *testing.B, program, manner string, stages, batch int) 
 	if _, err := br.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		b.Fatal(err)
 	}
-	s, err := br.OpenSender(ctx, root, "q", nil)
+	s, err := br.OpenSender(ctx, root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func TestServeFailsWithItsListener(t *testing.T) {
 // faultyBroker panics.
 type faultyBroker struct{ *fakeBroker }
 
-func (faultyBroker) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+func (faultyBroker) OpenSender(context.Context, core.Identity, core.Address, func(error)) (core.Sender, error) {
 	panic("a fault")
 }
 

@@ -27,7 +27,6 @@ type browseLink struct {
 	conn    *conn
 	link    *engine.Link
 	addr    core.Address
-	address string
 	next    []int64            // by partition: the number to go on from
 	pending []core.Delivery    // not sent yet
 	looking bool               // a look is under way, or the pause before it
@@ -39,18 +38,17 @@ type browseLink struct {
 }
 
 func (c *conn) attachBrowser(l *engine.Link, addr core.Address) {
-	b := &browseLink{conn: c, link: l, addr: addr, address: addr.String(), pause: soonBrowse}
+	b := &browseLink{conn: c, link: l, addr: addr, pause: soonBrowse}
 	l.Data = b
 	if at, _ := sessionWanted(l.Attach().Source.Filter); at >= 0 {
 		l.Refuse(c.refusal(l, core.Refuse(core.NotImplemented, "A browse of one session is not offered: browse the entity, or accept the session and peek."), addr))
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Entity, error) {
-		if _, err := c.bridge.broker.PeekState(ctx, id, b.address, core.Active, 0, 1); err != nil {
+		if _, err := c.bridge.broker.PeekState(ctx, id, b.addr, core.Active, 0, 1); err != nil {
 			return core.Entity{}, err
 		}
-		e, _, err := c.bridge.broker.Resolve(ctx, id, b.address)
-		return e, err
+		return c.bridge.broker.Resolve(ctx, id, b.addr)
 	}, b.attach, func(core.Entity) {})
 }
 
@@ -105,7 +103,7 @@ func (b *browseLink) ask() {
 // look finds at most n messages, of one partition.
 func (b *browseLink) look(ctx context.Context, id core.Identity, n int) ([]core.Delivery, error) {
 	for i, from := range b.next {
-		ds, err := b.conn.bridge.broker.PeekState(ctx, id, b.address, core.Active, core.SequenceNumber(uint16(i), from), n)
+		ds, err := b.conn.bridge.broker.PeekState(ctx, id, b.addr, core.Active, core.SequenceNumber(uint16(i), from), n)
 		if err != nil {
 			return nil, err
 		}

@@ -86,11 +86,11 @@ func (c *conn) describe() bridges.Connection {
 	for l := range c.eng.Links() {
 		switch d := l.Data.(type) {
 		case *senderLink:
-			told.Links = append(told.Links, bridges.Link{Entity: d.destination})
+			told.Links = append(told.Links, bridges.Link{Entity: d.destination.String()})
 		case *receiverLink:
 			told.Links = append(told.Links, d.describe())
 		case *browseLink:
-			told.Links = append(told.Links, bridges.Link{Entity: d.address, Receives: true})
+			told.Links = append(told.Links, bridges.Link{Entity: d.addr.String(), Receives: true})
 		}
 	}
 	slices.SortFunc(told.Links, func(x, y bridges.Link) int {
@@ -116,7 +116,7 @@ func direction(l bridges.Link) int {
 }
 
 func (r *receiverLink) describe() bridges.Link {
-	told := bridges.Link{Entity: r.address, Receives: true, Deletes: r.mode == core.ReceiveAndDelete}
+	told := bridges.Link{Entity: r.addr.String(), Receives: true, Deletes: r.mode == core.ReceiveAndDelete}
 	if r.session != nil {
 		told.Holds, told.Session = true, r.session.ID()
 	}

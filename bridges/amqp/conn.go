@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -61,14 +62,14 @@ type conn struct {
 
 // backlog is what waits for a call of the broker, or for the client.
 type backlog struct {
-	sends        []*senderLink           // with messages to send
-	settleQueues map[string]*settleQueue // settlements by address
-	full         []*settleQueue          // with something in them
-	waiting      []waiter                // links with deliveries that could not be sent at once
-	outstanding  outstanding             // for deliveries
-	nodes        []*replyLink            // links on which responses go out
-	replies      int                     // bytes of responses that wait for credit
-	scratch      []byte                  // for encoding deliveries
+	sends        []*senderLink // with messages to send
+	settleQueues map[core.Address]*settleQueue
+	full         []*settleQueue // with something in them
+	waiting      []waiter       // links with deliveries that could not be sent at once
+	outstanding  outstanding    // for deliveries
+	nodes        []*replyLink   // links on which responses go out
+	replies      int            // bytes of responses that wait for credit
+	scratch      []byte         // for encoding deliveries
 }
 
 // waiter is a link that has something to send when the connection has room for it.
@@ -81,7 +82,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c := &conn{bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share()}
 	c.resumed = make(chan struct{}, 1)
 	c.host, c.since = b.opts.Hostname, time.Now()
-	c.settleQueues = make(map[string]*settleQueue)
+	c.settleQueues = make(map[core.Address]*settleQueue)
 	c.writer = newWriter(nc, b.opts.WriteTimeout, &c.tasks)
 	c.owner = link.New(c.pass, c.fail)
 	c.memory = b.opts.Budget.Share(func() { c.owner.Post(func() {}) })

@@ -59,11 +59,7 @@ func newFakeBroker(names ...string) *fakeBroker {
 }
 
 // queue returns the queue of an address after checking a right on it; 0 checks none.
-func (b *fakeBroker) queue(id core.Identity, address string, right core.Right) (*fakeQueue, error) {
-	a, err := core.ParseAddress(address)
-	if err != nil {
-		return nil, err
-	}
+func (b *fakeBroker) queue(id core.Identity, a core.Address, right core.Right) (*fakeQueue, error) {
 	if right != 0 {
 		if err := id.Check(right, a.Entity, time.Now()); err != nil {
 			return nil, err
@@ -76,15 +72,14 @@ func (b *fakeBroker) queue(id core.Identity, address string, right core.Right) (
 	return q, nil
 }
 
-func (b *fakeBroker) Resolve(_ context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
+func (b *fakeBroker) Resolve(_ context.Context, _ core.Identity, address core.Address) (core.Entity, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(nil, address, 0)
 	if err != nil {
-		return core.Entity{}, core.Address{}, err
+		return core.Entity{}, err
 	}
-	a, err := core.ParseAddress(address)
-	return core.Entity{Name: q.name}, a, err
+	return core.Entity{Name: q.name}, nil
 }
 
 type fakeSender struct {
@@ -92,7 +87,7 @@ type fakeSender struct {
 	closed func(error)
 }
 
-func (b *fakeBroker) OpenSender(_ context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
+func (b *fakeBroker) OpenSender(_ context.Context, id core.Identity, address core.Address, closed func(error)) (core.Sender, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Send)
@@ -158,7 +153,7 @@ type fakeReceiver struct {
 	endless bool // deliver copies of the first message for ever
 }
 
-func (b *fakeBroker) OpenReceiver(_ context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (b *fakeBroker) OpenReceiver(_ context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Listen)
@@ -171,7 +166,7 @@ func (b *fakeBroker) OpenReceiver(_ context.Context, id core.Identity, address s
 }
 
 // AcceptSession refuses: the queues have no sessions.
-func (b *fakeBroker) AcceptSession(_ context.Context, id core.Identity, address string, _ core.SessionOptions) (core.Session, error) {
+func (b *fakeBroker) AcceptSession(_ context.Context, id core.Identity, address core.Address, _ core.SessionOptions) (core.Session, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, err := b.queue(id, address, core.Listen); err != nil {
@@ -233,7 +228,7 @@ func (r *fakeReceiver) Close() {
 	r.closed = true
 }
 
-func (b *fakeBroker) Settle(_ context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+func (b *fakeBroker) Settle(_ context.Context, id core.Identity, address core.Address, settlements []core.Settlement) []error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	errs := make([]error, len(settlements))
@@ -287,7 +282,7 @@ func (q *fakeQueue) settle(s core.Settlement) error {
 	return nil
 }
 
-func (b *fakeBroker) Renew(_ context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+func (b *fakeBroker) Renew(_ context.Context, id core.Identity, address core.Address, tokens []core.LockToken) []core.Renewal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]core.Renewal, len(tokens))
@@ -305,12 +300,12 @@ func (b *fakeBroker) Renew(_ context.Context, id core.Identity, address string, 
 	return out
 }
 
-func (b *fakeBroker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+func (b *fakeBroker) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
 	ds, err := b.Peek(ctx, id, address, from, most)
 	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
 }
 
-func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address string, from int64, most int) ([]core.Delivery, error) {
+func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address core.Address, from int64, most int) ([]core.Delivery, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Listen)
@@ -337,7 +332,7 @@ func (b *fakeBroker) Peek(_ context.Context, id core.Identity, address string, f
 	return out, nil
 }
 
-func (b *fakeBroker) ReceiveDeferred(_ context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+func (b *fakeBroker) ReceiveDeferred(_ context.Context, id core.Identity, address core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Listen)
@@ -359,7 +354,7 @@ func (b *fakeBroker) ReceiveDeferred(_ context.Context, id core.Identity, addres
 	return out, nil
 }
 
-func (b *fakeBroker) Cancel(_ context.Context, id core.Identity, address string, numbers []int64) error {
+func (b *fakeBroker) Cancel(_ context.Context, id core.Identity, address core.Address, numbers []int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Send)
@@ -375,7 +370,7 @@ func (b *fakeBroker) Cancel(_ context.Context, id core.Identity, address string,
 	return nil
 }
 
-func (b *fakeBroker) Purge(_ context.Context, id core.Identity, address string, before time.Time, most int) (int, error) {
+func (b *fakeBroker) Purge(_ context.Context, id core.Identity, address core.Address, before time.Time, most int) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q, err := b.queue(id, address, core.Listen)

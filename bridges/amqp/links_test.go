@@ -429,12 +429,12 @@ type slowSettler struct {
 	given []int
 }
 
-func (b *slowSettler) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+func (b *slowSettler) Settle(ctx context.Context, id core.Identity, address core.Address, settlements []core.Settlement) []error {
 	<-b.allowed
 	return b.Broker.Settle(ctx, id, address, settlements)
 }
 
-func (b *slowSettler) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (b *slowSettler) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	r, err := b.Broker.OpenReceiver(ctx, id, address, o)
 	return &countedReceiver{r, b}, err
 }

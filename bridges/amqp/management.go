@@ -58,7 +58,7 @@ type operation struct {
 	admin   core.Admin
 	ctx     context.Context
 	id      core.Identity
-	address string
+	address core.Address
 	args    value.Map
 	session core.Session     // that the request is about; nil: none that the client holds
 	named   bool             // the request names a session
@@ -87,7 +87,7 @@ var operations = map[string]func(*operation) (response, error){
 
 // manage carries out a request to the $management node of addr.
 func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, addr core.Address, session core.Session, req *request) response {
-	resp, err := c.carryOut(ctx, &operation{id: id, address: addr.String(), session: session}, req)
+	resp, err := c.carryOut(ctx, &operation{id: id, address: addr, session: session}, req)
 	if err != nil {
 		return c.refused(l, req, err, addr)
 	}

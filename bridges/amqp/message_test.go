@@ -376,7 +376,7 @@ func TestTheLifeOfAScheduledMessageBeginsWithItsEnqueuing(t *testing.T) {
 	t.Parallel()
 	whole(t, Options{}, func(t *testing.T, s *fixture) {
 		now := time.Now()
-		snd, err := s.OpenSender(t.Context(), rootIdentity, "plain", nil)
+		snd, err := s.OpenSender(t.Context(), rootIdentity, core.At("plain"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +390,7 @@ func TestTheLifeOfAScheduledMessageBeginsWithItsEnqueuing(t *testing.T) {
 			}
 		}
 		p, _ := s.connect(t)
-		ds, err := s.Peek(t.Context(), rootIdentity, "plain", 0, 1)
+		ds, err := s.Peek(t.Context(), rootIdentity, core.At("plain"), 0, 1)
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("peek: got %v, %v", ds, err)
 		}

@@ -32,7 +32,6 @@ type receiverLink struct {
 	conn     *conn
 	link     *engine.Link
 	addr     core.Address
-	address  string
 	mode     core.ReceiveMode
 	receiver core.Receiver
 	sessionReceiver
@@ -70,7 +69,7 @@ type settlement struct {
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	a := l.Attach()
-	r := &receiverLink{conn: c, link: l, addr: addr, address: addr.String()}
+	r := &receiverLink{conn: c, link: l, addr: addr}
 	if a.SndSettleMode.Or(wire.SenderMixed) == wire.SenderSettled {
 		r.mode = core.ReceiveAndDelete
 	}
@@ -97,7 +96,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Receiver, error) {
-		return c.bridge.broker.OpenReceiver(ctx, id, r.address, options)
+		return c.bridge.broker.OpenReceiver(ctx, id, r.addr, options)
 	}, r.attach, core.Receiver.Close)
 }
 
@@ -221,7 +220,7 @@ func (r *receiverLink) giveBack(keep int) {
 		return
 	}
 	for i := range r.pending[keep:] {
-		r.conn.settle(r.address, settleItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
+		r.conn.settle(r.addr, settleItem{}, core.Settlement{Token: r.pending[keep+i].LockToken, Outcome: core.Release})
 	}
 	r.let(r.pending[keep:])
 	r.pending = r.pending[:keep]
@@ -297,7 +296,7 @@ func (r *receiverLink) request() {
 	if r.taking || r.receiver == nil || r.conn.drains != "" {
 		return
 	}
-	if r.conn.settleQueues[r.address].holds(r) {
+	if r.conn.settleQueues[r.addr].holds(r) {
 		r.combed = false
 		return
 	}

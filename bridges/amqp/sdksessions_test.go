@@ -122,7 +122,7 @@ func TestSDKReceivesLargeMessagesUnderManyCredits(t *testing.T) {
 				if _, err := b.CreateQueue(t.Context(), rootIdentity, "q", s); err != nil {
 					t.Fatal(err)
 				}
-				sender, err := b.OpenSender(t.Context(), rootIdentity, "q", nil)
+				sender, err := b.OpenSender(t.Context(), rootIdentity, core.At("q"), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -17,8 +17,8 @@ type senderLink struct {
 	addr   core.Address
 	sender core.Sender
 
-	destination string        // where messages go
-	via         string        // the entity through whose transfer queue they go; "" is none
+	destination core.Address  // where messages go
+	via         core.Address  // the entity through whose transfer queue they go; zero is none
 	lasting     core.Identity // by which they go there
 
 	queue    []engine.Message
@@ -29,23 +29,23 @@ type senderLink struct {
 }
 
 func (c *conn) attachSender(l *engine.Link, addr core.Address) {
-	s := &senderLink{conn: c, link: l, addr: addr, destination: addr.String()}
+	s := &senderLink{conn: c, link: l, addr: addr, destination: addr}
 	l.Data = s
 	closed := func(err error) { c.owner.Post(func() { s.close(err) }) }
 	final, isVia, err := finalDestination(l.Attach())
 	if err != nil {
-		l.Refuse(c.refusal(l, err, core.Address{Entity: final}))
+		l.Refuse(c.refusal(l, err, final))
 		return
 	}
 	if isVia {
-		s.destination, s.via = final, addr.String()
+		s.destination, s.via = final, addr
 	}
 	if err := checkScope(l, addr); err != nil {
 		l.Refuse(c.refusal(l, err, addr))
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Sender, error) {
-		if s.via != "" {
+		if s.isVia() {
 			return s.openVia(ctx, id, closed)
 		}
 		return c.bridge.broker.OpenSender(ctx, id, s.destination, closed)
@@ -73,7 +73,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 // properties are those of the attach that answers; clients look for the destination they have named.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
-	if s.via != "" {
+	if s.isVia() {
 		named, _ := s.link.Attach().Properties.Get(string(transferDestination))
 		p = append(p, value.Entry{Key: transferDestination, Value: named})
 	}

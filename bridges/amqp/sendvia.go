@@ -13,18 +13,18 @@ import (
 // queue of the link's target.
 const transferDestination value.Symbol = "com.microsoft:transfer-destination-address"
 
-// finalDestination is what the attach names as transferDestination, in the spelling of the broker.
-func finalDestination(a *wire.Attach) (address string, ok bool, err error) {
+// finalDestination is what the attach names as transferDestination, parsed.
+func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error) {
 	v, ok := a.Properties.Get(string(transferDestination))
 	if !ok || v == nil {
-		return "", false, nil
+		return address, false, nil
 	}
 	spelled, isText := text(v)
 	if !isText {
-		return "", true, core.Refuse(core.InvalidArgument, "The property %s is not a string.", transferDestination)
+		return address, true, core.Refuse(core.InvalidArgument, "The property %s is not a string.", transferDestination)
 	}
-	addr, err := core.ParseAddress(spelled)
-	return addr.String(), true, err
+	address, err = core.ParseAddress(spelled)
+	return address, true, err
 }
 
 // openVia opens the sender of the entity that messages go through. The link ends with the rights of its client.
@@ -43,9 +43,11 @@ func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(
 	return broker.OpenSender(ctx, id, s.via, closed)
 }
 
+func (s *senderLink) isVia() bool { return s.via.Entity != "" }
+
 // send sends groups, each in a transaction of its own if they go through a transfer queue.
 func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*core.Message) []core.Appended {
-	if s.via == "" {
+	if !s.isVia() {
 		return sender.Send(ctx, groups)
 	}
 	answers := make([]core.Appended, len(groups))

@@ -33,8 +33,8 @@ func (o *operation) sessionless() bool {
 
 // inSessions reports whether the entity's messages are locked in sessions. One that cannot be asked for seems to have some.
 func (o *operation) inSessions() bool {
-	e, addr, err := o.broker.Resolve(o.ctx, o.id, o.address)
-	return err != nil || e.Settings.RequiresSession && addr.Sub == core.Main
+	e, err := o.broker.Resolve(o.ctx, o.id, o.address)
+	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
 // peek looks into the session that the request is about, or else into the entity.

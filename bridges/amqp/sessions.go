@@ -68,7 +68,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	}
 	r.filter, r.shared = at, shared
 	r.cancel = c.wait(sessionWait(r.link.Attach().Properties), func(ctx context.Context) func() {
-		s, err := c.bridge.broker.AcceptSession(ctx, id, r.address, o)
+		s, err := c.bridge.broker.AcceptSession(ctx, id, r.addr, o)
 		return func() { r.accepted(s, err) }
 	})
 }
@@ -113,7 +113,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 		if r.shared {
 			r.sent = make(map[engine.Tag]uint32)
 		}
-		err = c.identity.Check(core.Listen, r.address, time.Now()) // the grant may have ended meanwhile
+		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the grant may have ended meanwhile
 	}
 	switch {
 	case err != nil:
@@ -197,7 +197,7 @@ func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	var byKey *receiverLink
 	for l := range c.eng.Links() {
 		r, ok := l.Data.(*receiverLink)
-		if !ok || r.session == nil || r.receiver == nil || core.FoldName(r.address) != core.FoldName(addr.String()) {
+		if !ok || r.session == nil || r.receiver == nil || core.FoldName(r.addr.String()) != core.FoldName(addr.String()) {
 			continue
 		}
 		switch {

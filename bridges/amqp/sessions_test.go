@@ -73,7 +73,7 @@ func (s *fixture) put(t *testing.T, id string, bodies ...string) {
 
 func (s *fixture) putAt(t *testing.T, queue, id string, bodies ...string) {
 	t.Helper()
-	snd, err := s.OpenSender(t.Context(), rootIdentity, queue, nil)
+	snd, err := s.OpenSender(t.Context(), rootIdentity, core.At(queue), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func (s *fixture) putAt(t *testing.T, queue, id string, bodies ...string) {
 // free reports whether nobody holds the session.
 func (s *fixture) free(t *testing.T, id string) bool {
 	t.Helper()
-	held, err := s.AcceptSession(t.Context(), rootIdentity, "q", core.SessionOptions{ID: id})
+	held, err := s.AcceptSession(t.Context(), rootIdentity, core.At("q"), core.SessionOptions{ID: id})
 	if err == nil {
 		held.Close()
 	}
@@ -597,7 +597,7 @@ func TestSessionSettlements(t *testing.T) {
 			t.Errorf("%s: got %v, want the sequence number", annEnqueuedSequence, got)
 		}
 		token := swapToken(core.LockToken(tr.DeliveryTag))
-		if err := s.Settle(t.Context(), rootIdentity, "q", []core.Settlement{{Token: token}})[0]; err != nil {
+		if err := s.Settle(t.Context(), rootIdentity, core.At("q"), []core.Settlement{{Token: token}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		p.send(0, &wire.Disposition{Role: wire.RoleReceiver, First: tr.DeliveryID.V, State: wire.Accepted{}})

@@ -13,7 +13,7 @@ import (
 // settleQueue collects the settlements of one address while those before them are under way.
 type settleQueue struct {
 	conn        *conn
-	address     string
+	address     core.Address
 	items       []settleItem
 	settlements []core.Settlement
 	settling    bool
@@ -37,7 +37,7 @@ type settleItem struct {
 func (item *settleItem) isAnswered() bool { return item.link != nil && !item.settled }
 
 // settle adds a settlement to the queue of its address.
-func (c *conn) settle(address string, item settleItem, s core.Settlement) {
+func (c *conn) settle(address core.Address, item settleItem, s core.Settlement) {
 	p := c.settleQueues[address]
 	if p == nil {
 		p = &settleQueue{conn: c, address: address}
@@ -185,7 +185,7 @@ func (r *receiverLink) carryOut(g *given) {
 	}
 	switch {
 	case g.err == nil:
-		r.conn.settle(r.address, g.item, g.settlement)
+		r.conn.settle(r.addr, g.item, g.settlement)
 	case !g.settled:
 		r.link.Session().Settle(g.id, r.conn.rejected(r.link, g.err, r.addr, "delivery", g.id))
 	}

@@ -295,7 +295,7 @@ func TestSettledMessagesOutliveTheirConnection(t *testing.T) {
 // tardyBroker opens receivers when nobody wants them any more.
 type tardyBroker struct{ *fakeBroker }
 
-func (b tardyBroker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (b tardyBroker) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	<-ctx.Done()
 	return b.fakeBroker.OpenReceiver(ctx, id, address, o)
 }

@@ -114,9 +114,9 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 
 // resolve returns nil if there is an entity of that address. It may be called outside the owner.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
-	e, _, err := c.bridge.broker.Resolve(ctx, id, addr.String())
+	e, err := c.bridge.broker.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
-		if e, _, err := c.bridge.broker.Resolve(ctx, id, topic); err == nil { // which of the two is missing
+		if e, err := c.bridge.broker.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // which of the two is missing
 			c.topics.learn(&e)
 		}
 	}
@@ -222,7 +222,7 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 		switch d := l.Data.(type) {
 		case *senderLink:
 			if addr, err = d.addr, c.identity.Check(core.Send, d.addr.String(), now); err == nil {
-				err = c.identity.Check(core.Send, d.destination, now)
+				err = c.identity.Check(core.Send, d.destination.String(), now)
 			}
 		case *receiverLink, *browseLink:
 			addr = addressOf(l)

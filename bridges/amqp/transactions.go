@@ -262,7 +262,7 @@ func (t *transaction) end(committed bool) {
 
 // abandon makes a delivery available again.
 func (r *receiverLink) abandon(s core.Settlement) {
-	r.conn.settle(r.address, settleItem{link: r, settled: true}, core.Settlement{Token: s.Token, Session: s.Session, Outcome: core.Abandon})
+	r.conn.settle(r.addr, settleItem{link: r, settled: true}, core.Settlement{Token: s.Token, Session: s.Session, Outcome: core.Abandon})
 }
 
 var (
@@ -426,7 +426,7 @@ func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *pr
 				return ctx.Err()
 			}
 		}
-		return work.Settle(ctx, id, r.address, []core.Settlement{g.settlement})
+		return work.Settle(ctx, id, r.addr, []core.Settlement{g.settlement})
 	}, added)
 	if p.in == nil {
 		return
@@ -485,7 +485,7 @@ func (r *requestLink) enlist(req *request, state wire.TransactionalState, size i
 	var resp response
 	r.conn.enlist(r.link, r.addr, bytes.Clone(state.TxnID), size, func(ctx context.Context, work core.Transaction) error {
 		var err error
-		resp, err = r.conn.carryOut(ctx, &operation{id: id, address: r.addr.String(), session: session, work: work}, req)
+		resp, err = r.conn.carryOut(ctx, &operation{id: id, address: r.addr, session: session, work: work}, req)
 		return err
 	}, func(_ *transaction, err error) {
 		if err != nil {

@@ -592,7 +592,9 @@ func (lenient) Begin() core.Transaction { return idle{} }
 
 type idle struct{ core.Transaction }
 
-func (idle) Send(context.Context, core.Identity, string, string, []*core.Message) error { return nil }
+func (idle) Send(context.Context, core.Identity, core.Address, core.Address, []*core.Message) error {
+	return nil
+}
 
 func (idle) Commit(context.Context) error { return nil }
 
@@ -751,7 +753,7 @@ func (x *transactor) loses(b *broker.Broker) {
 
 func sendTo(tb testing.TB, b *broker.Broker, queue string) {
 	tb.Helper()
-	s, err := b.OpenSender(tb.Context(), rootIdentity, queue, nil)
+	s, err := b.OpenSender(tb.Context(), rootIdentity, core.At(queue), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -763,7 +765,7 @@ func sendTo(tb testing.TB, b *broker.Broker, queue string) {
 
 func peekAt(tb testing.TB, b *broker.Broker, queue string) []core.Delivery {
 	tb.Helper()
-	ds, err := b.Peek(tb.Context(), rootIdentity, queue, 0, 10)
+	ds, err := b.Peek(tb.Context(), rootIdentity, core.At(queue), 0, 10)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -819,7 +821,7 @@ type counting struct {
 	*counted
 }
 
-func (c *counting) Send(context.Context, core.Identity, string, string, []*core.Message) error {
+func (c *counting) Send(context.Context, core.Identity, core.Address, core.Address, []*core.Message) error {
 	c.sent++
 	return nil
 }

@@ -71,7 +71,7 @@ func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference,
 	entity, runtime, err := b.admin.Entity(r.Context(), id, t.node())
 	if t.subscription == "" {
 		if core.CodeOf(err) == core.Unauthorized {
-			if _, _, missing := b.broker.Resolve(r.Context(), id, t.entity); core.CodeOf(missing) == core.NotFound {
+			if _, missing := b.broker.Resolve(r.Context(), id, core.At(t.entity)); core.CodeOf(missing) == core.NotFound {
 				err = missing
 			}
 		}

@@ -91,38 +91,32 @@ func (f *fakeBus) Enter(_ core.Identity, closed func(error)) (func(), error) {
 	}, nil
 }
 
-func (f *fakeBus) find(address string) (*fakeQueue, core.Address, error) {
-	a, err := core.ParseAddress(address)
-	if err != nil {
-		return nil, a, err
-	}
+func (f *fakeBus) find(a core.Address) (*fakeQueue, error) {
 	q := f.queues[core.FoldName(a.Entity+a.Sub.Suffix())]
 	if q == nil {
-		return nil, a, core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", address)
+		return nil, core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", a)
 	}
-	return q, a, nil
+	return q, nil
 }
 
-func (f *fakeBus) allowed(id core.Identity, right core.Right, address string) (*fakeQueue, error) {
-	a, _ := core.ParseAddress(address)
+func (f *fakeBus) allowed(id core.Identity, right core.Right, a core.Address) (*fakeQueue, error) {
 	if err := id.Check(right, a.Entity, time.Now()); err != nil {
 		return nil, err
 	}
 	if f.fail != nil {
 		return nil, f.fail
 	}
-	q, _, err := f.find(address)
-	return q, err
+	return f.find(a)
 }
 
-func (f *fakeBus) Resolve(_ context.Context, _ core.Identity, address string) (core.Entity, core.Address, error) {
+func (f *fakeBus) Resolve(_ context.Context, _ core.Identity, address core.Address) (core.Entity, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, a, err := f.find(address)
+	q, err := f.find(address)
 	if err != nil {
-		return core.Entity{}, a, err
+		return core.Entity{}, err
 	}
-	return q.entity, a, nil
+	return q.entity, nil
 }
 
 type fakeSender struct {
@@ -130,7 +124,7 @@ type fakeSender struct {
 	q *fakeQueue
 }
 
-func (f *fakeBus) OpenSender(_ context.Context, id core.Identity, address string, _ func(error)) (core.Sender, error) {
+func (f *fakeBus) OpenSender(_ context.Context, id core.Identity, address core.Address, _ func(error)) (core.Sender, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, err := f.allowed(id, core.Send, address)
@@ -184,7 +178,7 @@ type fakeReceiver struct {
 	o core.ReceiverOptions
 }
 
-func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (f *fakeBus) OpenReceiver(_ context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, err := f.allowed(id, core.Listen, address)
@@ -252,7 +246,7 @@ func (q *fakeQueue) locked(t core.LockToken) int {
 	return slices.IndexFunc(q.messages, func(d *core.Delivery) bool { return d.LockToken == t && !t.IsZero() })
 }
 
-func (f *fakeBus) Settle(_ context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+func (f *fakeBus) Settle(_ context.Context, id core.Identity, address core.Address, settlements []core.Settlement) []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	errs := make([]error, len(settlements))
@@ -281,7 +275,7 @@ func (f *fakeBus) Settle(_ context.Context, id core.Identity, address string, se
 	return errs
 }
 
-func (f *fakeBus) Renew(_ context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+func (f *fakeBus) Renew(_ context.Context, id core.Identity, address core.Address, tokens []core.LockToken) []core.Renewal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := make([]core.Renewal, len(tokens))
@@ -294,12 +288,12 @@ func (f *fakeBus) Renew(_ context.Context, id core.Identity, address string, tok
 	return out
 }
 
-func (f *fakeBus) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+func (f *fakeBus) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
 	ds, err := f.Peek(ctx, id, address, from, most)
 	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.State != state }), err
 }
 
-func (f *fakeBus) Peek(_ context.Context, id core.Identity, address string, from int64, max int) ([]core.Delivery, error) {
+func (f *fakeBus) Peek(_ context.Context, id core.Identity, address core.Address, from int64, max int) ([]core.Delivery, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	q, err := f.allowed(id, core.Listen, address)
@@ -315,15 +309,15 @@ func (f *fakeBus) Peek(_ context.Context, id core.Identity, address string, from
 	return out, nil
 }
 
-func (f *fakeBus) ReceiveDeferred(context.Context, core.Identity, string, []int64, core.ReceiveMode) ([]core.Delivery, error) {
+func (f *fakeBus) ReceiveDeferred(context.Context, core.Identity, core.Address, []int64, core.ReceiveMode) ([]core.Delivery, error) {
 	return nil, core.NotImplemented
 }
 
-func (f *fakeBus) Cancel(context.Context, core.Identity, string, []int64) error {
+func (f *fakeBus) Cancel(context.Context, core.Identity, core.Address, []int64) error {
 	return core.NotImplemented
 }
 
-func (f *fakeBus) Purge(context.Context, core.Identity, string, time.Time, int) (int, error) {
+func (f *fakeBus) Purge(context.Context, core.Identity, core.Address, time.Time, int) (int, error) {
 	return 0, core.NotImplemented
 }
 
@@ -410,7 +404,7 @@ func (f *fakeBus) managed(id core.Identity, name string) (*fakeQueue, error) {
 	if err := f.manage(id, name); err != nil {
 		return nil, err
 	}
-	q, _, err := f.find(name)
+	q, err := f.find(core.At(name))
 	return q, err
 }
 
@@ -471,7 +465,7 @@ func (f *fakeBus) Entity(_ context.Context, id core.Identity, name string) (core
 	if err := f.manage(id, name); err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
-	q, _, err := f.find(name)
+	q, err := f.find(core.At(name))
 	if err != nil {
 		return core.Entity{}, core.Runtime{}, err
 	}
@@ -509,7 +503,7 @@ func (f *fakeBus) Entities(_ context.Context, id core.Identity, l core.Listing, 
 		return nil, nil, err
 	}
 	if l.Topic != "" {
-		if _, _, err := f.find(l.Topic); err != nil {
+		if _, err := f.find(core.At(l.Topic)); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -536,7 +530,7 @@ func (f *fakeBus) UpdateEntity(_ context.Context, id core.Identity, name string,
 	if err := f.manage(id, name); err != nil {
 		return core.Entity{}, err
 	}
-	q, _, err := f.find(name)
+	q, err := f.find(core.At(name))
 	if err != nil {
 		return core.Entity{}, err
 	}
@@ -556,7 +550,7 @@ func (f *fakeBus) DeleteEntity(_ context.Context, id core.Identity, name string)
 	if err := f.manage(id, name); err != nil {
 		return err
 	}
-	if _, _, err := f.find(name); err != nil {
+	if _, err := f.find(core.At(name)); err != nil {
 		return err
 	}
 	delete(f.queues, core.FoldName(name))
@@ -574,7 +568,7 @@ func (f *fakeBus) Namespace(_ context.Context, id core.Identity) (core.Namespace
 func (f *fakeBus) put(queue string, ms ...*core.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, _, err := f.find(queue)
+	q, err := f.find(core.At(queue))
 	if err != nil {
 		panic(fmt.Sprintf("put into %s: %v", queue, err))
 	}
@@ -587,7 +581,7 @@ func (f *fakeBus) put(queue string, ms ...*core.Message) {
 func (f *fakeBus) stored(queue string) []*core.Delivery {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, _, err := f.find(queue)
+	q, err := f.find(core.At(queue))
 	if err != nil {
 		return nil
 	}

@@ -18,7 +18,8 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	if err != nil {
 		return err
 	}
-	if err := messageNode(entity); err != nil {
+	address, err := messageNode(entity)
+	if err != nil {
 		return err
 	}
 	wait, err := b.pollTime(r)
@@ -28,7 +29,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	d, ok, err := b.fetch(r.Context(), id, entity, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
+	d, ok, err := b.fetch(r.Context(), id, address, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
 	if err != nil {
 		return err
 	}
@@ -39,7 +40,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	visitOf(r).memory.Add(int64(d.Size())) // until it is answered
 	if r.Context().Err() != nil || b.deliver(w, r, entity, mode, d) != nil {
 		// The client is gone. What was received and deleted is lost; a lock is not.
-		b.release(r.Context(), id, entity, d)
+		b.release(r.Context(), id, address, d)
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Acc
 
 // fetch waits for one message, and reports whether one came. Whatever ends it,
 // no message stays locked that it does not return.
-func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o core.ReceiverOptions, wait time.Duration) (core.Delivery, bool, error) {
+func (b *Bridge) fetch(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (core.Delivery, bool, error) {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	closed := make(chan error, 1)
 	o.Deliver = func(ds []core.Delivery) {
@@ -77,7 +78,7 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, entity string, o c
 		}
 	}
 	o.Closed = func(err error) { closed <- err }
-	rx, err := b.broker.OpenReceiver(ctx, id, entity, o)
+	rx, err := b.broker.OpenReceiver(ctx, id, address, o)
 	if err != nil {
 		return core.Delivery{}, false, err
 	}
@@ -148,15 +149,15 @@ func last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (
 }
 
 // release releases a lock for a client that is gone, without counting the delivery.
-func (b *Bridge) release(ctx context.Context, id core.Identity, entity string, d core.Delivery) {
+func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {
 	if d.LockToken.IsZero() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	for _, err := range b.broker.Settle(ctx, id, entity, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
+	for _, err := range b.broker.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
 		if err != nil {
-			b.log.Debug("release of an undelivered message", "entity", entity, "seq", d.SequenceNumber, "err", err)
+			b.log.Debug("release of an undelivered message", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type listening struct {
 	accept chan string
 }
 
-func (l listening) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (l listening) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	l.accept <- o.Accept
 	return l.fakeBus.OpenReceiver(ctx, id, address, o)
 }

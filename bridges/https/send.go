@@ -17,10 +17,11 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	if err != nil {
 		return err
 	}
-	if err := messageNode(entity); err != nil {
+	address, err := messageNode(entity)
+	if err != nil {
 		return err
 	}
-	tx, err := b.broker.OpenSender(r.Context(), id, entity, nil)
+	tx, err := b.broker.OpenSender(r.Context(), id, address, nil)
 	if err != nil {
 		return err
 	}
@@ -43,13 +44,13 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	return nil
 }
 
-// messageNode refuses addresses that hold no messages.
-func messageNode(entity string) error {
+// messageNode reads an address, and refuses one that holds no messages.
+func messageNode(entity string) (core.Address, error) {
 	address, err := core.ParseAddress(entity)
 	if err == nil && address.Management {
 		err = core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", entity)
 	}
-	return err
+	return address, err
 }
 
 // readMessages makes the messages of a send request.

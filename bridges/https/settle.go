@@ -14,25 +14,26 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	if err != nil {
 		return err
 	}
-	if err := messageNode(entity); err != nil {
+	address, err := messageNode(entity)
+	if err != nil {
 		return err
 	}
 	token, err := core.ParseLockToken(lock)
 	if err != nil {
 		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid: %v.", lock, err)
 	}
-	if err := b.verifyLocked(r, id, entity, message, token); err != nil {
+	if err := b.verifyLocked(r, id, address, message, token); err != nil {
 		return err
 	}
 	switch r.Method {
 	case http.MethodPost:
-		for _, renewal := range b.broker.Renew(r.Context(), id, entity, []core.LockToken{token}) {
+		for _, renewal := range b.broker.Renew(r.Context(), id, address, []core.LockToken{token}) {
 			err = renewal.Err
 		}
 	case http.MethodDelete:
-		err = b.end(r, id, entity, core.Settlement{Token: token, Outcome: core.Complete})
+		err = b.end(r, id, address, core.Settlement{Token: token, Outcome: core.Complete})
 	default:
-		err = b.unlock(r, id, entity, token)
+		err = b.unlock(r, id, address, token)
 	}
 	if err == nil {
 		_ = respond(w, http.StatusOK, nil)
@@ -42,7 +43,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 
 // unlock abandons a message. The headers that say when it is to be delivered
 // again are properties to the broker.
-func (b *Bridge) unlock(r *http.Request, id core.Identity, entity string, token core.LockToken) error {
+func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address, token core.LockToken) error {
 	var pairs []core.Property
 	for _, name := range [...]string{core.PropertyRetryAfter, core.PropertyRetryAt} {
 		if text := r.Header.Get(name); text != "" {
@@ -53,11 +54,11 @@ func (b *Bridge) unlock(r *http.Request, id core.Identity, entity string, token 
 	if err != nil {
 		return err
 	}
-	return b.end(r, id, entity, core.Settlement{Token: token, Outcome: core.Abandon, Properties: when})
+	return b.end(r, id, address, core.Settlement{Token: token, Outcome: core.Abandon, Properties: when})
 }
 
-func (b *Bridge) end(r *http.Request, id core.Identity, entity string, s core.Settlement) error {
-	for _, err := range b.broker.Settle(r.Context(), id, entity, []core.Settlement{s}) {
+func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s core.Settlement) error {
+	for _, err := range b.broker.Settle(r.Context(), id, address, []core.Settlement{s}) {
 		if err != nil {
 			return err
 		}
@@ -68,12 +69,12 @@ func (b *Bridge) end(r *http.Request, id core.Identity, entity string, s core.Se
 // verifyLocked checks that the token locks the message that the path names. The
 // token holds the sequence number, so only a number that differs needs a look
 // at the message: it may be a message id that consists of digits.
-func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, entity, message string, token core.LockToken) error {
+func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {
 		return nil
 	}
-	ds, err := b.broker.Peek(r.Context(), id, entity, token.SequenceNumber(), 1)
+	ds, err := b.broker.Peek(r.Context(), id, address, token.SequenceNumber(), 1)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type events struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
 	id       core.Identity
-	address  string // whose messages they are
+	address  core.Address // whose messages they are
 	draining <-chan struct{}
 	closed   chan error // what ended the receiver; for a stream that has one
 	expired  *time.Timer
@@ -47,7 +47,7 @@ const (
 	eventHeads = 16 << 10
 )
 
-func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address string) *events {
+func newEvents(w http.ResponseWriter, r *http.Request, id core.Identity, address core.Address) *events {
 	s := &events{
 		w: w, control: http.NewResponseController(w), id: id, address: address, draining: bridges.Ending(r.Context()),
 		closed: make(chan error, 1), expired: time.NewTimer(core.Forever), beat: time.NewTimer(streamBeat),
@@ -199,11 +199,7 @@ func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 
 // allowed reports why the client may no longer receive.
 func (s *events) allowed() error {
-	address, err := core.ParseAddress(s.address)
-	if err != nil {
-		return err
-	}
-	return s.id.Check(core.Listen, address.String(), time.Now())
+	return s.id.Check(core.Listen, s.address.String(), time.Now())
 }
 
 // ended reports what ends a stream that has work to do.

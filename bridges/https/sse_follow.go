@@ -59,7 +59,7 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
-	ent, _, err := b.broker.Resolve(ctx, out.id, out.address)
+	ent, err := b.broker.Resolve(ctx, out.id, out.address)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery,
 
 // look sends all that there is now, and reports whether that was anything.
 func (f *follower) look(ctx context.Context) (found bool, err error) {
-	ent, _, err := f.broker.Resolve(ctx, f.out.id, f.out.address)
+	ent, err := f.broker.Resolve(ctx, f.out.id, f.out.address)
 	if err != nil {
 		return false, err
 	}

@@ -28,7 +28,8 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 	if err != nil {
 		return err
 	}
-	if err := messageNode(entity); err != nil {
+	address, err := messageNode(entity)
+	if err != nil {
 		return err
 	}
 	q, err := readStreamQuery(r)
@@ -44,7 +45,7 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 		return err
 	}
 	defer closePlaces()
-	out := newEvents(w, r, id, entity)
+	out := newEvents(w, r, id, address)
 	defer out.close()
 	defer b.open.add(describeStream(r, id, entity, q.mode), out)()
 	leave, err := b.auth.Enter(id, out.expel)

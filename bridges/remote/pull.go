@@ -89,7 +89,7 @@ func (s *source) fail(err error) {
 
 // fetch is one link's life.
 func (s *source) fetch(ctx context.Context, l *connection) error {
-	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, s.Into, nil)
+	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {
 		return err
 	}

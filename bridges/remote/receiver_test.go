@@ -64,7 +64,7 @@ func (s *site) lockedUntil(t *testing.T, session string, n int) (until time.Time
 		}
 		return all[0].LockedUntil
 	}
-	all, err := s.Peek(t.Context(), root, "orders", 0, n)
+	all, err := s.Peek(t.Context(), root, core.At("orders"), 0, n)
 	if err != nil || len(all) != n {
 		t.Fatal(len(all), err)
 	}

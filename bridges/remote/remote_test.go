@@ -345,7 +345,7 @@ func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 				authority := auth.New(auth.Options{
 					Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}},
 					Entities: func(ctx context.Context, name string) (core.Entity, error) {
-						e, _, err := there.Resolve(ctx, root, name)
+						e, err := there.Resolve(ctx, root, core.At(name))
 						return e, err
 					},
 				})
@@ -472,7 +472,7 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 		t.Errorf("%d messages are here, want as many as there is room for", len(got))
 	}
 	got := map[string]int{}
-	in, err := here.OpenReceiver(t.Context(), root, "local", core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
+	in, err := here.OpenReceiver(t.Context(), root, core.At("local"), core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
 		for _, d := range ds {
 			got[d.MessageID.String()]++
 		}

@@ -53,7 +53,7 @@ func TestASenderFillsBatchesBySize(t *testing.T) {
 	}
 	n := 0
 	for from := int64(0); ; {
-		page, err := there.Peek(t.Context(), root, "orders", from, 250)
+		page, err := there.Peek(t.Context(), root, core.At("orders"), from, 250)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -244,7 +244,7 @@ func detecting(s *core.Settings) { s.RequiresDuplicateDetection = true }
 
 func (s *site) send(t testing.TB, name string, ms ...*core.Message) {
 	t.Helper()
-	to, err := s.OpenSender(t.Context(), root, name, nil)
+	to, err := s.OpenSender(t.Context(), root, core.At(name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func (s *site) all(t testing.TB, address string, n int) (got []core.Delivery) {
 	eventually.Within(eventually.Bound, func() bool {
 		got = nil
 		for from := int64(0); ; {
-			ds, err := s.Peek(t.Context(), root, address, from, 500)
+			ds, err := s.Peek(t.Context(), root, core.At(address), from, 500)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -152,7 +152,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	tx, closed := in.Broker.OpenSender(r.Context(), id, h.Entity, nil) // why not, only a proven sender is told
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // why not, only a proven sender is told
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {

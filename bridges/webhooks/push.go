@@ -170,7 +170,8 @@ func wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
 
 // serve delivers until ctx or the entity's availability ends.
 func (p *Push) serve(ctx context.Context, b core.Broker) error {
-	entity, _, err := b.Resolve(ctx, p.id, p.From)
+	from := core.At(p.From)
+	entity, err := b.Resolve(ctx, p.id, from)
 	if err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()
-	w := &pushing{Push: p, broker: b, settings: entity.Settings, requests: requests, end: end, places: make(chan struct{}, p.Concurrent)}
+	w := &pushing{Push: p, from: from, broker: b, settings: entity.Settings, requests: requests, end: end, places: make(chan struct{}, p.Concurrent)}
 	if !entity.Settings.RequiresSession {
 		err = w.messages(ctx)
 	} else {
@@ -195,6 +196,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 // pushing is a Push while its entity can be received from.
 type pushing struct {
 	*Push
+	from     core.Address
 	broker   core.Broker
 	settings core.Settings
 	requests context.Context
@@ -214,7 +216,7 @@ func (w *pushing) options(arrived chan<- core.Delivery, closed func(error)) core
 // begun with are released before the requests under way have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
-	rx, err := w.broker.OpenReceiver(ctx, w.id, w.From, w.options(arrived, w.end))
+	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, w.options(arrived, w.end))
 	if err != nil {
 		return err
 	}
@@ -282,7 +284,7 @@ func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 		return
 	}
 	stop := w.keep(func(ctx context.Context) error {
-		return w.broker.Renew(ctx, w.id, w.From, []core.LockToken{d.LockToken})[0].Err
+		return w.broker.Renew(ctx, w.id, w.from, []core.LockToken{d.LockToken})[0].Err
 	})
 	delay, settlement := w.attempt(d)
 	stop()
@@ -370,7 +372,7 @@ func (w *pushing) settle(d core.Delivery, s core.Settlement) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.requests), settleTime)
 	defer cancel()
 	s.Token = d.LockToken
-	for _, err := range w.broker.Settle(ctx, w.id, w.From, []core.Settlement{s}) {
+	for _, err := range w.broker.Settle(ctx, w.id, w.from, []core.Settlement{s}) {
 		if err != nil {
 			w.Logger.Info("push: a message could not be settled and may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
 		}

@@ -40,7 +40,7 @@ func pushed(t *testing.T, b core.Broker, o PushOptions) []*Push {
 
 func send(t *testing.T, b *broker.Broker, ms ...*core.Message) {
 	t.Helper()
-	tx, err := b.OpenSender(t.Context(), root, "in", nil)
+	tx, err := b.OpenSender(t.Context(), root, core.At("in"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func until(t *testing.T, what string, is func() bool) {
 
 func left(t *testing.T, b *broker.Broker, address string) []core.Delivery {
 	t.Helper()
-	ds, err := b.Peek(t.Context(), root, address, 0, 1000)
+	ds, err := b.Peek(t.Context(), root, core.At(address), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func TestAPushThatEndsTakesNoFurtherMessage(t *testing.T) {
 		send(t, b, &core.Message{MessageID: core.StringID("later")})
 		synctest.Wait()
 		got := make(chan core.Delivery, 1)
-		rx, err := b.OpenReceiver(t.Context(), root, "in", core.ReceiverOptions{Deliver: func(ds []core.Delivery) { got <- ds[0] }})
+		rx, err := b.OpenReceiver(t.Context(), root, core.At("in"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) { got <- ds[0] }})
 		if err != nil {
 			t.Fatal(err)
 		}

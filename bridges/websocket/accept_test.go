@@ -13,12 +13,12 @@ type listening struct {
 	accept chan string
 }
 
-func (l listening) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (l listening) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	l.accept <- o.Accept
 	return l.Broker.OpenReceiver(ctx, id, address, o)
 }
 
-func (l listening) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+func (l listening) AcceptSession(ctx context.Context, id core.Identity, address core.Address, o core.SessionOptions) (core.Session, error) {
 	l.accept <- o.Accept
 	return l.Broker.AcceptSession(ctx, id, address, o)
 }

@@ -16,9 +16,9 @@ func (c *conn) peek(q *request) {
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 			if q.given.has(hasInState) {
-				return show(c.bridge.broker.PeekState(ctx, id, q.entity, q.inState, q.from, q.max))
+				return show(c.bridge.broker.PeekState(ctx, id, core.At(q.entity), q.inState, q.from, q.max))
 			}
-			return show(c.bridge.broker.Peek(ctx, id, q.entity, q.from, q.max))
+			return show(c.bridge.broker.Peek(ctx, id, core.At(q.entity), q.from, q.max))
 		})
 		return
 	}
@@ -52,7 +52,7 @@ func (c *conn) receiveDeferred(q *request) {
 	}
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-			return show(c.bridge.broker.ReceiveDeferred(ctx, id, q.entity, q.sequenceNumbers, q.mode))
+			return show(c.bridge.broker.ReceiveDeferred(ctx, id, core.At(q.entity), q.sequenceNumbers, q.mode))
 		})
 		return
 	}
@@ -74,7 +74,7 @@ func (c *conn) purge(q *request) {
 	}
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-			return count(c.bridge.broker.Purge(ctx, id, q.entity, q.before, q.max))
+			return count(c.bridge.broker.Purge(ctx, id, core.At(q.entity), q.before, q.max))
 		})
 		return
 	}

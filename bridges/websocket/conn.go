@@ -244,14 +244,14 @@ func (c *conn) describe() bridges.Connection {
 		}
 	}
 	for _, f := range c.feeds {
-		link := bridges.Link{Entity: f.entity, Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
+		link := bridges.Link{Entity: f.address.String(), Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
 		if f.held != nil {
 			link.Holds, link.Session = true, f.held.ID()
 		}
 		about.Links = append(about.Links, link)
 	}
 	for _, o := range c.sendQueues {
-		about.Links = append(about.Links, bridges.Link{Entity: o.entity})
+		about.Links = append(about.Links, bridges.Link{Entity: o.address.String()})
 	}
 	return about
 }

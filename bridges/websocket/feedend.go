@@ -50,7 +50,7 @@ func (f *feed) ended(err error) {
 	c.tell("ended", func(w codec.Writer) {
 		w.Key("feed")
 		w.Int(f.number)
-		c.writeError(w, err, f.entity, "link", f.number)
+		c.writeError(w, err, f.address.String(), "link", f.number)
 	})
 	if !f.busy {
 		f.next()
@@ -124,7 +124,7 @@ func (f *feed) giveBack(keep int) {
 	f.conn.waiting -= core.SizeOf(back)
 	for i := range back {
 		if f.mode == core.PeekLock && (f.held == nil || f.lock.Mode == core.NonExclusive) {
-			f.conn.release(f.entity, back[i].LockToken)
+			f.conn.release(f.address, back[i].LockToken)
 		}
 	}
 	clear(back)

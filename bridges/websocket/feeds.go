@@ -24,7 +24,7 @@ const (
 type feed struct {
 	conn     *conn
 	number   int64
-	entity   string // its address
+	address  core.Address
 	mode     core.ReceiveMode
 	binary   bool // bodies
 	receiver core.Receiver
@@ -90,7 +90,7 @@ func (c *conn) openFeed(q *request) {
 		return
 	}
 	f := &feed{
-		conn: c, number: q.feed, entity: addr.String(), mode: q.mode, binary: q.binary, leave: func() { leave(); letGo() }, credit: q.credit,
+		conn: c, number: q.feed, address: addr, mode: q.mode, binary: q.binary, leave: func() { leave(); letGo() }, credit: q.credit,
 	}
 	f.busy = true
 	if c.feeds == nil {
@@ -113,7 +113,7 @@ func (c *conn) openFeed(q *request) {
 			if q.shared {
 				so.Sharing = core.NonExclusive
 			}
-			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.entity, so)
+			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.address, so)
 			return func() {
 				if err == nil {
 					l := s.Lock()
@@ -125,7 +125,7 @@ func (c *conn) openFeed(q *request) {
 		return
 	}
 	c.async(func(ctx context.Context) func() {
-		r, err := c.bridge.broker.OpenReceiver(ctx, identity, f.entity, o)
+		r, err := c.bridge.broker.OpenReceiver(ctx, identity, f.address, o)
 		return func() {
 			if err == nil {
 				f.receiver = r
@@ -151,7 +151,7 @@ func (f *feed) opened(q *request, err error) {
 	case f.over: // ended in the meantime
 		err = core.Refuse(core.Timeout, "The feed %d was ended.", f.number)
 	default:
-		err = c.identity.Check(core.Listen, f.entity, time.Now()) // the grant may have ended meanwhile
+		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the grant may have ended meanwhile
 	}
 	if err != nil {
 		c.refuse(q, err)

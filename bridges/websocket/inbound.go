@@ -223,14 +223,14 @@ func (h hearing) Read(p []byte) (int, error) {
 // frameLimit is how many bytes a frame may have that begins so: as many as some
 // of the largest messages of the entity that it names need.
 func (c *conn) frameLimit(start []byte) (int64, error) {
-	var entity string
+	var address core.Address
 	var feed int64
 	r := frame.NewReader(c.encoding)
 	for _, m := range frame.Start(r, start) {
 		r.Reset(m.Value, true)
 		switch {
 		case m.Key == "entity" && r.Kind() == codec.Text:
-			entity = string(r.Text())
+			address = core.At(string(r.Text()))
 		case m.Key == "feed" && r.Kind() == codec.Int:
 			feed = r.Int()
 		}
@@ -239,8 +239,8 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	var id core.Identity
 	c.owner.Do(func() {
 		id = c.identity
-		if f := c.feeds[feed]; f != nil && entity == "" {
-			entity = f.entity
+		if f := c.feeds[feed]; f != nil && address == (core.Address{}) {
+			address = f.address
 		}
 		close(asked)
 	})
@@ -249,10 +249,10 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	case <-c.owner.Ended():
 		return 0, errOver
 	}
-	if entity == "" {
+	if address == (core.Address{}) {
 		return minFrame, nil
 	}
-	e, _, err := c.bridge.broker.Resolve(c.ctx, id, entity)
+	e, err := c.bridge.broker.Resolve(c.ctx, id, address)
 	if err != nil { // the request is told
 		return minFrame, nil
 	}

@@ -13,7 +13,7 @@ import (
 // call.
 type sendQueue struct {
 	conn    *conn
-	entity  string
+	address core.Address
 	key     string // in conn.sendQueues
 	sender  core.Sender
 	queue   []*request
@@ -31,7 +31,7 @@ func (c *conn) send(q *request) {
 	key := core.FoldName(addr.String())
 	o := c.sendQueues[key]
 	if o == nil {
-		o = &sendQueue{conn: c, entity: addr.String(), key: key}
+		o = &sendQueue{conn: c, address: addr, key: key}
 		if c.sendQueues == nil {
 			c.sendQueues = make(map[string]*sendQueue)
 		}
@@ -80,7 +80,7 @@ func (o *sendQueue) start() {
 		opened := sender
 		if opened == nil {
 			var err error
-			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.entity, func(error) {
+			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.address, func(error) {
 				o.conn.owner.Do(o.drop)
 			})
 			if err != nil {
@@ -162,6 +162,6 @@ func writeNumbers(w codec.Writer, numbers []int64) {
 // cancelScheduled removes scheduled messages.
 func (c *conn) cancelScheduled(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.broker.Cancel(ctx, id, q.entity, q.sequenceNumbers)
+		return nil, c.bridge.broker.Cancel(ctx, id, core.At(q.entity), q.sequenceNumbers)
 	})
 }

@@ -12,7 +12,7 @@ import (
 // settleQueue collects the settlements of one address while those before them are under way.
 type settleQueue struct {
 	conn        *conn
-	address     string
+	address     core.Address
 	requests    []settleRequest
 	settlements []core.Settlement
 	settling    bool
@@ -33,7 +33,7 @@ func (c *conn) settle(q *request) {
 			c.refuse(q, err)
 			return
 		}
-		c.queueSettlements(addr.String(), settleRequest{q: q, n: len(q.settlements)}, q.settlements...)
+		c.queueSettlements(addr, settleRequest{q: q, n: len(q.settlements)}, q.settlements...)
 		return
 	}
 	f, err := c.feedOf(q)
@@ -42,7 +42,7 @@ func (c *conn) settle(q *request) {
 		return
 	}
 	f.do(q, func() {
-		if err := c.identity.Check(core.Listen, f.entity, time.Now()); err != nil {
+		if err := c.identity.Check(core.Listen, f.address.String(), time.Now()); err != nil {
 			c.refuse(q, err)
 			return
 		}
@@ -54,17 +54,17 @@ func (c *conn) settle(q *request) {
 				q.settlements[i].Session = f.lock
 			}
 		}
-		c.queueSettlements(f.entity, r, q.settlements...)
+		c.queueSettlements(f.address, r, q.settlements...)
 	})
 }
 
 // release unlocks what was delivered and cannot be written.
-func (c *conn) release(address string, token core.LockToken) {
+func (c *conn) release(address core.Address, token core.LockToken) {
 	c.queueSettlements(address, settleRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
 }
 
-func (c *conn) queueSettlements(address string, r settleRequest, settlements ...core.Settlement) {
-	key := core.FoldName(address)
+func (c *conn) queueSettlements(address core.Address, r settleRequest, settlements ...core.Settlement) {
+	key := core.FoldName(address.String())
 	p := c.settleQueues[key]
 	if p == nil {
 		p = &settleQueue{conn: c, address: address}
@@ -101,7 +101,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	for _, r := range requests {
 		if r.q != nil {
 			c.answer(r.q, func(w codec.Writer) {
-				c.writeResults(w, p.address, r.n, func(i int) error {
+				c.writeResults(w, p.address.String(), r.n, func(i int) error {
 					if i >= len(errs) { // the broker owes an answer for each settlement
 						return core.Internal
 					}
@@ -120,7 +120,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	if len(p.requests) > 0 {
 		c.full = append(c.full, p)
 	} else {
-		delete(c.settleQueues, core.FoldName(p.address))
+		delete(c.settleQueues, core.FoldName(p.address.String()))
 	}
 }
 
@@ -142,7 +142,7 @@ func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i i
 // renew extends locks.
 func (c *conn) renew(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		renewals := c.bridge.broker.Renew(ctx, id, q.entity, q.lockTokens)
+		renewals := c.bridge.broker.Renew(ctx, id, core.At(q.entity), q.lockTokens)
 		return func(w codec.Writer) {
 			c.writeResults(w, q.entity, len(renewals), func(i int) error {
 				if err := renewals[i].Err; err != nil {

@@ -16,7 +16,7 @@ func TestALargeMessageArrives(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{})
 		h.queue("q", func(s *core.Settings) { s.MaxMessageSizeInKilobytes = core.MaxMessageSizeKB })
-		tx, err := h.broker.OpenSender(context.Background(), root, "q", nil)
+		tx, err := h.broker.OpenSender(context.Background(), root, core.At("q"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

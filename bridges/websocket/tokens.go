@@ -149,7 +149,7 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 		}
 	}
 	for _, f := range c.feeds {
-		if err := c.identity.Check(core.Listen, f.entity, now); err != nil {
+		if err := c.identity.Check(core.Listen, f.address.String(), now); err != nil {
 			f.ended(err)
 		}
 	}

@@ -390,7 +390,7 @@ func TestLastUseIsRecordedInTime(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		used = b.store.Now()
-		if _, err := b.Peek(t.Context(), root, "q", 0, 1); err != nil {
+		if _, err := b.Peek(t.Context(), root, core.At("q"), 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		b.stop()
@@ -491,7 +491,7 @@ func TestNoSpellingReachesWhatAnotherManages(t *testing.T) {
 				"delete a rule": b.DeleteRule(ctx, id, subscription, core.DefaultRuleName),
 				"test rules":    errorOf(b.TestRules(ctx, id, topic, text("m"), nil)),
 				"explain":       errorOf(b.Explain(ctx, id, queue, core.Subject{MessageID: "m"})),
-				"send":          errorOf(b.OpenSender(ctx, id, queue, nil)),
+				"send":          errorOf(b.OpenSender(ctx, id, core.At(queue), nil)),
 			} {
 				if code := core.CodeOf(err); code != core.Unauthorized && code != core.NotFound {
 					t.Errorf("%s behind %s: got %v", what, before, err)

@@ -54,7 +54,7 @@ func newInstantly() *instantly {
 func benchReceive(b *testing.B, br *Broker, credit int) {
 	b.Helper()
 	got, all := 0, make(chan struct{}, 1)
-	r, err := br.OpenReceiver(b.Context(), root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+	r, err := br.OpenReceiver(b.Context(), root, core.At("q"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
 		if got += len(ds); got == credit {
 			got = 0
 			all <- struct{}{}
@@ -84,13 +84,13 @@ func BenchmarkDispatchLone(b *testing.B) { benchReceive(b, benchBroker(b, newIns
 func BenchmarkRoundTrip(b *testing.B) {
 	const size = 100
 	br := benchBroker(b, memstore.New(memstore.Options{}))
-	s, err := br.OpenSender(b.Context(), root, "q", nil)
+	s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	done := make(chan struct{}, 1)
 	var got []core.Settlement
-	r, err := br.OpenReceiver(b.Context(), root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+	r, err := br.OpenReceiver(b.Context(), root, core.At("q"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
 		for i := range ds {
 			got = append(got, core.Settlement{Token: ds[i].LockToken})
 		}
@@ -116,7 +116,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(b.Context(), groups)
 		<-done
-		br.Settle(b.Context(), root, "q", got)
+		br.Settle(b.Context(), root, core.At("q"), got)
 		got = got[:0]
 	}
 }
@@ -124,7 +124,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 // BenchmarkSend is one message to one partition, the store included.
 func BenchmarkSend(b *testing.B) {
 	br := benchBroker(b, swallowing{memstore.New(memstore.Options{})})
-	s, err := br.OpenSender(b.Context(), root, "q", nil)
+	s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -158,6 +158,6 @@ func BenchmarkSettle(b *testing.B) {
 	ss := []core.Settlement{{Token: core.NewLockToken(0, 1, 2)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		br.Settle(b.Context(), root, "q", ss)
+		br.Settle(b.Context(), root, core.At("q"), ss)
 	}
 }

@@ -34,7 +34,7 @@ func TestMessagesAreRefusedWhileTheirBodiesCannotBeDecoded(t *testing.T) {
 		later.ScheduledEnqueueTime = time.Now().Add(time.Minute)
 		b.send(t, "t", later) // judged again when it is due
 		busy.Store(true)
-		sender, err := b.OpenSender(t.Context(), root, "t", nil)
+		sender, err := b.OpenSender(t.Context(), root, core.At("t"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,8 +23,8 @@ const (
 )
 
 // open finds the entity of an operation that receives or browses messages.
-func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*entry, *entity.View, core.SubQueue, error) {
-	e, a, err := b.access(ctx, id, core.Listen, address)
+func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, core.SubQueue, error) {
+	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -38,18 +38,18 @@ func (b *Broker) open(ctx context.Context, id core.Identity, address string) (*e
 
 // Peek implements core.Broker. It begins in the partition of from and goes on through the
 // partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
-func (b *Broker) Peek(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, nil)
+func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.Delivery, error) {
+	return b.browse(ctx, id, a, from, limit, nil)
 }
 
 // PeekState implements core.Broker, in the same way as Peek.
-func (b *Broker) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, limit int) ([]core.Delivery, error) {
-	return b.browse(ctx, id, address, from, limit, &state)
+func (b *Broker) PeekState(ctx context.Context, id core.Identity, a core.Address, state core.State, from int64, limit int) ([]core.Delivery, error) {
+	return b.browse(ctx, id, a, from, limit, &state)
 }
 
 // browse peeks in one partition after the other; nil: messages in any state.
-func (b *Broker) browse(ctx context.Context, id core.Identity, address string, from int64, limit int, state *core.State) ([]core.Delivery, error) {
-	_, v, sub, err := b.open(ctx, id, address)
+func (b *Broker) browse(ctx context.Context, id core.Identity, a core.Address, from int64, limit int, state *core.State) ([]core.Delivery, error) {
+	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
@@ -84,8 +84,8 @@ func (b *Broker) browse(ctx context.Context, id core.Identity, address string, f
 
 // PeekDamaged lists messages that the store has put aside because they are damaged, in the way of Peek.
 // It needs Listen.
-func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, address string, from int64, limit int) ([]core.DamagedMessage, error) {
-	_, v, sub, err := b.open(ctx, id, address)
+func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.DamagedMessage, error) {
+	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
@@ -116,8 +116,8 @@ func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 
 // ReceiveDeferred implements core.Broker. If one partition refuses, the locks of the others are
 // released.
-func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
-	e, v, sub, err := b.open(ctx, id, address)
+func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +193,8 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 
 // Cancel implements core.Broker. It ignores the queue's status. In each partition it cancels all
 // numbers or none; it returns the first refusal.
-func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
-	e, a, err := b.access(ctx, id, core.Send, address)
+func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
+	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {
 		return err
 	}
@@ -225,8 +225,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, address string, n
 // Purge implements core.Broker. If before is in the future, the store removes messages without
 // reading them, unless the entity has a history, which notes the client. Otherwise one call removes
 // at most delivery.MaxPurge messages.
-func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, before time.Time, limit int) (int, error) {
-	e, v, sub, err := b.open(ctx, id, address)
+func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
+	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return 0, err
 	}
@@ -260,8 +260,8 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, address string, be
 // LockNumbers locks those messages of some sequence numbers that are available and returns them, by
 // partition. In an entity with sessions it locks those of the session whose lock is given; else that
 // is nil. It needs Listen.
-func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, address string, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
-	e, v, sub, err := b.open(ctx, id, address)
+func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
+	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}

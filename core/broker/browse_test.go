@@ -19,7 +19,7 @@ func TestPeekGoesThroughPartitionsInOrder(t *testing.T) {
 		var last int64 = -1
 		seen := 0
 		for {
-			ds, err := b.Peek(t.Context(), root, "q", last+1, 7)
+			ds, err := b.Peek(t.Context(), root, core.At("q"), last+1, 7)
 			if err != nil || len(ds) > 7 {
 				t.Fatalf("got %d, %v", len(ds), err)
 			}
@@ -37,10 +37,10 @@ func TestPeekGoesThroughPartitionsInOrder(t *testing.T) {
 		if seen != 40 {
 			t.Fatalf("saw %d messages, want 40", seen)
 		}
-		if ds, err := b.Peek(t.Context(), root, "q", -1, 100); err != nil || len(ds) != 40 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), -1, 100); err != nil || len(ds) != 40 {
 			t.Errorf("from a negative number: got %d, %v, want all 40", len(ds), err)
 		}
-		if ds, err := b.Peek(t.Context(), root, "q", core.SequenceNumber(9, 1), 5); err != nil || len(ds) != 0 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), core.SequenceNumber(9, 1), 5); err != nil || len(ds) != 0 {
 			t.Errorf("beyond the last partition: got %d, %v", len(ds), err)
 		}
 	})
@@ -52,7 +52,7 @@ func TestPeekIsBoundedByBytes(t *testing.T) {
 		for range 5 {
 			b.send(t, "q", text(strings.Repeat("x", 100<<10)))
 		}
-		if ds, err := b.Peek(t.Context(), root, "q", 0, 5); err != nil || len(ds) != 3 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 5); err != nil || len(ds) != 3 {
 			t.Fatalf("got %d messages of 100 KiB, %v, want the 3 that pass 256 KiB", len(ds), err)
 		}
 	})
@@ -73,7 +73,7 @@ func TestDeferredMessagesAreReceivedByNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		numbers := deferred(t, b)
 		numbers[0], numbers[3] = numbers[3], numbers[0]
-		ds, err := b.ReceiveDeferred(t.Context(), root, "q", numbers, core.PeekLock)
+		ds, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), numbers, core.PeekLock)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestDeferredMessagesAreReceivedByNumber(t *testing.T) {
 			}
 		}
 		settle(t, b, "q", core.Complete, ds...)
-		if _, err := b.ReceiveDeferred(t.Context(), root, "q", numbers, core.PeekLock); !errors.Is(err, core.MessageNotFound) {
+		if _, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), numbers, core.PeekLock); !errors.Is(err, core.MessageNotFound) {
 			t.Errorf("once completed: got %v, want %v", err, core.MessageNotFound)
 		}
 	})
@@ -93,17 +93,17 @@ func TestReceivingDeferredMessagesIsAllOrNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		numbers := deferred(t, b)
 		b.store.fail(core.Busy, 3)
-		if _, err := b.ReceiveDeferred(t.Context(), root, "q", numbers, core.PeekLock); !errors.Is(err, core.Busy) {
+		if _, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), numbers, core.PeekLock); !errors.Is(err, core.Busy) {
 			t.Errorf("one partition down: got %v, want %v", err, core.Busy)
 		}
 		b.store.fail(nil)
 		for _, bad := range []int64{core.SequenceNumber(0, 99), core.SequenceNumber(8, 1)} {
-			_, err := b.ReceiveDeferred(t.Context(), root, "q", append([]int64{bad}, numbers...), core.PeekLock)
+			_, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), append([]int64{bad}, numbers...), core.PeekLock)
 			if want := fmt.Sprintf("could not be found: %d does not exist or is not deferred.", bad); !errors.Is(err, core.MessageNotFound) || !strings.HasSuffix(core.TextOf(err), want) {
 				t.Errorf("unknown number %x: got %v, want %v, %s", bad, err, core.MessageNotFound, want)
 			}
 		}
-		ds, err := b.ReceiveDeferred(t.Context(), root, "q", numbers, core.ReceiveAndDelete)
+		ds, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), numbers, core.ReceiveAndDelete)
 		if err != nil || len(ds) != 4 || !ds[0].LockToken.IsZero() || ds[0].DeliveryCount != 1 {
 			t.Fatalf("afterwards: got %d, %v, want all four, counted for the deferral only", len(ds), err)
 		}
@@ -123,18 +123,18 @@ func TestScheduledMessagesAreCancelled(t *testing.T) {
 			ms = append(ms, m)
 		}
 		numbers := b.send(t, "q", ms...)
-		if err := b.Cancel(t.Context(), core.Identity{{Rights: core.Listen}}, "q", numbers); !errors.Is(err, core.Unauthorized) {
+		if err := b.Cancel(t.Context(), core.Identity{{Rights: core.Listen}}, core.At("q"), numbers); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("with Listen: got %v, want %v", err, core.Unauthorized)
 		}
-		if err := b.Cancel(t.Context(), root, "q", numbers[:4]); err != nil {
+		if err := b.Cancel(t.Context(), root, core.At("q"), numbers[:4]); err != nil {
 			t.Fatal(err)
 		}
 		for _, bad := range []int64{numbers[0], core.SequenceNumber(8, 1)} {
-			if err := b.Cancel(t.Context(), root, "q", []int64{bad}); !errors.Is(err, core.MessageNotFound) {
+			if err := b.Cancel(t.Context(), root, core.At("q"), []int64{bad}); !errors.Is(err, core.MessageNotFound) {
 				t.Errorf("cancel %x: got %v, want %v", bad, err, core.MessageNotFound)
 			}
 		}
-		err := b.Cancel(t.Context(), root, "q", []int64{numbers[1], numbers[3]})
+		err := b.Cancel(t.Context(), root, core.At("q"), []int64{numbers[1], numbers[3]})
 		if want := fmt.Sprintf(": %d, %d do not exist or are not scheduled.", numbers[1], numbers[3]); !strings.HasSuffix(core.TextOf(err), want) {
 			t.Errorf("got %v, want the numbers that are unknown: %s", err, want)
 		}
@@ -142,7 +142,7 @@ func TestScheduledMessagesAreCancelled(t *testing.T) {
 		for i := range many {
 			many[i] = int64(1000 + i)
 		}
-		if err := b.Cancel(t.Context(), root, "q", many); !strings.Contains(core.TextOf(err), ": 1000, 1001, 1002, ") || !strings.HasSuffix(core.TextOf(err), ", 1009 and others do not exist or are not scheduled.") {
+		if err := b.Cancel(t.Context(), root, core.At("q"), many); !strings.Contains(core.TextOf(err), ": 1000, 1001, 1002, ") || !strings.HasSuffix(core.TextOf(err), ", 1009 and others do not exist or are not scheduled.") {
 			t.Errorf("got %v, want the first ten numbers", err)
 		}
 		in := b.receive(t, "q", core.PeekLock, 10)
@@ -163,10 +163,10 @@ func TestPurgeRemovesOldMessagesAndSkipsLockedOnes(t *testing.T) {
 		time.Sleep(time.Second)
 		cut := time.Now()
 		b.send(t, "q", numbered(4)...)
-		if n, err := b.Purge(t.Context(), root, "q", cut, 3); err != nil || n != 3 {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), cut, 3); err != nil || n != 3 {
 			t.Errorf("at most 3: got %d, %v", n, err)
 		}
-		if n, err := b.Purge(t.Context(), root, "q", cut, 1<<30); err != nil || n != 7 {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), cut, 1<<30); err != nil || n != 7 {
 			t.Errorf("the rest: got %d, %v, want 7", n, err)
 		}
 		settle(t, b, "q", core.Complete, locked...)
@@ -187,18 +187,18 @@ func TestPurgeUpToALaterTimeRemovesAllThatCanBeReceived(t *testing.T) {
 		locked := in.take()
 		in.Close()
 		later := time.Now().Add(time.Second)
-		if n, err := b.Purge(t.Context(), root, "q", later, 3); err != nil || n != 3 {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), later, 3); err != nil || n != 3 {
 			t.Errorf("at most 3: got %d, %v", n, err)
 		}
-		if n, err := b.Purge(t.Context(), root, "q", later, 1<<30); err != nil || n != 7 {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), later, 1<<30); err != nil || n != 7 {
 			t.Errorf("the rest: got %d, %v, want 7", n, err)
 		}
 		settle(t, b, "q", core.DeadLetterOutcome, locked...)
-		if n, err := b.Purge(t.Context(), root, "q/$DeadLetterQueue", later, 1<<30); err != nil || n != 2 {
+		if n, err := b.Purge(t.Context(), root, core.At("q/$DeadLetterQueue"), later, 1<<30); err != nil || n != 2 {
 			t.Errorf("dead letters: got %d, %v, want 2", n, err)
 		}
 		b.store.fail(core.Busy, 0, 1, 2, 3)
-		if _, err := b.Purge(t.Context(), root, "q", later, 9); !errors.Is(err, core.Busy) {
+		if _, err := b.Purge(t.Context(), root, core.At("q"), later, 9); !errors.Is(err, core.Busy) {
 			t.Errorf("while the store does not answer: got %v", err)
 		}
 	})
@@ -211,7 +211,7 @@ func TestPurgeIsCapped(t *testing.T) {
 			b.sender(t, "q").Send(t.Context(), [][]*core.Message{numbered(100)})
 		}
 		time.Sleep(time.Second)
-		if n, err := b.Purge(t.Context(), root, "q", time.Now(), 1<<30); err != nil || n != delivery.MaxPurge {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), time.Now(), 1<<30); err != nil || n != delivery.MaxPurge {
 			t.Fatalf("got %d, %v, want %d", n, err, delivery.MaxPurge)
 		}
 	})

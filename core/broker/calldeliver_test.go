@@ -14,7 +14,7 @@ var receivers = map[string]func(*testing.T, *started, core.ReceiverOptions) core
 	"queue": func(t *testing.T, b *started, o core.ReceiverOptions) core.Receiver {
 		b.create(t, "q")
 		b.send(t, "q", numbered(3)...)
-		r, err := b.OpenReceiver(t.Context(), root, "q", o)
+		r, err := b.OpenReceiver(t.Context(), root, core.At("q"), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ var receivers = map[string]func(*testing.T, *started, core.ReceiverOptions) core
 			m.SessionID = "s"
 			b.send(t, "q", m)
 		}
-		s, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{ReceiverOptions: o, ID: "s"})
+		s, err := b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{ReceiverOptions: o, ID: "s"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestNothingIsLostByDrainingAndClosing(t *testing.T) {
 		for round := 0; got < most && round < 100*most; round++ {
 			arrived := make(chan core.Delivery, 1)
 			var over atomic.Bool
-			r, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
+			r, err := b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
 				if over.Load() {
 					t.Error("a delivery began after Close")
 				}

@@ -24,7 +24,7 @@ func TestDeletionClosesWhatIsOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		closed := make(chan error, 2)
-		if _, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed <- err }); err != nil {
+		if _, err := b.OpenSender(t.Context(), root, core.At("q"), func(err error) { closed <- err }); err != nil {
 			t.Fatal(err)
 		}
 		in := b.receive(t, "q", core.PeekLock, 1)
@@ -41,7 +41,7 @@ func TestDeletionClosesWhatIsOpen(t *testing.T) {
 		if err := <-closed; !errors.Is(err, core.NotFound) {
 			t.Errorf("sender: got %v, want %v", err, core.NotFound)
 		}
-		if _, _, err := b.Resolve(t.Context(), nil, "q"); !errors.Is(err, core.NotFound) {
+		if _, err := b.Resolve(t.Context(), nil, core.At("q")); !errors.Is(err, core.NotFound) {
 			t.Errorf("resolve: got %v, want %v", err, core.NotFound)
 		}
 	})
@@ -97,11 +97,11 @@ func TestStatusChangesCloseWhatTheyForbid(t *testing.T) {
 					t.Errorf("receiver closed with %v, want open %v", got, want.receive)
 				}
 			}
-			_, err = b.OpenReceiver(t.Context(), root, "q/$DeadLetterQueue", core.ReceiverOptions{})
+			_, err = b.OpenReceiver(t.Context(), root, core.At("q/$DeadLetterQueue"), core.ReceiverOptions{})
 			if (err == nil) != want.receive || err != nil && !errors.Is(err, core.EntityDisabled) {
 				t.Errorf("open: got %v", err)
 			}
-			if _, err = b.Peek(t.Context(), root, "q", 0, 1); (err == nil) != want.receive {
+			if _, err = b.Peek(t.Context(), root, core.At("q"), 0, 1); (err == nil) != want.receive {
 				t.Errorf("peek: got %v", err)
 			}
 		})
@@ -135,7 +135,7 @@ func TestAMissedChangeIsSeenAfterFiveSeconds(t *testing.T) {
 		running := start(t)
 		running.create(t, "q")
 		deaf := running.another(t) // nobody runs it, so it hears of no change
-		s, err := deaf.OpenSender(t.Context(), root, "q", nil)
+		s, err := deaf.OpenSender(t.Context(), root, core.At("q"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestKnownEntitiesSurviveACatalogueThatDoesNotAnswer(t *testing.T) {
 		b.store.failEntities(errors.New("connection refused"))
 		time.Sleep(time.Minute)
 		b.send(t, "q", text("m"))
-		if _, _, err := b.Resolve(t.Context(), nil, "unknown"); !errors.Is(err, core.Busy) {
+		if _, err := b.Resolve(t.Context(), nil, core.At("unknown")); !errors.Is(err, core.Busy) {
 			t.Errorf("unknown entity: got %v, want %v", err, core.Busy)
 		}
 		if err := b.store.DeleteEntity(t.Context(), "ns", "gone"); err != nil {
@@ -223,7 +223,7 @@ func TestAPartitionThatIsGoneHasItsEntityLookedUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		closed := make(chan error, 1)
-		s, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed <- err })
+		s, err := b.OpenSender(t.Context(), root, core.At("q"), func(err error) { closed <- err })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestMissingEntitiesAreNamedByTheirURIWhereAHostIsKnown(t *testing.T) {
 	t.Parallel()
 	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
 	defer b.stop()
-	_, _, err := b.Resolve(t.Context(), nil, "/a/b")
+	_, err := b.Resolve(t.Context(), nil, core.At("/a/b"))
 	if want := "The messaging entity 'sb://bus:5672/a/b' could not be found. "; !strings.HasPrefix(core.TextOf(err), want) {
 		t.Fatalf("got %v, want %s", err, want)
 	}

@@ -186,7 +186,7 @@ func interrupted(t *testing.T, b *started, call string, after, dies bool) {
 		once.Do(func() { close(broke) })
 		return !after, after
 	})
-	s, err := New(b.store.Store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "a", nil)
+	s, err := New(b.store.Store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, core.At("a"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,11 +298,11 @@ func atRandom(t *testing.T, seed uint64) {
 		g.store.set(fault)
 	}
 	const messages = 2000
-	s, err := admin.OpenSender(t.Context(), root, "a", nil)
+	s, err := admin.OpenSender(t.Context(), root, core.At("a"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := admin.OpenSender(t.Context(), root, "t", nil)
+	direct, err := admin.OpenSender(t.Context(), root, core.At("t"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestForwardingGoesOnInOrderAsSoonAsTheStoreOpensAfterAKill(t *testing.T) {
 			}
 			return true, false
 		})
-		sender, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "a", nil)
+		sender, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, core.At("a"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

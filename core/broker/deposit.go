@@ -12,8 +12,8 @@ import (
 // once it is stored. A queue or topic gets them as if a client had sent them; a subscription without
 // asking its rules; dead letters keep their reasons. A message whose Transit.Key is known is not stored
 // again; ids of messages do not count, as the other broker may have two of one id. It needs Manage.
-func (b *Broker) Deposit(ctx context.Context, id core.Identity, address string, ms []*core.Message) ([]core.Appended, error) {
-	e, a, err := b.access(ctx, id, core.Manage, address)
+func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
+	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, address string, 
 	case a.Management || a.Sub != core.Main && a.Sub != core.DeadLetter || a.Sub == core.DeadLetter && v.Kind == core.Topic:
 		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: name a queue, a topic, a subscription, or the dead-letter queue of one.", a)
 	case a.Sub == core.Main && v.Kind != core.Subscription:
-		s, err := b.openSender(ctx, id, address, nil)
+		s, err := b.openSender(ctx, id, a, nil)
 		if err != nil {
 			return nil, err
 		}

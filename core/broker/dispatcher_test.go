@@ -152,7 +152,7 @@ func TestReceiveAndDeleteRemovesBeforeDelivery(t *testing.T) {
 		if len(got) != 8 || !got[0].LockToken.IsZero() {
 			t.Fatalf("got %d, token %v, want 8 without a lock", len(got), got[0].LockToken)
 		}
-		if ds, err := b.Peek(t.Context(), root, "q", 0, 10); err != nil || len(ds) != 0 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 10); err != nil || len(ds) != 0 {
 			t.Fatalf("peek: got %d, %v, want none left", len(ds), err)
 		}
 	})
@@ -430,7 +430,7 @@ func TestStopClosesEverythingThatIsOpen(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		var closed []error
-		s, err := b.OpenSender(t.Context(), root, "q", func(err error) { closed = append(closed, err) })
+		s, err := b.OpenSender(t.Context(), root, core.At("q"), func(err error) { closed = append(closed, err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,7 +442,7 @@ func TestStopClosesEverythingThatIsOpen(t *testing.T) {
 		if a := s.Send(t.Context(), each(text("m"))); !errors.Is(a[0].Err, core.Busy) {
 			t.Fatalf("send: got %v, want %v", a[0].Err, core.Busy)
 		}
-		if _, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
+		if _, err := b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
 			t.Fatalf("open: got %v, want %v", err, core.Busy)
 		}
 		if _, err := b.Health(t.Context()); !errors.Is(err, core.Busy) {
@@ -506,11 +506,11 @@ func TestReceiversAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, want := range []core.Code{"", "", core.QuotaExceeded} {
-			if _, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{}); core.CodeOf(err) != want {
+			if _, err := b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{}); core.CodeOf(err) != want {
 				t.Errorf("receiver %d: got %v, want %q", i, err, want)
 			}
 		}
-		if _, err := b.OpenReceiver(t.Context(), root, "q/$management", core.ReceiverOptions{}); !errors.Is(err, core.NotAllowed) {
+		if _, err := b.OpenReceiver(t.Context(), root, core.At("q/$management"), core.ReceiverOptions{}); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("management node: got %v, want %v", err, core.NotAllowed)
 		}
 	})

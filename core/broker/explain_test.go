@@ -60,7 +60,7 @@ func TestAnAccountTellsWhoDidWhat(t *testing.T) {
 		b.create(t, "q", partitioned)
 		ctx := core.WithPeer(t.Context(), "amqp 192.0.2.1:999")
 		writer := core.Identity{{Policy: "reader", Rights: core.Listen}, {Policy: "writer", Rights: core.Send, Scope: "q"}}
-		s, err := b.OpenSender(ctx, writer, "q", nil)
+		s, err := b.OpenSender(ctx, writer, core.At("q"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestAnAccountTellsOfDeadLettersThatMoveOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		ds := in.take()
-		if errs := b.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: over}}); errs[0] != nil {
+		if errs := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: over}}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 		time.Sleep(25 * time.Second)
@@ -261,9 +261,9 @@ func TestAnAccountTellsOfSessionsAndTransactions(t *testing.T) {
 		reply := named("reply", text("2"))
 		reply.SessionID = "s"
 		for _, err := range []error{
-			tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}),
-			tx.Send(t.Context(), root, "q", "", []*core.Message{reply}),
-			tx.Send(t.Context(), root, "x", "", []*core.Message{named("other", text("3"))}),
+			tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken, Outcome: core.Complete}}),
+			tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{reply}),
+			tx.Send(t.Context(), root, core.At("x"), core.Address{}, []*core.Message{named("other", text("3"))}),
 			tx.Commit(t.Context()),
 		} {
 			if err != nil {
@@ -285,7 +285,7 @@ func TestAnAccountTellsOfSchedulesAndRemovals(t *testing.T) {
 		later := named("m", text("1"))
 		later.ScheduledEnqueueTime = b.Broker.store.Now().Add(time.Hour)
 		numbers := b.send(t, "q", later)
-		if err := b.Cancel(t.Context(), root, "q", numbers); err != nil {
+		if err := b.Cancel(t.Context(), root, core.At("q"), numbers); err != nil {
 			t.Fatal(err)
 		}
 		b.tells(t, "q", "m", "scheduled by=root", "cancelled by=root")
@@ -296,7 +296,7 @@ func TestAnAccountTellsOfSchedulesAndRemovals(t *testing.T) {
 		b.tells(t, "q", "n", "accepted by=root", "delivered by=root", "completed")
 		b.send(t, "q", named("o", text("3")))
 		time.Sleep(time.Second)
-		if n, err := b.Purge(t.Context(), root, "q", time.Now(), 9); n != 1 || err != nil {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), time.Now(), 9); n != 1 || err != nil {
 			t.Fatalf("purge: got %d, %v", n, err)
 		}
 		b.tells(t, "q", "o", "accepted by=root", "completed by=root")

@@ -414,7 +414,7 @@ func TestADeadLetterThatCannotBeForwardedTellsBothReasons(t *testing.T) {
 		in := b.receive(t, "q", core.PeekLock, 1)
 		b.send(t, "q", text("m"))
 		why := core.Settlement{Token: in.take()[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: entity.ReasonProperties("Poison", "it smells")}
-		if errs := b.Settle(t.Context(), root, "q", []core.Settlement{why}); errs[0] != nil {
+		if errs := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{why}); errs[0] != nil {
 			t.Fatal(errs)
 		}
 		rests()
@@ -518,7 +518,7 @@ func TestForwardingFollowsTheSettings(t *testing.T) {
 		if errs := in.closures(); len(errs) != 1 || !errors.Is(errs[0], core.NotAllowed) {
 			t.Errorf("the receiver was told %v, want to receive from x", errs)
 		}
-		if _, err := b.OpenReceiver(t.Context(), root, "from", core.ReceiverOptions{}); !errors.Is(err, core.NotAllowed) {
+		if _, err := b.OpenReceiver(t.Context(), root, core.At("from"), core.ReceiverOptions{}); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("receive from what forwards: got %v", err)
 		}
 		b.holds(t, map[string]string{"x": "1"})
@@ -624,7 +624,7 @@ func TestAnEntityWithSessionsForwards(t *testing.T) {
 		b.create(t, "a", sessions, forwardTo("plain"))
 		b.create(t, "b", sessions, forwardTo("ordered"))
 		for _, from := range []string{"a", "b"} {
-			if _, err := b.AcceptSession(t.Context(), root, from, core.SessionOptions{Next: true}); !errors.Is(err, core.NotAllowed) {
+			if _, err := b.AcceptSession(t.Context(), root, core.At(from), core.SessionOptions{Next: true}); !errors.Is(err, core.NotAllowed) {
 				t.Errorf("accept a session of what forwards: got %v", err)
 			}
 			m := text("from-" + from)
@@ -633,7 +633,7 @@ func TestAnEntityWithSessionsForwards(t *testing.T) {
 		}
 		rests()
 		b.holds(t, map[string]string{"plain": "from-a"})
-		held, err := b.AcceptSession(t.Context(), root, "ordered", core.SessionOptions{ID: "s"})
+		held, err := b.AcceptSession(t.Context(), root, core.At("ordered"), core.SessionOptions{ID: "s"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -716,7 +716,7 @@ func TestAPumpTakesOverWhatAnotherGatewayLeft(t *testing.T) {
 		sub := b.subscribe(t, "t", "s", nil)
 		other := New(b.store.Store, Options{Namespace: "ns"}) // it does not run
 		defer other.stop()
-		s, err := other.OpenSender(t.Context(), root, "t", nil)
+		s, err := other.OpenSender(t.Context(), root, core.At("t"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

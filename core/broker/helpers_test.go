@@ -148,7 +148,7 @@ func (b *started) send(t *testing.T, name string, ms ...*core.Message) []int64 {
 
 func (b *started) sender(t *testing.T, name string) core.Sender {
 	t.Helper()
-	s, err := b.OpenSender(t.Context(), root, name, nil)
+	s, err := b.OpenSender(t.Context(), root, core.At(name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ type inbox struct {
 func (b *started) receive(t *testing.T, address string, mode core.ReceiveMode, credit int) *inbox {
 	t.Helper()
 	in := &inbox{}
-	r, err := b.OpenReceiver(t.Context(), root, address, core.ReceiverOptions{
+	r, err := b.OpenReceiver(t.Context(), root, core.At(address), core.ReceiverOptions{
 		Mode:    mode,
 		Deliver: in.deliver,
 		Closed: func(err error) {
@@ -248,7 +248,7 @@ func settle(t *testing.T, b *started, address string, o core.Outcome, ds ...core
 	for _, d := range ds {
 		all = append(all, core.Settlement{Token: d.LockToken, Outcome: o})
 	}
-	for i, err := range b.Settle(t.Context(), root, address, all) {
+	for i, err := range b.Settle(t.Context(), root, core.At(address), all) {
 		if err != nil {
 			t.Fatalf("%v %d: %v", o, i, err)
 		}

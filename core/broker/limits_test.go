@@ -109,7 +109,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		{"batch", []string{"standard"}, 256 << 10, false, batchOf("q", 128<<10), core.TooLarge},
 		{"batch", []string{"premium"}, 1 << 20, false, batchOf("large", 512<<10), core.TooLarge},
 		{"session state", []string{"standard"}, 256 << 10, false, func(t *testing.T, b *Broker, n int) error {
-			held, err := b.AcceptSession(t.Context(), root, "sessions", core.SessionOptions{ID: "s"})
+			held, err := b.AcceptSession(t.Context(), root, core.At("sessions"), core.SessionOptions{ID: "s"})
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		{"operations of a transaction", any, 100, false, func(t *testing.T, b *Broker, n int) error {
 			tx := b.Begin()
 			for range n {
-				if err := tx.Send(t.Context(), root, "q", "", []*core.Message{{}}); err != nil {
+				if err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{{}}); err != nil {
 					return err
 				}
 			}
@@ -141,7 +141,7 @@ func TestLimitsHoldToTheLast(t *testing.T) {
 		}, core.QuotaExceeded},
 		{"receivers", any, 5000, false, func(t *testing.T, b *Broker, n int) error {
 			for range n {
-				r, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+				r, err := b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 				if err != nil {
 					return err
 				}
@@ -181,7 +181,7 @@ func TestAPurgeTakesNoMoreThanTheTierAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []int{500, 1} {
-		if n, err := b.Purge(t.Context(), root, "q", time.Now().Add(time.Minute), 501); n != want || err != nil {
+		if n, err := b.Purge(t.Context(), root, core.At("q"), time.Now().Add(time.Minute), 501); n != want || err != nil {
 			t.Errorf("got %d, %v, want %d", n, err, want)
 		}
 	}
@@ -248,7 +248,7 @@ func (b *Broker) furnish(t *testing.T) {
 
 func (b *Broker) opened(t *testing.T, queue string) core.Sender {
 	t.Helper()
-	s, err := b.OpenSender(t.Context(), root, queue, func(error) {})
+	s, err := b.OpenSender(t.Context(), root, core.At(queue), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 	s.create(t, "from", forwardTo("to"))
 	var got []string
 	all := make(chan struct{})
-	r, err := gateways[0].OpenReceiver(t.Context(), root, "to", core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
+	r, err := gateways[0].OpenReceiver(t.Context(), root, core.At("to"), core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
 		for _, d := range ds {
 			got = append(got, string(d.Body.Bytes))
 		}

@@ -32,7 +32,7 @@ func BenchmarkSendThrough(b *testing.B) {
 				if _, err := br.CreateQueue(b.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 					b.Fatal(err)
 				}
-				s, err := br.OpenSender(b.Context(), root, "q", nil)
+				s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -23,7 +23,7 @@ func (b *started) watch(t *testing.T, in *inbox, address string, late *lateness)
 	defer in.mu.Unlock()
 	in.hook = func(ds []core.Delivery) {
 		for _, d := range ds {
-			if err := b.Settle(context.Background(), root, address, []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
+			if err := b.Settle(context.Background(), root, core.At(address), []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 				t.Error(err)
 			}
 			due, err := strconv.ParseInt(string(d.Body.Bytes), 10, 64)

@@ -11,8 +11,8 @@ import (
 )
 
 // OpenReceiver implements core.Broker.
-func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
-	e, a, err := b.access(ctx, id, core.Listen, address)
+func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Address, o core.ReceiverOptions) (core.Receiver, error) {
+	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, address str
 }
 
 // AcceptSession implements core.Broker.
-func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
-	e, _, err := b.sessionful(ctx, id, address)
+func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, a core.Address, o core.SessionOptions) (core.Session, error) {
+	e, _, err := b.sessionful(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func checkSessionID(o *core.SessionOptions) error {
 }
 
 // sessionful finds the entity of an operation on sessions, and refuses one without sessions.
-func (b *Broker) sessionful(ctx context.Context, id core.Identity, address string) (*entry, *entity.View, error) {
-	e, a, err := b.access(ctx, id, core.Listen, address)
+func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Address) (*entry, *entity.View, error) {
+	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,8 +73,8 @@ const sessionPage = 200
 
 // ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists
 // are merged.
-func (b *Broker) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
-	e, v, err := b.sessionful(ctx, id, address)
+func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
+	e, v, err := b.sessionful(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}

@@ -358,7 +358,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 	gateways := []*gateway{starts(), starts()}
 	admin := newStarted(gateways[0].Broker, &faulty{Store: store}, nil)
 	admin.create(t, "q", forwardTo("hq:orders"), partitioned)
-	s, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, "q", nil)
+	s, err := New(store, Options{Namespace: "ns"}).OpenSender(t.Context(), root, core.At("q"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (b *started) everywhere(t *testing.T, names ...string) (left []string) {
 	t.Helper()
 	for _, name := range names {
 		for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
-			ds, err := b.Peek(t.Context(), root, name+sub, 0, 1000)
+			ds, err := b.Peek(t.Context(), root, core.At(name+sub), 0, 1000)
 			if err != nil && core.CodeOf(err) != core.NotAllowed {
 				t.Fatalf("peek %s%s: %v", name, sub, err)
 			}
@@ -61,7 +61,7 @@ func TestAResetRemovesAllMessagesAndNothingElse(t *testing.T) {
 		if left := b.everywhere(t, "q", "s", "t", sub); len(left) > 0 {
 			t.Errorf("after the reset: %q", left)
 		}
-		for _, err := range b.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[2].LockToken}}) {
+		for _, err := range b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[2].LockToken}}) {
 			if !errors.Is(err, core.LockLost) {
 				t.Errorf("complete what was locked before: got %v, want %v", err, core.LockLost)
 			}
@@ -404,7 +404,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	}
 	for _, name := range []string{"end", "dead", "rejects"} {
 		var r core.Receiver
-		r, err := b.OpenReceiver(ctx, root, name, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		r, err := b.OpenReceiver(ctx, root, core.At(name), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
 			var all []core.Settlement
 			for i := range ds {
 				o := core.Complete
@@ -415,7 +415,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 				all = append(all, core.Settlement{Token: ds[i].LockToken, Outcome: o})
 			}
 			arrived.Add(int64(len(ds)))
-			b.Settle(ctx, root, name, all) // the locks may be lost
+			b.Settle(ctx, root, core.At(name), all) // the locks may be lost
 			r.AddCredit(len(all), core.AnyMessage)
 		}})
 		if err != nil {
@@ -428,7 +428,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	var senders sync.WaitGroup
 	for _, name := range []string{"one", "two", "topic", "rejects"} {
 		senders.Go(func() {
-			s, err := b.OpenSender(ctx, root, name, nil)
+			s, err := b.OpenSender(ctx, root, core.At(name), nil)
 			if err != nil {
 				t.Errorf("open a sender: %v", err)
 				return
@@ -458,7 +458,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	check := func(now int) {
 		for _, name := range peers {
 			for _, sub := range []string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"} {
-				ds, err := b.Peek(ctx, root, name+sub, 0, 10_000)
+				ds, err := b.Peek(ctx, root, core.At(name+sub), 0, 10_000)
 				if err != nil {
 					t.Errorf("peek %s%s: %v", name, sub, err)
 				}
@@ -494,7 +494,7 @@ func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	close(stop)
 	senders.Wait()
 	// The chains go on: what is sent now arrives.
-	s, err := b.OpenSender(ctx, root, "one", nil)
+	s, err := b.OpenSender(ctx, root, core.At("one"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (b *started) abandonWith(t *testing.T, address string, p core.Properties, d
 	for _, d := range ds {
 		all = append(all, core.Settlement{Token: d.LockToken, Outcome: core.Abandon, Properties: p})
 	}
-	return errors.Join(b.Settle(t.Context(), root, address, all)...)
+	return errors.Join(b.Settle(t.Context(), root, core.At(address), all)...)
 }
 
 func TestAbandonedMessagesWaitAsTheirPropertySays(t *testing.T) {
@@ -121,7 +121,7 @@ func TestDelaysThatMakeNoSenseAreRefused(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%s: got %v, want %v", name, err, c.want)
 			}
-			if tx := b.Begin(); !errors.Is(tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken, Outcome: core.Abandon, Properties: c.properties}}), c.want) {
+			if tx := b.Begin(); !errors.Is(tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken, Outcome: core.Abandon, Properties: c.properties}}), c.want) {
 				t.Errorf("%s, in a transaction: want %v", name, c.want)
 			}
 		}
@@ -135,7 +135,7 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 		b.send(t, "q", text("m"))
 		d := b.receive(t, "q", core.PeekLock, 1).take()[0]
 		ss := []core.Settlement{{Token: d.LockToken, Outcome: core.DeadLetterOutcome, Properties: asked(t, core.PropertyRetryAfter, "soon")}}
-		if err := b.Settle(t.Context(), root, "q", ss)[0]; err != nil {
+		if err := b.Settle(t.Context(), root, core.At("q"), ss)[0]; err != nil {
 			t.Fatal(err)
 		}
 		dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1).take()
@@ -165,7 +165,7 @@ func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
 		m.SessionID = "s"
 		b.send(t, "q", m)
 		in := &inbox{}
-		s, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{ID: "s", ReceiverOptions: core.ReceiverOptions{Deliver: in.deliver}})
+		s, err := b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{ID: "s", ReceiverOptions: core.ReceiverOptions{Deliver: in.deliver}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestTransactionPutsMessagesOff(t *testing.T) {
 			asked(t, core.PropertyRetryAfter, int32(30)),
 			asked(t, core.PropertyRetryAt, value.TimestampOf(b.Broker.store.Now().Add(30*time.Second))),
 		} {
-			if err := tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[i].LockToken, Outcome: core.Abandon, Properties: p}}); err != nil {
+			if err := tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[i].LockToken, Outcome: core.Abandon, Properties: p}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -24,7 +24,7 @@ func BenchmarkChangeRule(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			sender, err := br.OpenSender(b.Context(), root, "t", nil)
+			sender, err := br.OpenSender(b.Context(), root, core.At("t"), nil)
 			if err != nil {
 				b.Fatal(err)
 			}

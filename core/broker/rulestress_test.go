@@ -37,7 +37,7 @@ func TestNoMessageIsJudgedByRulesThatAreGone(t *testing.T) {
 		}
 		b := New(gateway, Options{Namespace: "ns"})
 		defer b.stop()
-		to, err := b.OpenSender(t.Context(), root, "t", nil)
+		to, err := b.OpenSender(t.Context(), root, core.At("t"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

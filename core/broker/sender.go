@@ -22,16 +22,16 @@ type sender struct {
 }
 
 // OpenSender implements core.Broker.
-func (b *Broker) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
-	s, err := b.openSender(ctx, id, address, closed)
+func (b *Broker) OpenSender(ctx context.Context, id core.Identity, a core.Address, closed func(error)) (core.Sender, error) {
+	s, err := b.openSender(ctx, id, a, closed)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func (b *Broker) openSender(ctx context.Context, id core.Identity, address string, closed func(error)) (*sender, error) {
-	e, a, err := b.access(ctx, id, core.Send, address)
+func (b *Broker) openSender(ctx context.Context, id core.Identity, a core.Address, closed func(error)) (*sender, error) {
+	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {
 		return nil, err
 	}

@@ -355,7 +355,7 @@ func TestSendingNeedsTheRightAndAQueue(t *testing.T) {
 			{root, "", core.NotFound},
 			{root, "off", core.EntityDisabled},
 		} {
-			s, err := b.OpenSender(t.Context(), c.id, c.address, nil)
+			s, err := b.OpenSender(t.Context(), c.id, core.At(c.address), nil)
 			if core.CodeOf(err) != c.code {
 				t.Errorf("%q by %v: got %v, want %q", c.address, c.id, err, c.code)
 			}
@@ -367,7 +367,7 @@ func TestSendingNeedsTheRightAndAQueue(t *testing.T) {
 				}
 			}
 		}
-		_, err := b.OpenSender(t.Context(), root, "missing", nil)
+		_, err := b.OpenSender(t.Context(), root, core.At("missing"), nil)
 		if got := core.TextOf(err); got != "The messaging entity 'missing' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. " {
 			t.Errorf("text: %q", got)
 		}

@@ -40,7 +40,7 @@ func (b *started) accept(ctx context.Context, address, id string, mode core.Rece
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	in := &inbox{}
-	s, err := b.AcceptSession(ctx, root, address, core.SessionOptions{
+	s, err := b.AcceptSession(ctx, root, core.At(address), core.SessionOptions{
 		ID: id, Next: id == "",
 		ReceiverOptions: core.ReceiverOptions{
 			Mode:    mode,
@@ -174,7 +174,7 @@ func TestSessionIsExclusive(t *testing.T) {
 				t.Errorf("message %d: got %d failed deliveries, want none", i, d.DeliveryCount)
 			}
 		}
-		if err := b.Settle(t.Context(), root, "q", []core.Settlement{{Token: first[0].LockToken}})[0]; !errors.Is(err, core.SessionLockLost) {
+		if err := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: first[0].LockToken}})[0]; !errors.Is(err, core.SessionLockLost) {
 			t.Errorf("settle with the lock of the former holder: got %v, want %v", err, core.SessionLockLost)
 		}
 		if err := next.SetState(t.Context(), nil); err != nil {
@@ -442,7 +442,7 @@ func TestSessionDeferredMessages(t *testing.T) {
 			if _, err := other.ReceiveDeferred(t.Context(), []int64{n}, mode); !errors.Is(err, core.MessageNotFound) {
 				t.Errorf("by another session: got %v, want %v", err, core.MessageNotFound)
 			}
-			if _, err := b.ReceiveDeferred(t.Context(), root, "q", []int64{n}, mode); !errors.Is(err, core.NotAllowed) {
+			if _, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), []int64{n}, mode); !errors.Is(err, core.NotAllowed) {
 				t.Errorf("without a session: got %v, want %v", err, core.NotAllowed)
 			}
 			got, err := h.ReceiveDeferred(t.Context(), []int64{n}, mode)
@@ -485,7 +485,7 @@ func TestSessionPeeksItsOwn(t *testing.T) {
 		if all != 300 {
 			t.Errorf("got %d messages, want 300", all)
 		}
-		if ds, err := b.Peek(t.Context(), root, "q", 0, 1000); err != nil || len(ds) != 900 {
+		if ds, err := b.Peek(t.Context(), root, core.At("q"), 0, 1000); err != nil || len(ds) != 900 {
 			t.Errorf("without a session: got %d messages, %v; want 900", len(ds), err)
 		}
 	})
@@ -608,12 +608,12 @@ func TestSessionsWhereTheyDoNotBelong(t *testing.T) {
 		}{
 			"a session of a plain queue":   {errorOf(b.accept(t.Context(), "plain", "a", core.PeekLock)), core.NotAllowed, "A sessionful message receiver cannot be created on an entity that does not require sessions."},
 			"a session of dead letters":    {errorOf(b.accept(t.Context(), "q/$DeadLetterQueue", "a", core.PeekLock)), core.NotImplemented, "Cannot create a MessageSession for a sub-queue."},
-			"no session":                   {errorOf(b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{})), core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."},
-			"a purge without a session":    {errorOf(b.Purge(t.Context(), root, "q", b.store.Now(), 1)), core.NotAllowed, "It is not possible"},
-			"a list of a plain queue":      {errorOf(b.ListSessions(t.Context(), root, "plain", time.Time{}, 0, 1)), core.NotAllowed, "A sessionful"},
+			"no session":                   {errorOf(b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{})), core.NotAllowed, "It is not possible for an entity that requires sessions to create a non-sessionful message receiver."},
+			"a purge without a session":    {errorOf(b.Purge(t.Context(), root, core.At("q"), b.store.Now(), 1)), core.NotAllowed, "It is not possible"},
+			"a list of a plain queue":      {errorOf(b.ListSessions(t.Context(), root, core.At("plain"), time.Time{}, 0, 1)), core.NotAllowed, "A sessionful"},
 			"a missing entity":             {errorOf(b.accept(t.Context(), "none", "a", core.PeekLock)), core.NotFound, "could not be found"},
 			"an id that is too long":       {errorOf(b.accept(t.Context(), "q", strings.Repeat("x", 129), core.PeekLock)), core.InvalidArgument, "SessionId has 129 characters"},
-			"nobody in particular":         {errorOf(b.AcceptSession(t.Context(), nil, "q", core.SessionOptions{Next: true})), core.Unauthorized, ""},
+			"nobody in particular":         {errorOf(b.AcceptSession(t.Context(), nil, core.At("q"), core.SessionOptions{Next: true})), core.Unauthorized, ""},
 			"a message without session id": {b.sender(t, "q").Send(t.Context(), each(text("x")))[0].Err, core.NotAllowed, "The SessionId was not set on a message"},
 		} {
 			if core.CodeOf(c.err) != c.code || !strings.Contains(core.TextOf(c.err), c.text) {
@@ -635,7 +635,7 @@ func TestListSessions(t *testing.T) {
 		}
 		list := func(since time.Time, skip, top int) []string {
 			t.Helper()
-			ids, err := b.ListSessions(t.Context(), root, "q", since, skip, top)
+			ids, err := b.ListSessions(t.Context(), root, core.At("q"), since, skip, top)
 			if err != nil {
 				t.Fatal(err)
 			}

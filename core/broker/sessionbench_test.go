@@ -41,7 +41,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 			for i := range ds {
 				ss[i] = core.Settlement{Token: ds[i].LockToken}
 			}
-			for _, err := range br.Settle(b.Context(), root, "q", ss) {
+			for _, err := range br.Settle(b.Context(), root, core.At("q"), ss) {
 				if err != nil {
 					b.Error(err)
 				}
@@ -50,7 +50,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 			completed <- len(ds)
 		}
 		var err error
-		held, err = br.AcceptSession(b.Context(), root, "q", core.SessionOptions{
+		held, err = br.AcceptSession(b.Context(), root, core.At("q"), core.SessionOptions{
 			ID: fmt.Sprint("s", i), ReceiverOptions: core.ReceiverOptions{Deliver: deliver},
 		})
 		if err != nil {
@@ -59,7 +59,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 		held.AddCredit(10, core.AnyMessage)
 		close(open)
 	}
-	sender, err := br.OpenSender(b.Context(), root, "q", nil)
+	sender, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 // by whoever waits for a next one. It measures per session, with one message in it.
 func BenchmarkNextSession(b *testing.B) {
 	br := benchSessionful(b, true)
-	sender, err := br.OpenSender(b.Context(), root, "q", nil)
+	sender, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func BenchmarkNextSession(b *testing.B) {
 			b.Fatal(a[0].Err)
 		}
 		arrived := make(chan core.Delivery, 1)
-		s, err := br.AcceptSession(b.Context(), root, "q", core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{
+		s, err := br.AcceptSession(b.Context(), root, core.At("q"), core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{
 			Deliver: func(ds []core.Delivery) { arrived <- ds[0] },
 		}})
 		if err != nil {
@@ -111,7 +111,7 @@ func BenchmarkNextSession(b *testing.B) {
 		}
 		s.AddCredit(1, core.AnyMessage)
 		d := <-arrived
-		if err := br.Settle(b.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
+		if err := br.Settle(b.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 			b.Fatal(err)
 		}
 		s.Close()

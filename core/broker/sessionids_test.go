@@ -22,7 +22,7 @@ func inSession(id string) *core.Message {
 func (b *started) holdID(t *testing.T, address, id string) *holder {
 	t.Helper()
 	in := &inbox{}
-	s, err := b.AcceptSession(t.Context(), root, address, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{Deliver: in.deliver}})
+	s, err := b.AcceptSession(t.Context(), root, core.At(address), core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{Deliver: in.deliver}})
 	if err != nil {
 		t.Fatalf("accept %q: %v", id, err)
 	}
@@ -63,7 +63,7 @@ func TestSessionIDsAreComparedWithoutCase(t *testing.T) {
 		for i := range 8 {
 			b.wantIn(t, "q", fmt.Sprint("kEY", i), fmt.Sprintf(`"Key%[1]d" "KEY%[1]d" "key%[1]d"`, i))
 		}
-		ids, err := b.ListSessions(t.Context(), root, "q", time.Time{}, 2, 3)
+		ids, err := b.ListSessions(t.Context(), root, core.At("q"), time.Time{}, 2, 3)
 		if want := []string{"Key2", "Key3", "Key4"}; err != nil || !slices.Equal(ids, want) {
 			t.Errorf("list: got %v, %v, want %v", ids, err, want)
 		}
@@ -97,7 +97,7 @@ func TestTheEmptySessionIDIsOneLikeOthers(t *testing.T) {
 		if got, want := bodies(h.take()), `"" "" "" "" "" "" ""`; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
-		if _, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{}); !errors.Is(err, core.SessionLocked) {
+		if _, err := b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{}); !errors.Is(err, core.SessionLocked) {
 			t.Errorf("a second holder: got %v, want %v", err, core.SessionLocked)
 		}
 		h.AddCredit(2, core.AnyMessage)
@@ -112,7 +112,7 @@ func TestTheEmptySessionIDIsOneLikeOthers(t *testing.T) {
 		if ds, err := h.Peek(t.Context(), 0, 99); err != nil || len(ds) != 9 {
 			t.Errorf("peek: got %d messages, %v, want 9", len(ds), err)
 		}
-		ids, err := b.ListSessions(t.Context(), root, "q", time.Time{}, 0, 9)
+		ids, err := b.ListSessions(t.Context(), root, core.At("q"), time.Time{}, 0, 9)
 		if want := []string{"", "other"}; err != nil || !slices.Equal(ids, want) {
 			t.Errorf("list: got %q, %v, want %q", ids, err, want)
 		}

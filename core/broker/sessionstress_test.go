@@ -67,7 +67,7 @@ func stressInSessions(t *testing.T, partitions bool) {
 }
 
 func (s *stressed) send(t *testing.T) {
-	sender, err := s.b.OpenSender(t.Context(), root, "q", nil)
+	sender, err := s.b.OpenSender(t.Context(), root, core.At("q"), nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -95,7 +95,7 @@ func (s *stressed) hold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	arrived := make(chan []core.Delivery, 1000) // for all credit that is given
-	session, err := s.b.AcceptSession(ctx, root, "q", core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{
+	session, err := s.b.AcceptSession(ctx, root, core.At("q"), core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{
 		Deliver: func(ds []core.Delivery) { arrived <- ds },
 		Closed:  func(err error) { t.Errorf("closed: %v", err) },
 	}})
@@ -142,12 +142,12 @@ func (s *stressed) complete(t *testing.T, i int, ds []core.Delivery) bool {
 			return false
 		}
 		if rand.IntN(20) == 0 {
-			if err := s.b.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken, Outcome: core.Abandon}})[0]; err != nil {
+			if err := s.b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken, Outcome: core.Abandon}})[0]; err != nil {
 				t.Errorf("abandon: %v", err)
 			}
 			return false
 		}
-		if err := s.b.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
+		if err := s.b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 			t.Errorf("complete: %v", err)
 		}
 		s.done[i].Add(1)

@@ -8,8 +8,8 @@ import (
 )
 
 // Settle implements core.Broker. It ignores the entity's status, so that work under way can end.
-func (b *Broker) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
-	e, a, err := b.access(ctx, id, core.Listen, address)
+func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) []error {
+	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return repeat(err, len(settlements))
 	}
@@ -74,9 +74,9 @@ func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements [
 }
 
 // Renew implements core.Broker.
-func (b *Broker) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, tokens []core.LockToken) []core.Renewal {
 	renewals := make([]core.Renewal, len(tokens))
-	e, a, err := b.access(ctx, id, core.Listen, address)
+	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		for i := range renewals {
 			renewals[i].Err = err

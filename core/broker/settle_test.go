@@ -20,7 +20,7 @@ func TestLocksOfSeveralPartitionsAreSettledTogether(t *testing.T) {
 			ss = append(ss, core.Settlement{Token: d.LockToken})
 		}
 		ss = append(ss, core.Settlement{Token: ds[0].LockToken}, core.Settlement{Token: core.NewLockToken(2, 1, 1)})
-		for i, err := range b.Settle(t.Context(), root, "q", ss) {
+		for i, err := range b.Settle(t.Context(), root, core.At("q"), ss) {
 			bad := i == 0 || i > 8
 			if bad != errors.Is(err, core.LockLost) || bad != strings.HasPrefix(core.TextOf(err), "The lock supplied is invalid.") {
 				t.Errorf("settlement %d: got %v", i, err)
@@ -35,15 +35,15 @@ func TestSettlementNeedsListenButNoReceiver(t *testing.T) {
 		b.send(t, "q", text("m"))
 		d := b.receive(t, "q", core.PeekLock, 1).take()[0]
 		ss := []core.Settlement{{Token: d.LockToken}}
-		if err := b.Settle(t.Context(), core.Identity{{Rights: core.Send}}, "q", ss)[0]; !errors.Is(err, core.Unauthorized) {
+		if err := b.Settle(t.Context(), core.Identity{{Rights: core.Send}}, core.At("q"), ss)[0]; !errors.Is(err, core.Unauthorized) {
 			t.Errorf("with Send: got %v, want %v", err, core.Unauthorized)
 		}
-		if err := b.Settle(t.Context(), root, "missing", ss)[0]; !errors.Is(err, core.NotFound) {
+		if err := b.Settle(t.Context(), root, core.At("missing"), ss)[0]; !errors.Is(err, core.NotFound) {
 			t.Errorf("missing entity: got %v, want %v", err, core.NotFound)
 		}
 		// A grant for the management node alone covers calls that name it.
 		management := core.Identity{{Rights: core.Listen, Scope: "q/$management"}}
-		if err := b.another(t).Settle(t.Context(), management, "q/$management", ss)[0]; err != nil {
+		if err := b.another(t).Settle(t.Context(), management, core.At("q/$management"), ss)[0]; err != nil {
 			t.Errorf("at another gateway: got %v", err)
 		}
 	})
@@ -63,7 +63,7 @@ func TestDeadLetterReasonsAreKeptShortAndOfTheirType(t *testing.T) {
 			return p
 		}
 		long := strings.Repeat("ü", 5000)
-		errs := b.Settle(t.Context(), root, "q", []core.Settlement{
+		errs := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{
 			{Token: ds[0].LockToken, Outcome: core.DeadLetterOutcome, Properties: properties(long, "short")},
 			{Token: ds[1].LockToken, Outcome: core.DeadLetterOutcome, Properties: properties(value.Timestamp(7), int64(5))},
 			{Token: ds[2].LockToken, Outcome: core.DeadLetterOutcome},
@@ -87,7 +87,7 @@ func TestDeadLetterReasonsAreKeptShortAndOfTheirType(t *testing.T) {
 			t.Errorf("got a reason of %d bytes, description %v, other %v", len(reason.(string)), description, other)
 		}
 		ss := []core.Settlement{{Token: dead[0].LockToken, Outcome: core.DeadLetterOutcome}}
-		if err := b.Settle(t.Context(), root, "q/$DeadLetterQueue", ss)[0]; !errors.Is(err, core.NotAllowed) {
+		if err := b.Settle(t.Context(), root, core.At("q/$DeadLetterQueue"), ss)[0]; !errors.Is(err, core.NotAllowed) {
 			t.Errorf("dead-lettered again: got %v, want %v", err, core.NotAllowed)
 		}
 	})
@@ -103,7 +103,7 @@ func TestLocksAreRenewedByToken(t *testing.T) {
 			tokens = append(tokens, d.LockToken)
 		}
 		time.Sleep(50 * time.Second)
-		for i, r := range b.Renew(t.Context(), root, "q", tokens) {
+		for i, r := range b.Renew(t.Context(), root, core.At("q"), tokens) {
 			if i == 0 {
 				if !errors.Is(r.Err, core.LockLost) {
 					t.Errorf("no such partition: got %v, want %v", r.Err, core.LockLost)
@@ -115,12 +115,12 @@ func TestLocksAreRenewedByToken(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		for i, r := range b.Renew(t.Context(), root, "q", tokens) {
+		for i, r := range b.Renew(t.Context(), root, core.At("q"), tokens) {
 			if !errors.Is(r.Err, core.LockLost) {
 				t.Errorf("expired token %d: got %v, want %v", i, r.Err, core.LockLost)
 			}
 		}
-		if r := b.Renew(t.Context(), nil, "q", tokens)[0]; !errors.Is(r.Err, core.Unauthorized) {
+		if r := b.Renew(t.Context(), nil, core.At("q"), tokens)[0]; !errors.Is(r.Err, core.Unauthorized) {
 			t.Errorf("nobody: got %v, want %v", r.Err, core.Unauthorized)
 		}
 	})

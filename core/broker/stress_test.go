@@ -55,7 +55,7 @@ func stress(t *testing.T, mode core.ReceiveMode, partitions bool) {
 			ss = append(ss, core.Settlement{Token: d.LockToken})
 		}
 		if mode == core.PeekLock {
-			for _, err := range b.Settle(ctx, root, "q", ss) {
+			for _, err := range b.Settle(ctx, root, core.At("q"), ss) {
 				if err != nil {
 					t.Errorf("complete: %v", err)
 				}
@@ -82,7 +82,7 @@ func stress(t *testing.T, mode core.ReceiveMode, partitions bool) {
 }
 
 func stressSend(t *testing.T, b *Broker, first uint32) {
-	s, err := b.OpenSender(t.Context(), root, "q", nil)
+	s, err := b.OpenSender(t.Context(), root, core.At("q"), nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -112,7 +112,7 @@ func stressSend(t *testing.T, b *Broker, first uint32) {
 func stressReceive(t *testing.T, b *Broker, mode core.ReceiveMode, deliver func([]core.Delivery), all chan struct{}) {
 	for {
 		var got atomic.Int64
-		r, err := b.OpenReceiver(t.Context(), root, "q", core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
+		r, err := b.OpenReceiver(t.Context(), root, core.At("q"), core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
 			got.Add(int64(len(ds)))
 			deliver(ds)
 		}})

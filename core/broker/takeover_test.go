@@ -19,7 +19,7 @@ func accepting(ctx context.Context, b *Broker, o core.SessionOptions) (*holder, 
 		defer in.mu.Unlock()
 		in.closed = append(in.closed, err)
 	}
-	s, err := b.AcceptSession(ctx, root, "q", o)
+	s, err := b.AcceptSession(ctx, root, core.At("q"), o)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func mustShare(t *testing.T, b *Broker, o core.SessionOptions) *holder {
 func under(t *testing.T, b *Broker, h *holder, o core.Outcome, d core.Delivery) error {
 	t.Helper()
 	l := h.Lock()
-	return b.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken, Outcome: o, Session: &l}})[0]
+	return b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken, Outcome: o, Session: &l}})[0]
 }
 
 func TestSessionIsTakenOver(t *testing.T) {

@@ -59,7 +59,7 @@ func sessions(s *core.Settings) { s.RequiresSession = true }
 // all peeks at what an address holds.
 func (b *started) all(t *testing.T, address string) []core.Delivery {
 	t.Helper()
-	ds, err := b.Peek(t.Context(), root, address, 0, 10000)
+	ds, err := b.Peek(t.Context(), root, core.At(address), 0, 10000)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,10 +297,10 @@ func TestWhatIsScheduledOnATopicIsPublishedWhenDue(t *testing.T) {
 		if ds := b.all(t, "t"); len(ds) != 3 || ds[0].State != core.Scheduled {
 			t.Errorf("the topic holds %v, want what is scheduled", ds)
 		}
-		if err := b.Cancel(t.Context(), root, "t", numbers[2:3]); err != nil {
+		if err := b.Cancel(t.Context(), root, core.At("t"), numbers[2:3]); err != nil {
 			t.Errorf("cancel: %v", err)
 		}
-		if err := b.Cancel(t.Context(), root, "t", numbers[2:3]); !errors.Is(err, core.MessageNotFound) {
+		if err := b.Cancel(t.Context(), root, core.At("t"), numbers[2:3]); !errors.Is(err, core.MessageNotFound) {
 			t.Errorf("cancel again: got %v", err)
 		}
 		late := b.subscribe(t, "t", "late", nil)
@@ -339,7 +339,7 @@ func TestAPublicationMeetsTheLatestRules(t *testing.T) {
 		deaf := &unwatched{Store: b.store.Store}
 		other := New(deaf, Options{Namespace: "ns"})
 		defer other.stop()
-		there, err := other.OpenSender(t.Context(), root, "t", nil)
+		there, err := other.OpenSender(t.Context(), root, core.At("t"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +413,7 @@ func TestTopicsAndSubscriptionsHaveOneDirection(t *testing.T) {
 		for address, want := range map[string]string{
 			sub: "send to its topic 't'", "t/$DeadLetterQueue": "send to 't'", "q/$Transfer": "send to 'q'",
 		} {
-			_, err := b.OpenSender(t.Context(), root, address, nil)
+			_, err := b.OpenSender(t.Context(), root, core.At(address), nil)
 			if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), want) {
 				t.Errorf("send to %s: got %v, want …%s", address, err, want)
 			}
@@ -422,12 +422,12 @@ func TestTopicsAndSubscriptionsHaveOneDirection(t *testing.T) {
 			"t": "receive from its subscriptions, 't/Subscriptions/<name>'", "t/$DeadLetterQueue": "receive from its subscriptions",
 			"q/$Transfer": "receive from 'q/$Transfer/$DeadLetterQueue'", "t/$Transfer": "is a topic",
 		} {
-			_, err := b.OpenReceiver(t.Context(), root, address, core.ReceiverOptions{})
+			_, err := b.OpenReceiver(t.Context(), root, core.At(address), core.ReceiverOptions{})
 			if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), want) {
 				t.Errorf("receive from %s: got %v, want …%s", address, err, want)
 			}
 		}
-		if _, err := b.Purge(t.Context(), root, "t", b.store.Now(), 1); !errors.Is(err, core.NotAllowed) {
+		if _, err := b.Purge(t.Context(), root, core.At("t"), b.store.Now(), 1); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("purge a topic: got %v", err)
 		}
 		in := b.receive(t, "T/subscriptions/S", core.PeekLock, 1)
@@ -454,7 +454,7 @@ func TestASubscriptionCollectsWhateverItsStatus(t *testing.T) {
 			if stats, err := storetest.Stats(t.Context(), b.store, ent.Partition(0, core.Main)); err != nil || stats.Ready != 1 {
 				t.Errorf("%s: holds %+v, %v, want one message", sub, stats, err)
 			}
-			_, err = b.OpenReceiver(t.Context(), root, sub, core.ReceiverOptions{})
+			_, err = b.OpenReceiver(t.Context(), root, core.At(sub), core.ReceiverOptions{})
 			if wantErr := i < 2; errors.Is(err, core.EntityDisabled) != wantErr {
 				t.Errorf("%s: receive: %v", sub, err)
 			}
@@ -468,7 +468,7 @@ func TestASubscriptionCollectsWhateverItsStatus(t *testing.T) {
 			if _, err := b.UpdateEntity(t.Context(), root, "t", ent.Settings); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.OpenSender(t.Context(), root, "t", nil); core.CodeOf(err) != code {
+			if _, err := b.OpenSender(t.Context(), root, core.At("t"), nil); core.CodeOf(err) != code {
 				t.Errorf("send to a topic that is %s: got %v, want %q", status, err, code)
 			}
 		}

@@ -49,7 +49,7 @@ func benchPublish(b *testing.B, rule func(i int) core.Rule) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint("subscriptions=", n), func(b *testing.B) {
 			br := benchTopic(b, unpublished{memstore.New(memstore.Options{})}, n, rule)
-			s, err := br.OpenSender(b.Context(), root, "t", nil)
+			s, err := br.OpenSender(b.Context(), root, core.At("t"), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func BenchmarkPublishStored(b *testing.B) {
 		b.Run(fmt.Sprint("subscriptions=", n), func(b *testing.B) {
 			store := memstore.New(memstore.Options{})
 			br := benchTopic(b, store, n, func(int) core.Rule { return core.Rule{Filter: core.Filter{Kind: core.TrueFilter}} })
-			s, err := br.OpenSender(b.Context(), root, "t", nil)
+			s, err := br.OpenSender(b.Context(), root, core.At("t"), nil)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -124,12 +124,12 @@ func BenchmarkForwardChain(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	s, err := br.OpenSender(ctx, root, "q3", nil)
+	s, err := br.OpenSender(ctx, root, core.At("q3"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	got, all := 0, make(chan struct{}, 1)
-	r, err := br.OpenReceiver(ctx, root, "q0", core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
+	r, err := br.OpenReceiver(ctx, root, core.At("q0"), core.ReceiverOptions{Mode: core.ReceiveAndDelete, Deliver: func(ds []core.Delivery) {
 		if got += len(ds); got == size {
 			got = 0
 			all <- struct{}{}

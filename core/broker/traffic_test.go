@@ -34,7 +34,7 @@ func TestTrafficCountsWhatBecameOfMessages(t *testing.T) {
 		late := text("late")
 		late.ScheduledEnqueueTime = time.Now().Add(time.Hour)
 		scheduled := b.send(t, "orders", late)
-		if err := b.Cancel(t.Context(), root, "orders", scheduled); err != nil {
+		if err := b.Cancel(t.Context(), root, core.At("orders"), scheduled); err != nil {
 			t.Fatal(err)
 		}
 
@@ -44,9 +44,9 @@ func TestTrafficCountsWhatBecameOfMessages(t *testing.T) {
 		settle(t, b, "orders", core.DeadLetterOutcome, ds[2])
 		settle(t, b, "orders", core.Defer, ds[3])
 		settle(t, b, "orders", core.Abandon, ds[4])
-		b.Settle(t.Context(), root, "orders", []core.Settlement{{Token: ds[0].LockToken}}) // too late
+		b.Settle(t.Context(), root, core.At("orders"), []core.Settlement{{Token: ds[0].LockToken}}) // too late
 		in.take()
-		if _, err := b.ReceiveDeferred(t.Context(), root, "orders", []int64{ds[3].SequenceNumber}, core.ReceiveAndDelete); err != nil {
+		if _, err := b.ReceiveDeferred(t.Context(), root, core.At("orders"), []int64{ds[3].SequenceNumber}, core.ReceiveAndDelete); err != nil {
 			t.Fatal(err)
 		}
 		graves := b.receive(t, "orders/$DeadLetterQueue", core.ReceiveAndDelete, 10)
@@ -93,10 +93,10 @@ func TestTrafficOfTransactionsAndPumps(t *testing.T) {
 		in := b.receive(t, "q", core.PeekLock, 1)
 		ds := in.take()
 		tx := b.Begin()
-		if err := tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken}}); err != nil {
+		if err := tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[0].LockToken}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := tx.Send(t.Context(), root, "q", "", []*core.Message{text("new")}); err != nil {
+		if err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{text("new")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
@@ -157,7 +157,7 @@ func TestTrafficBalancesWithWhatIsHeld(t *testing.T) {
 }
 
 func soakSend(t *testing.T, b *Broker, random *rand.Rand) {
-	s, err := b.OpenSender(t.Context(), root, "q", nil)
+	s, err := b.OpenSender(t.Context(), root, core.At("q"), nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -172,7 +172,7 @@ func soakSend(t *testing.T, b *Broker, random *rand.Rand) {
 		}
 		answers := s.Send(t.Context(), each(ms...))
 		if random.IntN(3) == 0 { // which is refused where the message is not scheduled
-			_ = b.Cancel(t.Context(), root, "q", answers[0].Numbers)
+			_ = b.Cancel(t.Context(), root, core.At("q"), answers[0].Numbers)
 		}
 		time.Sleep(time.Second)
 	}
@@ -182,14 +182,14 @@ func soakReceive(t *testing.T, b *Broker, seed uint64, address string) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for range 20 {
 		mode := core.ReceiveMode(random.IntN(2))
-		r, err := b.OpenReceiver(t.Context(), root, address, core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
+		r, err := b.OpenReceiver(t.Context(), root, core.At(address), core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
 			var all []core.Settlement
 			for _, d := range ds {
 				if mode == core.PeekLock && random.IntN(5) > 0 { // else its lock expires
 					all = append(all, core.Settlement{Token: d.LockToken, Outcome: core.Outcome(random.IntN(5))})
 				}
 			}
-			b.Settle(t.Context(), root, address, all) // dead letters refuse to be dead-lettered
+			b.Settle(t.Context(), root, core.At(address), all) // dead letters refuse to be dead-lettered
 		}})
 		if err != nil {
 			t.Error(err)

@@ -72,13 +72,13 @@ func (t *transaction) noteParty(ctx context.Context, id core.Identity, right cor
 }
 
 // Send implements core.Transaction.
-func (t *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
-	e, err := t.b.sendable(ctx, id, address)
+func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Address, group []*core.Message) error {
+	e, err := t.b.sendable(ctx, id, a)
 	if err != nil {
 		return err
 	}
 	x := enlistedSend{e: e, group: group}
-	if via != "" {
+	if via != (core.Address{}) {
 		if x.via, err = t.b.sendable(ctx, id, via); err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, address, via s
 }
 
 // sendable finds the entity of an address that messages may be sent to.
-func (b *Broker) sendable(ctx context.Context, id core.Identity, address string) (*entry, error) {
-	s, err := b.openSender(ctx, id, address, nil)
+func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address) (*entry, error) {
+	s, err := b.openSender(ctx, id, a, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -153,11 +153,11 @@ func (t *transaction) partition(e *entry, v *entity.View) (p uint16, bound bool)
 }
 
 // Settle implements core.Transaction.
-func (t *transaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
+func (t *transaction) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) error {
 	if len(settlements) == 0 {
 		return nil
 	}
-	e, a, err := t.b.access(ctx, id, core.Listen, address)
+	e, err := t.b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return err
 	}
@@ -183,11 +183,11 @@ func (t *transaction) Settle(ctx context.Context, id core.Identity, address stri
 }
 
 // Cancel implements core.Transaction.
-func (t *transaction) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	e, a, err := t.b.access(ctx, id, core.Send, address)
+	e, err := t.b.access(ctx, id, core.Send, a)
 	if err != nil {
 		return err
 	}
@@ -224,8 +224,8 @@ const reservationTimeout = 5 * time.Second
 const reservationGrace = time.Minute
 
 // Schedule implements core.Transaction.
-func (t *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) ([]int64, error) {
-	e, err := t.b.sendable(ctx, id, address)
+func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Address, group []*core.Message) ([]int64, error) {
+	e, err := t.b.sendable(ctx, id, a)
 	if err != nil {
 		return nil, err
 	}
@@ -272,8 +272,8 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, address st
 }
 
 // SetSessionState implements core.Transaction.
-func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
-	e, a, err := t.b.access(ctx, id, core.Listen, address)
+func (t *transaction) SetSessionState(ctx context.Context, id core.Identity, a core.Address, lock core.SessionLock, state []byte) error {
+	e, err := t.b.access(ctx, id, core.Listen, a)
 	if err != nil {
 		return err
 	}

@@ -18,14 +18,14 @@ func enlistSettle(t *testing.T, tx core.Transaction, address string, o core.Outc
 	for _, d := range ds {
 		all = append(all, core.Settlement{Token: d.LockToken, Outcome: o})
 	}
-	if err := tx.Settle(t.Context(), root, address, all); err != nil {
+	if err := tx.Settle(t.Context(), root, core.At(address), all); err != nil {
 		t.Fatalf("settle at %s: %v", address, err)
 	}
 }
 
 func enlistSend(t *testing.T, tx core.Transaction, address, via string, ms ...*core.Message) {
 	t.Helper()
-	if err := tx.Send(t.Context(), root, address, via, ms); err != nil {
+	if err := tx.Send(t.Context(), root, core.At(address), core.At(via), ms); err != nil {
 		t.Fatalf("send to %s: %v", address, err)
 	}
 }
@@ -142,13 +142,13 @@ func TestTransactionIsTiedToOnePartition(t *testing.T) {
 			return m
 		}
 		keyless := b.Begin()
-		if err := keyless.Send(t.Context(), root, "q", "", []*core.Message{text("a")}); !errors.Is(err, core.NotAllowed) {
+		if err := keyless.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{text("a")}); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("no key: got %v at the send, want %v", err, core.NotAllowed)
 		}
 		refused := func(what string, first, second *core.Message) {
 			tx := b.Begin()
 			enlistSend(t, tx, "q", "", first)
-			if err := tx.Send(t.Context(), root, "q", "", []*core.Message{second}); !errors.Is(err, core.NotAllowed) {
+			if err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{second}); !errors.Is(err, core.NotAllowed) {
 				t.Errorf("%s: got %v at the second, want %v", what, err, core.NotAllowed)
 			}
 		}
@@ -170,14 +170,14 @@ func TestTransactionIsTiedToOnePartition(t *testing.T) {
 		for i := range spread {
 			all[i].Token = spread[i].LockToken
 		}
-		if err := b.Begin().Settle(t.Context(), root, "q", all); !errors.Is(err, core.NotAllowed) {
+		if err := b.Begin().Settle(t.Context(), root, core.At("q"), all); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("settle in several partitions: got %v, want %v", err, core.NotAllowed)
 		}
 		b.send(t, "other", text("c"))
 		tx = b.Begin()
 		enlistSettle(t, tx, "q", core.Complete, ds[0])
 		c := b.receive(t, "other", core.PeekLock, 1).take()
-		err := tx.Settle(t.Context(), root, "other", []core.Settlement{{Token: c[0].LockToken}})
+		err := tx.Settle(t.Context(), root, core.At("other"), []core.Settlement{{Token: c[0].LockToken}})
 		if !errors.Is(err, core.NotAllowed) {
 			t.Errorf("settle at two entities: got %v, want %v", err, core.NotAllowed)
 		}
@@ -192,12 +192,12 @@ func TestTransactionRefusesWhatIsGoneAtOnce(t *testing.T) {
 		b.create(t, "p", partitioned)
 		b.send(t, "q", text("a"), text("b"))
 		ds := b.receive(t, "q", core.PeekLock, 2).take()
-		if err := b.Settle(t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
+		if err := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[0].LockToken}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		tx := b.Begin()
 		settle := func(d core.Delivery) error {
-			return tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})
+			return tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken}})
 		}
 		if err := settle(ds[0]); !errors.Is(err, core.LockLost) {
 			t.Errorf("settled before: got %v, want %v", err, core.LockLost)
@@ -208,7 +208,7 @@ func TestTransactionRefusesWhatIsGoneAtOnce(t *testing.T) {
 		if err := settle(ds[1]); !errors.Is(err, core.LockLost) {
 			t.Errorf("settled in the same transaction: got %v, want %v", err, core.LockLost)
 		}
-		if err := tx.Cancel(t.Context(), root, "q", []int64{77}); !errors.Is(err, core.MessageNotFound) || !strings.Contains(core.TextOf(err), ": 77 does not exist or is not scheduled.") {
+		if err := tx.Cancel(t.Context(), root, core.At("q"), []int64{77}); !errors.Is(err, core.MessageNotFound) || !strings.Contains(core.TextOf(err), ": 77 does not exist or is not scheduled.") {
 			t.Errorf("cancel what is not there: got %v, want %v", err, core.MessageNotFound)
 		}
 		commit(t, tx)
@@ -222,7 +222,7 @@ func TestTransactionRefusesWhatIsGoneAtOnce(t *testing.T) {
 		for i := range 32 { // some key lies in another partition
 			m := text("y")
 			m.PartitionKey = fmt.Sprint(i)
-			err := tx.Send(t.Context(), root, "p", "", []*core.Message{m})
+			err := tx.Send(t.Context(), root, core.At("p"), core.Address{}, []*core.Message{m})
 			if errors.Is(err, core.NotAllowed) {
 				return
 			}
@@ -248,7 +248,7 @@ func TestTransactionSchedulesUnderNumbersOfItsOwn(t *testing.T) {
 		for _, entity := range []string{"q", "p", "topic"} {
 			gone, kept := b.Begin(), b.Begin()
 			schedule := func(tx core.Transaction, body string) int64 {
-				numbers, err := tx.Schedule(t.Context(), root, entity, at(body))
+				numbers, err := tx.Schedule(t.Context(), root, core.At(entity), at(body))
 				if err != nil || len(numbers) != 1 {
 					t.Fatalf("%s: schedule: got %v, %v", entity, numbers, err)
 				}
@@ -257,26 +257,26 @@ func TestTransactionSchedulesUnderNumbersOfItsOwn(t *testing.T) {
 			lost := schedule(gone, "rolled back")
 			first, second := schedule(kept, "committed"), schedule(kept, "cancelled")
 			third := schedule(kept, "cancelled in the transaction")
-			if err := kept.Cancel(t.Context(), root, entity, []int64{third}); err != nil {
+			if err := kept.Cancel(t.Context(), root, core.At(entity), []int64{third}); err != nil {
 				t.Errorf("%s: cancel in the transaction: %v", entity, err)
 			}
-			if ds, err := b.Peek(t.Context(), root, entity, 0, 10); err != nil || len(ds) != 0 {
+			if ds, err := b.Peek(t.Context(), root, core.At(entity), 0, 10); err != nil || len(ds) != 0 {
 				t.Errorf("%s: before the commit: %d messages are seen, %v", entity, len(ds), err)
 			}
 			gone.Rollback(t.Context())
 			commit(t, kept)
-			if err := b.Cancel(t.Context(), root, entity, []int64{lost}); !errors.Is(err, core.MessageNotFound) {
+			if err := b.Cancel(t.Context(), root, core.At(entity), []int64{lost}); !errors.Is(err, core.MessageNotFound) {
 				t.Errorf("%s: cancel what was rolled back: got %v", entity, err)
 			}
-			ds, err := b.Peek(t.Context(), root, entity, 0, 10)
+			ds, err := b.Peek(t.Context(), root, core.At(entity), 0, 10)
 			if err != nil || bodies(ds) != "committed cancelled" || ds[0].SequenceNumber != first || ds[1].SequenceNumber != second {
 				t.Errorf("%s: after the commit: %q, %v", entity, bodies(ds), err)
 			}
-			if err := b.Cancel(t.Context(), root, entity, []int64{second}); err != nil {
+			if err := b.Cancel(t.Context(), root, core.At(entity), []int64{second}); err != nil {
 				t.Errorf("%s: cancel by the number of the transaction: %v", entity, err)
 			}
 		}
-		if _, err := b.Begin().Schedule(t.Context(), root, "p", []*core.Message{text("no key")}); !errors.Is(err, core.NotAllowed) {
+		if _, err := b.Begin().Schedule(t.Context(), root, core.At("p"), []*core.Message{text("no key")}); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("schedule without a key in a partitioned queue: got %v, want %v", err, core.NotAllowed)
 		}
 		time.Sleep(2 * time.Hour)
@@ -296,7 +296,7 @@ func TestTransactionThatIsForgottenSchedulesNothing(t *testing.T) {
 		m := text("lost")
 		m.ScheduledEnqueueTime = time.Now().Add(time.Minute)
 		tx := b.Begin()
-		if _, err := tx.Schedule(t.Context(), root, "q", []*core.Message{m}); err != nil {
+		if _, err := tx.Schedule(t.Context(), root, core.At("q"), []*core.Message{m}); err != nil {
 			t.Fatal(err)
 		}
 		in := b.receive(t, "q", core.ReceiveAndDelete, 10)
@@ -318,7 +318,7 @@ func TestTransactionSetsTheStateOfASession(t *testing.T) {
 		m.SessionID = "x"
 		b.send(t, "q", m)
 		var got []core.Delivery
-		s, err := b.AcceptSession(t.Context(), root, "q", core.SessionOptions{ID: "x", ReceiverOptions: core.ReceiverOptions{
+		s, err := b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{ID: "x", ReceiverOptions: core.ReceiverOptions{
 			Mode: core.PeekLock, Deliver: func(ds []core.Delivery) { got = append(got, ds...) },
 		}})
 		if err != nil {
@@ -339,7 +339,7 @@ func TestTransactionSetsTheStateOfASession(t *testing.T) {
 		}
 		tx := b.Begin()
 		enlistSettle(t, tx, "q", core.Complete, got[0])
-		if err := tx.SetSessionState(t.Context(), root, "q", s.Lock(), []byte("done")); err != nil {
+		if err := tx.SetSessionState(t.Context(), root, core.At("q"), s.Lock(), []byte("done")); err != nil {
 			t.Fatal(err)
 		}
 		if state() != "" {
@@ -352,15 +352,15 @@ func TestTransactionSetsTheStateOfASession(t *testing.T) {
 		tx = b.Begin()
 		stranger := s.Lock()
 		stranger.Nonce++
-		if err := tx.SetSessionState(t.Context(), root, "q", stranger, nil); !errors.Is(err, core.SessionLockLost) {
+		if err := tx.SetSessionState(t.Context(), root, core.At("q"), stranger, nil); !errors.Is(err, core.SessionLockLost) {
 			t.Errorf("without the lock: got %v, want %v", err, core.SessionLockLost)
 		}
 		stranger = s.Lock()
 		stranger.Index = 7
-		if err := tx.SetSessionState(t.Context(), root, "q", stranger, nil); !errors.Is(err, core.SessionLockLost) {
+		if err := tx.SetSessionState(t.Context(), root, core.At("q"), stranger, nil); !errors.Is(err, core.SessionLockLost) {
 			t.Errorf("in a partition that is not there: got %v, want %v", err, core.SessionLockLost)
 		}
-		if err := tx.SetSessionState(t.Context(), root, "q", s.Lock(), make([]byte, 300<<10)); !errors.Is(err, core.TooLarge) {
+		if err := tx.SetSessionState(t.Context(), root, core.At("q"), s.Lock(), make([]byte, 300<<10)); !errors.Is(err, core.TooLarge) {
 			t.Errorf("too large: got %v, want %v", err, core.TooLarge)
 		}
 	})
@@ -381,17 +381,17 @@ func TestTransactionKnowsItsLimits(t *testing.T) {
 		tx := b.Begin()
 		scheduled := text("scheduled")
 		scheduled.ScheduledEnqueueTime = time.Now().Add(time.Hour)
-		if _, err := tx.Schedule(t.Context(), root, "q", each(scheduled)[0]); err != nil {
+		if _, err := tx.Schedule(t.Context(), root, core.At("q"), each(scheduled)[0]); err != nil {
 			t.Fatal(err)
 		}
 		for i := range core.MaxTransactionMessages - 1 {
 			enlistSend(t, tx, "q", "", text(fmt.Sprint(i)))
 		}
-		err := tx.Send(t.Context(), root, "q", "", each(text("over"))[0])
+		err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, each(text("over"))[0])
 		if want := "Cannot send more than 100 messages in a single transaction."; !errors.Is(err, core.QuotaExceeded) || core.TextOf(err) != want {
 			t.Errorf("one more: got %v, want %q", err, want)
 		}
-		if _, err := tx.Schedule(t.Context(), root, "q", each(scheduled)[0]); !errors.Is(err, core.QuotaExceeded) {
+		if _, err := tx.Schedule(t.Context(), root, core.At("q"), each(scheduled)[0]); !errors.Is(err, core.QuotaExceeded) {
 			t.Errorf("one more, scheduled: got %v, want %v", err, core.QuotaExceeded)
 		}
 		enlistSettle(t, tx, "q", core.Complete, before...) // which do not count as messages
@@ -399,7 +399,7 @@ func TestTransactionKnowsItsLimits(t *testing.T) {
 		if over.SequenceNumber != extra[0] {
 			t.Fatalf("got %d, want %d", over.SequenceNumber, extra[0])
 		}
-		if err := tx.Settle(t.Context(), root, "q", []core.Settlement{{Token: over.LockToken}}); !errors.Is(err, core.QuotaExceeded) {
+		if err := tx.Settle(t.Context(), root, core.At("q"), []core.Settlement{{Token: over.LockToken}}); !errors.Is(err, core.QuotaExceeded) {
 			t.Errorf("one settlement more: got %v, want %v", err, core.QuotaExceeded)
 		}
 		commit(t, tx)
@@ -407,15 +407,15 @@ func TestTransactionKnowsItsLimits(t *testing.T) {
 			t.Errorf("got %d messages, want %d", got, core.MaxTransactionMessages-1)
 		}
 		for what, err := range map[string]error{
-			"missing entity":   b.Begin().Send(t.Context(), root, "missing", "", each(text("x"))[0]),
-			"missing via":      b.Begin().Send(t.Context(), root, "q", "missing", each(text("x"))[0]),
-			"settle elsewhere": b.Begin().Settle(t.Context(), root, "missing", []core.Settlement{{}}),
+			"missing entity":   b.Begin().Send(t.Context(), root, core.At("missing"), core.Address{}, each(text("x"))[0]),
+			"missing via":      b.Begin().Send(t.Context(), root, core.At("q"), core.At("missing"), each(text("x"))[0]),
+			"settle elsewhere": b.Begin().Settle(t.Context(), root, core.At("missing"), []core.Settlement{{}}),
 		} {
 			if !errors.Is(err, core.NotFound) {
 				t.Errorf("%s: got %v, want %v", what, err, core.NotFound)
 			}
 		}
-		if err := b.Begin().Send(t.Context(), core.Identity{{Rights: core.Listen}}, "q", "", each(text("x"))[0]); !errors.Is(err, core.Unauthorized) {
+		if err := b.Begin().Send(t.Context(), core.Identity{{Rights: core.Listen}}, core.At("q"), core.Address{}, each(text("x"))[0]); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("without Send: got %v, want %v", err, core.Unauthorized)
 		}
 		commit(t, b.Begin()) // of nothing
@@ -430,7 +430,7 @@ func TestTransactionCancelsAndSchedules(t *testing.T) {
 		n := b.send(t, "q", later)
 		in := b.receive(t, "q", core.ReceiveAndDelete, 10)
 		tx := b.Begin()
-		if err := tx.Cancel(t.Context(), root, "q", n); err != nil {
+		if err := tx.Cancel(t.Context(), root, core.At("q"), n); err != nil {
 			t.Fatal(err)
 		}
 		sooner := text("sooner")
@@ -482,7 +482,7 @@ func TestTransactionNamesTheQueuesThatItCannotSpan(t *testing.T) {
 		dead := b.receive(t, "q/$DeadLetterQueue", core.PeekLock, 1).take()
 		tx := b.Begin()
 		enlistSettle(t, tx, "q", core.Complete, ds[0])
-		err := tx.Settle(t.Context(), root, "q/$DeadLetterQueue", []core.Settlement{{Token: dead[0].LockToken}})
+		err := tx.Settle(t.Context(), root, core.At("q/$DeadLetterQueue"), []core.Settlement{{Token: dead[0].LockToken}})
 		if want := "it is bound to 'q', not 'q/$DeadLetterQueue'."; !strings.HasSuffix(core.TextOf(err), want) {
 			t.Errorf("got %v, want …%s", err, want)
 		}

@@ -335,16 +335,16 @@ func TestWhatGivesMemoryBackIsNeverRefused(t *testing.T) {
 			refused fair.Level
 			call    func() error
 		}{
-			"settle": {fair.Full + 1, func() error { return front.Settle(t.Context(), nil, "q", make([]core.Settlement, 1))[0] }},
-			"renew":  {fair.Full + 1, func() error { return front.Renew(t.Context(), nil, "q", make([]core.LockToken, 1))[0].Err }},
-			"cancel": {fair.Full + 1, func() error { return front.Cancel(t.Context(), nil, "q", nil) }},
-			"purge":  {fair.Full + 1, func() error { _, err := front.Purge(t.Context(), nil, "q", time.Time{}, 1); return err }},
+			"settle": {fair.Full + 1, func() error { return front.Settle(t.Context(), nil, core.Address{}, make([]core.Settlement, 1))[0] }},
+			"renew":  {fair.Full + 1, func() error { return front.Renew(t.Context(), nil, core.Address{}, make([]core.LockToken, 1))[0].Err }},
+			"cancel": {fair.Full + 1, func() error { return front.Cancel(t.Context(), nil, core.Address{}, nil) }},
+			"purge":  {fair.Full + 1, func() error { _, err := front.Purge(t.Context(), nil, core.Address{}, time.Time{}, 1); return err }},
 			"delete": {fair.Full + 1, func() error { return front.DeleteEntity(t.Context(), nil, "q") }},
 			"create": {fair.Tight, func() error { _, err := front.CreateQueue(t.Context(), nil, "q", core.Settings{}); return err }},
-			"peek":   {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, "q", 1, 1); return err }},
+			"peek":   {fair.Full, func() error { _, err := front.Peek(t.Context(), nil, core.Address{}, 1, 1); return err }},
 			"send": {fair.Tight, func() error {
 				g.Set(fair.Normal)
-				s, err := front.OpenSender(t.Context(), nil, "q", nil)
+				s, err := front.OpenSender(t.Context(), nil, core.Address{}, nil)
 				if g.Set(level); err != nil {
 					return err
 				}
@@ -365,25 +365,25 @@ type idle struct {
 	core.Admin
 }
 
-func (idle) Settle(_ context.Context, _ core.Identity, _ string, all []core.Settlement) []error {
+func (idle) Settle(_ context.Context, _ core.Identity, _ core.Address, all []core.Settlement) []error {
 	return make([]error, len(all))
 }
 
-func (idle) Renew(_ context.Context, _ core.Identity, _ string, all []core.LockToken) []core.Renewal {
+func (idle) Renew(_ context.Context, _ core.Identity, _ core.Address, all []core.LockToken) []core.Renewal {
 	return make([]core.Renewal, len(all))
 }
-func (idle) Cancel(context.Context, core.Identity, string, []int64) error { return nil }
-func (idle) Purge(context.Context, core.Identity, string, time.Time, int) (int, error) {
+func (idle) Cancel(context.Context, core.Identity, core.Address, []int64) error { return nil }
+func (idle) Purge(context.Context, core.Identity, core.Address, time.Time, int) (int, error) {
 	return 0, nil
 }
 func (idle) DeleteEntity(context.Context, core.Identity, string) error { return nil }
 func (idle) CreateQueue(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {
 	return core.Entity{}, nil
 }
-func (idle) Peek(context.Context, core.Identity, string, int64, int) ([]core.Delivery, error) {
+func (idle) Peek(context.Context, core.Identity, core.Address, int64, int) ([]core.Delivery, error) {
 	return nil, nil
 }
-func (idle) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+func (idle) OpenSender(context.Context, core.Identity, core.Address, func(error)) (core.Sender, error) {
 	return idleSender{}, nil
 }
 

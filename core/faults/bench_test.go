@@ -13,11 +13,11 @@ import (
 // stored is a broker that stores nothing and says that it has, and delivers at once.
 type stored struct{ core.Broker }
 
-func (stored) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+func (stored) OpenSender(context.Context, core.Identity, core.Address, func(error)) (core.Sender, error) {
 	return stored{}, nil
 }
 
-func (stored) OpenReceiver(_ context.Context, _ core.Identity, _ string, o core.ReceiverOptions) (core.Receiver, error) {
+func (stored) OpenReceiver(_ context.Context, _ core.Identity, _ core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	return receiver{o.Deliver}, nil
 }
 
@@ -25,7 +25,7 @@ func (stored) Send(_ context.Context, groups [][]*core.Message) []core.Appended 
 	return answers[:len(groups)]
 }
 
-func (stored) Settle(context.Context, core.Identity, string, []core.Settlement) []error {
+func (stored) Settle(context.Context, core.Identity, core.Address, []core.Settlement) []error {
 	return errs[:]
 }
 
@@ -66,12 +66,12 @@ func BenchmarkOperations(b *testing.B) {
 		broker core.Broker
 	}{{"off", intercept.New(&intercept.Space{Broker: stored{}})}, {"allowed", before(quiet)}, {"rules", before(busy)}} {
 		ctx := context.Background()
-		sender, _ := of.broker.OpenSender(ctx, nil, "orders", nil)
-		rx, _ := of.broker.OpenReceiver(ctx, nil, "orders", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+		sender, _ := of.broker.OpenSender(ctx, nil, core.At("orders"), nil)
+		rx, _ := of.broker.OpenReceiver(ctx, nil, core.At("orders"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 		groups, settlements := [][]*core.Message{{{}}}, []core.Settlement{{Outcome: core.Complete}}
 		for name, op := range map[string]func(){
 			"send":    func() { sender.Send(ctx, groups) },
-			"settle":  func() { of.broker.Settle(ctx, nil, "orders", settlements) },
+			"settle":  func() { of.broker.Settle(ctx, nil, core.At("orders"), settlements) },
 			"deliver": func() { rx.AddCredit(1, core.AnyMessage) },
 		} {
 			b.Run(name+"/"+of.name, func(b *testing.B) {

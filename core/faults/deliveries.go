@@ -18,7 +18,7 @@ type deliveries struct {
 	rules     *Rules
 	ctx       context.Context // has the connection
 	policy    string
-	address   string
+	address   core.Address
 	link      *intercept.Link
 	inSession bool
 	forward   func([]core.Delivery)

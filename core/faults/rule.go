@@ -222,15 +222,12 @@ func (r *Rule) covers(op Operation) bool {
 	return r.Operation == op || r.Operation == Settle && (op == Complete || op == Abandon || op == Defer || op == DeadLetter)
 }
 
-// names reports whether a rule is about an entity, as a client spells it.
-func (r *Rule) names(address string) bool {
+// names reports whether a rule is about what an address names.
+func (r *Rule) names(a core.Address) bool {
 	if r.Entity == "" {
 		return true
 	}
-	if a, err := core.ParseAddress(address); err == nil {
-		address = a.String()
-	}
-	wanted, address := core.FoldName(r.Entity), core.FoldName(address)
+	wanted, address := core.FoldName(r.Entity), core.FoldName(a.String())
 	if begin, ok := strings.CutSuffix(wanted, "*"); ok {
 		return strings.HasPrefix(address, begin)
 	}

@@ -169,7 +169,7 @@ func (r *Rules) current() []*active {
 
 // meet finds the rule that an operation meets, and waits for its delay. m is the message, if there is
 // one. It returns nil for none.
-func (r *Rules) meet(ctx context.Context, policy string, op Operation, address string, m *core.Message) *Rule {
+func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (r *Rules) meet(ctx context.Context, policy string, op Operation, address s
 }
 
 // next counts an operation, and returns the rule that it meets.
-func (r *Rules) next(ctx context.Context, policy string, op Operation, address string, m *core.Message) *Rule {
+func (r *Rules) next(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	peer, now := core.PeerOf(ctx), r.now()
 	for _, a := range r.current() {
 		if now.After(a.Ends) || !a.covers(op) || !a.names(address) || !a.has(m) || a.Client != "" && a.Client != policy && !strings.Contains(peer, a.Client) {
@@ -248,7 +248,7 @@ func (a *active) passes() bool {
 
 // Grant is what becomes of a proven identity.
 func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
-	f := r.meet(ctx, g.Policy, Authorize, g.Scope, nil)
+	f := r.meet(ctx, g.Policy, Authorize, core.At(g.Scope), nil)
 	if f != nil && f.Effect == ExpireToken {
 		if ends := time.Now().Add(f.Delay); g.Expires.IsZero() || ends.Before(g.Expires) {
 			g.Expires = ends

@@ -49,7 +49,7 @@ type site struct {
 func newSite(t *testing.T, b faults.Book, now func() time.Time) *site {
 	t.Helper()
 	rules := faults.New(b, now)
-	sender, err := before(rules).OpenSender(t.Context(), nil, "orders", nil)
+	sender, err := before(rules).OpenSender(t.Context(), nil, core.At("orders"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

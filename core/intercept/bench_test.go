@@ -16,11 +16,11 @@ type stored struct {
 	core.Admin
 }
 
-func (stored) OpenSender(context.Context, core.Identity, string, func(error)) (core.Sender, error) {
+func (stored) OpenSender(context.Context, core.Identity, core.Address, func(error)) (core.Sender, error) {
 	return stored{}, nil
 }
 
-func (stored) OpenReceiver(_ context.Context, _ core.Identity, _ string, o core.ReceiverOptions) (core.Receiver, error) {
+func (stored) OpenReceiver(_ context.Context, _ core.Identity, _ core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	return receiver{o.Deliver}, nil
 }
 
@@ -28,7 +28,7 @@ func (stored) Send(_ context.Context, groups [][]*core.Message) []core.Appended 
 	return answers[:len(groups)]
 }
 
-func (stored) Settle(context.Context, core.Identity, string, []core.Settlement) []error {
+func (stored) Settle(context.Context, core.Identity, core.Address, []core.Settlement) []error {
 	return errs[:]
 }
 
@@ -61,18 +61,18 @@ func (idle) Intercept(ctx context.Context, c *intercept.Call) {
 // operations are those that clients do often.
 func operations(tb testing.TB, b core.Broker) map[string]func() {
 	ctx := context.Background()
-	sender, err := b.OpenSender(ctx, nil, "orders", nil)
+	sender, err := b.OpenSender(ctx, nil, core.At("orders"), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	rx, err := b.OpenReceiver(ctx, nil, "orders", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+	rx, err := b.OpenReceiver(ctx, nil, core.At("orders"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	groups, settlements := [][]*core.Message{{{}}}, []core.Settlement{{Outcome: core.Complete}}
 	return map[string]func(){
 		"send":    func() { sender.Send(ctx, groups) },
-		"settle":  func() { b.Settle(ctx, nil, "orders", settlements) },
+		"settle":  func() { b.Settle(ctx, nil, core.At("orders"), settlements) },
 		"deliver": func() { rx.AddCredit(1, core.AnyMessage) },
 	}
 }

@@ -51,9 +51,9 @@ type Interceptor interface {
 type Call struct {
 	Op      Op
 	ID      core.Identity
-	Address string // for Manage and Read, the entity's name
-	Link    *Link  // what is opened or used; nil: neither
-	Deletes bool   // Manage deletes something
+	Address core.Address
+	Link    *Link // what is opened or used; nil: neither
+	Deletes bool  // Manage deletes something
 
 	// What is asked, as far as interceptors need it.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
@@ -78,7 +78,7 @@ type Call struct {
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // newCall makes a call that do carries out, behind all interceptors. The caller has to free it.
-func newCall(op Op, id core.Identity, address string, do func(context.Context, *Call)) *Call {
+func newCall(op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) *Call {
 	c := calls.Get().(*Call)
 	c.Op, c.ID, c.Address, c.do = op, id, address, do
 	return c

@@ -44,7 +44,7 @@ func (f *Front) run(ctx context.Context, c *Call) {
 }
 
 // ask carries out a call whose answer interceptors do not see.
-func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address string, do func(context.Context, *Space) (T, error)) (answer T, err error) {
+func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) (T, error)) (answer T, err error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { answer, c.Err = do(ctx, c.space) })
 	defer c.free()
 	f.run(ctx, c)
@@ -52,7 +52,7 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 }
 
 // tell is ask for a call without an answer.
-func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address string, do func(context.Context, *Space) error) error {
+func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()
 	c.Deletes = op == Manage
@@ -61,7 +61,7 @@ func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address strin
 }
 
 // deliveries is ask for a call that is answered with messages.
-func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address string, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
+func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, core.Broker) ([]core.Delivery, error)) ([]core.Delivery, error) {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Deliveries, c.Err = do(ctx, c.space.Broker) })
 	defer c.free()
 	f.run(ctx, c)
@@ -79,15 +79,15 @@ func (f *Front) Health(ctx context.Context) (core.About, error) {
 }
 
 // Resolve implements core.Broker. Interceptors do not see it: it asks for nothing that is stored.
-func (f *Front) Resolve(ctx context.Context, id core.Identity, address string) (core.Entity, core.Address, error) {
+func (f *Front) Resolve(ctx context.Context, id core.Identity, address core.Address) (core.Entity, error) {
 	s, err := f.spaces.Space(ctx, id)
 	if err != nil {
-		return core.Entity{}, core.Address{}, err
+		return core.Entity{}, err
 	}
 	return s.Broker.Resolve(ctx, id, address)
 }
 
-func (f *Front) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) []error {
+func (f *Front) Settle(ctx context.Context, id core.Identity, address core.Address, settlements []core.Settlement) []error {
 	c := newCall(Settle, id, address, settle)
 	defer c.free()
 	c.Settlements = settlements
@@ -99,7 +99,7 @@ func settle(ctx context.Context, c *Call) {
 	c.Errs = c.space.Broker.Settle(ctx, c.ID, c.Address, c.Settlements)
 }
 
-func (f *Front) Renew(ctx context.Context, id core.Identity, address string, tokens []core.LockToken) []core.Renewal {
+func (f *Front) Renew(ctx context.Context, id core.Identity, address core.Address, tokens []core.LockToken) []core.Renewal {
 	c := newCall(Renew, id, address, renew)
 	defer c.free()
 	c.Tokens = tokens
@@ -111,35 +111,35 @@ func renew(ctx context.Context, c *Call) {
 	c.Renewals = c.space.Broker.Renew(ctx, c.ID, c.Address, c.Tokens)
 }
 
-func (f *Front) Peek(ctx context.Context, id core.Identity, address string, from int64, most int) ([]core.Delivery, error) {
+func (f *Front) Peek(ctx context.Context, id core.Identity, address core.Address, from int64, most int) ([]core.Delivery, error) {
 	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.Peek(ctx, id, address, from, most)
 	})
 }
 
-func (f *Front) PeekState(ctx context.Context, id core.Identity, address string, state core.State, from int64, most int) ([]core.Delivery, error) {
+func (f *Front) PeekState(ctx context.Context, id core.Identity, address core.Address, state core.State, from int64, most int) ([]core.Delivery, error) {
 	return f.deliveries(ctx, Peek, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.PeekState(ctx, id, address, state, from, most)
 	})
 }
 
-func (f *Front) ReceiveDeferred(ctx context.Context, id core.Identity, address string, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
+func (f *Front) ReceiveDeferred(ctx context.Context, id core.Identity, address core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	return f.deliveries(ctx, ReceiveDeferred, id, address, func(ctx context.Context, b core.Broker) ([]core.Delivery, error) {
 		return b.ReceiveDeferred(ctx, id, address, numbers, mode)
 	})
 }
 
-func (f *Front) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+func (f *Front) Cancel(ctx context.Context, id core.Identity, address core.Address, numbers []int64) error {
 	return f.tell(ctx, Cancel, id, address, func(ctx context.Context, s *Space) error { return s.Broker.Cancel(ctx, id, address, numbers) })
 }
 
-func (f *Front) Purge(ctx context.Context, id core.Identity, address string, before time.Time, most int) (int, error) {
+func (f *Front) Purge(ctx context.Context, id core.Identity, address core.Address, before time.Time, most int) (int, error) {
 	return ask(ctx, f, Purge, id, address, func(ctx context.Context, s *Space) (int, error) {
 		return s.Broker.Purge(ctx, id, address, before, most)
 	})
 }
 
-func (f *Front) ListSessions(ctx context.Context, id core.Identity, address string, since time.Time, skip, top int) ([]string, error) {
+func (f *Front) ListSessions(ctx context.Context, id core.Identity, address core.Address, since time.Time, skip, top int) ([]string, error) {
 	return ask(ctx, f, ListSessions, id, address, func(ctx context.Context, s *Space) ([]string, error) {
 		return s.Broker.ListSessions(ctx, id, address, since, skip, top)
 	})

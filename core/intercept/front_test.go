@@ -59,7 +59,7 @@ type noted struct {
 	drained func(int)
 }
 
-func (b *noted) OpenReceiver(_ context.Context, _ core.Identity, _ string, o core.ReceiverOptions) (core.Receiver, error) {
+func (b *noted) OpenReceiver(_ context.Context, _ core.Identity, _ core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	b.note("broker open")
 	b.deliver = o.Deliver
 	return b, nil
@@ -72,8 +72,8 @@ func (b *noted) Begin() core.Transaction  { return committed{} }
 
 type committed struct{ core.Transaction }
 
-func (committed) Cancel(context.Context, core.Identity, string, []int64) error { return nil }
-func (committed) Commit(context.Context) error                                 { return core.Busy }
+func (committed) Cancel(context.Context, core.Identity, core.Address, []int64) error { return nil }
+func (committed) Commit(context.Context) error                                       { return core.Busy }
 
 // fronted is a broker behind the interceptors "front" of a front and "space" of a space.
 func fronted() (f *intercept.Front, b *noted, outer, inner *noting, j *journal) {
@@ -85,7 +85,7 @@ func fronted() (f *intercept.Front, b *noted, outer, inner *noting, j *journal) 
 
 func TestAReceiverPassesItsStagesFromBackToFront(t *testing.T) {
 	f, b, _, inner, j := fronted()
-	r, err := f.OpenReceiver(t.Context(), nil, "q", core.ReceiverOptions{Deliver: func([]core.Delivery) { j.note("bridge") }})
+	r, err := f.OpenReceiver(t.Context(), nil, core.At("q"), core.ReceiverOptions{Deliver: func([]core.Delivery) { j.note("bridge") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestAReceiverPassesItsStagesFromBackToFront(t *testing.T) {
 func TestARefusedReceiverIsClosed(t *testing.T) {
 	f, _, outer, _, j := fronted()
 	outer.refuse = core.Busy
-	if _, err := f.OpenReceiver(t.Context(), nil, "q", core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
+	if _, err := f.OpenReceiver(t.Context(), nil, core.At("q"), core.ReceiverOptions{}); !errors.Is(err, core.Busy) {
 		t.Errorf("got %v", err)
 	}
 	j.want(t, "front open-receiver", "space open-receiver", "broker open", "space answered", "front answered", "broker close", "space close", "front close")
@@ -128,11 +128,11 @@ func TestASpaceThatIsGoneRefusesBehindTheFront(t *testing.T) {
 	f := intercept.New(rooms{}, &noting{journal: j, name: "front"})
 	two := make([]core.Settlement, 2)
 	for name, err := range map[string]error{
-		"settle": errors.Join(f.Settle(t.Context(), nil, "q", two)[1:]...),
-		"renew":  f.Renew(t.Context(), nil, "q", make([]core.LockToken, 2))[1].Err,
-		"cancel": f.Cancel(t.Context(), nil, "q", nil),
+		"settle": errors.Join(f.Settle(t.Context(), nil, core.At("q"), two)[1:]...),
+		"renew":  f.Renew(t.Context(), nil, core.At("q"), make([]core.LockToken, 2))[1].Err,
+		"cancel": f.Cancel(t.Context(), nil, core.At("q"), nil),
 		"delete": f.DeleteEntity(t.Context(), nil, "q"),
-		"send":   f.Begin().Send(t.Context(), nil, "q", "", nil),
+		"send":   f.Begin().Send(t.Context(), nil, core.At("q"), core.Address{}, nil),
 	} {
 		if !errors.Is(err, core.NotFound) {
 			t.Errorf("%s: got %v", name, err)
@@ -153,10 +153,10 @@ func TestATransactionIsOfOneSpace(t *testing.T) {
 		t.Errorf("nothing: got %v", err)
 	}
 	j.want(t)
-	if err := x.Cancel(t.Context(), in("a"), "q", nil); err != nil {
+	if err := x.Cancel(t.Context(), in("a"), core.At("q"), nil); err != nil {
 		t.Error(err)
 	}
-	if err := x.Cancel(t.Context(), in("b"), "q", nil); core.CodeOf(err) != core.NotAllowed {
+	if err := x.Cancel(t.Context(), in("b"), core.At("q"), nil); core.CodeOf(err) != core.NotAllowed {
 		t.Errorf("another space: got %v", err)
 	}
 	if err := x.Commit(t.Context()); !errors.Is(err, core.Busy) {

@@ -16,7 +16,7 @@ type Link struct {
 	front       *Front
 	space       *Space
 	id          core.Identity
-	address     string
+	address     core.Address
 	transaction bool
 	kept        map[any]any
 
@@ -120,7 +120,7 @@ func (l *Link) drain(drained func(unspent int)) {
 
 // open carries out the call that opens a link. If it is refused after the broker has opened the link,
 // open closes it.
-func (f *Front) open(ctx context.Context, op Op, id core.Identity, address string, o *core.SessionOptions, do func(context.Context, *Call)) (*Link, error) {
+func (f *Front) open(ctx context.Context, op Op, id core.Identity, address core.Address, o *core.SessionOptions, do func(context.Context, *Call)) (*Link, error) {
 	c := newCall(op, id, address, do)
 	defer c.free()
 	l := &Link{front: f, id: id, address: address}
@@ -134,7 +134,7 @@ func (f *Front) open(ctx context.Context, op Op, id core.Identity, address strin
 	return l, nil
 }
 
-func (f *Front) OpenSender(ctx context.Context, id core.Identity, address string, closed func(error)) (core.Sender, error) {
+func (f *Front) OpenSender(ctx context.Context, id core.Identity, address core.Address, closed func(error)) (core.Sender, error) {
 	o := core.SessionOptions{ReceiverOptions: core.ReceiverOptions{Closed: closed}}
 	l, err := f.open(ctx, OpenSender, id, address, &o, func(ctx context.Context, c *Call) {
 		s, err := c.space.Broker.OpenSender(ctx, c.ID, c.Address, c.Options.Closed)
@@ -164,7 +164,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 
 func send(ctx context.Context, c *Call) { c.Appended = c.Link.sender.Send(ctx, c.Groups) }
 
-func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address string, o core.ReceiverOptions) (core.Receiver, error) {
+func (f *Front) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	l, err := f.open(ctx, OpenReceiver, id, address, &core.SessionOptions{ReceiverOptions: o}, func(ctx context.Context, c *Call) {
 		r, err := c.space.Broker.OpenReceiver(ctx, c.ID, c.Address, c.Options.ReceiverOptions)
 		if c.Err = err; err == nil {
@@ -190,7 +190,7 @@ func (r *receiver) Drain(drained func(unspent int)) { r.link.drain(drained) }
 
 func (r *receiver) Close() { r.link.Close() }
 
-func (f *Front) AcceptSession(ctx context.Context, id core.Identity, address string, o core.SessionOptions) (core.Session, error) {
+func (f *Front) AcceptSession(ctx context.Context, id core.Identity, address core.Address, o core.SessionOptions) (core.Session, error) {
 	l, err := f.open(ctx, AcceptSession, id, address, &o, func(ctx context.Context, c *Call) {
 		s, err := c.space.Broker.AcceptSession(ctx, c.ID, c.Address, *c.Options)
 		if c.Err = err; err == nil {

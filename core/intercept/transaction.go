@@ -32,7 +32,7 @@ func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, erro
 }
 
 // do carries out an operation.
-func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address string, groups [][]*core.Message, settlements []core.Settlement, do func(context.Context) error) error {
+func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address core.Address, groups [][]*core.Message, settlements []core.Settlement, do func(context.Context) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx) })
 	defer c.free()
 	c.Link, c.Groups, c.Settlements = &x.link, groups, settlements
@@ -41,13 +41,13 @@ func (x *transaction) do(ctx context.Context, op Op, id core.Identity, address s
 	return c.Err
 }
 
-func (x *transaction) Send(ctx context.Context, id core.Identity, address, via string, group []*core.Message) error {
+func (x *transaction) Send(ctx context.Context, id core.Identity, address, via core.Address, group []*core.Message) error {
 	return x.do(ctx, Send, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) error {
 		return x.inner.Send(ctx, id, address, via, group)
 	})
 }
 
-func (x *transaction) Schedule(ctx context.Context, id core.Identity, address string, group []*core.Message) (numbers []int64, err error) {
+func (x *transaction) Schedule(ctx context.Context, id core.Identity, address core.Address, group []*core.Message) (numbers []int64, err error) {
 	err = x.do(ctx, Schedule, id, address, [][]*core.Message{group}, nil, func(ctx context.Context) (err error) {
 		numbers, err = x.inner.Schedule(ctx, id, address, group)
 		return err
@@ -55,19 +55,19 @@ func (x *transaction) Schedule(ctx context.Context, id core.Identity, address st
 	return numbers, err
 }
 
-func (x *transaction) Settle(ctx context.Context, id core.Identity, address string, settlements []core.Settlement) error {
+func (x *transaction) Settle(ctx context.Context, id core.Identity, address core.Address, settlements []core.Settlement) error {
 	return x.do(ctx, Settle, id, address, nil, settlements, func(ctx context.Context) error {
 		return x.inner.Settle(ctx, id, address, settlements)
 	})
 }
 
-func (x *transaction) Cancel(ctx context.Context, id core.Identity, address string, numbers []int64) error {
+func (x *transaction) Cancel(ctx context.Context, id core.Identity, address core.Address, numbers []int64) error {
 	return x.do(ctx, Cancel, id, address, nil, nil, func(ctx context.Context) error {
 		return x.inner.Cancel(ctx, id, address, numbers)
 	})
 }
 
-func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, address string, lock core.SessionLock, state []byte) error {
+func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, address core.Address, lock core.SessionLock, state []byte) error {
 	return x.do(ctx, SessionState, id, address, nil, nil, func(ctx context.Context) error {
 		return x.inner.SetSessionState(ctx, id, address, lock, state)
 	})
@@ -75,7 +75,7 @@ func (x *transaction) SetSessionState(ctx context.Context, id core.Identity, add
 
 // Commit implements core.Transaction. Without operations there is nothing to do.
 func (x *transaction) Commit(ctx context.Context) error {
-	c := newCall(Commit, nil, "", func(ctx context.Context, c *Call) {
+	c := newCall(Commit, nil, core.Address{}, func(ctx context.Context, c *Call) {
 		if x.inner != nil {
 			c.Err = x.inner.Commit(ctx)
 		}

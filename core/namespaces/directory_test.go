@@ -38,7 +38,7 @@ func TestNamespacesShareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			_, _, err := g.Resolve(t.Context(), id, "q")
+			_, err := g.Resolve(t.Context(), id, core.At("q"))
 			if want := id.Namespace() == "made"; errors.Is(err, core.NotFound) != want {
 				t.Errorf("%s: got %v", id.Namespace(), err)
 			}
@@ -94,10 +94,10 @@ func TestFaultRulesAreInTheRecordOfTheirNamespace(t *testing.T) {
 func TestNobodyMayDoAnything(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
 		g.queue(g.mustEnter("root", "home-key"), "q")
-		if _, err := g.Peek(t.Context(), nil, "q", 0, 1); !errors.Is(err, core.Unauthorized) {
+		if _, err := g.Peek(t.Context(), nil, core.At("q"), 0, 1); !errors.Is(err, core.Unauthorized) {
 			t.Errorf("nobody: got %v", err)
 		}
-		if _, err := g.Peek(t.Context(), core.Identity{{Policy: "any", Rights: core.AllRights}}, "q", 0, 1); err == nil {
+		if _, err := g.Peek(t.Context(), core.Identity{{Policy: "any", Rights: core.AllRights}}, core.At("q"), 0, 1); err == nil {
 			t.Error("a grant of no namespace is good")
 		}
 	})
@@ -112,10 +112,10 @@ func TestATransactionIsOfOneNamespace(t *testing.T) {
 			t.Errorf("an empty one: got %v", err)
 		}
 		tx := g.Begin()
-		if err := tx.Send(t.Context(), set, "q", "", []*core.Message{message("1")}); err != nil {
+		if err := tx.Send(t.Context(), set, core.At("q"), core.Address{}, []*core.Message{message("1")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := tx.Send(t.Context(), home, "q", "", []*core.Message{message("2")}); !errors.Is(err, core.NotAllowed) {
+		if err := tx.Send(t.Context(), home, core.At("q"), core.Address{}, []*core.Message{message("2")}); !errors.Is(err, core.NotAllowed) {
 			t.Errorf("for another namespace: got %v", err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {

@@ -175,7 +175,7 @@ func TestAChangeTakesEffectAtAllGateways(t *testing.T) {
 		}
 		for _, g := range []*gateway{one, two} {
 			listens := g.mustEnter("root", "made-key", "new.example")
-			if _, err := g.OpenSender(t.Context(), listens, "q", nil); !errors.Is(err, core.Unauthorized) {
+			if _, err := g.OpenSender(t.Context(), listens, core.At("q"), nil); !errors.Is(err, core.Unauthorized) {
 				t.Errorf("send without the right: got %v", err)
 			}
 			if _, err := g.CreateQueue(t.Context(), id, "r", core.DefaultSettings(core.Queue)); !errors.Is(err, core.QuotaExceeded) || !strings.Contains(core.TextOf(err), "'made'") {

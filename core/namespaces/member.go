@@ -61,8 +61,7 @@ func (m *member) entity(ctx context.Context, name string) (core.Entity, error) {
 	if err != nil {
 		return core.Entity{}, err
 	}
-	e, _, err := s.Broker.Resolve(ctx, nil, name)
-	return e, err
+	return s.Broker.Resolve(ctx, nil, core.At(name))
 }
 
 // serve opens the namespace unless it is open.

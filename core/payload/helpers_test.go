@@ -112,7 +112,7 @@ func inBubble(t *testing.T, o Options, f func(h *house)) {
 
 func (h *house) send(address string, ms ...*core.Message) {
 	h.t.Helper()
-	s, err := h.OpenSender(h.t.Context(), root, address, nil)
+	s, err := h.OpenSender(h.t.Context(), root, core.At(address), nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func (in *inbox) drained(unspent int) {
 func (h *house) receive(address string, mode core.ReceiveMode, accept string, credit int) (*inbox, core.Receiver) {
 	h.t.Helper()
 	in := new(inbox)
-	r, err := h.OpenReceiver(h.t.Context(), root, address, core.ReceiverOptions{Mode: mode, Accept: accept, Deliver: in.deliver})
+	r, err := h.OpenReceiver(h.t.Context(), root, core.At(address), core.ReceiverOptions{Mode: mode, Accept: accept, Deliver: in.deliver})
 	if err != nil {
 		h.t.Fatal(err)
 	}

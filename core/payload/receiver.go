@@ -16,7 +16,7 @@ type receiver struct {
 	t         *Transcoder
 	plan      plan
 	link      *intercept.Link
-	address   string
+	address   core.Address
 	bridge    func([]core.Delivery)
 	deletes   bool            // the bridge receives and deletes
 	inSession bool            // then the end of the session releases what is locked
@@ -175,7 +175,7 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 			settled = append(settled, ds[i])
 			continue
 		}
-		r.t.log.Debug("settle a message that no receiver got", "entity", r.address, "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
+		r.t.log.Debug("settle a message that no receiver got", "entity", r.address.String(), "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
 	}
 	return settled
 }

@@ -29,7 +29,7 @@ func TestReceiversGetWhatTheyAccept(t *testing.T) {
 			r.Close()
 			release(h, "q", ds)
 		}
-		ds, err := h.Peek(h.t.Context(), root, "q", 1, 1)
+		ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 1)
 		if err != nil || shown(ds) != "app/x x:1" {
 			h.t.Errorf("afterwards: got %s, %v: the queue's messages were changed", shown(ds), err)
 		}
@@ -42,7 +42,7 @@ func release(h *house, address string, ds []core.Delivery) {
 	for _, d := range ds {
 		settlements = append(settlements, core.Settlement{Token: d.LockToken, Outcome: core.Release})
 	}
-	if err := errors.Join(h.Settle(h.t.Context(), root, address, settlements)...); err != nil {
+	if err := errors.Join(h.Settle(h.t.Context(), root, core.At(address), settlements)...); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -89,7 +89,7 @@ func TestUndecodableMessagesAreDeadLettered(t *testing.T) {
 					}
 				}
 				r.Close()
-				ds, err := h.Peek(h.t.Context(), root, "q", 1, 10)
+				ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10)
 				if wanted := map[core.ReceiveMode]int{core.PeekLock: 3}[mode]; err != nil || len(ds) != wanted {
 					h.t.Errorf("left in the queue: got %d, %v, want %d", len(ds), err, wanted)
 				}
@@ -102,7 +102,7 @@ func TestEntityDelivers(t *testing.T) {
 	o := Options{Chain: chainOf(formats()), Entities: map[string]Entity{"q": {Deliver: "app/y"}, "s": {Deliver: "app/y"}}}
 	inBubble(t, o, func(h *house) {
 		h.send("q", message("app/x", "x:1"), message("app/x", "broken"))
-		ds, err := h.Peek(h.t.Context(), root, "q", 1, 10)
+		ds, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10)
 		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || err != nil {
 			h.t.Errorf("peek: got %s, %v, want %s", got, err, want)
 		}
@@ -118,10 +118,10 @@ func TestEntityDelivers(t *testing.T) {
 		in, r := h.receive("q", core.PeekLock, "", 10)
 		defer r.Close()
 		ds = in.take()
-		if err := h.Settle(h.t.Context(), root, "q", []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer}})[0]; err != nil {
+		if err := h.Settle(h.t.Context(), root, core.At("q"), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer}})[0]; err != nil {
 			h.t.Fatal(err)
 		}
-		deferred, err := h.ReceiveDeferred(h.t.Context(), root, "q", []int64{ds[0].SequenceNumber}, core.PeekLock)
+		deferred, err := h.ReceiveDeferred(h.t.Context(), root, core.At("q"), []int64{ds[0].SequenceNumber}, core.PeekLock)
 		if got, want := shown(deferred), "app/y y:1"; got != want || err != nil {
 			h.t.Errorf("deferred: got %s, %v, want %s", got, err, want)
 		}
@@ -140,7 +140,7 @@ func TestSessionsAreTranscodedAndChecked(t *testing.T) {
 		inSession := func(m *core.Message) *core.Message { m.SessionID = "1"; return m }
 		h.send("s", inSession(message("app/x", "x:1")), inSession(message("app/x", "broken")), inSession(message("app/x", "x:2")))
 		in := new(inbox)
-		s, err := h.AcceptSession(h.t.Context(), root, "s", core.SessionOptions{
+		s, err := h.AcceptSession(h.t.Context(), root, core.At("s"), core.SessionOptions{
 			ReceiverOptions: core.ReceiverOptions{Accept: "app/y", Deliver: in.deliver}, ID: "1",
 		})
 		if err != nil {
@@ -157,7 +157,7 @@ func TestSessionsAreTranscodedAndChecked(t *testing.T) {
 		if peeked, err := s.Peek(h.t.Context(), 1, 1); err != nil || shown(peeked) != "app/y y:1" {
 			h.t.Errorf("peek: got %s, %v", shown(peeked), err)
 		}
-		if err := h.Settle(h.t.Context(), root, "s", []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer}})[0]; err != nil {
+		if err := h.Settle(h.t.Context(), root, core.At("s"), []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Defer}})[0]; err != nil {
 			h.t.Fatal(err)
 		}
 		deferred, err := s.ReceiveDeferred(h.t.Context(), []int64{ds[0].SequenceNumber}, core.PeekLock)
@@ -170,7 +170,7 @@ func TestSessionsAreTranscodedAndChecked(t *testing.T) {
 			h.t.Errorf("drained: got %v, want [0]", in.drains)
 		}
 		s.Close()
-		plain, err := h.AcceptSession(h.t.Context(), root, "q", core.SessionOptions{ID: "1"})
+		plain, err := h.AcceptSession(h.t.Context(), root, core.At("q"), core.SessionOptions{ID: "1"})
 		if err == nil {
 			plain.Close()
 			h.t.Error("a queue without sessions gave one")
@@ -287,7 +287,7 @@ func TestReceivedAndDeletedMessagesAreTranscoded(t *testing.T) {
 		if got, want := shown(ds), "app/y y:1, app/x broken"; got != want || !ds[0].LockToken.IsZero() {
 			h.t.Errorf("got %s, want %s, without locks", got, want)
 		}
-		if left, err := h.Peek(h.t.Context(), root, "q", 1, 10); err != nil || len(left) > 0 {
+		if left, err := h.Peek(h.t.Context(), root, core.At("q"), 1, 10); err != nil || len(left) > 0 {
 			h.t.Errorf("left: %s, %v", shown(left), err)
 		}
 	})
@@ -298,7 +298,7 @@ func TestReceiversWithoutSerializersAreTheBrokers(t *testing.T) {
 		o := core.ReceiverOptions{Accept: "app/x", Deliver: func([]core.Delivery) {}}
 		var kinds [2]string
 		for i, b := range []core.Broker{h.inner, h} {
-			r, err := b.OpenReceiver(context.Background(), root, "q", o)
+			r, err := b.OpenReceiver(context.Background(), root, core.At("q"), o)
 			if err != nil {
 				h.t.Fatal(err)
 			}

@@ -71,7 +71,7 @@ func (h *house) takeSome(mode core.ReceiveMode, each func(core.Delivery)) int {
 	h.t.Helper()
 	const credit = 7
 	in := new(inbox)
-	r, err := h.OpenReceiver(h.t.Context(), root, "q", core.ReceiverOptions{Mode: mode, Deliver: in.deliver})
+	r, err := h.OpenReceiver(h.t.Context(), root, core.At("q"), core.ReceiverOptions{Mode: mode, Deliver: in.deliver})
 	if err != nil {
 		h.t.Error(err)
 		return 0
@@ -90,12 +90,12 @@ func (h *house) takeSome(mode core.ReceiveMode, each func(core.Delivery)) int {
 	for _, d := range ds {
 		each(d)
 		if mode == core.PeekLock {
-			if err := h.Settle(h.t.Context(), root, "q", []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
+			if err := h.Settle(h.t.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 				h.t.Error(err)
 			}
 		}
 	}
-	left, err := h.inner.Peek(h.t.Context(), root, "q", 1, 1)
+	left, err := h.inner.Peek(h.t.Context(), root, core.At("q"), 1, 1)
 	if err != nil {
 		h.t.Error(err)
 	}

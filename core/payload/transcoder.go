@@ -97,12 +97,8 @@ func (t *Transcoder) Intercept(ctx context.Context, c *intercept.Call) {
 }
 
 // plan returns the plan for a receiver; ok is false if there is nothing to do.
-func (t *Transcoder) plan(address, accept string) (p plan, ok bool) {
+func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	if t.chain == nil && len(t.entities) == 0 {
-		return p, false
-	}
-	a, err := core.ParseAddress(address)
-	if err != nil {
 		return p, false
 	}
 	p, ok = t.entities[core.FoldName(a.Entity)]

@@ -67,7 +67,7 @@ func newOutage(t *testing.T, create func(b *broker.Broker) (core.Entity, error))
 		}
 	}
 	var err error
-	if o.sender, err = o.broker.OpenSender(t.Context(), root, outageEntity, nil); err != nil {
+	if o.sender, err = o.broker.OpenSender(t.Context(), root, core.At(outageEntity), nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.sender.Close)
@@ -101,8 +101,8 @@ func (o *outage) down() (n int) {
 
 // receive opens a receiver that completes all it gets.
 func (o *outage) receive(address string) {
-	r, err := o.broker.OpenReceiver(o.Context(), root, address, core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
-		for i, err := range o.broker.Settle(context.Background(), root, address, settlementsOf(ds)) {
+	r, err := o.broker.OpenReceiver(o.Context(), root, core.At(address), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+		for i, err := range o.broker.Settle(context.Background(), root, core.At(address), settlementsOf(ds)) {
 			if err != nil {
 				o.Errorf("complete: %v", err)
 			}

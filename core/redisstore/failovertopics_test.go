@@ -152,7 +152,7 @@ func (o *outage) keeps(name string) {
 	copies := map[string]int{}
 	for i := range o.owners {
 		for from := core.SequenceNumber(uint16(i), 0); ; {
-			ds, err := o.broker.Peek(o.Context(), root, e.Name, from, 100)
+			ds, err := o.broker.Peek(o.Context(), root, core.At(e.Name), from, 100)
 			if err != nil {
 				o.Fatal(err)
 			}
@@ -205,7 +205,7 @@ func (o *outage) accept(id string, within time.Duration) (*turn, error) {
 	ctx, cancel := context.WithTimeout(o.Context(), within)
 	defer cancel()
 	t := new(turn)
-	s, err := o.broker.AcceptSession(ctx, root, outageEntity, core.SessionOptions{ID: id, Next: id == "", ReceiverOptions: core.ReceiverOptions{
+	s, err := o.broker.AcceptSession(ctx, root, core.At(outageEntity), core.SessionOptions{ID: id, Next: id == "", ReceiverOptions: core.ReceiverOptions{
 		Deliver: func(ds []core.Delivery) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -233,7 +233,7 @@ func (o *outage) take(t *turn, first, n int) {
 		}
 	}
 	o.again("complete", func() error {
-		return errors.Join(o.broker.Settle(o.Context(), root, outageEntity, settlementsOf(ds))...)
+		return errors.Join(o.broker.Settle(o.Context(), root, core.At(outageEntity), settlementsOf(ds))...)
 	})
 	t.mu.Lock()
 	t.got = nil

@@ -9,8 +9,8 @@ import (
 
 // sending is a group of messages of a transaction.
 type sending struct {
-	address string
-	group   []*core.Message
+	entity string
+	group  []*core.Message
 }
 
 // Intercept implements intercept.Interceptor: it shows what was sent. The messages of a transaction are
@@ -24,24 +24,16 @@ func (s *Taps) Intercept(ctx context.Context, c *intercept.Call) {
 	case c.Op == intercept.Commit:
 		all, _ := c.Link.Kept(s).([]sending)
 		for _, each := range all {
-			s.sent(entityOf(each.address), each.group, nil)
+			s.sent(each.entity, each.group, nil)
 		}
 	case c.InTransaction() && len(c.Groups) > 0:
 		all, _ := c.Link.Kept(s).([]sending)
-		c.Link.Keep(s, append(all, sending{c.Address, c.Groups[0]}))
+		c.Link.Keep(s, append(all, sending{core.FoldName(c.Address.Entity), c.Groups[0]}))
 	case c.Op == intercept.Send:
 		for i, answer := range c.Appended {
 			if answer.Err == nil {
-				s.sent(entityOf(c.Address), c.Groups[i], answer.Numbers)
+				s.sent(core.FoldName(c.Address.Entity), c.Groups[i], answer.Numbers)
 			}
 		}
 	}
-}
-
-// entityOf is the folded name of the entity that an address names.
-func entityOf(address string) string {
-	if a, err := core.ParseAddress(address); err == nil {
-		address = a.Entity
-	}
-	return core.FoldName(address)
 }

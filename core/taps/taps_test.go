@@ -45,7 +45,7 @@ func tappedWith(t *testing.T, memory *fair.Pool) (*taps.Taps, core.Broker) {
 
 func send(t *testing.T, b core.Broker, ms ...*core.Message) {
 	t.Helper()
-	s, err := b.OpenSender(t.Context(), root, "Q", nil)
+	s, err := b.OpenSender(t.Context(), root, core.At("Q"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestATransactionIsShownOnceItIsCommitted(t *testing.T) {
 	defer tap.Close()
 	for _, commit := range []bool{false, true} {
 		x := b.Begin()
-		if err := x.Send(t.Context(), root, "q", "", []*core.Message{{To: "in a transaction"}}); err != nil {
+		if err := x.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{{To: "in a transaction"}}); err != nil {
 			t.Fatal(err)
 		}
 		if !commit {

@@ -17,17 +17,18 @@ func (a *API) damaged(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.may(core.Listen, c.path, api.DamagedPath); err != nil {
+	address, err := c.may(core.Listen, c.path, api.DamagedPath)
+	if err != nil {
 		return nil, err
 	}
-	if _, _, err := a.Broker.Resolve(c.Context(), c.id, c.path); err != nil { // it starts the namespace
+	if _, err := a.Broker.Resolve(c.Context(), c.id, address); err != nil { // it starts the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
 	if err != nil {
 		return nil, err
 	}
-	found, err := n.Broker.PeekDamaged(c.Context(), c.id, c.path, int64(from), top)
+	found, err := n.Broker.PeekDamaged(c.Context(), c.id, address, int64(from), top)
 	if err != nil {
 		return nil, err
 	}

@@ -36,14 +36,14 @@ func (a *API) deposit(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := a.Broker.Resolve(c.Context(), c.id, c.path); err != nil { // it starts the namespace
+	if _, err := a.Broker.Resolve(c.Context(), c.id, address); err != nil { // it starts the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
 	if err != nil {
 		return nil, err
 	}
-	answers, err := n.Broker.Deposit(c.Context(), c.id, c.path, ms)
+	answers, err := n.Broker.Deposit(c.Context(), c.id, address, ms)
 	if err != nil {
 		return nil, err
 	}

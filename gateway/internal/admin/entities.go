@@ -34,7 +34,7 @@ func (a *API) count(c *call) (any, error) {
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return nil, err
 	}
-	e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path)
+	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (a *API) purge(c *call) (any, error) {
 	later := time.Now().Add(core.KeyLife) // all messages were enqueued before
 	total, last := 0, false
 	for {
-		n, err := a.Broker.Purge(c.Context(), c.id, c.path, later, math.MaxInt)
+		n, err := a.Broker.Purge(c.Context(), c.id, core.At(c.path), later, math.MaxInt)
 		total += n
 		switch {
 		case err != nil && total > 0:

@@ -14,7 +14,7 @@ func (a *API) history(c *call) (any, error) {
 	}
 	var told api.History
 	if c.path != "" {
-		e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path)
+		e, err := a.Broker.Resolve(c.Context(), c.id, core.At(c.path))
 		if err != nil {
 			return nil, err
 		}

@@ -28,15 +28,16 @@ func (a *API) move(c *call) (any, error) {
 	if len(r.Numbers) == 0 || len(r.Numbers) > api.MaxMoved {
 		return nil, core.Refuse(core.OutOfRange, "The request names %d messages: it must name at least 1, and at most %d.", len(r.Numbers), api.MaxMoved)
 	}
-	if err := c.may(core.Listen, c.path, api.MessagesPath); err != nil {
+	source, err := c.may(core.Listen, c.path, api.MessagesPath)
+	if err != nil {
 		return nil, err
 	}
 	if r.To != "" {
-		if err := c.may(core.Manage, r.To, api.DepositPath); err != nil {
+		if _, err := c.may(core.Manage, r.To, api.DepositPath); err != nil {
 			return nil, err
 		}
 	}
-	from, source, err := a.Broker.Resolve(c.Context(), c.id, c.path) // it starts the namespace
+	from, err := a.Broker.Resolve(c.Context(), c.id, source) // it starts the namespace
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +45,9 @@ func (a *API) move(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := mover{served: n, id: c.id, from: source.String(), request: &r}
+	m := mover{served: n, id: c.id, from: source, request: &r}
 	m.prefix = fmt.Sprintf("move/%s/%d/", from.ID, source.Sub)
-	if err := m.check(c.Context(), source); err != nil {
+	if err := m.check(c.Context()); err != nil {
 		return nil, err
 	}
 	if from.Settings.RequiresSession && source.Sub == core.Main {
@@ -63,20 +64,21 @@ func (a *API) move(c *call) (any, error) {
 	return &m.answer, nil
 }
 
-// may refuses a client without a right on an entity, before it learns whether there is one.
-func (c *call) may(right core.Right, name, path string) error {
+// may reads the name of an entity, and refuses a client without a right on it before that learns whether
+// there is one.
+func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
-		return core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: its name follows %s.", name, path)
+		return address, core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: its name follows %s.", name, path)
 	}
-	return c.id.Check(right, address.String(), time.Now())
+	return address, c.id.Check(right, address.String(), time.Now())
 }
 
 // mover moves messages within a namespace.
 type mover struct {
 	served  *Served
 	id      core.Identity
-	from    string
+	from    core.Address
 	prefix  string // of the keys by which the target knows messages
 	request *api.MoveRequest
 	outcome core.Settlement // of messages that are moved
@@ -88,14 +90,14 @@ const maxForwards = 4
 
 // check refuses a target that is the source, and one that could drop a message because its id is known. Of
 // messages that are to be dead-lettered it notes the reason.
-func (m *mover) check(ctx context.Context, source core.Address) (err error) {
+func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
 	case why != nil && (to != "" || m.request.DropReasons || m.request.NewMessageIDs):
 		return core.Refuse(core.InvalidArgument, "deadLetter goes with none of to, dropReasons and newMessageIds.")
 	case why != nil && why.Reason == "":
 		return core.Refuse(core.InvalidArgument, "deadLetter needs a reason, a short word for programs.")
-	case why != nil && source.Sub != core.Main:
+	case why != nil && m.from.Sub != core.Main:
 		return core.Refuse(core.NotAllowed, "'%s' has dead letters, which cannot be dead-lettered: name its queue or subscription.", m.from)
 	case why != nil:
 		m.outcome.Outcome = core.DeadLetterOutcome
@@ -109,11 +111,12 @@ func (m *mover) check(ctx context.Context, source core.Address) (err error) {
 		return nil
 	}
 	for range maxForwards {
-		e, target, err := m.served.Broker.Resolve(ctx, m.id, to)
+		target := core.At(to)
+		e, err := m.served.Broker.Resolve(ctx, m.id, target)
 		switch {
 		case err != nil:
 			return err
-		case target == source:
+		case target == m.from:
 			return core.Refuse(core.InvalidArgument, "'%s' is where the messages are: name another target.", to)
 		case e.Kind != core.Subscription && target.Sub == core.Main && e.Settings.RequiresDuplicateDetection && !m.request.NewMessageIDs:
 			return core.Refuse(core.NotAllowed, "'%s' detects duplicates, and would drop a message whose id it has seen: ask for new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
@@ -241,7 +244,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 		for i := range locked {
 			copies[i] = m.copied(&locked[i])
 		}
-		stored, err = m.served.Broker.Deposit(ctx, m.id, m.request.To, copies)
+		stored, err = m.served.Broker.Deposit(ctx, m.id, core.At(m.request.To), copies)
 	}
 	for i, s := range stored {
 		if s.Err != nil {
@@ -287,7 +290,7 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 
 // testRules tells what rules make of a message, for clients with Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
-	if err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // before the body takes memory
+	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // before the body takes memory
 		return nil, err
 	}
 	body, err := c.gather(maxDeposit)

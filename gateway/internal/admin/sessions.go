@@ -23,7 +23,7 @@ func (a *API) sessions(c *call) (any, error) {
 	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
 		return nil, err
 	}
-	e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path)
+	e, err := a.Broker.Resolve(c.Context(), c.id, address)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (a *API) setState(c *call, e *core.Entity) (any, error) {
 		return nil, core.Refuse(core.InvalidArgument, `The body must have either state, in base64, or "clear":true.`)
 	}
 	id := c.URL.Query().Get("session")
-	s, err := a.Broker.AcceptSession(c.Context(), c.id, e.Name, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
+	s, err := a.Broker.AcceptSession(c.Context(), c.id, core.Address{Entity: e.Name}, core.SessionOptions{ID: id, ReceiverOptions: core.ReceiverOptions{
 		Deliver: func([]core.Delivery) {}, Closed: func(error) {},
 	}})
 	if err != nil {

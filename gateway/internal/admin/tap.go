@@ -25,10 +25,7 @@ const (
 
 // tap shows what clients send to a queue or topic, to a client with Listen on it.
 func (a *API) tap(c *call) (any, error) {
-	if err := c.may(core.Listen, c.path, api.TapPath); err != nil {
-		return nil, err
-	}
-	address, err := core.ParseAddress(c.path)
+	address, err := c.may(core.Listen, c.path, api.TapPath)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +45,7 @@ func (a *API) tap(c *call) (any, error) {
 			ends = g.Expires
 		}
 	}
-	e, _, err := a.Broker.Resolve(c.Context(), c.id, c.path) // it starts the namespace
+	e, err := a.Broker.Resolve(c.Context(), c.id, address) // it starts the namespace
 	if err != nil {
 		return nil, err
 	}

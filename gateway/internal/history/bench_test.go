@@ -26,7 +26,7 @@ func bench(b *testing.B, queues, busy int) {
 	go func() { defer close(done); _ = on.Run(ctx) }()
 	defer func() { stop(); <-done }()
 	send := func(i int) {
-		s, err := on.OpenSender(ctx, root, fmt.Sprint("q", i), nil)
+		s, err := on.OpenSender(ctx, root, core.At(fmt.Sprint("q", i)), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -37,14 +37,14 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 	if _, err := admin.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		b.Fatal(err)
 	}
-	s, err := br.OpenSender(ctx, root, "q", nil)
+	s, err := br.OpenSender(ctx, root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
 	var got []core.Settlement
 	all := make(chan struct{}, 1)
-	r, err := br.OpenReceiver(ctx, root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+	r, err := br.OpenReceiver(ctx, root, core.At("q"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
 		for i := range ds {
 			got = append(got, core.Settlement{Token: ds[i].LockToken})
 		}
@@ -72,7 +72,7 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
-		br.Settle(ctx, root, "q", got)
+		br.Settle(ctx, root, core.At("q"), got)
 		got = got[:0]
 	}
 	b.ReportMetric(float64(processTime(b)-began)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")

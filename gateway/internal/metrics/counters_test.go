@@ -31,7 +31,7 @@ func TestCountersAreSharedForASecond(t *testing.T) {
 		r := newRig(t, metrics.Options{})
 		r.create(t, "Orders")
 		r.send(t, "orders", 3)
-		in, err := r.front.OpenReceiver(t.Context(), root, "orders", core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+		in, err := r.front.OpenReceiver(t.Context(), root, core.At("orders"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestCountersOfSessionsAndOfNothing(t *testing.T) {
 	sessions := func(s *core.Settings) { s.RequiresSession = true }
 	r.create(t, "s", sessions)
 	r.sendTo(t, "s", "a", "b", "a")
-	ent, _, err := r.Resolve(t.Context(), nil, "s")
+	ent, err := r.Resolve(t.Context(), nil, core.At("s"))
 	if err != nil {
 		t.Fatal(err)
 	}

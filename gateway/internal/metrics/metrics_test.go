@@ -120,7 +120,7 @@ func (r *rig) create(t testing.TB, name string, change ...func(*core.Settings)) 
 // sendTo sends a message to each session, but not through the front.
 func (r *rig) sendTo(t testing.TB, name string, sessions ...string) {
 	t.Helper()
-	s, err := r.OpenSender(context.Background(), root, name, nil)
+	s, err := r.OpenSender(context.Background(), root, core.At(name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (r *rig) sendTo(t testing.TB, name string, sessions ...string) {
 
 func (r *rig) send(t testing.TB, name string, n int) {
 	t.Helper()
-	s, err := r.front.OpenSender(context.Background(), root, name, nil)
+	s, err := r.front.OpenSender(context.Background(), root, core.At(name), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.send(t, "q", 3)
 	r.create(t, "s", func(s *core.Settings) { s.RequiresSession = true })
 	r.sendTo(t, "s", "a", "b", "c")
-	held, err := r.AcceptSession(t.Context(), root, "s", core.SessionOptions{ID: "b"})
+	held, err := r.AcceptSession(t.Context(), root, core.At("s"), core.SessionOptions{ID: "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	r.metrics.Plugins(func() []host.State {
 		return []host.State{{Name: "geo", Condition: host.Ready, Launches: 2, Calls: host.Calls{Answered: 5, Late: 1, Messages: 9}}}
 	})
-	if _, err := r.front.OpenSender(t.Context(), root, "none", nil); err == nil {
+	if _, err := r.front.OpenSender(t.Context(), root, core.At("none"), nil); err == nil {
 		t.Error("a sender was opened on nothing")
 	}
 	got, text := r.scrape(t)
@@ -420,24 +420,24 @@ func TestRefusalsAreCountedByCode(t *testing.T) {
 	r := newRig(t, metrics.Options{})
 	r.create(t, "q")
 	ctx := t.Context()
-	if _, err := r.front.OpenSender(ctx, nil, "q", nil); core.CodeOf(err) != core.Unauthorized {
+	if _, err := r.front.OpenSender(ctx, nil, core.At("q"), nil); core.CodeOf(err) != core.Unauthorized {
 		t.Fatal(err)
 	}
-	if _, err := r.front.OpenReceiver(ctx, root, "none", core.ReceiverOptions{}); core.CodeOf(err) != core.NotFound {
+	if _, err := r.front.OpenReceiver(ctx, root, core.At("none"), core.ReceiverOptions{}); core.CodeOf(err) != core.NotFound {
 		t.Fatal(err)
 	}
-	r.front.Settle(ctx, root, "q", []core.Settlement{{Token: core.NewLockToken(0, 1, 1)}, {Token: core.NewLockToken(0, 2, 1)}})
-	sender, err := r.OpenSender(ctx, root, "q", nil)
+	r.front.Settle(ctx, root, core.At("q"), []core.Settlement{{Token: core.NewLockToken(0, 1, 1)}, {Token: core.NewLockToken(0, 2, 1)}})
+	sender, err := r.OpenSender(ctx, root, core.At("q"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	later := &core.Message{ScheduledEnqueueTime: time.Now().Add(time.Hour)}
 	scheduled := sender.Send(ctx, [][]*core.Message{{later}})[0].Numbers
 	tx := r.front.Begin()
-	if err := tx.Cancel(ctx, root, "q", scheduled); err != nil {
+	if err := tx.Cancel(ctx, root, core.At("q"), scheduled); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Cancel(ctx, root, "q", scheduled); err != nil { // before the transaction does
+	if err := r.Cancel(ctx, root, core.At("q"), scheduled); err != nil { // before the transaction does
 		t.Fatal(err)
 	}
 	if err := tx.Commit(ctx); core.CodeOf(err) != core.MessageNotFound {

@@ -105,7 +105,7 @@ func (s *soaker) message(to string) *core.Message {
 
 func (s *soaker) send(t *testing.T) {
 	to := soakSends[s.IntN(len(soakSends))]
-	sender, err := s.front.OpenSender(t.Context(), root, to, nil)
+	sender, err := s.front.OpenSender(t.Context(), root, core.At(to), nil)
 	if err != nil {
 		t.Error(err)
 		return
@@ -137,7 +137,7 @@ func (s *soaker) send(t *testing.T) {
 func (s *soaker) cancel(t *testing.T) {
 	for to, numbers := range s.scheduled {
 		if n := len(numbers); n > 0 && s.IntN(3) == 0 {
-			_ = s.front.Cancel(t.Context(), root, to, numbers[n-1:]) // it may be too late
+			_ = s.front.Cancel(t.Context(), root, core.At(to), numbers[n-1:]) // it may be too late
 			s.scheduled[to] = numbers[:n-1]
 		}
 	}
@@ -155,7 +155,7 @@ func (s *soaker) receive(t *testing.T) {
 				all = append(all, core.Settlement{Token: d.LockToken, Outcome: core.Outcome(outcomes.IntN(5))})
 			}
 		}
-		settled.Go(func() { s.front.Settle(context.Background(), root, address, all) }) // dead letters refuse to be dead-lettered
+		settled.Go(func() { s.front.Settle(context.Background(), root, core.At(address), all) }) // dead letters refuse to be dead-lettered
 	}
 	in, err := s.open(t, address, o)
 	if core.CodeOf(err) == core.Timeout { // no session
@@ -175,10 +175,10 @@ func (s *soaker) receive(t *testing.T) {
 	if strings.HasPrefix(address, "sessions") {
 		return
 	}
-	if ds, err := s.front.Peek(t.Context(), root, address, 0, 3); err == nil {
+	if ds, err := s.front.Peek(t.Context(), root, core.At(address), 0, 3); err == nil {
 		for _, d := range ds {
 			if d.State == core.Deferred {
-				_, _ = s.front.ReceiveDeferred(t.Context(), root, address, []int64{d.SequenceNumber}, core.ReceiveAndDelete) // somebody may be faster
+				_, _ = s.front.ReceiveDeferred(t.Context(), root, core.At(address), []int64{d.SequenceNumber}, core.ReceiveAndDelete) // somebody may be faster
 			}
 		}
 	}
@@ -187,11 +187,11 @@ func (s *soaker) receive(t *testing.T) {
 // open opens a receiver, or accepts a next session.
 func (s *soaker) open(t *testing.T, address string, o core.ReceiverOptions) (core.Receiver, error) {
 	if address != "sessions" {
-		return s.front.OpenReceiver(t.Context(), root, address, o)
+		return s.front.OpenReceiver(t.Context(), root, core.At(address), o)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), s.pause)
 	defer cancel()
-	return s.front.AcceptSession(ctx, root, address, core.SessionOptions{ReceiverOptions: o, Next: true})
+	return s.front.AcceptSession(ctx, root, core.At(address), core.SessionOptions{ReceiverOptions: o, Next: true})
 }
 
 // After a soak the scrape alone shows that nothing is lost and nothing doubled:

@@ -53,14 +53,18 @@ type destination struct {
 	attrs []attribute.KeyValue // with those that every span of a message has
 }
 
-// destinationOf reads an address that a client gave in a namespace.
-func destinationOf(namespace, address string) destination {
-	p := destination{name: address, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
+// destinationOf is the destination of an entity's name in a namespace.
+func destinationOf(namespace, name string) destination {
+	return destinationAt(namespace, core.Address{Entity: name})
+}
+
+// destinationAt is the destination of an address in a namespace.
+func destinationAt(namespace string, a core.Address) destination {
+	p := destination{name: a.Unread, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
 	if namespace != "" {
 		p.attrs = append(p.attrs, attribute.String(keyNamespace, namespace))
 	}
-	a, err := core.ParseAddress(address)
-	if err != nil {
+	if a.Entity == "" {
 		return p
 	}
 	p.name = a.Entity + a.Sub.Suffix()

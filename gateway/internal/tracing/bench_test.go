@@ -51,14 +51,14 @@ func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 		b.Fatal(err)
 	}
 	front := intercept.New(&intercept.Space{Broker: inner}, traces.Protocol("bench")...)
-	s, err := front.OpenSender(ctx, root, "q", nil)
+	s, err := front.OpenSender(ctx, root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
 	var got []core.Settlement
 	all := make(chan struct{}, 1)
-	r, err := front.OpenReceiver(ctx, root, "q", core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
+	r, err := front.OpenReceiver(ctx, root, core.At("q"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) {
 		for i := range ds {
 			got = append(got, core.Settlement{Token: ds[i].LockToken})
 		}
@@ -84,7 +84,7 @@ func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
-		front.Settle(ctx, root, "q", got)
+		front.Settle(ctx, root, core.At("q"), got)
 		got = got[:0]
 	}
 }

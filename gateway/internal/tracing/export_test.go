@@ -56,7 +56,7 @@ func exporting(t *testing.T, o tracing.Options) (*tracing.Tracing, core.Broker) 
 
 func sendTo(t *testing.T, b core.Broker, n int) {
 	t.Helper()
-	s, err := b.OpenSender(t.Context(), root, "orders", nil)
+	s, err := b.OpenSender(t.Context(), root, core.At("orders"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 }
 
 // at is the entity that a call names.
-func at(c *intercept.Call) destination { return destinationOf(c.ID.Namespace(), c.Address) }
+func at(c *intercept.Call) destination { return destinationAt(c.ID.Namespace(), c.Address) }
 
 // arrive makes the spans of deliveries, and remembers them for as long as the
 // messages are locked.

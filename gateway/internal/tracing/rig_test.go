@@ -121,7 +121,7 @@ func message(t testing.TB, pairs ...string) *core.Message {
 // send sends each group, in one call.
 func (r *rig) send(to string, groups ...[]*core.Message) []core.Appended {
 	r.Helper()
-	s, err := r.front.OpenSender(r.Context(), root, to, nil)
+	s, err := r.front.OpenSender(r.Context(), root, core.At(to), nil)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func (r *rig) send(to string, groups ...[]*core.Message) []core.Appended {
 func (r *rig) receive(from string, n int, mode core.ReceiveMode) []core.Delivery {
 	r.Helper()
 	come := make(chan core.Delivery, n)
-	receiver, err := r.front.OpenReceiver(r.Context(), root, from, core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
+	receiver, err := r.front.OpenReceiver(r.Context(), root, core.At(from), core.ReceiverOptions{Mode: mode, Deliver: func(ds []core.Delivery) {
 		for _, d := range ds {
 			come <- d
 		}
@@ -160,7 +160,7 @@ func gather(t *testing.T, come chan core.Delivery, n int) (got []core.Delivery) 
 }
 
 func (r *rig) settle(at string, d core.Delivery, o core.Outcome) error {
-	return r.front.Settle(r.Context(), root, at, []core.Settlement{{Token: d.LockToken, Outcome: o}})[0]
+	return r.front.Settle(r.Context(), root, core.At(at), []core.Settlement{{Token: d.LockToken, Outcome: o}})[0]
 }
 
 // forwarded waits until an entity has forwarded what it had: a message is at its destination before its
@@ -168,7 +168,7 @@ func (r *rig) settle(at string, d core.Delivery, o core.Outcome) error {
 func (r *rig) forwarded(name string) {
 	r.Helper()
 	eventually.True(r, name+" has forwarded what it had", func() bool {
-		left, err := r.Peek(r.Context(), root, name, 0, 1)
+		left, err := r.Peek(r.Context(), root, core.At(name), 0, 1)
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -268,7 +268,7 @@ func TestSettlementThatFailsIsAnError(t *testing.T) {
 	r.queue("orders")
 	r.send("orders", []*core.Message{message(t)})
 	d := r.receive("orders", 1, core.PeekLock)[0]
-	if err := r.Broker.Settle(t.Context(), root, "orders", []core.Settlement{{Token: d.LockToken}})[0]; err != nil { // as another gateway would
+	if err := r.Broker.Settle(t.Context(), root, core.At("orders"), []core.Settlement{{Token: d.LockToken}})[0]; err != nil { // as another gateway would
 		t.Fatal(err)
 	}
 	if err := r.settle("orders", d, core.DeadLetterOutcome); core.CodeOf(err) != core.LockLost {
@@ -294,7 +294,7 @@ func TestEveryDeliveryHasASpan(t *testing.T) {
 	if err := r.settle("orders", d, core.Defer); err != nil {
 		t.Fatal(err)
 	}
-	ds, err := r.front.ReceiveDeferred(t.Context(), root, "orders", []int64{d.SequenceNumber}, core.PeekLock)
+	ds, err := r.front.ReceiveDeferred(t.Context(), root, core.At("orders"), []int64{d.SequenceNumber}, core.PeekLock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestSessionIsTraced(t *testing.T) {
 	m.SessionID = "s"
 	r.send("orders", []*core.Message{m})
 	come := make(chan core.Delivery, 1)
-	s, err := r.front.AcceptSession(t.Context(), root, "orders", core.SessionOptions{ID: "s", ReceiverOptions: core.ReceiverOptions{Deliver: func(ds []core.Delivery) { come <- ds[0] }}})
+	s, err := r.front.AcceptSession(t.Context(), root, core.At("orders"), core.SessionOptions{ID: "s", ReceiverOptions: core.ReceiverOptions{Deliver: func(ds []core.Delivery) { come <- ds[0] }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -503,8 +503,8 @@ func TestTransactionIsTracedByItsCommit(t *testing.T) {
 	for _, commits := range []bool{false, true} {
 		x := r.front.Begin()
 		err := errors.Join(
-			x.Send(t.Context(), root, "orders", "", []*core.Message{message(t)}),
-			x.Settle(t.Context(), root, "orders", []core.Settlement{{Token: d.LockToken}}),
+			x.Send(t.Context(), root, core.At("orders"), core.Address{}, []*core.Message{message(t)}),
+			x.Settle(t.Context(), root, core.At("orders"), []core.Settlement{{Token: d.LockToken}}),
 		)
 		if err == nil && commits {
 			err = x.Commit(t.Context())
@@ -553,7 +553,7 @@ func TestRequestIsTheParentOfWhatBringsNoTrace(t *testing.T) {
 	q.Header.Set("Traceparent", header)
 	q.Header.Set("Tracestate", "vendor=1")
 	ctx := r.tracing.Requests()(q)
-	s, err := r.front.OpenSender(ctx, root, "orders", nil)
+	s, err := r.front.OpenSender(ctx, root, core.At("orders"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
