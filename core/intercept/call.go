@@ -27,7 +27,7 @@ const (
 	Purge
 	ListSessions
 	Commit
-	Schedule // in a transaction; Service Bus has no other such call
+	Schedule // in a transaction; elsewhere messages are sent with their time
 	Manage   // to create, change or delete an entity or a rule
 	Read     // of entities, rules and the namespace; also to reset it
 )
@@ -46,8 +46,8 @@ type Interceptor interface {
 	Intercept(ctx context.Context, c *Call)
 }
 
-// Call is one call of a bridge. Interceptors may change what is asked before Next, and what is answered
-// after it. One that changes what is asked changes it back, for those before it.
+// Call is one call of a bridge. An interceptor may change what is asked before Next, and what is answered
+// after it. It restores what is asked afterwards, for the interceptors before it.
 type Call struct {
 	Op      Op
 	ID      core.Identity

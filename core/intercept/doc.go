@@ -8,18 +8,19 @@
 // # Calls
 //
 // An Interceptor does its part before and after Call.Next, as middleware of an HTTP server does. So it
-// may change what is asked and what is answered, delay, refuse, or do a call in parts, and what it
-// knows between the two is in local variables. A pair of methods Before and After would need a place in
-// the call for that, and words for "answered" and "in parts". Most interceptors pass most operations
-// on: that takes a few nanoseconds, less than a list of interceptors per operation would save.
+// may change what is asked and what is answered, delay, refuse, or carry out a call in parts, and keeps
+// what it needs between the two in local variables. A pair of methods Before and After would need a
+// place in the call for that, and words for "answered" and "in parts". Most interceptors pass most
+// operations on: that takes a few nanoseconds, less than a list of interceptors for each operation would
+// save.
 //
 // # Messages
 //
-// An interceptor that opens a receiver sees the bridge's Options, and may put its own Deliver and
-// Closed before the bridge's. The broker calls what the last interceptor has put there, so messages pass
-// from back to front. One that holds messages back is also a Stage of the receiver: the end of a drain
-// passes after the messages that came before it, and once the receiver is closed no message passes any
-// more.
+// An interceptor may put its own Deliver and Closed before those of a receiver that is opened. The broker
+// calls what the last interceptor has put there, so messages pass from back to front. An interceptor that
+// holds messages back adds a Stage to the receiver. The end of a drain passes a stage after the messages
+// that came before it. Close closes the broker's receiver and then the stages from back to front, so no
+// message passes afterwards.
 //
 // # Spaces
 //

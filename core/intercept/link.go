@@ -38,8 +38,8 @@ type Stage interface {
 	Close()
 }
 
-// Keep keeps what belongs to the link, for Kept. Like Add, it is for interceptors of the call that opens
-// the link, and of calls of a transaction.
+// Keep keeps what belongs to the link, for Kept. An interceptor may call it, as Add, in the call that
+// opens the link, and in each call of a transaction.
 func (l *Link) Keep(key, value any) {
 	if l.kept == nil {
 		l.kept = map[any]any{}
@@ -50,7 +50,7 @@ func (l *Link) Keep(key, value any) {
 // Kept is what was kept under a key, nil for nothing.
 func (l *Link) Kept(key any) any { return l.kept[key] }
 
-// Add adds a stage.
+// Add adds a stage to a receiver or session.
 func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
 // MaxMessageSize is that of a sender.
@@ -92,7 +92,7 @@ func (l *Link) closeStages() {
 	}
 }
 
-// drain has the end of a Drain pass the stages.
+// drain passes the end of a Drain through the stages, from back to front.
 func (l *Link) drain(drained func(unspent int)) {
 	if len(l.stages) == 0 {
 		l.receiver.Drain(drained)
