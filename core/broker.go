@@ -95,7 +95,7 @@ type Receiver interface {
 	// last delivery under it, with the credit taken back.
 	Drain(drained func(unspent int))
 	// Close ends the receiver. No Deliver call begins after it returns, and one under way has
-	// ended, unless Close is called from a Deliver. Messages that were locked for it but not
+	// ended: it must not be called from a Deliver. Messages that were locked for it but not
 	// delivered are released. Locks of delivered messages stand. It is safe to call more than once.
 	Close()
 }
@@ -119,8 +119,9 @@ type Session interface {
 	Receiver
 	ID() string
 	LockedUntil() time.Time
-	// CloseAfter is Close, but the session stays locked until settled is closed, so that
-	// settlements under way are carried out. It does not wait. A call that accepts the session by
+	// CloseAfter begins a Close, but the session stays locked until settled is closed, so that
+	// settlements under way are carried out. It does not wait, so it may be called from a Deliver;
+	// Close has to follow. A call that accepts the session by
 	// its id through this gateway waits for the release.
 	CloseAfter(settled <-chan struct{})
 	// Released is closed when the broker has released the session after Close or CloseAfter, or has

@@ -95,7 +95,9 @@ func (f *feed) stop(after func()) {
 	}
 	held := f.held
 	if held != nil { // at once: a request for the session that follows waits for its release
-		held.Close()
+		settled := make(chan struct{})
+		close(settled)
+		held.CloseAfter(settled) // a Close could wait for the Deliver that runs this job
 	}
 	f.conn.async(func(ctx context.Context) func() {
 		receiver.Close()

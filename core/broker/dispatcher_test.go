@@ -312,7 +312,6 @@ func TestReceiverMayBeUsedFromItsOwnCallback(t *testing.T) {
 		in.hook = func(ds []core.Delivery) {
 			if string(ds[0].Body.Bytes) == "3" {
 				in.drain()
-				in.Close()
 				return
 			}
 			in.AddCredit(1, core.AnyMessage)

@@ -104,32 +104,6 @@ func TestAReceiverPassesItsStagesFromBackToFront(t *testing.T) {
 	j.want(t, "broker close", "space close", "front close")
 }
 
-// parting is a session that notes how it is closed.
-type parting struct {
-	core.Session
-	*journal
-}
-
-func (p parting) Close()                     { p.note("broker close") }
-func (p parting) CloseAfter(<-chan struct{}) { p.note("broker close after") }
-
-func (b *noted) AcceptSession(context.Context, core.Identity, core.Address, core.SessionOptions) (core.Session, error) {
-	return parting{journal: b.journal}, nil
-}
-
-func TestASessionClosesItsStagesInBothWays(t *testing.T) {
-	f, _, _, _, j := fronted()
-	s, err := f.AcceptSession(t.Context(), nil, core.At("q"), core.SessionOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j.lines = nil
-	s.CloseAfter(nil)
-	j.want(t, "broker close after", "space close", "front close")
-	s.Close()
-	j.want(t, "broker close", "space close", "front close")
-}
-
 func TestARefusedReceiverIsClosed(t *testing.T) {
 	f, _, outer, _, j := fronted()
 	outer.refuse = core.Busy

@@ -83,10 +83,6 @@ func (l *Link) Close() {
 	if l.receiver != nil {
 		l.receiver.Close()
 	}
-	l.closeStages()
-}
-
-func (l *Link) closeStages() {
 	for i := len(l.stages) - 1; i >= 0; i-- {
 		l.stages[i].Close()
 	}
@@ -211,11 +207,6 @@ type session struct {
 func (s *session) Drain(drained func(unspent int)) { s.link.drain(drained) }
 
 func (s *session) Close() { s.link.Close() }
-
-func (s *session) CloseAfter(settled <-chan struct{}) {
-	s.Session.CloseAfter(settled)
-	s.link.closeStages()
-}
 
 // ask carries out a call on the session.
 func (s *session) ask(ctx context.Context, op Op, do func(context.Context, *Call)) ([]core.Delivery, error) {

@@ -338,7 +338,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 		} else {
 			d.e.traffic.Queues[d.sub].Delivered.Add(int64(len(ds)))
 			d.e.audit.Delivered(d.e.View(), d.sub, ds, r.by)
-			callDeliver(r.o.Deliver, ds)
+			r.o.Deliver(ds)
 			d.mu.Lock()
 			r.delivering = false
 			if r.awaited {

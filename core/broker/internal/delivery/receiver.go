@@ -115,9 +115,6 @@ func (r *receiver) Close() {
 			d.wakeIdleWorker()
 		}
 	}
-	if r.delivering && isInDeliver() {
-		return
-	}
 	for r.delivering {
 		r.awaited = true
 		d.deliverEnded.Wait()

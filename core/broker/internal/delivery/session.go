@@ -112,9 +112,6 @@ func (s *Session) Close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.signal()
-	if s.delivering && isInDeliver() {
-		return
-	}
 	for s.delivering {
 		s.deliverEnded.Wait()
 	}
@@ -295,7 +292,7 @@ func (s *Session) lockMessages(most core.Most) {
 	case open:
 		e.traffic.Queues[core.Main].Delivered.Add(int64(len(ds)))
 		e.audit.Delivered(e.View(), core.Main, ds, s.by)
-		callDeliver(s.o.Deliver, ds)
+		s.o.Deliver(ds)
 		s.mu.Lock()
 		s.delivering = false
 		s.deliverEnded.Broadcast()

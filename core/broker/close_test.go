@@ -75,23 +75,33 @@ func TestCloseWaitsForADeliverThatRuns(t *testing.T) {
 	}
 }
 
-func TestCloseReturnsInADeliver(t *testing.T) {
-	for what, open := range receivers {
-		inBubbleNamed(t, what, func(t *testing.T, b *started) {
-			var r core.Receiver
-			calls := 0
-			r = open(t, b, core.ReceiverOptions{Deliver: func([]core.Delivery) {
-				calls++
-				func() { r.Close() }()
-			}})
-			r.AddCredit(1, core.AnyMessage)
-			r.AddCredit(1, core.AnyMessage)
-			synctest.Wait()
-			if calls != 1 {
-				t.Errorf("delivered %d times, want once", calls)
-			}
-		})
-	}
+func TestCloseAfterReturnsInADeliver(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", sessions)
+		for _, m := range numbered(3) {
+			m.SessionID = "s"
+			b.send(t, "q", m)
+		}
+		var s core.Session
+		calls := 0
+		o := core.ReceiverOptions{Deliver: func([]core.Delivery) {
+			calls++
+			settled := make(chan struct{})
+			close(settled)
+			s.CloseAfter(settled)
+		}}
+		var err error
+		if s, err = b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{ReceiverOptions: o, ID: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		s.AddCredit(1, core.AnyMessage)
+		s.AddCredit(1, core.AnyMessage)
+		<-s.Released()
+		s.Close()
+		if calls != 1 {
+			t.Errorf("delivered %d times, want once", calls)
+		}
+	})
 }
 
 // What is removed for a receiver is delivered before its Close has
