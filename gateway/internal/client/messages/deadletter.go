@@ -46,7 +46,7 @@ func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 	o.chosen.bind(c, environ)
 	o.bindReason(c.Flags())
 	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
-	o.place = o.dead
+	o.address = o.dead
 }
 
 // bindAction adds the flags of commands that do something to dead letters.
@@ -57,7 +57,7 @@ func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 }
 
 // dead is where the dead letters of a queue or subscription are.
-func (o *deadLetters) dead(name string) (holder, place string, err error) {
+func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
 		return "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)

@@ -89,7 +89,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 		}
 		state = new(core.State(i))
 	}
-	o.place = o.sub
+	o.address = o.sub
 	return o.browsing(func(c *cobra.Command, b *browser) error {
 		b.from, b.state = o.from, state
 		if o.session.named() || o.session.next {
@@ -108,7 +108,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 }
 
 // sub is the queue or subscription, or with --dlq its dead-letter queue.
-func (o *peekOptions) sub(entity string) (holder, place string, err error) {
+func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	if o.dlq {
 		return entity, entity + core.DeadLetter.Suffix(), nil
 	}

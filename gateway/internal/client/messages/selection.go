@@ -190,8 +190,8 @@ type browser struct {
 type chosen struct {
 	command.Flags
 	selection
-	// place is where the messages of a queue or subscription are; nil: in itself. The token is for holder.
-	place func(entity string) (holder, place string, err error)
+	// address says where the messages of a queue or subscription are; nil: in itself. The token is for holder.
+	address func(entity string) (holder, address string, err error)
 }
 
 func (o *chosen) bind(c *cobra.Command, environ []string) {
@@ -214,9 +214,9 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 		if err != nil {
 			return err
 		}
-		place := holder
-		if o.place != nil {
-			if holder, place, err = o.place(holder); err != nil {
+		address := holder
+		if o.address != nil {
+			if holder, address, err = o.address(holder); err != nil {
 				return err
 			}
 		}
@@ -225,7 +225,7 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 			return t.Explain(err)
 		}
 		defer link.Close()
-		return t.Explain(use(c, &browser{target: t, link: link, entity: place, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}))
+		return t.Explain(use(c, &browser{target: t, link: link, entity: address, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}))
 	}
 }
 
