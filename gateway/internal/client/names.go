@@ -154,7 +154,8 @@ func sessionNames(ctx context.Context, o *command.Flags, args []string, _ string
 		return nil
 	}
 	var list api.SessionList
-	q := command.Inquiry{Method: http.MethodGet, Path: api.SessionsPath, Names: strings.Split(args[0], "/"), Scope: args[0], Query: url.Values{"top": {"1000"}}}
+	q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
+	q.Query = url.Values{"top": {"1000"}}
 	_ = o.Ask(ctx, q, &list)
 	for i := range list.Sessions {
 		all = append(all, list.Sessions[i].ID)

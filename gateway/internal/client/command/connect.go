@@ -99,18 +99,17 @@ func (o *Flags) resolve(t *Target) (err error) {
 	if t.ConnectionString, err = auth.ParseConnectionString(t.Text); err != nil {
 		return Usagef("%w: write Endpoint=sb://HOST[:PORT];SharedAccessKeyName=NAME;SharedAccessKey=KEY, with ;UseDevelopmentEmulator=true for plain text", err)
 	}
-	name := t.Host
-	if host, _, err := net.SplitHostPort(t.Host); err == nil {
-		name = host
-	}
-	roots, err := o.Roots(t.CA, listen.IsLoopback(net.JoinHostPort(name, "0")))
-	if err != nil {
-		return err
-	}
 	// Without a name go-amqp would verify the certificate against HOST:PORT.
-	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: name}
-	return nil
+	t.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.Host}
+	if host, _, err := net.SplitHostPort(t.Host); err == nil {
+		t.TLS.ServerName = host
+	}
+	t.TLS.RootCAs, err = o.Roots(t.CA, t.IsLocal())
+	return err
 }
+
+// IsLocal reports whether the namespace is on this machine.
+func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
 // CheckConnection reports what is wrong with a connection string, or with the file of an authority, "": none.
 func CheckConnection(connectionString, ca string) error {

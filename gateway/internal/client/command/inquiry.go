@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -34,6 +35,11 @@ type Inquiry struct {
 	Body   any    // as JSON; nil: none
 	Lines  []byte // a body as it is
 	Scope  string // the queue or topic that it is about, "" for the whole namespace
+}
+
+// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue: the policies of the first two are enough.
+func AboutEntity(method, path, entity string) Inquiry {
+	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
 
 // Refusal is what the gateway answers to an inquiry that it refuses.

@@ -156,8 +156,7 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 // damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.
 func (m *manager) damaged() *int64 {
 	var told struct{ Damaged int64 }
-	q := command.Inquiry{Method: http.MethodGet, Path: api.CountersPath, Names: strings.Split(m.name(), "/"), Scope: command.PolicyHolder(m.name())}
-	if err := m.Ask(m.command.Context(), q, &told); err != nil || told.Damaged == 0 {
+	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil || told.Damaged == 0 {
 		return nil
 	}
 	return &told.Damaged

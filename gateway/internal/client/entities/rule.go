@@ -90,15 +90,8 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 	case o.sql != "":
 		r.Filter = core.Filter{Kind: core.SQLFilter, SQL: o.sql, Parameters: read("--parameter", o.parameters, "@")}
 	case correlated:
-		f := &core.Correlation{}
-		fields := maps.Collect(conditions(f))
-		for _, text := range o.correlation {
-			if name, value, valued := strings.Cut(text, "="); valued && fields[name] != nil {
-				*fields[name] = &value
-			} else {
-				errs = append(errs, fmt.Errorf("--correlation: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
-			}
-		}
+		f, wrong := correlationOf("--correlation", o.correlation)
+		errs = append(errs, wrong...)
 		f.Properties = read("--property", o.properties, "")
 		r.Filter = core.Filter{Kind: core.CorrelationFilter, Correlation: f}
 	case o.none:
@@ -114,6 +107,20 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 		r.ActionParameters = read("--action-parameter", o.actionParameters, "@")
 	}
 	return r, command.Usage(errors.Join(errs...))
+}
+
+// correlationOf reads broker properties from a flag.
+func correlationOf(flag string, texts []string) (f *core.Correlation, errs []error) {
+	f = new(core.Correlation)
+	fields := maps.Collect(conditions(f))
+	for _, text := range texts {
+		if name, value, valued := strings.Cut(text, "="); valued && fields[name] != nil {
+			*fields[name] = &value
+		} else {
+			errs = append(errs, fmt.Errorf("%s: %q: write NAME=VALUE with one of the names %s", flag, text, strings.Join(correlationNames, ", ")))
+		}
+	}
+	return f, errs
 }
 
 // conditions yields the conditions on broker properties by the names of --correlation.

@@ -68,11 +68,9 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	var answer api.Judgements
-	scope, _, ok := core.SplitSubscription(entity)
-	if !ok {
-		scope = entity
-	}
-	err = o.Ask(c.Context(), command.Inquiry{Method: http.MethodPost, Path: api.RulesPath, Names: strings.Split(entity, "/"), Scope: scope, Lines: line}, &answer)
+	q := command.AboutEntity(http.MethodPost, api.RulesPath, entity)
+	q.Lines = line
+	err = o.Ask(c.Context(), q, &answer)
 	if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told {
 		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
 	}
@@ -114,26 +112,20 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 		}
 		return line, nil
 	}
-	m := &record.Message{State: "active", Body: o.body}
-	texts := map[string]**string{
-		"to": &m.To, "reply-to": &m.ReplyTo, "label": &m.Subject, "session-id": &m.SessionID, "reply-to-session-id": &m.ReplyToSessionID, "content-type": &m.ContentType,
-	}
-	ids := map[string]*json.RawMessage{"correlation-id": &m.CorrelationID, "message-id": &m.MessageID}
-	var errs []error
-	for _, text := range o.correlation {
-		name, value, ok := strings.Cut(text, "=")
-		switch {
-		case ok && texts[name] != nil:
-			*texts[name] = &value
-		case ok && ids[name] != nil:
-			*ids[name] = typedjson.Value(value)
-		default:
-			errs = append(errs, fmt.Errorf("--broker: %q: write NAME=VALUE with one of the names %s", text, strings.Join(correlationNames, ", ")))
-		}
-	}
+	f, errs := correlationOf("--broker", o.correlation)
 	properties, err := command.Properties("--property", o.properties, "")
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, command.Usage(err)
+	}
+	m := &record.Message{
+		State: "active", Body: o.body, To: f.To, ReplyTo: f.ReplyTo, Subject: f.Label, SessionID: f.SessionID,
+		ReplyToSessionID: f.ReplyToSessionID, ContentType: f.ContentType,
+	}
+	if f.MessageID != nil {
+		m.MessageID = typedjson.Value(*f.MessageID)
+	}
+	if f.CorrelationID != nil {
+		m.CorrelationID = typedjson.Value(*f.CorrelationID)
 	}
 	if !properties.IsEmpty() {
 		m.Properties = typedjson.Properties(properties)

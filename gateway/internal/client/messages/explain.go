@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
@@ -91,13 +90,8 @@ func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Ac
 	var accounts []api.Account
 	names := []string{first}
 	for i := 0; i < len(names) && i < maxFollowed; i++ {
-		q := command.Inquiry{
-			Method: http.MethodGet, Path: api.ExplainPath, Names: strings.Split(names[i], "/"),
-			Query: url.Values{"message-id": {id}}, Scope: names[i],
-		}
-		if topic, _, ok := core.SplitSubscription(q.Scope); ok {
-			q.Scope = topic // which has the policies
-		}
+		q := command.AboutEntity(http.MethodGet, api.ExplainPath, names[i])
+		q.Query = url.Values{"message-id": {id}}
 		if id == "" {
 			q.Query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
 		}

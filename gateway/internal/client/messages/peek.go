@@ -135,12 +135,10 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 		if o.count > 0 {
 			top = min(top, o.count-listed)
 		}
+		q := command.AboutEntity(http.MethodGet, api.DamagedPath, entity)
+		q.Query = url.Values{"from": {strconv.FormatInt(from, 10)}, "top": {strconv.Itoa(top)}}
 		var page api.DamagedList
-		err := o.Ask(c.Context(), command.Inquiry{
-			Method: http.MethodGet, Path: api.DamagedPath, Names: strings.Split(entity, "/"), Scope: command.PolicyHolder(entity),
-			Query: url.Values{"from": {strconv.FormatInt(from, 10)}, "top": {strconv.Itoa(top)}},
-		}, &page)
-		if err != nil {
+		if err := o.Ask(c.Context(), q, &page); err != nil {
 			return err
 		}
 		for _, d := range page.Damaged {

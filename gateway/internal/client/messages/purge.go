@@ -178,9 +178,8 @@ func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name str
 	if err != nil || address.Management {
 		return 0, command.Usagef("%q is no queue or subscription", name)
 	}
-	q := command.Inquiry{Method: http.MethodPost, Path: api.PurgePath, Names: strings.Split(name, "/"), Scope: command.PolicyHolder(name)}
 	var answer api.Purged
-	err = o.Ask(c.Context(), q, &answer)
+	err = o.Ask(c.Context(), command.AboutEntity(http.MethodPost, api.PurgePath, name), &answer)
 	if _, refused := errors.AsType[*command.Refusal](err); !refused {
 		return answer.Purged, err
 	}

@@ -91,33 +91,24 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if o.tap {
 		return o.runTap(ctx, c, t, entities)
 	}
-	for _, entity := range entities {
-		if isTopic(ctx, t, entity) {
-			return command.Usagef("%s is a topic, whose messages are in its subscriptions: record %[1]s/Subscriptions/NAME; crosstown subscription create makes one for the recording", entity)
-		}
-	}
-	link, err := t.Link(c.Context(), entities[0])
-	if err != nil {
-		return t.Explain(err)
-	}
-	defer link.Close()
+	out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
 	r := &recorder{
-		peek: link.Peek, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, once: o.once, silent: o.fresh,
-		progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
+		count: o.count, once: o.once, silent: o.fresh, progress: command.NewProgress(c.ErrOrStderr(), "recorded"), idle: out.Flush,
+		use: func(entity string, a amqp.Arrival) error {
+			line := lineOf(entity, a)
+			return json.NewEncoder(out).Encode(&line)
+		},
 		began: func() error {
 			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
 			return err
 		},
 	}
-	err = r.run(ctx, entities)
-	if ctx.Err() != nil {
-		err = nil // the end was asked for
-	}
-	if flushed := r.out.Flush(); err == nil {
+	err = r.watch(ctx, t, entities, "record %s/Subscriptions/NAME; crosstown subscription create makes one for the recording")
+	if flushed := out.Flush(); err == nil {
 		err = flushed
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
-	return t.Explain(err)
+	return err
 }
 
 // runTap records what clients send.
@@ -178,15 +169,36 @@ type track struct {
 // recorder writes what several entities hold, in the order in which it arrived.
 type recorder struct {
 	peek     func(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error)
-	out      *bufio.Writer
+	use      func(entity string, a amqp.Arrival) error // is given each message
+	idle     func() error                              // is called before a look, which may take a while
+	began    func() error                              // is called after the first pass, if others follow
 	tracks   []*track
 	count    int
 	once     bool
-	silent   bool         // the messages of the first pass are left out
-	began    func() error // is called after the first pass, if others follow
+	silent   bool // the messages of the first pass are left out
 	recorded int
 	progress *command.Progress
-	use      func(entity string, a amqp.Arrival) error // in the place of a line in out; may be nil
+}
+
+// watch connects and records until ctx ends, or all is done. Topics have no messages: advice says what to do.
+func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
+	for _, entity := range entities {
+		name, _, _ := strings.Cut(entity, "/$")
+		if isTopic(ctx, t, name) {
+			return command.Usagef("%s is a topic, whose messages are in its subscriptions: "+advice, name, name)
+		}
+	}
+	holder, _, _ := strings.Cut(entities[0], "/$")
+	link, err := t.Link(ctx, holder)
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	r.peek = link.Peek
+	if err := r.run(ctx, entities); ctx.Err() == nil {
+		return t.Explain(err)
+	}
+	return nil // the end was asked for
 }
 
 // run makes one pass after the other.
@@ -257,7 +269,7 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 		if earliest.found = earliest.found[1:]; r.silent {
 			continue
 		}
-		if err := r.write(earliest.entity, a); err != nil {
+		if err := r.use(earliest.entity, a); err != nil {
 			return false, err
 		}
 		if r.recorded++; r.recorded == r.count {
@@ -270,7 +282,7 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 // look peeks at a partition. Messages behind it tell of other partitions. Where nothing is new it
 // asks for one message only: the same one is there again the next time.
 func (r *recorder) look(ctx context.Context, t *track) error {
-	if err := r.out.Flush(); err != nil { // the answer may take a while
+	if err := r.idle(); err != nil {
 		return err
 	}
 	from := core.SequenceNumber(t.partition, t.next)
@@ -306,13 +318,4 @@ func (r *recorder) discover(entity string, partition uint16) {
 		}
 	}
 	r.tracks = append(r.tracks, &track{entity: entity, partition: partition, ask: firstAsk})
-}
-
-// write writes a message as a line of a backup has it.
-func (r *recorder) write(entity string, a amqp.Arrival) error {
-	if r.use != nil {
-		return r.use(entity, a)
-	}
-	line := lineOf(entity, a)
-	return json.NewEncoder(r.out).Encode(&line)
 }

@@ -1,13 +1,13 @@
 package messages
 
 import (
-	"bufio"
 	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
 
@@ -52,30 +52,17 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	first := entities[0]
-	for i, entity := range entities {
-		if isTopic(c.Context(), t, entity) {
-			return command.Usagef("%s is a topic, whose messages are in its subscriptions: tail %[1]s/Subscriptions/NAME", entity)
-		}
-		if o.dlq {
-			entities[i] = entity + "/$DeadLetterQueue"
+	if o.dlq {
+		for i := range entities {
+			entities[i] += core.DeadLetter.Suffix()
 		}
 	}
-	link, err := t.Link(c.Context(), first)
-	if err != nil {
-		return t.Explain(err)
-	}
-	defer link.Close()
 	f := &follower{out: c.OutOrStdout(), json: o.JSON, last: o.last, count: o.count, named: len(entities) > 1}
-	r := &recorder{
-		peek: link.Peek, out: bufio.NewWriter(io.Discard), progress: command.NewProgress(io.Discard, ""), use: f.use,
-		began: f.begin,
+	r := &recorder{progress: command.NewProgress(io.Discard, ""), use: f.use, began: f.begin, idle: func() error { return nil }}
+	if err := r.watch(c.Context(), t, entities, "tail %s/Subscriptions/NAME"); !errors.Is(err, errFollowed) {
+		return err
 	}
-	err = r.run(c.Context(), entities)
-	if c.Context().Err() != nil || errors.Is(err, errFollowed) {
-		err = nil // the end was asked for
-	}
-	return t.Explain(err)
+	return nil
 }
 
 // errFollowed says that as many messages are printed as were asked for.

@@ -21,7 +21,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/deposit"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 const (
@@ -168,11 +167,9 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 
 // endpointOf is the host and port of a namespace; this machine has one name.
 func endpointOf(t *command.Target) string {
-	host, port, err := net.SplitHostPort(t.Host)
-	if err != nil {
-		host = t.Host
-	}
-	if listen.IsLoopback(net.JoinHostPort(host, "0")) {
+	_, port, _ := net.SplitHostPort(t.Host) // "" where none is given
+	host := t.TLS.ServerName
+	if t.IsLocal() {
 		host = "localhost"
 	}
 	return net.JoinHostPort(core.FoldHost(host), port)

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -54,7 +53,8 @@ those under lock, DEFERRED other deferred ones. Scheduled messages do not count 
 			return command.Usagef("--top is %d: it must be between 1 and 1000", top)
 		}
 		var list api.SessionList
-		q := command.Inquiry{Method: http.MethodGet, Path: api.SessionsPath, Names: strings.Split(args[0], "/"), Scope: args[0], Query: url.Values{"skip": {strconv.Itoa(skip)}, "top": {strconv.Itoa(top)}}}
+		q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
+		q.Query = url.Values{"skip": {strconv.Itoa(skip)}, "top": {strconv.Itoa(top)}}
 		if err := o.Ask(c.Context(), q, &list); err != nil {
 			return err
 		}
@@ -119,7 +119,9 @@ func holderText(s *api.Session) string {
 
 // aboutSession is a request about one session.
 func aboutSession(method, entity, session string, body any) command.Inquiry {
-	return command.Inquiry{Method: method, Path: api.SessionsPath, Names: strings.Split(entity, "/"), Scope: entity, Query: url.Values{"session": {session}}, Body: body}
+	q := command.AboutEntity(method, api.SessionsPath, entity)
+	q.Query, q.Body = url.Values{"session": {session}}, body
+	return q
 }
 
 func sessionShowCommand(environ []string) *cobra.Command {

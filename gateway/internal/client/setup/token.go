@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,7 +23,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
-	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
 type tokenOptions struct {
@@ -266,15 +264,8 @@ func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *made
 
 // authority is the file of the authority that a client must be told to trust, "" if there is none.
 func (o *tokenOptions) authority(t *command.Target) string {
-	if t.CA != "" || o.Data == "" {
+	if t.CA != "" || o.Data == "" || !t.IsLocal() {
 		return t.CA
-	}
-	name := t.Host
-	if host, _, err := net.SplitHostPort(t.Host); err == nil {
-		name = host
-	}
-	if !listen.IsLoopback(net.JoinHostPort(name, "0")) {
-		return ""
 	}
 	if _, err := os.Stat(devca.Path(o.Data)); errors.Is(err, fs.ErrNotExist) {
 		return ""
