@@ -11,7 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -23,12 +22,12 @@ const maxNames = 1000
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
-	f, err := contexts.Load(contexts.Path(o.Environ))
+	f, err := command.LoadContexts(o.Environ)
 	if err != nil {
 		return nil
 	}
 	for _, name := range f.Names() {
-		all = append(all, cobra.CompletionWithDesc(name, f.Contexts[name].Endpoint()))
+		all = append(all, cobra.CompletionWithDesc(name, f.Named[name].Endpoint()))
 	}
 	return all
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
@@ -65,9 +64,9 @@ func (o *Flags) chosen() (*Target, error) {
 		if text := config.Variable(o.Environ, ConnectionVariable); text != "" {
 			return &Target{Text: text, origin: ConnectionVariable, CA: o.CA}, nil
 		}
-		named, by = config.Variable(o.Environ, contexts.Variable), contexts.Variable
+		named, by = config.Variable(o.Environ, ContextVariable), ContextVariable
 	}
-	file, err := contexts.Load(contexts.Path(o.Environ))
+	file, err := LoadContexts(o.Environ)
 	if err != nil {
 		return nil, err
 	}

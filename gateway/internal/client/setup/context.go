@@ -13,7 +13,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/contexts"
 )
 
 // maxConnectionString bounds what is read from standard input.
@@ -58,15 +57,15 @@ processes and of the shell's history. Nothing is connected to.`,
   crosstown context save production --connection-string "$PRODUCTION" --ca production-ca.pem`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := contexts.Check(args[0]); err != nil {
+			if err := command.CheckContextName(args[0]); err != nil {
 				return command.Usage(err)
 			}
 			made, err := readContext(c.InOrStdin(), stdin, cmp.Or(connection, config.Variable(environ, command.ConnectionVariable)), ca)
 			if err != nil {
 				return err
 			}
-			return changeContexts(c, environ, func(f *contexts.File) (string, error) {
-				f.Contexts[args[0]] = made
+			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
+				f.Named[args[0]] = made
 				if use {
 					f.Current = args[0]
 				}
@@ -84,7 +83,7 @@ processes and of the shell's history. Nothing is connected to.`,
 }
 
 // readContext makes a context of what a command line gives, and checks it.
-func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made contexts.Context, err error) {
+func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made command.Context, err error) {
 	made.ConnectionString = connection
 	if fromStdin {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxConnectionString))
@@ -105,8 +104,8 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 }
 
 // changeContexts reads the contexts, has them changed, saves them and prints what change says it did.
-func changeContexts(c *cobra.Command, environ []string, change func(*contexts.File) (did string, err error)) error {
-	f, err := contexts.Load(contexts.Path(environ))
+func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
+	f, err := command.LoadContexts(environ)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 			return cobra.ExactArgs(1)(c, args)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeContexts(c, environ, func(f *contexts.File) (string, error) {
+			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
 				if none {
 					f.Current = ""
 					return "no context is current: commands connect to a local gateway", nil
@@ -153,7 +152,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 
 // tellOverruled tells which variables come before the current context.
 func tellOverruled(c *cobra.Command, environ []string) {
-	for _, before := range []string{command.ConnectionVariable, contexts.Variable} {
+	for _, before := range []string{command.ConnectionVariable, command.ContextVariable} {
 		if config.Variable(environ, before) != "" {
 			_, _ = fmt.Fprintf(c.ErrOrStderr(), "note: %s is set and comes before the current context\n", before)
 		}
@@ -165,11 +164,11 @@ func contextRemoveCommand(environ []string) *cobra.Command {
 		Use: "remove NAME", Short: "Remove a context",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeContexts(c, environ, func(f *contexts.File) (string, error) {
+			return changeContexts(c, environ, func(f *command.Contexts) (string, error) {
 				if _, err := f.Get(args[0]); err != nil {
 					return "", err
 				}
-				delete(f.Contexts, args[0])
+				delete(f.Named, args[0])
 				did := "removed context " + args[0]
 				if f.Current == args[0] {
 					f.Current = ""
@@ -191,8 +190,8 @@ type shownContext struct {
 	CA               string `json:"ca,omitempty"`
 }
 
-func showContext(f *contexts.File, name string, reveal bool) shownContext {
-	held := f.Contexts[name]
+func showContext(f *command.Contexts, name string, reveal bool) shownContext {
+	held := f.Named[name]
 	parsed, _ := auth.ParseConnectionString(held.ConnectionString) // what is wrong is shown as it is
 	s := shownContext{
 		Name: name, Current: name == f.Current, Endpoint: held.Endpoint(), Policy: parsed.KeyName,
@@ -210,7 +209,7 @@ func contextListCommand(environ []string) *cobra.Command {
 		Use: "list", Short: "List the contexts, without keys",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := contexts.Load(contexts.Path(environ))
+			f, err := command.LoadContexts(environ)
 			if err != nil {
 				return err
 			}
@@ -244,7 +243,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 		Example: `  crosstown context show staging --reveal`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := contexts.Load(contexts.Path(environ))
+			f, err := command.LoadContexts(environ)
 			if err != nil {
 				return err
 			}
@@ -279,7 +278,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 	return c
 }
 
-func noContext(f *contexts.File) error {
+func noContext(f *command.Contexts) error {
 	return fmt.Errorf("no context is current in %s: commands connect to a local gateway; crosstown context use NAME chooses one", f.Path)
 }
 
@@ -288,7 +287,7 @@ func contextCurrentCommand(environ []string) *cobra.Command {
 		Use: "current", Short: "Print the name of the current context",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := contexts.Load(contexts.Path(environ))
+			f, err := command.LoadContexts(environ)
 			if err != nil {
 				return err
 			}

@@ -1,10 +1,10 @@
-// Package contexts keeps named ways to connect to a namespace in a file of the user.
-package contexts
+package command
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,8 +19,8 @@ import (
 
 // The variables of the environment: the file with the contexts, and the context to use.
 const (
-	FileVariable = "CROSSTOWN_CONTEXTS"
-	Variable     = "CROSSTOWN_CONTEXT"
+	contextsVariable = "CROSSTOWN_CONTEXTS"
+	ContextVariable  = "CROSSTOWN_CONTEXT"
 )
 
 // Context is a named way to connect.
@@ -41,27 +41,27 @@ func (c Context) Endpoint() string {
 	return parsed.Host
 }
 
-// File holds the contexts of a user.
-type File struct {
-	Path     string             `json:"-"`
-	Current  string             `json:"current,omitempty"` // "": none
-	Contexts map[string]Context `json:"contexts"`
+// Contexts are those of a user, in a file.
+type Contexts struct {
+	Path    string             `json:"-"`
+	Current string             `json:"current,omitempty"` // "": none
+	Named   map[string]Context `json:"contexts"`
 }
 
-// Path returns where the contexts are kept in an environment of NAME=VALUE entries: what FileVariable
+// contextsPath returns where the contexts are kept in an environment of NAME=VALUE entries: what contextsVariable
 // says, else a file in the user's configuration directory, else "".
-func Path(environ []string) string {
-	if path := config.Variable(environ, FileVariable); path != "" {
+func contextsPath(environ []string) string {
+	if path := config.Variable(environ, contextsVariable); path != "" {
 		return path
 	}
-	if dir := directory(environ, runtime.GOOS); dir != "" {
+	if dir := configDirectory(environ, runtime.GOOS); dir != "" {
 		return filepath.Join(dir, "crosstown", "contexts.json")
 	}
 	return ""
 }
 
-// directory is os.UserConfigDir for an environment.
-func directory(environ []string, system string) string {
+// configDirectory is os.UserConfigDir for an environment.
+func configDirectory(environ []string, system string) string {
 	home := config.Variable(environ, "HOME")
 	switch {
 	case system == "windows":
@@ -78,13 +78,13 @@ func directory(environ []string, system string) string {
 	return ""
 }
 
-// Load reads a file of contexts. One that is missing holds none.
-func Load(path string) (*File, error) {
-	f := &File{Path: path, Contexts: map[string]Context{}}
-	if path == "" {
+// LoadContexts reads the contexts of an environment. A file that is missing holds none.
+func LoadContexts(environ []string) (*Contexts, error) {
+	f := &Contexts{Path: contextsPath(environ), Named: map[string]Context{}}
+	if f.Path == "" {
 		return f, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(f.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -92,30 +92,30 @@ func Load(path string) (*File, error) {
 		return nil, fmt.Errorf("contexts: %w", err)
 	}
 	if err := json.Unmarshal(text, f); err != nil {
-		return nil, fmt.Errorf("contexts: %s: %w: correct the file or remove it", path, err)
+		return nil, fmt.Errorf("contexts: %s: %w: correct the file or remove it", f.Path, err)
 	}
-	if f.Contexts == nil {
-		f.Contexts = map[string]Context{}
+	if f.Named == nil {
+		f.Named = map[string]Context{}
 	}
 	return f, nil
 }
 
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var contextNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// Check reports whether a context can have a name.
-func Check(name string) error {
-	if !names.MatchString(name) {
+// CheckContextName reports whether a context can have a name.
+func CheckContextName(name string) error {
+	if !contextNames.MatchString(name) {
 		return fmt.Errorf("%.70q is no name for a context: use at most 63 letters, digits, dots, hyphens and underscores, a letter or digit first", name)
 	}
 	return nil
 }
 
 // Names returns the names of the contexts, sorted.
-func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.Contexts)) }
+func (f *Contexts) Names() []string { return slices.Sorted(maps.Keys(f.Named)) }
 
 // Get returns a context.
-func (f *File) Get(name string) (Context, error) {
-	c, ok := f.Contexts[name]
+func (f *Contexts) Get(name string) (Context, error) {
+	c, ok := f.Named[name]
 	if !ok {
 		return c, fmt.Errorf("there is no context %q in %s: crosstown context list shows what there is, crosstown context save %[1]s makes it", name, f.Path)
 	}
@@ -123,31 +123,21 @@ func (f *File) Get(name string) (Context, error) {
 }
 
 // Save replaces the file at once. Only its owner may read it: it holds keys.
-func (f *File) Save() error {
+func (f *Contexts) Save() error {
 	if f.Path == "" {
-		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME names a place for contexts: set %s to a file", FileVariable)
-	}
-	dir := filepath.Dir(f.Path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("contexts: %w", err)
+		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME names a place for contexts: set %s to a file", contextsVariable)
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".contexts-*") // mode 0600
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone already after the rename
-	_, err = temp.Write(append(text, '\n'))
-	if err == nil {
-		err = temp.Sync()
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return fmt.Errorf("contexts: %w", err)
-	}
-	if err := os.Rename(temp.Name(), f.Path); err != nil {
+	if err := WriteWhole(f.Path, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
+		return err
+	}); err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
 	return nil
