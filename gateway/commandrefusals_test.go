@@ -201,7 +201,7 @@ func (g *gateway) golden(t *testing.T) *golden {
 	}
 	nowhere := freePort(t)
 	r := &golden{gateway: g, connections: map[string]string{
-		"sender": policy("sender", "s"), "listener": policy("listener", "l"), "wrong-key": policy(config.DevPolicy, "wrong"), "wrong-policy": policy("nobody", "x"),
+		"sender": policy("sender", "s"), "listener": policy("listener", "l"), "owner": policy("owner", "o"), "wrong-key": policy(config.DevPolicy, "wrong"), "wrong-policy": policy("nobody", "x"),
 		"nowhere": "Endpoint=sb://localhost:" + nowhere + ";SharedAccessKeyName=x;SharedAccessKey=y;UseDevelopmentEmulator=true",
 	}, volatile: []string{":" + nowhere, ":NOWHERE"}}
 	r.connect("root", "GATEWAY", g.connection)

@@ -10,16 +10,16 @@ import (
 const managedEntities = `
 queues:
   - {name: orders, user-metadata: m, policies: [{name: clerk, key: k, rights: [Send]}]}
-  - {name: copies, lock-duration: 30s}
+  - {name: copies, lock-duration: 30s, policies: [{name: owner, key: o, rights: [Manage, Send, Listen]}]}
 topics:
-  - {name: events, subscriptions: [{name: all}]}
+  - {name: events, subscriptions: [{name: all}], policies: [{name: owner, key: o, rights: [Manage, Send, Listen]}]}
 policies:
   - {name: RootManageSharedAccessKey, key: SAS_KEY_VALUE, rights: [Manage, Send, Listen]}
   - {name: sender, key: s, rights: [Send]}
 `
 
 // entityCommands are command lines for entities, in this order, by the connection that they use: those of
-// refusals, web (a server that has no such page), page (one that has every page), or busy (one that refuses
+// refusals, owner (a policy of an entity), web (a server that has no such page), page (one that has every page), or busy (one that refuses
 // with a text of Service Bus).
 const entityCommands = `
 root      queue create made --lock-duration=45s --max-delivery-count=3 --default-message-time-to-live=1h --user-metadata=<a&b>
@@ -148,6 +148,18 @@ root      rule delete events all typed
 root      rule delete events all typed
 root      rule delete events nope typed
 root      rule delete nope nope typed
+owner     queue show copies --json
+owner     queue update copies --user-metadata=x
+owner     queue show orders
+owner     queue list
+owner     subscription create events mine
+owner     subscription update events mine --max-delivery-count=3
+owner     subscription show events mine --json
+owner     rule create events mine r
+owner     rule show events mine r
+owner     rule list events mine
+owner     rule delete events mine r
+owner     subscription delete events mine
 root      topic delete events --json
 sender    queue create q
 sender    queue update orders --user-metadata=x

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,8 +23,9 @@ type AdminClient struct {
 	// Origin is where the namespace is, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize makes the header Authorization of a request.
-	Authorize func() string
+	// Authorize makes the header Authorization of a request about a resource, the URL without a query: the policy may
+	// be an entity's own.
+	Authorize func(resource string) string
 	// Foreign is told of each property of an entity or a rule that this version does not know.
 	Foreign func(entity, property, value string)
 }
@@ -87,9 +89,9 @@ func (e *StatusError) Unwrap() error {
 
 // do makes a request and returns the root of the answer, nil of an empty one. A namespace that is busy,
 // as Azure's are after some tens of requests a second, is asked again.
-func (c *AdminClient) do(ctx context.Context, method, path, query string, change bool, body []byte) (*node, error) {
+func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
-		root, again, err := c.once(ctx, method, path, query, change, body)
+		root, again, err := c.once(ctx, method, path, query, header, body)
 		if err == nil || again < 0 || attempt == clientAttempts {
 			return root, err
 		}
@@ -104,17 +106,15 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, change
 }
 
 // once is do without a second attempt; again is after how long one may help, negative if none does.
-func (c *AdminClient) once(ctx context.Context, method, path, query string, change bool, body []byte) (root *node, again time.Duration, err error) {
+func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
 		return nil, -1, err
 	}
-	request.Header.Set("Authorization", c.Authorize())
+	maps.Copy(request.Header, header)
+	request.Header.Set("Authorization", c.Authorize(c.Origin+path))
 	if body != nil {
 		request.Header.Set("Content-Type", "application/atom+xml")
-	}
-	if change {
-		request.Header.Set("If-Match", "*")
 	}
 	response, err := c.HTTP.Do(request)
 	if err != nil {
@@ -161,7 +161,7 @@ var errNoDocument = errors.New("the answer is not a document of the management A
 // list calls take with the entries of a feed from the skip-th on, at most top of them.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
 	for end := skip + top; skip < end; {
-		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", false, nil)
+		root, err := c.do(ctx, http.MethodGet, path, "$skip="+strconv.Itoa(skip)+"&$top="+strconv.Itoa(min(clientPage, end-skip))+"&", nil, nil)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.List
 
 // Entity is Entity of core.Admin.
 func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, counts core.Runtime, err error) {
-	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", false, nil)
+	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", nil, nil)
 	if err == nil && root != nil && root.name.Local == "feed" { // the listing that stands for "no such entity"
 		err = &StatusError{http.StatusNotFound, fmt.Sprintf("There is no entity '%s'.", name), true}
 	}
@@ -288,7 +288,7 @@ func (c *AdminClient) Rules(ctx context.Context, _ core.Identity, subscription s
 
 // Rule is Rule of core.Admin.
 func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, name string) (r core.Rule, err error) {
-	root, err := c.do(ctx, http.MethodGet, rulePath(subscription, name), "", false, nil)
+	root, err := c.do(ctx, http.MethodGet, rulePath(subscription, name), "", nil, nil)
 	if err != nil {
 		return r, err
 	}
@@ -343,7 +343,7 @@ func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name s
 
 // DeleteEntity is DeleteEntity of core.Admin.
 func (c *AdminClient) DeleteEntity(ctx context.Context, _ core.Identity, name string) error {
-	_, err := c.do(ctx, http.MethodDelete, "/"+escapePath(name), "", false, nil)
+	_, err := c.do(ctx, http.MethodDelete, "/"+escapePath(name), "", nil, nil)
 	return err
 }
 
@@ -361,7 +361,13 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 			body = append(body, `</DefaultRuleDescription>`...)
 		}
 	}
-	root, err := c.do(ctx, http.MethodPut, "/"+escapePath(name), "", change, closeDescription(body, descriptions[kind]))
+	header := changing(change)
+	for name, to := range map[string]string{forwardHeader: s.ForwardTo, forwardDeadLetterHeader: s.ForwardDeadLetteredMessagesTo} {
+		if path := core.ResourcePath(to); path != "" {
+			header.Set(name, c.Authorize(c.Origin+"/"+escapePath(path)))
+		}
+	}
+	root, err := c.do(ctx, http.MethodPut, "/"+escapePath(name), "", header, closeDescription(body, descriptions[kind]))
 	if err != nil {
 		return core.Entity{}, err
 	}
@@ -374,6 +380,14 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 		return err
 	})
 	return e, err
+}
+
+// changing are the headers of a request that creates or, if it is a change, replaces.
+func changing(change bool) http.Header {
+	if change {
+		return http.Header{"If-Match": {"*"}}
+	}
+	return http.Header{}
 }
 
 // appendRule appends what describes a rule, in the order in which Azure wants it.
@@ -395,13 +409,13 @@ func (c *AdminClient) UpdateRule(ctx context.Context, _ core.Identity, subscript
 
 func (c *AdminClient) putRule(ctx context.Context, subscription string, r *core.Rule, change bool) error {
 	body := closeDescription(appendRule(openDescription(ruleDescription), r), ruleDescription)
-	_, err := c.do(ctx, http.MethodPut, rulePath(subscription, r.Name), "", change, body)
+	_, err := c.do(ctx, http.MethodPut, rulePath(subscription, r.Name), "", changing(change), body)
 	return err
 }
 
 // DeleteRule is DeleteRule of core.Admin.
 func (c *AdminClient) DeleteRule(ctx context.Context, _ core.Identity, subscription, rule string) error {
-	_, err := c.do(ctx, http.MethodDelete, rulePath(subscription, rule), "", false, nil)
+	_, err := c.do(ctx, http.MethodDelete, rulePath(subscription, rule), "", nil, nil)
 	return err
 }
 

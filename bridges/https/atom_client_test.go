@@ -38,7 +38,7 @@ func TestTheAdminClientTellsWhatItDoesNotKnow(t *testing.T) {
 	}))
 	t.Cleanup(azure.Close)
 	var foreign []string
-	c := &AdminClient{Origin: azure.URL, HTTP: azure.Client(), Authorize: func() string { return "token" }, Foreign: func(entity, property, value string) {
+	c := &AdminClient{Origin: azure.URL, HTTP: azure.Client(), Authorize: func(string) string { return "token" }, Foreign: func(entity, property, value string) {
 		foreign = append(foreign, fmt.Sprint(entity, " ", property, " ", value))
 	}}
 	all, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000)
@@ -84,7 +84,7 @@ func TestTheAdminClientAsksABusyNamespaceAgain(t *testing.T) {
 		}
 	}))
 	t.Cleanup(azure.Close)
-	c := &AdminClient{Origin: azure.URL, HTTP: azure.Client(), Authorize: func() string { return "token" }}
+	c := &AdminClient{Origin: azure.URL, HTTP: azure.Client(), Authorize: func(string) string { return "token" }}
 	if all, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000); err != nil || len(all) != 0 || asked != 3 {
 		t.Errorf("got %v, %v after %d requests", all, err, asked)
 	}

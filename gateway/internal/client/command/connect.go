@@ -165,7 +165,7 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	return &https.AdminClient{
 		Origin:    t.URL(),
 		HTTP:      &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment}, Timeout: InquiryTimeout},
-		Authorize: func() string { return t.signature(t.URL() + "/") },
+		Authorize: t.signature,
 		Foreign:   foreign,
 	}
 }
