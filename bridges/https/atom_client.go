@@ -26,6 +26,8 @@ type AdminClient struct {
 	// Authorize makes the header Authorization of a request about a resource, the URL without a query: the policy may
 	// be an entity's own.
 	Authorize func(resource string) string
+	// Attempts is how often a namespace that is busy is asked, with pauses between; 0: some times.
+	Attempts int
 	// Foreign is told of each property of an entity or a rule that this version does not know.
 	Foreign func(entity, property, value string)
 }
@@ -37,7 +39,6 @@ const (
 	maxPageNodes = 1 << 20
 	// clientPage is how many entities a request asks for: Azure answers with at most 100.
 	clientPage = 100
-	// clientAttempts bounds how often a busy namespace is asked, with pauses between.
 	clientAttempts = 6
 	// clientVersion is that of requests: the first with all counts of a topic.
 	clientVersion = filterCountsVersion
@@ -92,7 +93,7 @@ func (e *StatusError) Unwrap() error {
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
-		if err == nil || again < 0 || attempt == clientAttempts {
+		if err == nil || again < 0 || attempt == cmp.Or(c.Attempts, clientAttempts) {
 			return root, err
 		}
 		timer := time.NewTimer(again)

@@ -88,6 +88,10 @@ func TestTheAdminClientAsksABusyNamespaceAgain(t *testing.T) {
 	if all, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000); err != nil || len(all) != 0 || asked != 3 {
 		t.Errorf("got %v, %v after %d requests", all, err, asked)
 	}
+	c.Attempts, asked = 1, 0
+	if _, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Queue}, 0, 1000); err == nil || asked != 1 {
+		t.Errorf("asked once: got %v after %d requests", err, asked)
+	}
 	if _, _, err := c.Entities(t.Context(), nil, core.Listing{Kind: core.Subscription, Topic: "empty"}, 0, 1000); err == nil || !strings.Contains(err.Error(), "not a document of the management API") {
 		t.Errorf("an empty answer: got %v", err)
 	}

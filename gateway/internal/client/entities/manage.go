@@ -40,7 +40,9 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 		if err != nil {
 			return err
 		}
-		return t.Explain(run(c.Context(), &manager{&o, t.Management(nil), c, args}))
+		client := t.Management(nil)
+		client.Attempts = 1 // at a terminal an error is better than a wait
+		return t.Explain(run(c.Context(), &manager{&o, client, c, args}))
 	}
 	return c
 }
