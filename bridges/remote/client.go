@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync"
 
 	goamqp "github.com/Azure/go-amqp"
@@ -52,33 +53,16 @@ func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []
 // Peek returns up to most messages of a queue, subscription or sub-queue from a sequence number on,
 // without locking or removing one; none if there is none.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error) {
-	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(most)})
+	return c.PeekState(ctx, entity, nil, from, most)
 }
 
-// PeekState is Peek of the messages in one state. Another broker than Crosstown does not know states
+// PeekState is Peek of the messages in one state; nil: in any. Another broker than Crosstown does not know states
 // here: its answer has messages in any state, so the caller must look.
-func (c *Client) PeekState(ctx context.Context, entity string, state core.State, from int64, most int) ([]amqp.Arrival, error) {
-	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(most), amqp.ArgumentPeekState: int32(state)})
-}
-
-// HasActive reports whether an entity or sub-queue has active messages, locked or not, besides those with
-// some sequence numbers.
-func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
-	for next := int64(0); ; {
-		page, err := c.Peek(ctx, entity, next, core.MaxPeek)
-		if err != nil || len(page) == 0 {
-			return false, err
-		}
-		for _, a := range page {
-			if a.State == core.Active && !besides[a.SequenceNumber] {
-				return true, nil
-			}
-			next = a.SequenceNumber + 1
-		}
+func (c *Client) PeekState(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
+	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
+	if state != nil {
+		arguments[amqp.ArgumentPeekState] = int32(*state)
 	}
-}
-
-func (c *Client) peek(ctx context.Context, entity string, arguments map[string]any) ([]amqp.Arrival, error) {
 	answer, err := c.management.ask(ctx, entity, "com.microsoft:peek-message", arguments)
 	if err != nil {
 		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
@@ -88,6 +72,35 @@ func (c *Client) peek(ctx context.Context, entity string, arguments map[string]a
 		return nil, fmt.Errorf("peek at '%s': %w", entity, err)
 	}
 	return found, nil
+}
+
+// Pages yields all messages that PeekState returns from a sequence number on.
+func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
+	return func(yield func([]amqp.Arrival, error) bool) {
+		for from >= 0 { // behind the last partition it is negative
+			page, err := c.PeekState(ctx, entity, state, from, core.MaxPeek)
+			if err == nil && len(page) == 0 || !yield(page, err) || err != nil {
+				return
+			}
+			from = page[len(page)-1].SequenceNumber + 1
+		}
+	}
+}
+
+// HasActive reports whether an entity or sub-queue has active messages, locked or not, besides those with
+// some sequence numbers.
+func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
+	for page, err := range c.Pages(ctx, entity, nil, 0) {
+		if err != nil {
+			return false, err
+		}
+		for _, a := range page {
+			if a.State == core.Active && !besides[a.SequenceNumber] {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // checkAddress refuses the address of a management node: what is sent there is a request, and not a message.

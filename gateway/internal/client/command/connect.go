@@ -173,17 +173,19 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 // AnyIdentity is the identity that a client of a management API gives: the API knows its client by the token.
 var AnyIdentity = core.Identity(nil)
 
-// Entity picks the entity of a command: its first argument, else the connection string's EntityPath. To name none
-// is a UsageError.
-func (t *Target) Entity(args []string) (string, error) {
-	switch {
-	case len(args) > 0 && args[0] != "":
-		return args[0], nil
-	case t.EntityPath != "":
-		return t.EntityPath, nil
-	default:
-		return "", Usagef("no entity is named: give its name, or a connection string with EntityPath")
+// TargetEntity returns the target, and the entity of a command: its first argument, else the connection string's EntityPath.
+// To name none is a UsageError.
+func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
+	if t, err = o.Target(); err != nil {
+		return nil, "", err
 	}
+	if len(args) > 0 {
+		entity = args[0]
+	}
+	if entity = cmp.Or(entity, t.EntityPath); entity == "" {
+		return nil, "", Usagef("no entity is named: give its name, or a connection string with EntityPath")
+	}
+	return t, entity, nil
 }
 
 // URL is where the namespace is over HTTP: http://host:port or https://host:port.

@@ -6,12 +6,7 @@ import (
 )
 
 // Messages is a number of messages in words.
-func Messages(n int) string {
-	if n == 1 {
-		return "1 message"
-	}
-	return fmt.Sprintf("%d messages", n)
-}
+func Messages(n int) string { return Plural(n, "message") }
 
 // Plural is a number of things in words; what is one of them.
 func Plural(n int, what string) string {

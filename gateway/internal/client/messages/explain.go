@@ -64,11 +64,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	if (id == "") == (o.number == 0) || o.number < 0 {
 		return command.Usagef("give the message's id, or its sequence number with --number")
 	}
-	t, err := o.Target()
-	if err != nil {
-		return err
-	}
-	first, err := t.Entity([]string{o.entity})
+	_, first, err := o.TargetEntity([]string{o.entity})
 	if err != nil {
 		return err
 	}

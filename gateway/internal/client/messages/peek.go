@@ -119,11 +119,7 @@ func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 const damagedPage = 1000
 
 func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
-	t, err := o.Target()
-	if err != nil {
-		return err
-	}
-	entity, err := t.Entity(args)
+	_, entity, err := o.TargetEntity(args)
 	if err != nil {
 		return err
 	}

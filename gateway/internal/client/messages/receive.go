@@ -127,11 +127,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	t, err := o.Target()
-	if err != nil {
-		return err
-	}
-	entity, err := t.Entity(args)
+	t, entity, err := o.TargetEntity(args)
 	if err != nil {
 		return err
 	}
@@ -178,7 +174,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	if o.session.named() || o.session.next {
 		return ""
 	}
-	page, err := link.PeekState(ctx, entity, core.Active, 0, core.MaxPeek)
+	page, err := link.PeekState(ctx, entity, new(core.Active), 0, core.MaxPeek)
 	page = slices.DeleteFunc(page, func(a amqp.Arrival) bool { return a.State != core.Active })
 	if err != nil || len(page) == 0 {
 		return ""

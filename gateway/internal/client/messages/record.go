@@ -134,11 +134,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 // watched finds the namespace and the entities of a command that peeks at several: its arguments, else
 // the connection string's EntityPath.
 func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
-	t, err := o.Target()
-	if err != nil {
-		return nil, nil, err
-	}
-	first, err := t.Entity(args)
+	t, first, err := o.TargetEntity(args)
 	if err != nil {
 		return nil, nil, err
 	}

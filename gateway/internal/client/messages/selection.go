@@ -206,11 +206,7 @@ func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*co
 		if _, err := o.fits(); err != nil {
 			return err
 		}
-		t, err := o.Target()
-		if err != nil {
-			return err
-		}
-		holder, err := t.Entity(args)
+		t, holder, err := o.TargetEntity(args)
 		if err != nil {
 			return err
 		}
@@ -291,7 +287,7 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 	}
 	if len(o.numbers) > 0 {
 		for _, n := range slices.Sorted(slices.Values(o.numbers)) {
-			page, err := b.page(ctx, n, 1)
+			page, err := b.link.PeekState(ctx, b.entity, b.state, n, 1)
 			if err == nil && len(page) > 0 && page[0].SequenceNumber == n {
 				err = look(page)
 			}
@@ -301,23 +297,13 @@ func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival
 		}
 		return false, nil
 	}
-	for from := b.from; from >= 0 && !more; {
-		page, err := b.page(ctx, from, core.MaxPeek)
-		if err != nil || len(page) == 0 {
+	for page, err := range b.link.Pages(ctx, b.entity, b.state, b.from) {
+		if err == nil {
+			err = look(page)
+		}
+		if err != nil || more {
 			return more, err
 		}
-		if err := look(page); err != nil {
-			return more, err
-		}
-		from = page[len(page)-1].SequenceNumber + 1
 	}
-	return more, nil
-}
-
-// page peeks once. A broker that knows no states answers with messages in any.
-func (b *browser) page(ctx context.Context, from int64, most int) ([]amqp.Arrival, error) {
-	if b.state == nil {
-		return b.link.Peek(ctx, b.entity, from, most)
-	}
-	return b.link.PeekState(ctx, b.entity, *b.state, from, most)
+	return false, nil
 }

@@ -103,11 +103,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if c.Flags().Changed("session") { // its id may be empty
 		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
 	}
-	t, err := o.Target()
-	if err != nil {
-		return err
-	}
-	entity, err := t.Entity(args)
+	t, entity, err := o.TargetEntity(args)
 	if err != nil {
 		return err
 	}

@@ -485,17 +485,12 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}
-	for next := int64(0); next >= 0; {
-		page, err := m.source.Peek(ctx, from, next, core.MaxPeek)
+	for page, err := range m.source.Pages(ctx, from, nil, 0) {
 		if err != nil {
 			return due, n, err
 		}
-		if len(page) == 0 {
-			break
-		}
 		var later []amqp.Arrival
 		for _, a := range page {
-			next = a.SequenceNumber + 1
 			switch {
 			case a.State == core.Deferred:
 				deferred++

@@ -103,6 +103,17 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 	return made, command.CheckConnection(made.ConnectionString, made.CA)
 }
 
+// reading is what a command runs that reads the contexts.
+func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		f, err := command.LoadContexts(environ)
+		if err != nil {
+			return err
+		}
+		return run(c, f, args)
+	}
+}
+
 // changeContexts reads the contexts, has them changed, saves them and prints what change says it did.
 func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
 	f, err := command.LoadContexts(environ)
@@ -208,11 +219,7 @@ func contextListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the contexts, without keys",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := command.LoadContexts(environ)
-			if err != nil {
-				return err
-			}
+		RunE: reading(environ, func(c *cobra.Command, f *command.Contexts, _ []string) error {
 			all := []shownContext{}
 			for _, name := range f.Names() {
 				all = append(all, showContext(f, name, false))
@@ -230,7 +237,7 @@ func contextListCommand(environ []string) *cobra.Command {
 				w.Row(map[bool]string{true: "*"}[s.Current], s.Name, s.Endpoint, s.Policy, s.CA)
 			}
 			return w.Flush()
-		},
+		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
@@ -242,11 +249,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 		Use: "show [NAME]", Short: "Show a context, by default the current one; --reveal prints its key",
 		Example: `  crosstown context show staging --reveal`,
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			f, err := command.LoadContexts(environ)
-			if err != nil {
-				return err
-			}
+		RunE: reading(environ, func(c *cobra.Command, f *command.Contexts, args []string) error {
 			name := f.Current
 			if len(args) > 0 {
 				name = args[0]
@@ -270,7 +273,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 				w.Row("ca", s.CA)
 			}
 			return w.Flush()
-		},
+		}),
 	}
 	f := c.Flags()
 	f.BoolVar(&reveal, "reveal", false, "print the key")
@@ -286,17 +289,13 @@ func contextCurrentCommand(environ []string) *cobra.Command {
 	return &cobra.Command{
 		Use: "current", Short: "Print the name of the current context",
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := command.LoadContexts(environ)
-			if err != nil {
-				return err
-			}
+		RunE: reading(environ, func(c *cobra.Command, f *command.Contexts, _ []string) error {
 			if f.Current == "" {
 				return noContext(f)
 			}
 			tellOverruled(c, environ)
-			_, err = fmt.Fprintln(c.OutOrStdout(), f.Current)
+			_, err := fmt.Fprintln(c.OutOrStdout(), f.Current)
 			return err
-		},
+		}),
 	}
 }
