@@ -100,7 +100,7 @@ func (b *browser) none(ctx context.Context, s *selection) error {
 		return command.Usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
 	case s.isEmpty():
 		hint := ""
-		if e, _, err := b.target.Management(nil).Entity(ctx, command.AnyIdentity, name); err == nil && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
+		if e, ok := told(ctx, b.target, name); ok && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
 			hint = fmt.Sprintf(": %s forwards its dead letters: see crosstown peek %s", name, core.ResourcePath(e.Settings.ForwardDeadLetteredMessagesTo))
 		}
 		return command.Nothingf("%s: there is no message%s", b.entity, hint)

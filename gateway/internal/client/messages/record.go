@@ -20,8 +20,6 @@ import (
 const (
 	// peekPause is how long entities without new messages are left alone.
 	peekPause = 200 * time.Millisecond
-	// topicPatience bounds the question whether an entity is a topic.
-	topicPatience = 5 * time.Second
 	// firstAsk and mostAsked are how many messages are asked for in a partition that has new ones.
 	firstAsk, mostAsked = 32, 250
 )
@@ -139,17 +137,6 @@ func watched(o *command.Flags, args []string) (*command.Target, []string, error)
 		return nil, nil, err
 	}
 	return t, append([]string{first}, args[min(1, len(args)):]...), nil
-}
-
-// isTopic reports whether an entity is known to be a topic. A client without Manage is not told.
-func isTopic(ctx context.Context, t *command.Target, entity string) bool {
-	if strings.Contains(entity, "/") {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, topicPatience)
-	defer cancel()
-	e, _, err := t.Management(nil).Entity(ctx, command.AnyIdentity, entity)
-	return err == nil && e.Kind == core.Topic
 }
 
 // track is what is recorded of a partition of an entity.

@@ -11,8 +11,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 )
+
+// hintPatience bounds a question about an entity.
+const hintPatience = 5 * time.Second
 
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
@@ -57,11 +61,26 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// hasSessions reports whether messages of an entity are received through sessions. A client without
-// Manage is not told: then it seems to have none.
+// told is what the management API tells of an entity, which hints go by. A client without Manage is told nothing.
+func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, hintPatience)
+	defer cancel()
+	client := t.Management(nil)
+	client.Attempts = 1
+	e, _, err := client.Entity(ctx, command.AnyIdentity, entity)
+	return e, err == nil
+}
+
+// hasSessions reports whether messages of an entity are received through sessions, as far as is told.
 func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
-	e, _, err := t.Management(nil).Entity(ctx, command.AnyIdentity, entity)
-	return err == nil && e.Settings.RequiresSession
+	e, ok := told(ctx, t, entity)
+	return ok && e.Settings.RequiresSession
+}
+
+// isTopic reports whether an entity is told to be a topic.
+func isTopic(ctx context.Context, t *command.Target, entity string) bool {
+	e, ok := told(ctx, t, entity)
+	return ok && e.Kind == core.Topic
 }
 
 // sessionHint adds to an error that an entity requires sessions, where the command named none.
