@@ -28,7 +28,7 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain says what a gateway refused in its own words, without what the SDKs wrap around them, and adds
+// Explain says what a gateway refused in its own words, without what clients wrap around them, and adds
 // the remedy to the errors that a newcomer meets first. What is explained already stays as it is.
 func (t *Target) Explain(err error) error {
 	if err == nil {
@@ -77,29 +77,40 @@ func (t *Target) reason(err error) error {
 		return errors.Join(all...)
 	}
 	if refused, ok := errors.AsType[*https.StatusError](err); ok {
-		return t.explainStatus(refused, strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1))
+		text := strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1)
+		if !refused.Told && refused.Status < http.StatusInternalServerError {
+			return fmt.Errorf("%s: it is neither a gateway nor Service Bus: check the host and port of the connection string", text)
+		}
+		return t.withRemedy(refused.Status, text)
 	}
 	if status, why, ok := remote.Refusal(err); ok {
-		if status == http.StatusNotFound {
-			return fmt.Errorf("%s: %s", Trim(why), ListHint)
+		if status != http.StatusNotFound {
+			status = http.StatusUnauthorized
 		}
-		return fmt.Errorf("%s: %s", Trim(why), t.policyHint())
+		return t.withRemedy(status, Trim(why))
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
-	lost, isLost := errors.AsType[*amqp.ConnError](err)
-	refused, isRefused := errors.AsType[*amqp.Error](err)
-	switch {
-	case unreachable, isLost && lost.RemoteErr == nil:
+	if lost, ok := errors.AsType[*amqp.ConnError](err); unreachable || ok && lost.RemoteErr == nil {
 		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string or --context", t.Host, t.From(), err)
-	case isRefused && refused.Condition == amqp.ErrCondNotFound:
-		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), ListHint)
-	case isRefused && refused.Condition == amqp.ErrCondUnauthorizedAccess:
-		return fmt.Errorf("%s: %s", cmp.Or(Said(err), err.Error()), t.policyHint())
 	}
-	if text := Said(err); text != "" {
-		return errors.New(text)
+	if refused, ok := errors.AsType[*amqp.Error](err); ok {
+		return t.withRemedy(statusOf[refused.Condition], cmp.Or(Said(err), err.Error()))
 	}
 	return err
+}
+
+// statusOf are the statuses of HTTP that mean what conditions of AMQP do.
+var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
+
+// withRemedy is a refusal in its own words, with the remedy.
+func (t *Target) withRemedy(status int, text string) error {
+	switch status {
+	case http.StatusNotFound:
+		return fmt.Errorf("%s: %s", text, ListHint)
+	case http.StatusUnauthorized:
+		return fmt.Errorf("%s: %s", text, t.policyHint())
+	}
+	return errors.New(text)
 }
 
 // Said is the description in an AMQP error, or "".
@@ -118,17 +129,4 @@ func Trim(text string) string {
 	text, _, _ = strings.Cut(text, " TrackingId:")
 	text, _, _ = strings.Cut(text, " To know more visit ")
 	return strings.TrimSuffix(text, ".")
-}
-
-// explainStatus is the refusal of a management API with its remedy.
-func (t *Target) explainStatus(e *https.StatusError, text string) error {
-	switch {
-	case !e.Told:
-		return fmt.Errorf("%s: it is neither a gateway nor Service Bus: check the host and port of the connection string", text)
-	case e.Status == http.StatusNotFound:
-		return fmt.Errorf("%s: %s", text, ListHint)
-	case e.Status == http.StatusUnauthorized:
-		return fmt.Errorf("%s: %s", text, t.policyHint())
-	}
-	return errors.New(text)
 }
