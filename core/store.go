@@ -345,7 +345,7 @@ type Publication struct {
 // immediately; its message id, schedule and Transit.Key are ignored. A copy for a deleted
 // subscription is dropped.
 type Copy struct {
-	To      Partition // Main or DeadLetter of a subscription, Index as the topic's
+	To      *Partition // Main or DeadLetter of a subscription, Index as the topic's; only Ref and Policy count
 	Message *Message
 }
 

@@ -12,9 +12,9 @@ import (
 // bench is a store with one partition, and a message of 1 KiB.
 type bench struct {
 	*testing.B
-	store *memstore.Store
-	queue core.Partition
-	group []*core.Message
+	store  *memstore.Store
+	queue  core.Partition
+	groups [][]*core.Message
 }
 
 func newBench(b *testing.B, batch int) *bench {
@@ -30,19 +30,19 @@ func newBench(b *testing.B, batch int) *bench {
 	}
 	queue := s.Partition(core.Ref{Entity: e.ID}, core.Policy{LockDuration: time.Minute, MaxDeliveryCount: 10})
 	b.ReportAllocs()
-	return &bench{b, s, queue, group}
+	return &bench{b, s, queue, [][]*core.Message{group}}
 }
 
 func (b *bench) append() {
-	if a := b.queue.Append(b.Context(), [][]*core.Message{b.group}); a[0].Err != nil {
+	if a := b.queue.Append(b.Context(), b.groups); a[0].Err != nil {
 		b.Fatal(a[0].Err)
 	}
 }
 
 func (b *bench) lockAndComplete() {
-	ds, _, err := b.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(b.group)}})
-	if err != nil || len(ds) != len(b.group) {
-		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.group))
+	ds, _, err := b.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(b.groups[0])}})
+	if err != nil || len(ds) != len(b.groups[0]) {
+		b.Fatalf("lock: got %d messages, %v, want %d", len(ds), err, len(b.groups[0]))
 	}
 	settlements := make([]core.Settlement, len(ds))
 	for i := range ds {
@@ -56,7 +56,7 @@ func (b *bench) lockAndComplete() {
 }
 
 func (b *bench) perMessage() {
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(b.group)), "ns/message")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(b.groups[0])), "ns/message")
 }
 
 func BenchmarkAppend(b *testing.B) {
@@ -65,9 +65,9 @@ func BenchmarkAppend(b *testing.B) {
 		queued := 0
 		for b.Loop() {
 			b.append()
-			if queued += len(b.group); queued >= most {
+			if queued += len(b.groups[0]); queued >= most {
 				b.StopTimer()
-				for range queued / len(b.group) {
+				for range queued / len(b.groups[0]) {
 					b.lockAndComplete()
 				}
 				queued = 0
@@ -84,13 +84,13 @@ func BenchmarkLockAndComplete(b *testing.B) {
 		for b.Loop() {
 			if queued == 0 {
 				b.StopTimer()
-				for ; queued < refill; queued += len(b.group) {
+				for ; queued < refill; queued += len(b.groups[0]) {
 					b.append()
 				}
 				b.StartTimer()
 			}
 			b.lockAndComplete()
-			queued -= len(b.group)
+			queued -= len(b.groups[0])
 		}
 	})
 }
@@ -142,8 +142,8 @@ func BenchmarkParallelRoundTrip(b *testing.B) {
 	defer bench.perMessage()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			a := bench.queue.Append(b.Context(), [][]*core.Message{bench.group})
-			ds, _, err := bench.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(bench.group)}})
+			a := bench.queue.Append(b.Context(), bench.groups)
+			ds, _, err := bench.queue.Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: len(bench.groups[0])}})
 			if a[0].Err != nil || err != nil {
 				b.Errorf("append: %v, lock: %v", a[0].Err, err)
 				return

@@ -28,7 +28,7 @@ func benchmarkPublish(b *testing.B, subscriptions int) {
 			ID: fmt.Sprintf("bench%d", i), TopicID: topic.ID, Settings: core.DefaultSettings(core.Subscription),
 		}
 		create(b, s, e)
-		x.Copies = append(x.Copies, core.Copy{To: e.Partition(0, core.Main).In(s), Message: m})
+		x.Copies = append(x.Copies, core.Copy{To: new(e.Partition(0, core.Main).In(s)), Message: m})
 	}
 	const most = 1 << 17 // empties the subscriptions now and then, to bound the memory
 	queued := 0

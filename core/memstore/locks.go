@@ -37,11 +37,7 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 		t, ok = p.enter()
 		return t, nil, ok, nil
 	}
-	l := r.Session
-	if l == nil {
-		l = &core.SessionLock{}
-	}
-	t, x, err = p.enterSession(*l)
+	t, x, err = p.enterSession(r.Session, nil)
 	return t, x, err == nil, err
 }
 

@@ -115,7 +115,7 @@ func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 
 		t.noteArrival(core.EventAccepted, t.queue, x.Message, number, 0, 0)
 	}
 	for i := range x.Copies {
-		to := &x.Copies[i].To
+		to := x.Copies[i].To
 		if b := t.subscriptions[to.Subscription]; b != nil {
 			t.enqueue(b.queue(to.Sub), x.Copies[i].Message, to.Sessions, number)
 		}

@@ -83,17 +83,12 @@ func (t *txn) takeOver(id string, token core.LockToken) (core.SessionLock, error
 	return t.lockOf(x, id), nil
 }
 
-// enterSession is enter for the holder of a session. It answers SessionLockLost,
-// and no txn, when l is held no more.
-func (p *handle) enterSession(l core.SessionLock) (t txn, x *session, err error) {
-	return p.enterSessionWith(l, nil)
-}
-
-// enterSessionWith is enterSession for a call that has reserved room in the journal.
-func (p *handle) enterSessionWith(l core.SessionLock, room *effects) (t txn, x *session, err error) {
+// enterSession is enter for the holder of a session. It answers SessionLockLost, and no txn, when l is
+// held no more, or nil. room is what the call has reserved in the journal; nil: nothing.
+func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
-		if x = t.holds(&l); x != nil {
+		if x = t.holds(l); x != nil {
 			return t, x, nil
 		}
 		t.leave()
@@ -104,6 +99,9 @@ func (p *handle) enterSessionWith(l core.SessionLock, room *effects) (t txn, x *
 
 // holds returns the session whose lock l proves, or nil if the lock is lost.
 func (t *txn) holds(l *core.SessionLock) *session {
+	if l == nil {
+		return nil
+	}
 	x := t.queue.sessions[l.Key()]
 	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
 		return nil
@@ -113,7 +111,7 @@ func (t *txn) holds(l *core.SessionLock) *session {
 
 // RenewSession extends a session's lock and those of its messages.
 func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time, error) {
-	t, x, err := p.enterSession(l)
+	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -125,7 +123,7 @@ func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time,
 
 // ReleaseSession ends a session's lock and those of its messages, by number.
 func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
-	t, x, err := p.enterSession(l)
+	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
 		return err
 	}
@@ -171,7 +169,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 
 // SessionState returns what was set last.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
-	t, x, err := p.enterSession(l)
+	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +187,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	if err != nil {
 		return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
 	}
-	t, x, err := p.enterSessionWith(l, room)
+	t, x, err := p.enterSession(&l, room)
 	if err != nil {
 		return err
 	}

@@ -40,35 +40,46 @@ func sessionOf(m *core.Message) string {
 // AcceptSession locks a session, with messages or without, or the one that has waited longest, or takes
 // over its lock. It ignores the end of ctx once it has begun, so that no lock is forgotten.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
-	if !r.Next && !r.TakeOver.IsZero() {
-		l, err = p.takeOver(ctx, r.ID, r.TakeOver)
-		return l, err == nil, time.Time{}, err
+	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
+	if takesOver {
+		what = "take over session"
 	}
-	which := "one"
-	if r.Next {
-		which = "next"
-	}
-	err = p.operate(context.WithoutCancel(ctx), "accept session", func(ctx context.Context, sh *shard) error {
+	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
-		fresh := core.SessionLock{Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
-		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionAcceptScript, nil, until, proofOf(&fresh), which, sessionName(r.ID))
+		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
+		sc, args := sessionAcceptScript, []any{until, proofOf(&lock), "one", sessionName(r.ID)}
+		switch {
+		case r.Next:
+			args[2] = "next"
+		case takesOver:
+			lock.Nonce, lock.Mode = r.TakeOver.Nonce(), core.NonExclusive
+			nonce := secret(lock.Nonce)
+			if lock.Token() != r.TakeOver {
+				nonce = "" // matches no lock
+			}
+			sc, args = sessionTakeOverScript, []any{until, nonce, string(core.KeyOfSession(r.ID))}
+		}
+		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
 		switch {
 		case err != nil:
 			return err
 		case code != "":
 			return code
-		case len(reply) != 2:
+		case takesOver && len(reply) == 1:
+			times, _ := reply[0].(int64)
+			lock.TakeOvers = uint32(times)
+		case takesOver || len(reply) != 2:
 			return errReply
-		}
-		if found, _ := reply[0].(int64); found == 0 {
+		case reply[0] == int64(0): // no session waits
 			at, _ := reply[1].(int64)
 			next = instant(at)
 			return nil
+		default:
+			name, _ := reply[1].(string)
+			lock.ID = sessionID(name)
 		}
-		name, _ := reply[1].(string)
-		l, ok = fresh, true
-		l.ID = sessionID(name)
+		l, ok = lock, true
 		return nil
 	})
 	return l, ok, next, err
@@ -80,35 +91,6 @@ func proofOf(l *core.SessionLock) string {
 		return secret(l.Nonce)
 	}
 	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
-}
-
-// takeOver gives a session's lock to another receiver.
-func (p *handle) takeOver(ctx context.Context, session string, token core.LockToken) (l core.SessionLock, err error) {
-	err = p.operate(context.WithoutCancel(ctx), "take over session", func(ctx context.Context, sh *shard) error {
-		now := p.millis()
-		until := now + sh.LockDuration.Milliseconds()
-		l = core.SessionLock{ID: session, Index: sh.Index, Nonce: token.Nonce(), Mode: core.NonExclusive, Until: instant(until)}
-		nonce := secret(l.Nonce)
-		if l.Token() != token {
-			nonce = "" // matches no lock
-		}
-		reply, code, err := p.transitionInSessions(ctx, sh, now, sessionTakeOverScript, nil, until, nonce, string(core.KeyOfSession(session)))
-		switch {
-		case err != nil:
-			return err
-		case code != "":
-			return code
-		case len(reply) != 1:
-			return errReply
-		}
-		times, _ := reply[0].(int64)
-		l.TakeOvers = uint32(times)
-		return nil
-	})
-	if err != nil {
-		return core.SessionLock{}, err
-	}
-	return l, nil
 }
 
 // transitionInSessions is transition for scripts that need lua/sessions.lua.

@@ -76,7 +76,7 @@ func (st *stand) version(s core.Store) int64 {
 func to(m *core.Message, queues ...core.Partition) core.Publication {
 	x := core.Publication{Message: m}
 	for _, q := range queues {
-		x.Copies = append(x.Copies, core.Copy{To: q, Message: m})
+		x.Copies = append(x.Copies, core.Copy{To: &q, Message: m})
 	}
 	return x
 }

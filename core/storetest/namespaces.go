@@ -56,7 +56,7 @@ func (s *fixture) populate(namespace, ids string) (ps []core.Partition) {
 	view, err := s.store.Topic(s.Context(), namespace, "news")
 	s.wantCode("topic", err, "")
 	s.sendTo(ps[0], text("in the queue"))
-	publication := core.Publication{Message: text("published"), Copies: []core.Copy{{To: ps[2], Message: text("published")}}}
+	publication := core.Publication{Message: text("published"), Copies: []core.Copy{{To: &ps[2], Message: text("published")}}}
 	for _, a := range ps[1].In(s.store).Publish(s.Context(), view.Version, [][]core.Publication{{publication}}) {
 		s.wantCode("publish", a.Err, "")
 	}

@@ -71,7 +71,7 @@ func (p *press) to(m *core.Message, names ...string) core.Publication {
 	x := core.Publication{Message: m}
 	for _, name := range names {
 		own := *m
-		x.Copies = append(x.Copies, core.Copy{To: p.at(name), Message: &own})
+		x.Copies = append(x.Copies, core.Copy{To: new(p.at(name)), Message: &own})
 	}
 	return x
 }
@@ -243,7 +243,7 @@ var publishStories = []story{
 	})},
 	{"a copy can be a dead letter from the beginning", onTopic(func(p *press) {
 		x := p.to(text("1", ttl(time.Second)), "a", "b")
-		x.Copies[0].To = sub(x.Copies[0].To, core.DeadLetter)
+		x.Copies[0].To = new(sub(*x.Copies[0].To, core.DeadLetter))
 		x.Copies[0].Message.Properties = properties(p, core.PropertyDeadLetterReason, core.ReasonFilterException)
 		p.publish(p.to(text("0")), x)
 		p.wantCopies("published", map[string]string{"b": "1"})
@@ -319,7 +319,7 @@ var publishStories = []story{
 		a, b := p.bell(p.at("a")), p.bell(p.at("b"))
 		dead := p.bell(sub(p.at("c"), core.DeadLetter))
 		x := p.to(text("1"), "a", "b", "c")
-		x.Copies[2].To = sub(x.Copies[2].To, core.DeadLetter)
+		x.Copies[2].To = new(sub(*x.Copies[2].To, core.DeadLetter))
 		a("a", func() { b("b", func() { dead("c", func() { p.publish(x) }) }) })
 	})},
 	{"a publication to many subscriptions reaches all of them", onTopic(func(p *press) {
@@ -328,7 +328,7 @@ var publishStories = []story{
 		for i := range n {
 			name := fmt.Sprintf("m%d", i)
 			p.create(newSubscription(p.entity, name))
-			x.Copies = append(x.Copies, core.Copy{To: p.at(name), Message: x.Message})
+			x.Copies = append(x.Copies, core.Copy{To: new(p.at(name)), Message: x.Message})
 		}
 		p.look()
 		p.publish(x, x)

@@ -104,13 +104,13 @@ func (p *player) publication() core.Publication {
 	for _, pl := range p.subjects[1:] {
 		for i := range oneOf(p, 0, 1, 1, 1, 2) {
 			own := cloneMessage(x.Message)
-			c := core.Copy{To: pl.Partition, Message: own}
+			c := core.Copy{To: &pl.Partition, Message: own}
 			if i > 0 {
 				own.Properties = properties(p, "copy", fmt.Sprint(i))
 				enter(own, p.session())
 			}
 			if p.pick(8) == 0 {
-				c.To = pl.at(core.DeadLetter)
+				c.To = new(pl.at(core.DeadLetter))
 			}
 			x.Copies = append(x.Copies, c)
 		}

@@ -203,7 +203,7 @@ var historyStories = []story{
 			return at
 		}
 		copies := func(m *core.Message) []core.Copy {
-			return []core.Copy{{To: to("a", core.Main), Message: m}, {To: to("b", core.DeadLetter), Message: m}}
+			return []core.Copy{{To: new(to("a", core.Main)), Message: m}, {To: new(to("b", core.DeadLetter)), Message: m}}
 		}
 		matched, unmatched, later := text(strings.Repeat("x", 5000), id("m")), text("u", id("u")), text("l", id("l"), p.after(time.Minute))
 		later.TimeToLive = time.Hour
@@ -287,11 +287,11 @@ var historyStories = []story{
 		m := text("body", id("m"))
 		at := p.at("a")
 		at.History = aDay
-		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
+		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: &at, Message: m}}})
 		p.wantCode("clear", p.topic.In(p.store).Clear(p.Context()), "")
 		p.wantHistory(p.topic, "m")
 		p.wantHistory(at, "m")
-		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: at, Message: m}}})
+		p.publish(core.Publication{Message: m, Copies: []core.Copy{{To: &at, Message: m}}})
 		p.wantHistory(p.topic, "m", "accepted 2")
 		p.wantHistory(at, "m", "accepted 2 → 2")
 	})},

@@ -276,7 +276,7 @@ func (p *press) publishAll(n int, conflicts *atomic.Int64) {
 			}
 			x := core.Publication{Message: m}
 			for _, e := range v.Subscriptions {
-				x.Copies = append(x.Copies, core.Copy{To: e.Partition(fixtureIndex, core.Main), Message: m})
+				x.Copies = append(x.Copies, core.Copy{To: new(e.Partition(fixtureIndex, core.Main)), Message: m})
 			}
 			a := p.topic.In(p.store).Publish(p.Context(), v.Version, [][]core.Publication{{x}})
 			if a[0].Err == nil {

@@ -53,7 +53,7 @@ func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.
 		shortened.TimeToLive = life
 		msg = &shortened
 	}
-	return core.Copy{To: m.Queues[core.Main][index], Message: msg}
+	return core.Copy{To: &m.Queues[core.Main][index], Message: msg}
 }
 
 // checkChanged refuses a message whose action has set a session id of another partition: the copy
