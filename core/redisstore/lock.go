@@ -50,47 +50,39 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Lock locks available messages, up to some bounds, or messages by their numbers. It ignores the end of
-// ctx once it has begun, so that no locked message is forgotten.
+// Lock locks messages by their numbers, or available messages, up to some bounds: first those to deliver
+// again, then new ones, each by number, and in a session all by number. It ignores the end of ctx once it
+// has begun, so that no locked message is forgotten.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
-	switch {
-	case r.Deferred || r.Numbers != nil:
+	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
 		return ds, time.Time{}, err
-	case p.Sessions && r.Session != nil:
-		return p.lockInSession(ctx, r)
 	}
-	return p.lockAvailable(ctx, r.Most)
-}
-
-// lockAvailable locks available messages, up to most: first those to deliver again, then new ones, each
-// by number.
-func (p *handle) lockAvailable(ctx context.Context, most core.Most) (ds []core.Delivery, next time.Time, err error) {
 	if err := p.enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
 	defer p.calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
-	if p.Sessions {
+	switch {
+	case p.Sessions && r.Session == nil:
 		return nil, time.Time{}, p.refuseLock(ctx, sh)
-	}
-	if most.Messages <= 0 {
+	case !p.Sessions && r.Messages <= 0:
 		return nil, time.Time{}, nil
 	}
-	ds, next, err = p.lockMost(sh, most, func(limit int) (locked, error) { return p.claim(sh, limit) })
+	ds, next, err = p.lockMost(sh, &r)
 	if err != nil {
 		err = fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
 	}
 	return ds, next, err
 }
 
-// lockMost locks messages by calls of claim, up to most. How large they are is known once they are
-// read: what is too much is unlocked, before another call can lock what follows.
-func (s *Store) lockMost(sh *shard, most core.Most, claim func(limit int) (locked, error)) (ds []core.Delivery, next time.Time, err error) {
-	room := cmp.Or(most.Bytes, math.MaxInt64)
+// lockMost locks available messages, up to r.Most. How large they are is known once they are read: what
+// is too much is unlocked, before another call can lock what follows.
+func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
+	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {
-		reply, err := claim(min(max(most.Messages-len(ds), 0), sh.affordable(room)))
+		reply, err := s.claim(sh, r.Session, min(max(r.Messages-len(ds), 0), sh.affordable(room)))
 		if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
 			return ds, s.Now(), nil
 		}
@@ -102,7 +94,7 @@ func (s *Store) lockMost(sh *shard, most core.Most, claim func(limit int) (locke
 		switch {
 		case len(fitting) < len(reply.deliveries):
 			return ds, s.Now(), nil
-		case len(ds) >= most.Messages || !reply.rest:
+		case len(ds) >= r.Messages || !reply.rest:
 			return ds, reply.next, nil
 		case len(ds) > 0 && room < sh.average.Load():
 			return ds, s.Now(), nil
@@ -187,7 +179,11 @@ type locked struct {
 	rest       bool // there may be more: ask again
 }
 
-func (s *Store) claim(sh *shard, limit int) (locked, error) {
+// claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
+func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
+	if sh.Sessions {
+		return s.claimInSession(sh, under, limit)
+	}
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	if err := s.undoLostLocks(ctx, sh); err != nil {

@@ -135,15 +135,6 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// lockInSession locks available messages of a session, up to some bounds, by number.
-func (p *handle) lockInSession(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
-	err = p.operate(context.WithoutCancel(ctx), "lock in session", func(ctx context.Context, sh *shard) (err error) {
-		ds, next, err = p.lockMost(sh, r.Most, func(limit int) (locked, error) { return p.take(ctx, sh, *r.Session, limit) })
-		return err
-	})
-	return ds, next, err
-}
-
 // numbersOf returns positions of messages of a session from one on, in order: up to limit that are available, locked and
 // deferred each, and all that are scheduled.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
@@ -187,9 +178,11 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-// take is claim in a session.
-func (s *Store) take(ctx context.Context, sh *shard, l core.SessionLock, limit int) (locked, error) {
-	reply, err := s.inSession(ctx, sh, s.millis(), l, sessionLockMessagesScript, nil, proofOf(&l), string(l.Key()), limit, sh.inline())
+// claimInSession is claim in a session.
+func (s *Store) claimInSession(sh *shard, l *core.SessionLock, limit int) (locked, error) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	reply, err := s.inSession(ctx, sh, s.millis(), *l, sessionLockMessagesScript, nil, proofOf(l), string(l.Key()), limit, sh.inline())
 	if err != nil {
 		return locked{}, s.wrapError("claim", err)
 	}
