@@ -142,8 +142,9 @@ type Policy struct {
 // names a partition and the policy to use there.
 //
 // It is a struct, not an interface: callers read Ref and Policy more often than they call the engine,
-// and neither an engine nor a wrapper has to implement that. A Policy must not be changed in place:
-// In resolves the partition again.
+// and neither an engine nor a wrapper has to implement that. A wrapper of a store replaces Operations,
+// once for each partition. Whoever changes Ref or Policy resolves the partition again, with In: there is
+// no other way to another policy.
 type Partition struct {
 	Ref
 	Policy
@@ -152,22 +153,6 @@ type Partition struct {
 
 // In is the partition with the operations of a store.
 func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
-
-// Upkeep keeps a partition in order.
-type Upkeep interface {
-	// Sweep carries out what is due and returns the next due time (zero: none known).
-	Sweep(ctx context.Context) (next time.Time, err error)
-	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
-	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
-	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
-	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
-	// the number of messages, and it does not sweep. Ref.Sub is ignored; NotAllowed for a
-	// subscription's partition.
-	Clear(ctx context.Context) error
-	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
-	// that was appended or published to; unknown keys are ignored.
-	Forget(ctx context.Context, keys []string) error
-}
 
 // Most bounds what a call locks.
 type Most struct {
@@ -213,7 +198,6 @@ type Operations interface {
 	Publishing
 	Committing
 	Histories
-	Upkeep
 	// Append stores groups of messages in order, each group as a whole or not at all. The answer
 	// has one element per group. A message whose ScheduledEnqueueTime is later than now is stored
 	// as scheduled. With duplicate detection, a message whose id was seen within the window is
@@ -254,15 +238,29 @@ type Operations interface {
 	// lasts as long as the session's: Renew returns that end and does not change it.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
 	// Peek returns messages in order, without locking. Locked ones have LockedUntil, and no LockToken;
-	// an engine may leave it out if more than ten thousand messages are locked. Fewer than r.Max mean
-	// that there are no others. The time for deferred and scheduled messages may depend on how many of
-	// these there are, but an engine does not read the contents of messages in other states. The time
-	// for one session does not depend on how many messages others have, except scheduled ones.
+	// an engine may leave it out if more than ten thousand messages are locked.
+	//
+	// With r.State fewer than r.Max mean that there are no others. The time for deferred and scheduled
+	// messages may depend on how many of these there are, but an engine does not read the contents of
+	// messages in other states. The time with r.Session does not depend on how many messages other
+	// sessions have, except scheduled ones.
 	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
 	// PeekDamaged is Peek of the messages that were put aside because they are damaged.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, numbers []int64) error
+	// Sweep carries out what is due and returns the next due time (zero: none known).
+	Sweep(ctx context.Context) (next time.Time, err error)
+	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
+	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
+	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
+	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
+	// the number of messages, and it does not sweep. Ref.Sub is ignored; NotAllowed for a
+	// subscription's partition.
+	Clear(ctx context.Context) error
+	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
+	// that was appended or published to; unknown keys are ignored.
+	Forget(ctx context.Context, keys []string) error
 	// Watch tells w of messages that become available in the queue, until stop is called.
 	Watch(w Watcher) (stop func())
 }
@@ -272,7 +270,7 @@ type PeekRequest struct {
 	From    int64 // the lower 48 bits of a sequence number
 	Max     int
 	State   *State     // those in this state; nil: in any
-	Session SessionKey // those of this session, in any state, with Policy.Sessions; "": of all
+	Session SessionKey // those of this session, with Policy.Sessions and without State; "": of all
 }
 
 // DamagedMessage is what an engine knows of a message that it has put aside.
@@ -315,10 +313,9 @@ func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 // A topic's own queue holds its scheduled messages, and those that have become
 // due until they are published.
 type Publishing interface {
-	// Publish stores groups of publications, each group with all its copies or
-	// nothing of it, in order. Duplicate detection, keys and
-	// schedules are as in Append: the copies of what is scheduled are ignored, and
-	// made when it is due. The quota counts the topic's own messages and those of
+	// Publish stores groups of publications, each group with all its copies or nothing of it, in
+	// order. Duplicate detection, keys and schedules are as in Append: the copies of what is
+	// scheduled are ignored, and made when it is due. The quota counts the topic's own messages and those of
 	// its subscriptions, without dead letters. Conflict when version is older than
 	// the topic's subscriptions: nothing of the call's groups from there on is
 	// stored then.
@@ -396,8 +393,8 @@ const SessionGrace = 300 * time.Millisecond
 // is ignored) returns SessionLockLost once the lock has ended or has been taken over. When a
 // session's lock expires, the locks of its messages end like others that expire at that instant,
 // with a failed delivery; when it is released, they end by number, without one. Sessions need not
-// exist before they are accepted. On a partition of a deleted entity AcceptSession returns
-// NotFound.
+// exist before they are accepted. On a partition of a deleted entity AcceptSession returns NotFound;
+// with Next it finds no session, and a takeover is SessionLockLost.
 type Sessions interface {
 	// AcceptSession locks the session of r.ID for Policy.LockDuration: SessionLocked if it is locked.
 	// ok is true then.
