@@ -170,7 +170,7 @@ func (t *txn) scheduleReserved(e *entry) {
 	e.until = e.message.ScheduledEnqueueTime.UnixMilli()
 	t.queue.move(e, scheduled)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
-	if j := t.store.journal; j != nil {
+	if j := t.Store.journal; j != nil {
 		t.queue.settleDown(e, j)
 	}
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again

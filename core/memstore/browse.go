@@ -73,7 +73,7 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 // delivery describes e, without its lock. Its message may have to be read when the call has left:
 // see txn.complete.
 func (t *txn) delivery(e *entry) core.Delivery {
-	if j := t.store.journal; j != nil {
+	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)
 		if e.message == nil {
 			if t.pinned == nil {
@@ -155,8 +155,8 @@ func (p *handle) stats() (core.Stats, error) {
 	q := t.queue
 	bytes := q.bytes
 	switch {
-	case t.ref.Sub != core.Main:
-	case t.ref.Subscription == "":
+	case t.Ref.Sub != core.Main:
+	case t.Ref.Subscription == "":
 		bytes = t.bytes
 	default:
 		bytes = t.home.bytes()

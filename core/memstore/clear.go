@@ -16,7 +16,7 @@ func (p *handle) Clear(ctx context.Context) error {
 	if shard == nil {
 		return nil
 	}
-	t := txn{partition: shard, store: p.Store, ref: p.Ref}
+	t := txn{partition: shard, handle: p}
 	if p.journal != nil {
 		shard.effects = newEffects(p.journal)
 		shard.effects.now, shard.effects.virtual = p.millis(), p.virtual

@@ -29,19 +29,19 @@ func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 
 func (t *txn) commit(w core.Work) ([]int64, error) {
 	if err := t.checkSettlements(w.Settlements); err != nil {
-		return nil, fmt.Errorf("commit at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
 	}
 	stateful, err := t.stateful(w.States)
 	if err != nil {
-		return nil, fmt.Errorf("commit at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
 	}
 	cancelled := t.allInState(w.Cancels, scheduled, reserved)
 	if cancelled == nil {
-		return nil, missing("scheduled", t.ref, w.Cancels)
+		return nil, missing("scheduled", t.Ref, w.Cancels)
 	}
 	waiting := t.allInState(numbersOf(w.Scheduled), reserved)
 	if waiting == nil {
-		return nil, missing("reserved", t.ref, numbersOf(w.Scheduled))
+		return nil, missing("reserved", t.Ref, numbersOf(w.Scheduled))
 	}
 	if w.Check {
 		return nil, nil

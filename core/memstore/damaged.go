@@ -24,7 +24,7 @@ type found struct {
 // putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
 // read them has left the partition. Receivers are woken: they may have got fewer than they asked for.
 func (t *txn) putAside(damaged []found) {
-	n, _, ok := (&handle{t.store, t.ref, t.Policy}).enterOnce(nil)
+	n, _, ok := t.enterOnce(nil)
 	if !ok {
 		return
 	}
@@ -42,13 +42,13 @@ func (t *txn) putAside(damaged []found) {
 	}
 	n.leave()
 	for _, x := range damaged {
-		t.store.journal.PutAside(t.store.address(t.ref), x.number, x.err)
+		t.Store.journal.PutAside(t.Store.address(t.Ref), x.number, x.err)
 	}
 }
 
 // giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
 func (t *txn) giveBack(ds []core.Delivery) {
-	n, _, ok := (&handle{t.store, t.ref, t.Policy}).enterOnce(nil)
+	n, _, ok := t.enterOnce(nil)
 	if !ok {
 		return
 	}
@@ -181,7 +181,7 @@ func (s *Store) loadScheduled(t *txn, q *queue) error {
 // whileOpening visits all queues of a store that was replayed, before any call.
 func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 	for _, p := range s.allPartitions() {
-		t := txn{partition: p, store: s, ref: core.Ref{Entity: p.entityID, Index: p.index}, now: s.millis()}
+		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}
 		p.mu.Lock()
 		if s.journal != nil {
 			p.effects = newEffects(s.journal)

@@ -27,7 +27,7 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 		return fmt.Errorf("export %s/%d: %w", r.Entity, r.Index, core.NotFound)
 	}
 	defer p.mu.Unlock()
-	t := txn{partition: p, store: s, ref: r}
+	t := txn{partition: p, handle: &handle{Store: s, Ref: r}}
 	for _, home := range p.homes() {
 		if err := t.export(ctx, home, take); err != nil {
 			return fmt.Errorf("export %s/%d: %w", r.Entity, r.Index, err)
@@ -106,7 +106,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 	m := e.message
 	if m == nil {
 		var err error
-		if m, err = t.store.read(e.ref, e.more); err != nil {
+		if m, err = t.Store.read(e.ref, e.more); err != nil {
 			return core.Delivery{}, fmt.Errorf("message %d: %w", e.n, err)
 		}
 	}

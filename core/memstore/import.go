@@ -99,7 +99,7 @@ func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored
 		x.now = now
 	}
 	p.effects = x
-	t := txn{partition: p, store: s, ref: r, now: now}
+	t := txn{partition: p, handle: &handle{Store: s, Ref: r}, now: now}
 	for i := range batch {
 		if err = t.importThing(&batch[i]); err != nil {
 			break

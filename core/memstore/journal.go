@@ -225,10 +225,10 @@ func (x *effects) use(m *core.Message) (record int, body Ref) {
 
 // wait waits until what was there when a call left its partition is durable.
 func (t *txn) wait(ctx context.Context) error {
-	if t.store.journal == nil {
+	if t.Store.journal == nil {
 		return nil
 	}
-	return t.store.wait(ctx, t.end)
+	return t.Store.wait(ctx, t.end)
 }
 
 func (s *Store) wait(ctx context.Context, p Position) error {
@@ -265,9 +265,9 @@ type absent struct {
 // complete waits until the messages of deliveries are durable, and reads those that are absent. It
 // leaves out those that are damaged. If it fails, the locks of the others end.
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
-	j := t.store.journal
+	j := t.Store.journal
 	if j == nil || len(ds) == 0 {
-		return ds, t.store.stopped()
+		return ds, t.Store.stopped()
 	}
 	defer t.unpin()
 	err := j.Wait(ctx, t.newest)
@@ -278,7 +278,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 			x := t.absent[k]
 			k++
 			var m *core.Message
-			if m, err = t.store.read(x.ref, x.more); errors.Is(err, ErrDamaged) {
+			if m, err = t.Store.read(x.ref, x.more); errors.Is(err, ErrDamaged) {
 				damaged, err = append(damaged, found{ds[i].SequenceNumber, x.ref, err}), nil
 				continue
 			}
@@ -292,7 +292,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 	if len(damaged) > 0 {
 		t.putAside(damaged)
 	}
-	if err = cmp.Or(err, t.store.stopped()); err != nil {
+	if err = cmp.Or(err, t.Store.stopped()); err != nil {
 		t.giveBack(sound)
 	}
 	return sound, err

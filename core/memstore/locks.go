@@ -67,7 +67,7 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	t.leave()
 	ds, err := t.complete(ctx, ds)
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.ref.Entity, t.ref.Index, err)
+		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
 	}
 	return ds, instant(next), nil
 }
@@ -98,7 +98,7 @@ func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.De
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
 	d := t.delivery(e)
-	d.LockToken = core.NewLockToken(t.ref.Index, e.n, e.nonce)
+	d.LockToken = core.NewLockToken(t.Ref.Index, e.n, e.nonce)
 	d.LockedUntil = instant(e.until)
 	return d
 }
@@ -139,7 +139,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 // not be swept yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.state.isLocked() || e.ends() <= t.now || token != core.NewLockToken(t.ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.isLocked() || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e
@@ -157,7 +157,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	entries := t.allInState(numbers, deferred)
 	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
 		t.leave()
-		return nil, time.Time{}, missing("deferred", t.ref, numbers)
+		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
 	}
 	deliveries := make([]core.Delivery, len(entries))
 	for i, e := range entries {
@@ -166,7 +166,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	deliveries, _, err := t.deliver(ctx, deliveries, 0)
 	if err == nil && len(deliveries) < len(entries) { // some are damaged
 		t.giveBack(deliveries)
-		return nil, time.Time{}, missing("deferred", t.ref, numbers)
+		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
 	}
 	return deliveries, time.Time{}, err
 }
@@ -185,7 +185,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	var deliveries []core.Delivery
 	for _, number := range numbers {
 		index, n := core.SplitSequenceNumber(number)
-		if index != t.ref.Index {
+		if index != t.Ref.Index {
 			continue
 		}
 		if e := t.queue.entry(n); e != nil && e.state.isAvailable() && e.session == x {
@@ -213,7 +213,7 @@ func (t *txn) allInState(numbers []int64, as ...messageState) []*entry {
 // inState returns the entry of a sequence number if it is in one of the states given, else nil.
 func (t *txn) inState(number int64, as ...messageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
-	if index != t.ref.Index {
+	if index != t.Ref.Index {
 		return nil
 	}
 	if e := t.queue.log.get(n); e != nil && slices.Contains(as, e.state) {

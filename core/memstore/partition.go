@@ -137,11 +137,9 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 // txn is one operation's exclusive hold of a partition, at one instant.
 type txn struct {
 	*partition
-	store *Store
-	ref   core.Ref
-	core.Policy
-	home  *entityState // the one that ref lies in
-	queue *queue       // the one that ref names
+	*handle
+	home  *entityState // the one that Ref lies in
+	queue *queue       // the one that Ref names
 	now   int64
 
 	end    Position // of the journal when the call left
@@ -186,7 +184,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	}
 	shard.effects = x
 	home := shard.entity(p.Subscription)
-	t = txn{partition: shard, store: p.Store, ref: p.Ref, Policy: p.Policy, home: home, queue: home.queue(p.Sub), now: now}
+	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
 	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
@@ -230,7 +228,7 @@ func (t *txn) endEffects() {
 	if x.begun {
 		t.end = x.append()
 	} else {
-		t.end = t.store.journal.End()
+		t.end = t.Store.journal.End()
 	}
 	t.partition.effects = nil
 	x.release()
@@ -278,7 +276,7 @@ func (t *txn) unlockAndRing() {
 		} else {
 			r.session.woken, session = false, r.session.key
 		}
-		for _, doorbell := range t.store.doorbells.of(r.queue.ref) {
+		for _, doorbell := range t.Store.doorbells.of(r.queue.ref) {
 			calls = append(calls, call{doorbell, session})
 		}
 	}
@@ -291,4 +289,4 @@ func (t *txn) unlockAndRing() {
 }
 
 // number is the sequence number of the message at position n.
-func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.ref.Index, n) }
+func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }

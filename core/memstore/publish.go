@@ -43,7 +43,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	}
 	sources, ok := t.sources(group)
 	if !ok {
-		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.ref.Entity, t.ref.Index, core.LockLost)
+		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
 	}
 	if t.isFull() && t.needsRoom(group, spare) {
 		return nil, t.full()
@@ -65,7 +65,7 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 // outdated refuses what was made with an older version of the topic's subscriptions.
 func (t *txn) outdated(version int64) error {
 	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
-		t.ref.Entity, t.ref.Index, version, t.version, core.Conflict)
+		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
 }
 
 // sources returns the entries in the topic's own queue that the publications

@@ -163,7 +163,7 @@ func (r *replay) effect(k effectKind) error {
 		}
 	case effectClear:
 		if !r.isOld(0) {
-			t := txn{partition: r.p, store: r.store}
+			t := txn{partition: r.p, handle: &handle{Store: r.store}}
 			t.clearAll()
 			for _, w := range t.wakes { // no receiver waits yet
 				w.queue.woken = false

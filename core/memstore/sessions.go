@@ -65,7 +65,7 @@ func (t *txn) accept(x *session, id string, m core.SessionMode) core.SessionLock
 
 // lockOf is the lock of a session as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
-	return core.SessionLock{ID: id, Index: t.ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
+	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
 }
 
 // takeOver passes a session's lock on, with those of its messages.
@@ -103,7 +103,7 @@ func (t *txn) holds(l *core.SessionLock) *session {
 		return nil
 	}
 	x := t.queue.sessions[l.Key()]
-	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.ref.Index {
+	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.Ref.Index {
 		return nil
 	}
 	return x

@@ -82,7 +82,7 @@ func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
 		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
-	case s.Outcome == core.DeadLetterOutcome && t.ref.Sub.IsDeadLetter():
+	case s.Outcome == core.DeadLetterOutcome && t.Ref.Sub.IsDeadLetter():
 		return core.NotAllowed
 	case s.Outcome == core.Abandon && t.Sessions && !s.Backoff.IsZero():
 		return fmt.Errorf("put a message of a session off: %w", core.InvalidArgument)
