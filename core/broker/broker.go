@@ -159,14 +159,14 @@ func New(store core.Store, o Options) *Broker {
 	b.base, b.cancel = context.WithCancel(context.Background())
 	b.retries.Store(&o.Retries)
 	b.delivery = &delivery.Shared{
-		Store: store, Base: b.base, Log: b.log, Barrier: b.barrier, Refusals: b.refusals, Limits: o.Limits, MaxReceivers: o.MaxReceivers,
+		Now: store.Now, Base: b.base, Log: b.log, Barrier: b.barrier, Refusals: b.refusals, Limits: o.Limits, MaxReceivers: o.MaxReceivers,
 		Start: b.goOpen,
 	}
 	b.forwarders = forward.New(forward.Config{
 		Host: forwardedBroker{b}, Namespace: b.namespace, Store: store, Base: b.base, Log: b.log, Policy: b.policy, Barrier: b.barrier,
 		Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
-	b.audit = audit.NewWriter(store, o.Gateway, o.Logger)
+	b.audit = audit.NewWriter(store.Now, o.Gateway, o.Logger)
 	return b
 }
 

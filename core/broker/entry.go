@@ -55,7 +55,7 @@ type entry struct {
 func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	e := &entry{b: b, key: core.FoldName(ent.Name), unavailableUntil: make([]atomic.Int64, ent.Partitions), senders: map[*sender]struct{}{}}
 	if ent.Kind == core.Topic {
-		e.topic = topics.NewCache(b.namespace, b.store, b.policy, b.refusals, b.log)
+		e.topic = topics.NewCache(b.namespace, b.policy, b.refusals, b.log)
 	}
 	e.pipeline = pipeline.New(&ent, b.options.Pipelines, b.evaluator.Plugins.Park, b.find, b.log)
 	e.retry.Store(b.newRetry(&ent))

@@ -31,8 +31,8 @@ const (
 // Each entity with a history has the writer of its broker; the others have nil, whose methods note
 // nothing.
 type Writer struct {
-	store   core.Store
-	gateway string // its name in histories
+	now     func() time.Time // the store's clock
+	gateway string           // its name in histories
 	log     *slog.Logger
 	woken   chan struct{} // there is something to write; holds at most one
 
@@ -45,8 +45,8 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that writes while Run runs.
-func NewWriter(store core.Store, gateway string, log *slog.Logger) *Writer {
-	a := &Writer{store: store, gateway: gateway, log: log, woken: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
+func NewWriter(now func() time.Time, gateway string, log *slog.Logger) *Writer {
+	a := &Writer{now: now, gateway: gateway, log: log, woken: make(chan struct{}, 1), writing: make(chan struct{}, 1), notes: map[core.Partition][]core.Event{}}
 	a.writing <- struct{}{}
 	return a
 }
@@ -168,7 +168,7 @@ func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
 	}
-	now := x.w.store.Now()
+	now := x.w.now()
 	var events []core.Event
 	for i, m := range ms {
 		kind := core.EventAccepted
@@ -208,7 +208,7 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 	if a == nil {
 		return
 	}
-	now := a.store.Now()
+	now := a.now()
 	for i := range settlements {
 		s := &settlements[i]
 		if errs[i] != nil {
@@ -236,7 +236,7 @@ func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery
 	if a == nil {
 		return
 	}
-	now := a.store.Now()
+	now := a.now()
 	for i := range ds {
 		d := &ds[i]
 		partition, _ := core.SplitSequenceNumber(d.SequenceNumber)
@@ -253,7 +253,7 @@ func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, b
 	if a == nil {
 		return
 	}
-	now := a.store.Now()
+	now := a.now()
 	for _, n := range numbers {
 		x := core.Event{Time: now, Kind: core.EventCancelled, Sub: sub, Number: n, Note: core.Note{By: by}}
 		a.Add(v.Queues[sub][entity.PartitionOfNumber(&n)], x)
@@ -299,7 +299,7 @@ func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 		return
 	}
 	x := core.Event{
-		Time: a.store.Now(), Kind: core.EventForwarded, Sub: p.Sub, Number: s.Token.SequenceNumber(),
+		Time: a.now(), Kind: core.EventForwarded, Sub: p.Sub, Number: s.Token.SequenceNumber(),
 		Reason: ReasonOf(s.Properties), Note: core.Note{Entity: to},
 	}
 	if to == "" {

@@ -10,7 +10,7 @@ import (
 
 func TestEventsThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
-	w := NewWriter(memstore.New(memstore.Options{}), "gateway", slog.New(slog.DiscardHandler))
+	w := NewWriter(memstore.New(memstore.Options{}).Now, "gateway", slog.New(slog.DiscardHandler))
 	for range maxNotes/1000 + 2 {
 		w.Add(core.Partition{}, make([]core.Event, 1000)...)
 	}

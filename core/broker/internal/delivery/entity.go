@@ -27,8 +27,8 @@ import (
 
 // Shared is what the receivers of all entities of a broker share.
 type Shared struct {
-	Store        core.Store
-	Base         context.Context // for calls on behalf of no caller
+	Now          func() time.Time // the store's clock
+	Base         context.Context  // for calls on behalf of no caller
 	Log          *slog.Logger
 	Barrier      *pause.Barrier // passed before each step of the background
 	Refusals     *entity.Refusals

@@ -104,7 +104,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 				removed++
 			}
 		}
-		if !most.Left(ds, next, e.Store.Now) {
+		if !most.Left(ds, next, e.Now) {
 			break
 		}
 	}

@@ -214,7 +214,7 @@ func (s *Session) next() (most core.Most, look bool, pause time.Duration, open b
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		now := s.hub.e.Store.Now()
+		now := s.hub.e.Now()
 		if s.renewing == 0 && !now.Before(s.until.Add(core.SessionGrace)) && s.ended == nil {
 			s.ended = entity.ErrSessionLost
 		}
@@ -273,7 +273,7 @@ func (s *Session) lockMessages(most core.Most) {
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
 	p := s.partition()
 	ds, next, err := p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
-	locked, more := len(ds), most.Left(ds, next, e.Store.Now)
+	locked, more := len(ds), most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
 	}
@@ -321,7 +321,7 @@ func (s *Session) noteLook(err error, more bool) {
 	if err != nil {
 		pause = s.backoff
 	}
-	s.lookAt = e.Store.Now().Add(pause)
+	s.lookAt = e.Now().Add(pause)
 }
 
 // remove completes messages and returns those that the store has removed. It releases the others.

@@ -71,7 +71,7 @@ func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	case err != nil:
 		pause = f.backoff
 	case !next.IsZero():
-		pause = min(pause, max(next.Sub(e.Store.Now()), time.Millisecond))
+		pause = min(pause, max(next.Sub(e.Now()), time.Millisecond))
 	}
 	if f.timer != nil {
 		f.timer.Stop()

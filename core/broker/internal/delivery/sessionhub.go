@@ -83,7 +83,7 @@ func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
 		return
 	}
-	now := h.e.Store.Now()
+	now := h.e.Now()
 	pause := time.Duration(len(h.all)) * holderSpacing
 	if !at.IsZero() {
 		pause = max(pause, at.Sub(now))

@@ -43,7 +43,7 @@ func (d *dispatcher) sweepOnce() time.Duration {
 			first = next
 		}
 	}
-	now := d.e.Store.Now()
+	now := d.e.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.nextExpiry.After(now) { // it is done

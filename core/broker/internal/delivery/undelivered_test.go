@@ -26,7 +26,7 @@ func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
 	v := (&entity.Policy{Store: store}).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	ctx, cancel := context.WithCancel(t.Context())
 	e := New(&Shared{
-		Store: store, Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
+		Now: store.Now, Base: ctx, Log: slog.New(slog.DiscardHandler), Barrier: pause.NewBarrier(), MaxReceivers: 1,
 		Start: func(f func()) bool { go f(); return true },
 	}, onlyView{v}, &entity.Counters{}, nil)
 	defer e.End(core.Busy)

@@ -115,7 +115,7 @@ func (w *worker) lock() {
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
 	p := d.e.View().Queues[d.sub][w.index]
 	ds, next, err := p.Lock(d.context(), core.LockRequest{Most: w.asked})
-	w.locked(ds, next, w.asked.Left(ds, next, d.e.Store.Now), err)
+	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
 // locked shares out what was locked. more says that others may be available.
@@ -194,7 +194,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 func (w *worker) wakeAt(next time.Time) {
 	switch {
 	case !next.IsZero():
-		w.after(max(next.Sub(w.d.e.Store.Now()), time.Millisecond), func() { w.Wake("") })
+		w.after(max(next.Sub(w.d.e.Now()), time.Millisecond), func() { w.Wake("") })
 	case w.timer != nil:
 		w.timer.Stop()
 	}

@@ -16,7 +16,6 @@ import (
 // the set is read again when it is known to have changed, never because of its age.
 type Cache struct {
 	namespace string // its ID
-	store     core.Store
 	policy    *entity.Policy
 	refusals  *entity.Refusals
 	log       *slog.Logger
@@ -28,8 +27,8 @@ type Cache struct {
 }
 
 // NewCache returns the cache of a topic's subscriptions, which reads them when it is first asked.
-func NewCache(namespace string, store core.Store, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
-	return &Cache{namespace: namespace, store: store, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
+func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
+	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
 }
 
 // MarkStale notes that the topic's subscriptions may have changed.
@@ -109,7 +108,7 @@ func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.
 
 // read reads the subscriptions; members that have not changed since old are reused.
 func (h *Cache) read(ctx context.Context, v *entity.View, old *Subscriptions) (*Subscriptions, error) {
-	t, err := h.store.Topic(ctx, h.namespace, v.Name)
+	t, err := h.policy.Store.Topic(ctx, h.namespace, v.Name)
 	if err == nil && t.ID != v.ID {
 		err = core.NotFound
 	}
