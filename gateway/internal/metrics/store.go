@@ -98,29 +98,28 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 }
 
 // done notes the end of a call that began at a time.
-func (s *store) done(c storeCall, began time.Time, err error) {
+func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
-	if err == nil {
+	if *err == nil {
 		return
 	}
-	if code := core.CodeOf(err); code == core.Busy || code == core.Internal {
+	if code := core.CodeOf(*err); code == core.Busy || code == core.Internal {
 		s.failures[c].Inc()
 	}
 }
 
 // had is done for a call with messages.
-func (s *store) had(c storeCall, began time.Time, messages int, err error) {
+func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
 	s.done(c, began, err)
 	s.messages[c].Observe(float64(messages))
 }
 
-// lastOf is the error of the last answer: where the store fails amid a call, that of
-// all that follow.
-func lastOf(answers []core.Appended) error {
-	if len(answers) == 0 {
-		return nil
+// lastOf is the last answer: where the store fails amid a call, its error is that of all that follow.
+func lastOf[T any](answers []T) (last T) {
+	if n := len(answers); n > 0 {
+		last = answers[n-1]
 	}
-	return answers[len(answers)-1].Err
+	return last
 }
 
 func sizeOf[T any](groups [][]T) (n int) {
@@ -133,31 +132,32 @@ func sizeOf[T any](groups [][]T) (n int) {
 func (p *partition) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	began, n := time.Now(), sizeOf(groups)
 	answers := p.Operations.Append(ctx, groups)
-	p.had(callAppend, began, n, lastOf(answers))
+	last := lastOf(answers)
+	p.had(callAppend, began, n, &last.Err)
 	return answers
 }
 
 func (p *partition) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	began, n := time.Now(), sizeOf(groups)
 	answers := p.Operations.Publish(ctx, version, groups)
-	p.had(callPublish, began, n, lastOf(answers))
+	last := lastOf(answers)
+	p.had(callPublish, began, n, &last.Err)
 	return answers
 }
 
-func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
-	began, n := time.Now(), len(w.Messages)+len(w.Publications)+len(w.Transfers)+len(w.Settlements)+len(w.Cancels)
-	numbers, err := p.Operations.Commit(ctx, w)
-	p.had(callCommit, began, n, err)
-	return numbers, err
+func (p *partition) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
+	n := len(w.Messages) + len(w.Publications) + len(w.Transfers) + len(w.Settlements) + len(w.Cancels)
+	defer p.had(callCommit, time.Now(), n, &err)
+	return p.Operations.Commit(ctx, w)
 }
 
 func (p *partition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	began := time.Now()
 	ds, next, err := p.Operations.Lock(ctx, r)
 	if r.Deferred {
-		p.done(callLockDeferred, began, err)
+		p.done(callLockDeferred, began, &err)
 	} else {
-		p.had(callLock, began, len(ds), err)
+		p.had(callLock, began, len(ds), &err)
 	}
 	return ds, next, err
 }
@@ -165,44 +165,32 @@ func (p *partition) Lock(ctx context.Context, r core.LockRequest) ([]core.Delive
 func (p *partition) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	began := time.Now()
 	errs := p.Operations.Settle(ctx, settlements)
-	var last error
-	if n := len(errs); n > 0 {
-		last = errs[n-1]
-	}
-	p.had(callSettle, began, len(settlements), last)
+	last := lastOf(errs)
+	p.had(callSettle, began, len(settlements), &last)
 	return errs
 }
 
 func (p *partition) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	began := time.Now()
 	renewals := p.Operations.Renew(ctx, tokens)
-	var last error
-	if n := len(renewals); n > 0 {
-		last = renewals[n-1].Err
-	}
-	p.had(callRenew, began, len(tokens), last)
+	last := lastOf(renewals)
+	p.had(callRenew, began, len(tokens), &last.Err)
 	return renewals
 }
 
-func (p *partition) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
-	began := time.Now()
-	ds, err := p.Operations.Peek(ctx, r)
-	p.done(callPeek, began, err)
-	return ds, err
+func (p *partition) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
+	defer p.done(callPeek, time.Now(), &err)
+	return p.Operations.Peek(ctx, r)
 }
 
-func (p *partition) Cancel(ctx context.Context, numbers []int64) error {
-	began := time.Now()
-	err := p.Operations.Cancel(ctx, numbers)
-	p.done(callCancel, began, err)
-	return err
+func (p *partition) Cancel(ctx context.Context, numbers []int64) (err error) {
+	defer p.done(callCancel, time.Now(), &err)
+	return p.Operations.Cancel(ctx, numbers)
 }
 
-func (p *partition) Sweep(ctx context.Context) (time.Time, error) {
-	began := time.Now()
-	next, err := p.Operations.Sweep(ctx)
-	p.done(callSweep, began, err)
-	return next, err
+func (p *partition) Sweep(ctx context.Context) (next time.Time, err error) {
+	defer p.done(callSweep, time.Now(), &err)
+	return p.Operations.Sweep(ctx)
 }
 
 func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
@@ -212,43 +200,33 @@ func (s *store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for i := range counted {
 		err = cmp.Or(err, counted[i].Err)
 	}
-	s.done(callStats, began, err)
+	s.done(callStats, began, &err)
 	return counted
 }
 
-func (p *partition) AcceptSession(ctx context.Context, r core.SessionRequest) (core.SessionLock, bool, time.Time, error) {
-	began := time.Now()
-	l, ok, next, err := p.Operations.AcceptSession(ctx, r)
-	p.done(callAcceptSession, began, err)
-	return l, ok, next, err
+func (p *partition) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
+	defer p.done(callAcceptSession, time.Now(), &err)
+	return p.Operations.AcceptSession(ctx, r)
 }
 
-func (p *partition) RenewSession(ctx context.Context, l core.SessionLock) (time.Time, error) {
-	began := time.Now()
-	until, err := p.Operations.RenewSession(ctx, l)
-	p.done(callRenewSession, began, err)
-	return until, err
+func (p *partition) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
+	defer p.done(callRenewSession, time.Now(), &err)
+	return p.Operations.RenewSession(ctx, l)
 }
 
-func (p *partition) ReleaseSession(ctx context.Context, l core.SessionLock) error {
-	began := time.Now()
-	err := p.Operations.ReleaseSession(ctx, l)
-	p.done(callReleaseSession, began, err)
-	return err
+func (p *partition) ReleaseSession(ctx context.Context, l core.SessionLock) (err error) {
+	defer p.done(callReleaseSession, time.Now(), &err)
+	return p.Operations.ReleaseSession(ctx, l)
 }
 
-func (p *partition) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
-	began := time.Now()
-	state, err := p.Operations.SessionState(ctx, l)
-	p.done(callSessionState, began, err)
-	return state, err
+func (p *partition) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
+	defer p.done(callSessionState, time.Now(), &err)
+	return p.Operations.SessionState(ctx, l)
 }
 
-func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
-	began := time.Now()
-	err := p.Operations.SetSessionState(ctx, l, state)
-	p.done(callSessionState, began, err)
-	return err
+func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) (err error) {
+	defer p.done(callSessionState, time.Now(), &err)
+	return p.Operations.SetSessionState(ctx, l, state)
 }
 
 // flushSizes shows how well calls share exchanges with Redis.
