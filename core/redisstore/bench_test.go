@@ -79,13 +79,13 @@ func (b *benchmark) append(n int) {
 	for i := range group {
 		group[i] = kilobyte()
 	}
-	if a := b.queue.In(b.store).Append(context.Background(), [][]*core.Message{group}); a[0].Err != nil {
+	if a := b.queue.Append(context.Background(), [][]*core.Message{group}); a[0].Err != nil {
 		b.Error(a[0].Err)
 	}
 }
 
 func (b *benchmark) lock(n int) []core.Delivery {
-	ds, _, err := b.queue.In(b.store).Lock(context.Background(), core.LockRequest{Most: core.Most{Messages: n}})
+	ds, _, err := b.queue.Lock(context.Background(), core.LockRequest{Most: core.Most{Messages: n}})
 	if err != nil {
 		b.Error(err)
 	}
@@ -184,6 +184,7 @@ func BenchmarkHistory(b *testing.B) {
 			b.Run(fmt.Sprintf("events=%d/batch=%d", bounds.Max, size), func(b *testing.B) {
 				m := newBenchmark(b)
 				m.queue.History = bounds
+				m.queue = m.queue.In(m.store)
 				m.begin()
 				n := 0
 				for b.Loop() {
@@ -267,6 +268,7 @@ func BenchmarkSessions(b *testing.B) {
 	const count = 1000
 	m := newBenchmark(b)
 	m.queue.Sessions = true
+	m.queue = m.queue.In(m.store)
 	groups := make([][]*core.Message, count)
 	for i := range groups {
 		groups[i] = []*core.Message{kilobyte()}
@@ -276,22 +278,22 @@ func BenchmarkSessions(b *testing.B) {
 	m.begin()
 	n := 0
 	for b.Loop() {
-		for _, a := range m.queue.In(m.store).Append(ctx, groups) {
+		for _, a := range m.queue.Append(ctx, groups) {
 			if a.Err != nil {
 				b.Fatal(a.Err)
 			}
 		}
 		for range count {
-			l, ok, _, err := m.queue.In(m.store).AcceptSession(ctx, core.SessionRequest{Next: true})
+			l, ok, _, err := m.queue.AcceptSession(ctx, core.SessionRequest{Next: true})
 			if err != nil || !ok {
 				b.Fatalf("accept: %v, %v", ok, err)
 			}
-			ds, _, err := m.queue.In(m.store).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 10}, Session: &l})
+			ds, _, err := m.queue.Lock(ctx, core.LockRequest{Most: core.Most{Messages: 10}, Session: &l})
 			if err != nil || len(ds) != 1 {
 				b.Fatalf("lock: %d messages, %v", len(ds), err)
 			}
 			m.complete(ds)
-			if err := m.queue.In(m.store).ReleaseSession(ctx, l); err != nil {
+			if err := m.queue.ReleaseSession(ctx, l); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -306,6 +308,7 @@ func BenchmarkInSession(b *testing.B) {
 		b.Run("batch="+strconv.Itoa(size), func(b *testing.B) {
 			m := newBenchmark(b)
 			m.queue.Sessions = true
+			m.queue = m.queue.In(m.store)
 			l := accept(b, m.store, m.queue, "s")
 			group := make([]*core.Message, size)
 			for i := range group {
@@ -315,7 +318,7 @@ func BenchmarkInSession(b *testing.B) {
 			m.begin()
 			n := 0
 			for b.Loop() {
-				if a := m.queue.In(m.store).Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
+				if a := m.queue.Append(b.Context(), [][]*core.Message{group}); a[0].Err != nil {
 					b.Fatal(a[0].Err)
 				}
 				m.complete(lockIn(b, m.store, m.queue, l, size))

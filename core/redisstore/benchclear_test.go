@@ -23,7 +23,7 @@ func BenchmarkClear(b *testing.B) {
 					m.lock(min(left, 200))
 				}
 				b.StartTimer()
-				if err := m.queue.In(m.store).Clear(b.Context()); err != nil {
+				if err := m.queue.Clear(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 			}

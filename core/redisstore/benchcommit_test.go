@@ -38,7 +38,7 @@ func BenchmarkCommit(b *testing.B) {
 			})
 		}
 		run("transaction", func(m *benchmark, ds []core.Delivery) {
-			_, err := m.queue.In(m.store).Commit(context.Background(), core.Work{
+			_, err := m.queue.Commit(context.Background(), core.Work{
 				Settlements: settlementsOf(ds), Messages: moved(""), Transfers: moved("elsewhere"),
 			})
 			if err != nil {

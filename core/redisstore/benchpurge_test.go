@@ -27,7 +27,7 @@ func BenchmarkPurge(b *testing.B) {
 					}
 					before := m.cpu()
 					b.StartTimer()
-					if n, err := m.queue.In(m.store).Purge(b.Context(), backlog); err != nil || n != backlog {
+					if n, err := m.queue.Purge(b.Context(), backlog); err != nil || n != backlog {
 						b.Fatalf("%d removed, %v", n, err)
 					}
 					b.StopTimer()

@@ -30,7 +30,7 @@ func queue(tb testing.TB, s core.Store) core.Partition {
 	if err != nil {
 		tb.Fatalf("create entity: %v", err)
 	}
-	return e.Partition(0, core.Main)
+	return e.Partition(0, core.Main).In(s)
 }
 
 func message(body string) *core.Message { return &core.Message{Body: core.Body{Bytes: []byte(body)}} }

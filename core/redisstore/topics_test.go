@@ -53,7 +53,7 @@ func (st *stand) subscribe(s core.Store, name string, sessions bool) core.Partit
 	if err != nil {
 		st.Fatalf("create subscription: %v", err)
 	}
-	return e.Partition(0, core.Main)
+	return e.Partition(0, core.Main).In(s)
 }
 
 // at is the queue of a subscription.
@@ -75,8 +75,8 @@ func (st *stand) version(s core.Store) int64 {
 // to is a publication with a copy for each queue.
 func to(m *core.Message, queues ...core.Partition) core.Publication {
 	x := core.Publication{Message: m}
-	for _, q := range queues {
-		x.Copies = append(x.Copies, core.Copy{To: &q, Message: m})
+	for i := range queues {
+		x.Copies = append(x.Copies, core.Copy{To: &queues[i], Message: m})
 	}
 	return x
 }
