@@ -38,49 +38,38 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 
 // acceptSession does what AcceptSession is for; ok is false where no session waits, or with an error.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
-	if r.Next {
-		first := t.queue.waiting.due(math.MaxInt64)
-		if first == nil {
+	id := r.ID
+	x := t.queue.sessions[core.KeyOfSession(id)]
+	held := x != nil && x.isHeld()
+	switch {
+	case r.Next:
+		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		return t.accept(first, first.ready.due(math.MaxInt64).sessionID(), r.Mode), true, nil
-	}
-	if !r.TakeOver.IsZero() {
-		l, err = t.takeOver(r.ID, r.TakeOver)
-		return l, err == nil, err
-	}
-	key := core.KeyOfSession(r.ID)
-	if known := t.queue.sessions[key]; known != nil && known.isHeld() {
+		id = x.ready.due(math.MaxInt64).sessionID() // as it is written there
+	case !r.TakeOver.IsZero() && !held:
+		return l, false, core.SessionLockLost
+	case !r.TakeOver.IsZero(): // with the locks of its messages
+		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
+			return core.SessionLock{}, false, core.SessionLocked
+		}
+		x.passed++
+		t.queue.hold(x, x.nonce, t.lockEnd())
+		t.wakeHolder(t.queue, x)
+		return t.lockOf(x, id), true, nil
+	case held:
 		return l, false, core.SessionLocked
+	default:
+		x = t.queue.session(core.KeyOfSession(id))
 	}
-	return t.accept(t.queue.session(key), r.ID, r.Mode), true, nil
-}
-
-// accept locks a session that no receiver holds, under its id as it is written there.
-func (t *txn) accept(x *session, id string, m core.SessionMode) core.SessionLock {
-	x.mode = m
+	x.mode = r.Mode
 	t.queue.hold(x, core.NewNonce(), t.lockEnd())
-	return t.lockOf(x, id)
+	return t.lockOf(x, id), true, nil
 }
 
 // lockOf is the lock of a session as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
-}
-
-// takeOver passes a session's lock on, with those of its messages.
-func (t *txn) takeOver(id string, token core.LockToken) (core.SessionLock, error) {
-	x := t.queue.sessions[core.KeyOfSession(id)]
-	if x == nil || !x.isHeld() {
-		return core.SessionLock{}, core.SessionLockLost
-	}
-	if l := t.lockOf(x, id); l.Token() != token {
-		return core.SessionLock{}, core.SessionLocked
-	}
-	x.passed++
-	t.queue.hold(x, x.nonce, t.lockEnd())
-	t.wakeHolder(t.queue, x)
-	return t.lockOf(x, id), nil
 }
 
 // enterSession is enter for the holder of a session. It answers SessionLockLost, and no txn, when l is
