@@ -116,7 +116,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(b.Context(), groups)
 		<-done
-		br.Settle(b.Context(), root, core.At("q"), got)
+		br.Settle(b.Context(), root, core.Address{Entity: "q"}, got)
 		got = got[:0]
 	}
 }
@@ -158,6 +158,6 @@ func BenchmarkSettle(b *testing.B) {
 	ss := []core.Settlement{{Token: core.NewLockToken(0, 1, 2)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		br.Settle(b.Context(), root, core.At("q"), ss)
+		br.Settle(b.Context(), root, core.Address{Entity: "q"}, ss)
 	}
 }

@@ -41,7 +41,7 @@ func benchThousandSessions(b *testing.B, partitioned bool) {
 			for i := range ds {
 				ss[i] = core.Settlement{Token: ds[i].LockToken}
 			}
-			for _, err := range br.Settle(b.Context(), root, core.At("q"), ss) {
+			for _, err := range br.Settle(b.Context(), root, core.Address{Entity: "q"}, ss) {
 				if err != nil {
 					b.Error(err)
 				}
@@ -111,7 +111,7 @@ func BenchmarkNextSession(b *testing.B) {
 		}
 		s.AddCredit(1, core.AnyMessage)
 		d := <-arrived
-		if err := br.Settle(b.Context(), root, core.At("q"), []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
+		if err := br.Settle(b.Context(), root, core.Address{Entity: "q"}, []core.Settlement{{Token: d.LockToken}})[0]; err != nil {
 			b.Fatal(err)
 		}
 		s.Close()

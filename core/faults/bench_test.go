@@ -44,6 +44,7 @@ func (r receiver) Drain(func(int))      {}
 func (r receiver) Close()               {}
 
 var (
+	orders     = core.Address{Entity: "orders"}
 	answers    [1]core.Appended
 	errs       [1]error
 	deliveries = [1]core.Delivery{{Message: &core.Message{}}}
@@ -66,12 +67,12 @@ func BenchmarkOperations(b *testing.B) {
 		broker core.Broker
 	}{{"off", intercept.New(&intercept.Space{Broker: stored{}})}, {"allowed", before(quiet)}, {"rules", before(busy)}} {
 		ctx := context.Background()
-		sender, _ := of.broker.OpenSender(ctx, nil, core.At("orders"), nil)
-		rx, _ := of.broker.OpenReceiver(ctx, nil, core.At("orders"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+		sender, _ := of.broker.OpenSender(ctx, nil, orders, nil)
+		rx, _ := of.broker.OpenReceiver(ctx, nil, orders, core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 		groups, settlements := [][]*core.Message{{{}}}, []core.Settlement{{Outcome: core.Complete}}
 		for name, op := range map[string]func(){
 			"send":    func() { sender.Send(ctx, groups) },
-			"settle":  func() { of.broker.Settle(ctx, nil, core.At("orders"), settlements) },
+			"settle":  func() { of.broker.Settle(ctx, nil, orders, settlements) },
 			"deliver": func() { rx.AddCredit(1, core.AnyMessage) },
 		} {
 			b.Run(name+"/"+of.name, func(b *testing.B) {

@@ -42,6 +42,7 @@ func (r receiver) Drain(func(int))      {}
 func (r receiver) Close()               {}
 
 var (
+	orders     = core.Address{Entity: "orders"}
 	answers    [1]core.Appended
 	errs       [1]error
 	deliveries = [1]core.Delivery{{Message: &core.Message{}}}
@@ -61,18 +62,18 @@ func (idle) Intercept(ctx context.Context, c *intercept.Call) {
 // operations are those that clients do often.
 func operations(tb testing.TB, b core.Broker) map[string]func() {
 	ctx := context.Background()
-	sender, err := b.OpenSender(ctx, nil, core.At("orders"), nil)
+	sender, err := b.OpenSender(ctx, nil, orders, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	rx, err := b.OpenReceiver(ctx, nil, core.At("orders"), core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
+	rx, err := b.OpenReceiver(ctx, nil, orders, core.ReceiverOptions{Deliver: func([]core.Delivery) {}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	groups, settlements := [][]*core.Message{{{}}}, []core.Settlement{{Outcome: core.Complete}}
 	return map[string]func(){
 		"send":    func() { sender.Send(ctx, groups) },
-		"settle":  func() { b.Settle(ctx, nil, core.At("orders"), settlements) },
+		"settle":  func() { b.Settle(ctx, nil, orders, settlements) },
 		"deliver": func() { rx.AddCredit(1, core.AnyMessage) },
 	}
 }

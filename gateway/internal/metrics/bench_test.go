@@ -72,7 +72,7 @@ func roundTrip(b *testing.B, admin core.Admin, br core.Broker, size int) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
-		br.Settle(ctx, root, core.At("q"), got)
+		br.Settle(ctx, root, core.Address{Entity: "q"}, got)
 		got = got[:0]
 	}
 	b.ReportMetric(float64(processTime(b)-began)/float64(time.Microsecond)/float64(b.N), "cpu-µs/op")

@@ -84,7 +84,7 @@ func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 		r.AddCredit(size, core.AnyMessage)
 		s.Send(ctx, groups)
 		<-all
-		front.Settle(ctx, root, core.At("q"), got)
+		front.Settle(ctx, root, core.Address{Entity: "q"}, got)
 		got = got[:0]
 	}
 }
