@@ -48,7 +48,7 @@ func each[E, A any](asked *[]E, answered *[]A, one func()) {
 	*asked, *answered = all, answers
 }
 
-// once has a callback called at most once; nil stays nil.
+// once makes a callback run at most once; nil stays nil.
 func once(f func(error)) func(error) {
 	if f == nil {
 		return nil

@@ -30,7 +30,7 @@ type deliveries struct {
 	closed bool
 }
 
-// watch has the messages of a receiver that is opened meet rules.
+// watch makes the messages of a receiver that is opened meet rules.
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
 		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,
