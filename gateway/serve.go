@@ -246,7 +246,8 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = traces.Requests()
 	lostAt := g.lostAt
-	o.Details = func() map[string]any { return st.addHealth(pluginHealth(plugins), lostAt) }
+	o.Degraded = shared.degraded
+	o.Details = func() map[string]any { return shared.addHealth(st.addHealth(pluginHealth(plugins), lostAt)) }
 	web := https.New(overHTTPS, overHTTPS, directory, o)
 	watched.Streams(web.Streams)
 	connected.Add(web)
