@@ -37,7 +37,7 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	log.Debug("memory", "available", available, "messages", limit)
 	p := &pools{}
 	p.messages = fair.New(limit, collector.Released, &p.gauge)
-	p.connections = fair.New(max(available/8, leastConnections), nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full)
+	p.connections = fair.New(max(available/8, leastConnections), nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
 	p.streams = fair.NewStreams(0, &p.gauge)
 	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.messages.Evict, Holders: p.holders, Logger: log})
 	return p
@@ -67,7 +67,7 @@ const refusedLately = time.Minute
 // degraded says why the gateway serves less than it is asked for; "": it does not.
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
-		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what begins is refused as busy until some is free", u.Level, u.Used, u.Limit)
+		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what takes more is refused as busy until some is free", u.Level, u.Used, u.Limit)
 	}
 	if names := p.gauge.Refusing(time.Now().Add(-refusedLately)); len(names) > 0 {
 		return "clients were refused within the last minute, because their part of this was in use: " + strings.Join(names, "; ")

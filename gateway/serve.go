@@ -208,7 +208,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
 	seen := func(protocol string) *intercept.Front {
-		return intercept.New(directory, append(traces.Protocol(protocol), watched.Protocol(protocol), &shared.gauge)...)
+		return intercept.New(directory, append(traces.Protocol(protocol), watched.Protocol(protocol), shared.messages)...)
 	}
 	overAMQP, overWebSocket, overHTTPS := seen("amqp"), seen("websocket"), seen("https")
 	bridge := amqp.New(overAMQP, overAMQP, directory, amqpOptions(c, shared, log))
@@ -240,7 +240,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	}
 	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: overHTTPS, Hooks: g.taken.Hooks(), Budget: shared.messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Broker: intercept.New(directory, &shared.gauge), Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
+		Directory: directory, Broker: intercept.New(directory, shared.messages), Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: shared.watch.Usage, Messages: shared.messages, Namespaces: served.count},
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks

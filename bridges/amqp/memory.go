@@ -30,14 +30,14 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 		c.charged += n
 		return engine.Granted
 	}
-	if c.memory.Take(n) {
-		c.charged += n
+	if c.memory.Take(n + fair.Message) {
+		c.charged += n + fair.Message
 		c.patience = time.Time{}
 		return engine.Granted
 	}
 	now := time.Now()
 	switch {
-	case begun || !c.memory.Fits(n) || c.bridge.opts.Budget.IsShut():
+	case begun || !c.memory.Fits(n) || c.memory.IsRefused():
 		return engine.Never
 	case c.patience.IsZero():
 		c.patience = now.Add(fair.Patience)

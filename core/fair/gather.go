@@ -74,7 +74,7 @@ func (g *gathering) begin(ctx context.Context) error {
 	if g.Size >= 0 && (g.Size < firstGrant || g.Inspect == nil) {
 		first = g.Size
 	}
-	if !g.Control || first > firstGrant || !g.share.take(first) {
+	if !g.Control || first > firstGrant || !g.share.take(first, false) {
 		if err := g.share.Await(ctx, first); err != nil {
 			return err
 		}

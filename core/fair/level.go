@@ -1,25 +1,24 @@
 package fair
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Level says how much of its memory the process uses. What is under way goes on at every level, and so do
-// operations that give memory back: settlements, renewals, deletions, detaches.
+// Level says how much of its memory the process uses. What is under way goes on at every level, and so does
+// what gives memory back: settlements, renewals, deletions, detaches, and receivers, to whom a little is
+// delivered at every level, lest a full store stay full.
 type Level int32
 
 // The levels.
 const (
 	Normal Level = iota
 	Shed         // caches are emptied
-	Tight        // what takes memory is refused as busy: sends, schedules, deposits, creations
-	Full         // connections, sessions, links and streams are refused as well, and nothing is delivered
+	Tight        // sends, schedules, deposits and creations are refused as busy to those that have sent much of late
+	Full         // they are refused to everybody, and so are peeks, streams and taps
 )
 
 // String names the level as health and metrics do.
@@ -29,9 +28,14 @@ func (l Level) String() string { return [...]string{"normal", "shed", "tight", "
 type Gauge struct {
 	level atomic.Int32
 
+	forgot time.Time // when a part of the flows was forgotten last; that of the goroutine that sets the level
+
 	mu    sync.Mutex
 	pools []*Pool
 }
+
+// forgetInterval is how often a part of what was sent is forgotten: one in forgetPart.
+const forgetInterval, forgetPart = 250 * time.Millisecond, 32
 
 // Level returns the level.
 func (g *Gauge) Level() Level {
@@ -41,17 +45,29 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set sets the level, and lets those go on that wait if it has fallen.
+// Set sets the level, and lets those go on that wait if it has fallen. It is called again and again: what
+// somebody has sent is forgotten by it, in about ten seconds.
 func (g *Gauge) Set(to Level) {
-	if was := Level(g.level.Swap(int32(to))); to >= was {
+	was := Level(g.level.Swap(int32(to)))
+	now := time.Now()
+	forgets := now.Sub(g.forgot) >= forgetInterval
+	if forgets {
+		g.forgot = now
+	} else if to >= was {
 		return
 	}
 	g.mu.Lock()
 	pools := g.pools
 	g.mu.Unlock()
 	for _, p := range pools {
+		var wakes []func()
 		p.mu.Lock()
-		wakes := p.due()
+		if forgets {
+			p.forgetFlow()
+		}
+		if to < was {
+			wakes = p.due()
+		}
 		p.mu.Unlock()
 		for _, wake := range wakes {
 			wake()
@@ -62,30 +78,6 @@ func (g *Gauge) Set(to Level) {
 // Refusal is what is answered from Tight on to what would begin something.
 func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is nearly full: it takes nothing new until some is free. Try again later.")
-}
-
-// Intercept implements intercept.Interceptor: it refuses what takes memory while there is too little.
-func (g *Gauge) Intercept(ctx context.Context, c *intercept.Call) {
-	if refusedFrom(c) <= g.Level() {
-		c.Fail(g.Refusal())
-		return
-	}
-	c.Next(ctx)
-}
-
-// refusedFrom is the level from which on a call is refused. What gives memory back never is.
-func refusedFrom(c *intercept.Call) Level {
-	switch c.Op {
-	case intercept.Send, intercept.Schedule:
-		return Tight
-	case intercept.Manage:
-		if !c.Deletes {
-			return Tight
-		}
-	case intercept.OpenSender, intercept.OpenReceiver, intercept.AcceptSession, intercept.Peek, intercept.ReceiveDeferred:
-		return Full
-	}
-	return Full + 1
 }
 
 // Refusing names the pools that have refused somebody since then.

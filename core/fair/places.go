@@ -17,14 +17,14 @@ const (
 
 // NewStreams returns a pool of places for feeds and event streams; limit 0 is 50000.
 func NewStreams(limit int, gauge *Gauge) *Pool {
-	return NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
+	return NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge).Named("feeds and event streams", Full)
 }
 
 // NewPlaces returns a pool of limit places. what names their holders, in the plural.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what
-	return p.Named(what, Full)
+	return p.Named(what, Full+1)
 }
 
 // Open takes n places for something that begins, until it is closed.

@@ -81,6 +81,7 @@ type Pool struct {
 // group is what a namespace or a policy holds.
 type group struct {
 	held   int64
+	flow   int64 // of late taken for something that begins
 	shares int
 }
 
@@ -91,7 +92,7 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
 	}
-	p := &Pool{limit: limit, name: "memory for messages in progress", shuts: Tight, released: released, gauge: gauge, groups: map[Who]*group{}}
+	p := &Pool{limit: limit, name: "memory for messages in progress", shuts: Full, released: released, gauge: gauge, groups: map[Who]*group{}}
 	gauge.add(p)
 	return p
 }
@@ -111,7 +112,7 @@ func (p *Pool) Stats() Stats {
 }
 
 // Named gives a pool of bytes its name, as refusals have it, and says from which level on nothing more is
-// taken; at first it is Tight.
+// taken; at first it is Full.
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
@@ -224,7 +225,7 @@ func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.gauge.Level() >= Full || !s.allows(n, p.held) {
+	if !s.allows(n, p.held) {
 		return 0
 	}
 	left := p.limit - p.held
@@ -237,8 +238,11 @@ func (s *Share) Available(n int64) int64 {
 // that not every message is asked for. If there is no memory, the share waits for it.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
-	if s.pool.gauge.Level() >= Tight {
+	switch s.pool.gauge.Level() {
+	case Tight:
 		part = min(part, maxTight)
+	case Full:
+		part = min(part, 2*minAsked)
 	}
 	if part-used < part/2 {
 		return 0, false
@@ -251,20 +255,58 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 }
 
 // Take takes n for something that begins and reports true, if the share may have them. It may not while
-// the level shuts the pool.
-func (s *Share) Take(n int64) bool { return !s.pool.IsShut() && s.take(n) }
+// the level shuts the pool, nor at the level below if its policy has taken much of late.
+func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take is Take at every level.
-func (s *Share) take(n int64) bool {
+// take is Take, or at every level for what does not begin anything.
+func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !s.allows(n, p.held) {
+	if begins && (p.IsShut() || p.isHeavy(s.policy)) || !s.allows(n, p.held) {
 		return false
 	}
 	s.stopWaiting()
 	s.add(n)
+	if begins {
+		s.policy.flow += n
+	}
 	return true
+}
+
+// flowPart is what part of a pool a policy may have taken of late and still go on at Tight.
+const flowPart = 16
+
+// isHeavy reports whether a policy has taken too much of late for the level. g may be nil.
+func (p *Pool) isHeavy(g *group) bool {
+	return g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
+}
+
+// forgetFlow forgets a part of what was taken. p.mu is held.
+func (p *Pool) forgetFlow() {
+	for _, g := range p.groups {
+		g.flow -= (g.flow + forgetPart - 1) / forgetPart
+	}
+}
+
+// Refuses reports whether somebody is refused what takes memory, because of the level.
+func (p *Pool) Refuses(w Who) bool {
+	if p.gauge.Level() < Tight {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.IsShut() || p.isHeavy(p.groups[w])
+}
+
+// IsRefused reports whether the share is refused what takes memory, because of the level.
+func (s *Share) IsRefused() bool {
+	if s.pool.gauge.Level() < Tight {
+		return false
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return s.pool.IsShut() || s.pool.isHeavy(s.policy)
 }
 
 // Fits reports whether an empty share could take n of an unused pool: if not, waiting is useless.
@@ -280,13 +322,13 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict ends the largest share of the policy that holds most, of those that may be ended. It reports false
-// if there is none.
+// Evict ends the largest share of the policy that holds most, of those that may be ended and hold more than a
+// little. It reports false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
 	for s := range p.evicted {
-		if most == nil || s.policy.held > most.policy.held || s.policy == most.policy && s.held > most.held {
+		if s.held > floor && (most == nil || s.policy.held > most.policy.held || s.policy == most.policy && s.held > most.held) {
 			most = s
 		}
 	}
@@ -339,9 +381,7 @@ func (s *Share) Wait(n int64) {
 }
 
 // mayGoOn reports whether the share may have what it waits for while held of the pool are in use.
-func (s *Share) mayGoOn(held int64) bool {
-	return s.pool.gauge.Level() < Full && s.allows(s.wants, held)
-}
+func (s *Share) mayGoOn(held int64) bool { return s.allows(s.wants, held) }
 
 func (s *Share) stopWaiting() {
 	if s.wants > 0 {
@@ -426,7 +466,7 @@ func (s *Share) Refuse(n int64) error {
 	switch {
 	case !s.Fits(n):
 		return core.Refuse(core.QuotaExceeded, "The gateway has %d bytes of memory for messages in progress, and one connection at most half of them: %d bytes are too many for it. See the setting message-memory.", p.limit, n)
-	case p.IsShut():
+	case s.IsRefused():
 		return p.gauge.Refusal()
 	}
 	return core.Refuse(core.Busy, "The gateway's %s is in use. Try again later.", p.name)
@@ -466,7 +506,7 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
 	for {
-		if s.pool.IsShut() {
+		if s.IsRefused() {
 			return s.Refuse(n)
 		}
 		s.Wait(n)

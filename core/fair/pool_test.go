@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-const mb = 1 << 20
+const mb, floor = 1 << 20, 64 << 10
 
 // fill takes memory in pieces until there is no more for the share, and returns how much that was.
 func fill(s *fair.Share) (taken int64) {
@@ -109,42 +109,49 @@ func TestPlacesAreShared(t *testing.T) {
 	}
 }
 
-func TestNothingBeginsWhileMemoryIsTight(t *testing.T) {
+func TestWhoHasSentMuchIsRefusedWhileMemoryIsTight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var g fair.Gauge
-		p := fair.New(100*mb, nil, &g)
-		woken := 0
-		s := p.Waiter(func() { woken++ })
-		defer s.Close()
-		s.Join(who("a", "x"))
-		g.Set(fair.Shed)
-		if !s.Take(1) {
+		p := fair.New(160*mb, nil, &g)
+		heavy, light := p.Waiter(nil), p.Waiter(nil)
+		defer heavy.Close()
+		defer light.Close()
+		heavy.Join(who("a", "x"))
+		light.Join(who("a", "y"))
+		set := func(l fair.Level) { // as it is measured, again and again
+			time.Sleep(250 * time.Millisecond)
+			g.Set(l)
+		}
+		if set(fair.Shed); !heavy.Take(20*mb) || !light.Take(mb) {
 			t.Error("shed: nothing begins")
 		}
-		g.Set(fair.Tight)
-		if s.Take(1) {
-			t.Error("tight: something begins")
+		heavy.Add(-20 * mb) // it is stored
+		set(fair.Tight)
+		if heavy.Take(1) || !light.Take(1) {
+			t.Error("tight: one that has sent much of late goes on, or one that has not is refused")
 		}
 		began := time.Now()
-		if err := s.Await(t.Context(), 1); core.CodeOf(err) != core.Busy || time.Since(began) != 0 {
+		if err := heavy.Await(t.Context(), 1); core.CodeOf(err) != core.Busy || time.Since(began) != 0 {
 			t.Errorf("tight: got %v after %v, want busy at once", err, time.Since(began))
 		}
-		if bytes, waits := s.Credit(0, 1); bytes != 256<<10 || waits {
+		if bytes, waits := heavy.Credit(0, 1); bytes != 256<<10 || waits {
 			t.Errorf("tight: %d bytes are delivered, waits %t, want 256 KiB", bytes, waits)
 		}
-		s.Add(mb) // what is there already is counted
-		g.Set(fair.Full)
-		if bytes, waits := s.Credit(0, 1); bytes != 0 || !waits || s.Available(1) != 0 {
-			t.Errorf("full: %d bytes are delivered, waits %t", bytes, waits)
+		for range 40 {
+			set(fair.Tight)
 		}
-		if s.Add(-mb); woken != 0 {
-			t.Error("full: woken")
+		if !heavy.Take(1) {
+			t.Error("ten seconds later what it has sent is not forgotten")
 		}
-		if g.Set(fair.Tight); woken != 1 {
-			t.Errorf("tight again: woken %d times", woken)
+		set(fair.Full)
+		if heavy.Take(1) || light.Take(1) {
+			t.Error("full: something begins")
 		}
-		if g.Set(fair.Normal); !s.Take(mb) {
+		if bytes, waits := heavy.Credit(0, 1); bytes != 64<<10 || waits {
+			t.Errorf("full: %d bytes are delivered, waits %t, want 64 KiB", bytes, waits)
+		}
+		if set(fair.Normal); !light.Take(mb) {
 			t.Error("normal again: nothing begins")
 		}
 	})
@@ -327,8 +334,15 @@ func TestPace(t *testing.T) {
 func TestWhatGivesMemoryBackIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	var g fair.Gauge
-	b := idle{}
-	front := intercept.New(&intercept.Space{Broker: b, Admin: b}, &g)
+	b, p := idle{}, fair.New(16*mb, nil, &g)
+	front := intercept.New(&intercept.Space{Broker: b, Admin: b}, p)
+	sent := p.Share(nil)
+	defer sent.Close()
+	sent.Join(fair.Of(nil))
+	for range 3 * mb / floor { // strangers have little at once
+		sent.Take(floor)
+		sent.Add(-floor)
+	}
 	for level := fair.Normal; level <= fair.Full; level++ {
 		g.Set(level)
 		for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ type Config struct {
 	Metrics        Metrics       `config:"metrics"`
 	Traces         Traces        `config:"traces"`
 	DrainTimeout   time.Duration `config:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
-	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); nearer to it, what begins is refused as busy"`
+	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); near to it, what takes more is refused as busy"`
 	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
 	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `config:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`

@@ -104,7 +104,10 @@ func (w *Watch) measure() Usage {
 		w.limit, _ = Available(w.Setting)
 		w.group, w.limitAt = groupsOf(w.system.file), now
 	}
-	h, beside := w.system.heap(), w.group.beside(w.system.file)
+	h, beside := w.system.heap(), int64(0)
+	if w.group.limit > 0 && w.group.limit <= w.limit { // of other processes only where their limit is the gateway's
+		beside = w.group.beside(w.system.file)
+	}
 	was := w.last.Load().Level
 	// Above the mark, and not known to live: see what of it does.
 	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*w.pause) {
@@ -151,7 +154,7 @@ func (w *Watch) tell(was fair.Level, u Usage) {
 	}
 	switch {
 	case u.Level >= fair.Tight && u.Level > was:
-		w.Logger.Warn("memory is nearly full: what begins is refused as busy until some is free", about...)
+		w.Logger.Warn("memory is nearly full: what takes more is refused as busy until some is free", about...)
 	case was >= fair.Tight && u.Level < fair.Tight:
 		w.Logger.Info("memory is free again", about...)
 	default:

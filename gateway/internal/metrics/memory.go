@@ -24,7 +24,7 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 		standingLimit: describe("connection_memory_limit_bytes", "How much there may be of it."),
 		used:          describe("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps."),
 		available:     describe("memory_limit_bytes", "How much it may use."),
-		level:         describe("memory_level", "0: normal, 1: caches are emptied, 2: sends are refused, 3: new connections and links too, and nothing is delivered."),
+		level:         describe("memory_level", "0: normal, 1: caches are emptied, 2: sends of those who have sent much are refused, 3: those of all."),
 
 		held:    describe("message_memory_bytes", "Memory of messages in progress."),
 		limit:   describe("message_memory_limit_bytes", "How much there may be of it."),

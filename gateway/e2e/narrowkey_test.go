@@ -1,0 +1,319 @@
+//go:build linux
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+	"github.com/gorilla/websocket"
+
+	"github.com/crosstown-mq/crosstown/core/auth"
+)
+
+const (
+	narrowAttack = 5 * time.Second
+	// narrowMemory is what the gateway may use.
+	narrowMemory = 256 << 20
+	narrowConfig = `
+policies: [{name: RootManageSharedAccessKey, key: SAS_KEY_VALUE, rights: "Manage"}]
+queues:
+  - name: narrow
+    policies:
+      - {name: narrow-send, key: narrow-send-key, rights: Send}
+      - {name: narrow-listen, key: narrow-listen-key, rights: Listen}
+      - {name: narrow-manage, key: narrow-manage-key, rights: Manage}
+topics:
+  - name: events
+    policies: [{name: narrow-events, key: narrow-events-key, rights: Manage}]
+    subscriptions: [{name: s}]
+namespaces:
+  - name: neighbour
+    policies: [{name: neighbour, key: key-of-the-neighbour, rights: Manage}]
+    queues: [{name: theirs}]
+`
+)
+
+// narrowAttacks are what a client can do whose key is for one entity.
+var narrowAttacks = []struct {
+	name string
+	do   func(*narrow) error
+}{
+	{"HTTP batches of 10,000 messages", func(n *narrow) error {
+		return n.post("narrow/messages", "narrow-send", "application/vnd.microsoft.servicebus.json", "["+strings.Repeat(`{},`, 9999)+"{}]")
+	}},
+	{"AMQP batches of 20,000 messages", func(n *narrow) error {
+		sender, err := n.sender("narrow")
+		if err != nil {
+			return err
+		}
+		encoded, err := (&amqp.Message{Data: [][]byte{{}}}).MarshalBinary()
+		if err != nil {
+			return err
+		}
+		batch := &amqp.Message{Format: 0x80013700, Data: make([][]byte, 20_000)}
+		for i := range batch.Data {
+			batch.Data[i] = encoded
+		}
+		return sender.Send(n.ctx, batch, nil)
+	}},
+	{"WebSocket frames of 4,500 messages", func(n *narrow) error {
+		c, err := n.webSocketAt("localhost", "/$crosstown/ws", "crosstown.v1.json")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		token := auth.SignSAS("http://localhost/narrow", "narrow-send", "narrow-send-key", time.Now().Add(time.Hour))
+		send := `{"op":"send","id":%d,"entity":"narrow","messages":[` + strings.Repeat(`{},`, 4499) + `{}]}`
+		if err := c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, `{"op":"auth","id":1,"token":%q}`, token)); err != nil {
+			return err
+		}
+		for id := 2; n.ctx.Err() == nil; id++ {
+			if err := c.WriteMessage(websocket.TextMessage, fmt.Appendf(nil, send, id)); err != nil {
+				return err
+			}
+			if _, _, err := c.ReadMessage(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"links", func(n *narrow) error {
+		conn, err := n.dial("narrow-send")
+		for n.ctx.Err() == nil && err == nil {
+			var session *amqp.Session
+			if session, err = conn.NewSession(n.ctx, nil); err != nil {
+				return err
+			}
+			for i := 0; i < 200 && err == nil; i++ {
+				_, err = session.NewSender(n.ctx, "narrow", nil)
+			}
+		}
+		return err
+	}},
+	{"AMQP sessions", func(n *narrow) error {
+		conn, err := n.dial("narrow-send")
+		if err != nil {
+			return err
+		}
+		for n.ctx.Err() == nil {
+			if _, err := conn.NewSession(n.ctx, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+	{"connections", func(n *narrow) error {
+		_, err := n.dial("narrow-send")
+		if err == nil {
+			<-n.ctx.Done()
+		}
+		return err
+	}},
+	{"deliveries that nobody settles", func(n *narrow) error {
+		conn, err := n.dial("narrow-listen")
+		if err != nil {
+			return err
+		}
+		session, err := conn.NewSession(n.ctx, nil)
+		if err != nil {
+			return err
+		}
+		r, err := session.NewReceiver(n.ctx, "narrow", &amqp.ReceiverOptions{Credit: 10_000})
+		for err == nil {
+			_, err = r.Receive(n.ctx, nil)
+		}
+		return err
+	}},
+	{"taps that are not read", func(n *narrow) error {
+		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = fmt.Fprintf(c, "GET /$crosstown/tap/narrow HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\n\r\n", n.token("narrow", "narrow-listen"))
+		for n.ctx.Err() == nil && err == nil {
+			err = n.post("narrow/messages", "narrow-send", "text/plain", strings.Repeat("\x01", 250_000))
+		}
+		return err
+	}},
+	{"deposits of tiny lines", func(n *narrow) error {
+		return n.post("$crosstown/deposit/narrow", "narrow-manage", "application/x-ndjson", strings.Repeat(`{"messageId":"a1"}`+"\n", 200_000))
+	}},
+	{"tests of rules", func(n *narrow) error {
+		return n.post("$crosstown/rules/events", "narrow-events", "application/json", `{"text":"`+strings.Repeat("x", 200_000)+`"}`)
+	}},
+}
+
+// narrow is an attacker, or many.
+type narrow struct {
+	*env
+	ctx context.Context
+}
+
+// token is one for an entity.
+func (n *narrow) token(entity, policy string) string {
+	return auth.SignSAS("http://localhost/"+entity, policy, policy+"-key", time.Now().Add(time.Hour))
+}
+
+func (n *narrow) post(path, policy, contentType, body string) error {
+	entity := path[strings.LastIndex(strings.TrimSuffix(path, "/messages"), "/")+1:]
+	r, err := http.NewRequestWithContext(n.ctx, http.MethodPost, "http://"+n.gw.host+"/"+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", n.token(strings.TrimSuffix(entity, "/messages"), policy))
+	r.Header.Set("Content-Type", contentType)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = got.Body.Close() }()
+	_, err = io.Copy(io.Discard, got.Body)
+	return err
+}
+
+// dial connects, and puts a token for the queue.
+func (n *narrow) dial(policy string) (*amqp.Conn, error) {
+	conn, err := amqp.Dial(n.ctx, "amqp://"+n.gw.host, &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous(), HostName: "localhost"})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(n.ctx, func() { _ = conn.Close() })
+	session, err := conn.NewSession(n.ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := session.NewReceiver(n.ctx, "$cbs", &amqp.ReceiverOptions{TargetAddress: "here"})
+	if err != nil {
+		return nil, err
+	}
+	sender, err := session.NewSender(n.ctx, "$cbs", nil)
+	if err != nil {
+		return nil, err
+	}
+	here := "here"
+	if err := sender.Send(n.ctx, &amqp.Message{
+		Value: n.token("narrow", policy), Properties: &amqp.MessageProperties{MessageID: "1", ReplyTo: &here},
+		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": "sb://localhost/narrow"},
+	}, nil); err != nil {
+		return nil, err
+	}
+	answer, err := answers.Receive(n.ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if status := answer.ApplicationProperties["status-code"]; status != int32(202) {
+		_ = conn.Close()
+		return nil, fmt.Errorf("the token was refused: %v", answer.ApplicationProperties)
+	}
+	return conn, session.Close(n.ctx)
+}
+
+// sender opens one of the links of a connection that the attackers share.
+func (n *narrow) sender(entity string) (*amqp.Sender, error) {
+	conn, err := n.dial("narrow-send")
+	if err != nil {
+		return nil, err
+	}
+	session, err := conn.NewSession(n.ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return session.NewSender(n.ctx, entity, nil)
+}
+
+// TestNarrowKeysExhaustNothing plays attacks of clients with a key of one entity, one after the other, against a gateway
+// with little memory. Meanwhile a client of another namespace, which tries again what is refused as busy, sends, receives
+// and settles: none of its calls may fail.
+func TestNarrowKeysExhaustNothing(t *testing.T) {
+	withoutRace(t)
+	file := filepath.Join(t.TempDir(), "crosstown.yaml")
+	if err := os.WriteFile(file, []byte(narrowConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := newGateway(t.TempDir(), "file", "--config", file, "--memory", "256MiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.kill()
+		if err := g.sane(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := g.start(); err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, gw: g}
+	for i := range 500 {
+		e.wantHTTP(e.http(http.MethodPut, fmt.Sprintf("events/Subscriptions/s/Rules/r%d", i), actionRule, nil), 201)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	defer working.Wait()
+	defer stop()
+	client, err := azservicebus.NewClientFromConnectionString(g.connection("neighbour", "key-of-the-neighbour", true), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender := e.senderOf(client, "theirs")
+	receiver, err := client.NewReceiverForQueue("theirs", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	neighbour := &steady{env: e, name: "the neighbour", round: func(ctx context.Context, called func()) error { return sendAndSettle(ctx, sender, receiver, called) }}
+	working.Go(func() { neighbour.work(ctx) })
+	for _, a := range narrowAttacks {
+		before := neighbour.done.Load()
+		attacking, end := context.WithTimeout(t.Context(), narrowAttack)
+		var attackers sync.WaitGroup
+		var done atomic.Int64
+		var refused atomic.Value
+		for range 30 {
+			attackers.Go(func() {
+				for n := (&narrow{e, attacking}); attacking.Err() == nil; {
+					err := a.do(n)
+					done.Add(1)
+					if err != nil && attacking.Err() == nil { // refused, as it should be
+						refused.Store(err.Error())
+						select {
+						case <-time.After(10 * time.Millisecond):
+						case <-attacking.Done():
+						}
+					}
+				}
+			})
+		}
+		attackers.Wait()
+		end()
+		if g.hasEnded() {
+			t.Fatalf("%s: the gateway has ended: %v", a.name, g.err)
+		}
+		e.eventually(a.name+": the neighbour goes on", func() bool { return neighbour.done.Load() > before || neighbour.failed.Load() })
+		memory := memoryOf(t, g, "VmHWM") - memoryOf(t, g, "RssFile") // the program itself can be read again
+		t.Logf("%s: %d done, refused with %.200v; %d rounds of the neighbour, worst call %v; peak of memory %d MiB", a.name, done.Load(), refused.Load(),
+			neighbour.done.Load()-before, time.Duration(neighbour.worst.Swap(0)).Round(time.Millisecond), memory>>20)
+		if memory > narrowMemory {
+			t.Errorf("%s: the gateway took %d bytes, want at most %d", a.name, memory, narrowMemory)
+		}
+		e.wantHTTP(e.http(http.MethodPost, "$crosstown/purge/narrow", "{}", nil), 200)
+	}
+	stop()
+	working.Wait()
+}
+
+// actionRule is a rule that matches all, and changes each copy.
+const actionRule = `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><RuleDescription xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="http://www.w3.org/2001/XMLSchema-instance"><Filter i:type="TrueFilter"><SqlExpression>1=1</SqlExpression></Filter><Action i:type="SqlRuleAction"><SqlExpression>SET a = 1</SqlExpression></Action></RuleDescription></content></entry>`
