@@ -24,7 +24,7 @@ export GOGC ?= 300
 # One set of objects for the program and the tests. The race detector alone needs a C compiler.
 export CGO_ENABLED ?= 0
 # Tests run the gateway that make build has built. A bound of minutes is for what hangs, not for what is slow.
-test verify: export CROSSTOWN_BINARY = $(CURDIR)/bin/crosstown
+test verify attack: export CROSSTOWN_BINARY = $(CURDIR)/bin/crosstown
 TESTFLAGS ?= -vet=off -timeout 60m
 # Tests of the gateway's memory, of which the race detector takes several times as much.
 MEMORYTESTS = ThreeTimes|ExhaustNothing
@@ -53,6 +53,9 @@ verify: build ## Run the checks, then the tests with the race detector, on every
 	CGO_ENABLED=1 E2E_ALL=1 E2E_CHAOS_KILLS=60 $(GO) test $(TESTFLAGS) -race -shuffle=on -count=1 ./...
 	E2E_ALL=1 $(GO) test $(TESTFLAGS) -count=1 -run '$(MEMORYTESTS)' ./gateway/e2e
 	CRASH_SEEDS=100 $(GO) test $(TESTFLAGS) -count=1 -run '$(CRASHTESTS)' ./core/filestore/...
+
+attack: build ## Attack the gateway without a key and with narrow keys, a minute for each kind (25 minutes)
+	E2E_ALL=1 E2E_EXHAUSTION=60s $(GO) test $(TESTFLAGS) -count=1 -v -run ExhaustNothing ./gateway/e2e
 
 quick: ## Run the fast tests: no server, no SDK, less than a minute
 	$(GO) test $(TESTFLAGS) -short ./core/... ./bridges/... ./plugins/builtin ./plugins/sdk ./gateway/internal/...
