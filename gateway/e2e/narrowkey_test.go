@@ -150,10 +150,10 @@ var narrowAttacks = []struct {
 		return err
 	}},
 	{"deposits of tiny lines", func(n *narrow) error {
-		return n.post("$crosstown/deposit/narrow", "narrow-manage", "application/x-ndjson", strings.Repeat(`{"messageId":"a1"}`+"\n", 10_000))
+		return n.post("$crosstown/deposit/narrow", "narrow-manage", "application/x-ndjson", strings.Repeat(`{"messageId":"a1","state":"active","body":""}`+"\n", 10_000))
 	}},
 	{"tests of rules", func(n *narrow) error {
-		return n.post("$crosstown/rules/events", "narrow-events", "application/json", `{"messageId":"a","body":"`+strings.Repeat("x", 200_000)+`"}`)
+		return n.post("$crosstown/rules/events", "narrow-events", "application/json", `{"messageId":"a","state":"active","body":"`+strings.Repeat("x", 200_000)+`"}`)
 	}},
 }
 
