@@ -21,8 +21,24 @@ type pools struct {
 	streams     *fair.Pool // places of feeds and event streams
 }
 
-// leastMessages and leastConnections are the least defaults.
-const leastMessages, leastConnections = 16 << 20, 16 << 20
+// parts are how many bytes of the memory there is each class may have by default.
+type parts struct {
+	messages    int64 // in progress
+	connections int64 // with sessions and links
+	cache       int64 // the file store's
+	remembered  int64 // by a store: ids and keys of moves; and as much for histories
+}
+
+func partsOf(available int64) parts {
+	const leastMessages, leastConnections, mostCache = 16 << 20, 16 << 20, 256 << 20
+	return parts{
+		messages: max(available/4, leastMessages), connections: max(available/8, leastConnections),
+		cache: min(available/8, mostCache), remembered: available / 16,
+	}
+}
+
+// sum is what all classes may have together.
+func (p parts) sum() int64 { return p.messages + p.connections + p.cache + 2*p.remembered }
 
 // newPools shares the memory out as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
@@ -30,14 +46,14 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	if limited { // have the collector work harder before the container is killed
 		debug.SetMemoryLimit(available / 10 * 9)
 	}
-	limit, err := memory.Parse(c.MessageMemory)
-	if err != nil { // it is not set, for it was validated
-		limit = max(available/4, leastMessages)
+	of := partsOf(available)
+	if n, err := memory.Parse(c.MessageMemory); err == nil { // else it is not set, for it was validated
+		of.messages = n
 	}
-	log.Debug("memory", "available", available, "messages", limit)
+	log.Debug("memory", "available", available, "messages", of.messages)
 	p := &pools{}
-	p.messages = fair.New(limit, collector.Released, &p.gauge)
-	p.connections = fair.New(max(available/8, leastConnections), nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
+	p.messages = fair.New(of.messages, collector.Released, &p.gauge)
+	p.connections = fair.New(of.connections, nil, &p.gauge).Named("memory for connections, sessions and links", fair.Full+1)
 	p.streams = fair.NewStreams(0, &p.gauge)
 	p.watch = memory.NewWatch(memory.Options{Gauge: &p.gauge, Setting: memorySetting(c), Evict: p.messages.Evict, Holders: p.holders, Logger: log})
 	return p

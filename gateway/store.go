@@ -29,7 +29,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		return fileStore(c, log)
 	case c.Store == "memory":
 		available, _ := memory.Available(memorySetting(c))
-		return &store{Store: memstore.New(memstore.Options{Remember: available / 8})}, nil
+		return &store{Store: memstore.New(memstore.Options{Remember: partsOf(available).remembered})}, nil
 	default:
 		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
 		if err != nil {
@@ -42,13 +42,11 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 // filesDir is where the file store keeps its data.
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
-// mostResident is the most memory that the file store takes for messages by default.
-const mostResident = 256 << 20
-
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	available, _ := memory.Available(memorySetting(c))
+	of := partsOf(available)
 	opened, err := filestore.Open(filesDir(c), filestore.Options{
-		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: min(available/8, mostResident), Remember: available / 8, Logger: log,
+		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store file: %w; or choose another directory with --data, or another store with --store", err)
