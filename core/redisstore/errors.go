@@ -28,9 +28,19 @@ func (s *Store) wrapError(what string, err error) error {
 	}
 	if f := failureOf(err); f != nil {
 		s.failures.note(s.log, f, what, err)
-		return fmt.Errorf("%s: %w (%w)", what, core.Refuse(core.Busy, "%s", f.text), err)
+		return fmt.Errorf("%s: %w (%w)", what, f.refusal(), err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// refusal is what peers are told. SDKs wait for ten seconds when they are told that a server is busy; what passes
+// within seconds has the condition of a time-out, after which they try again at once.
+func (f *failure) refusal() error {
+	r := &core.Refusal{Code: core.Busy, Text: f.text}
+	if f.passes {
+		r.Condition = "com.microsoft:timeout"
+	}
+	return r
 }
 
 // ended is the error of a call whose context has ended.

@@ -18,6 +18,7 @@ type failure struct {
 	word   string // start of the server's answer
 	within string // or a part of it; "" for most
 	text   string // for peers
+	passes bool   // by itself, mostly within seconds
 	remedy string // for operators
 }
 
@@ -27,7 +28,7 @@ const (
 	textUnseen = "The message store cannot be reached. Try again."
 )
 
-var unreachable = failure{cause: "unreachable", text: textUnseen, remedy: "check that Redis runs, and the network between"}
+var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network between"}
 
 // knownFailures are answers of servers.
 var knownFailures = []failure{
@@ -38,19 +39,19 @@ var knownFailures = []failure{
 	{cause: "no-permission", within: "The user executing the script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
 	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not know the user and password of --store, or the user is off"},
 	{cause: "wrong-password", word: "NOAUTH", remedy: "it wants a user and password: give them in --store"},
-	{cause: "read-only", word: "READONLY", remedy: "it is a replica: have --store name the master, or its Sentinels"},
-	{cause: "cluster-down", word: "CLUSTERDOWN", remedy: "some slots are served by no node: see CLUSTER INFO and CLUSTER NODES"},
+	{cause: "read-only", passes: true, word: "READONLY", remedy: "it is a replica: have --store name the master, or its Sentinels"},
+	{cause: "cluster-down", passes: true, word: "CLUSTERDOWN", remedy: "some slots are served by no node: see CLUSTER INFO and CLUSTER NODES"},
 	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and make room"},
 	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write says"},
-	{cause: "loading", word: "LOADING", remedy: "it reads its data, which takes a while"},
-	{cause: "master-down", word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
+	{cause: "loading", passes: true, word: "LOADING", remedy: "it reads its data, which takes a while"},
+	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
 	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
 	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
 	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
-	{cause: "resharding", word: "TRYAGAIN", remedy: "slots are being moved"},
-	{cause: "resharding", word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
-	{cause: "resharding", word: "ASK", remedy: "slots are being moved"},
-	{cause: "failed-over", word: "UNBLOCKED", remedy: "a replica has taken its place"},
+	{cause: "resharding", passes: true, word: "TRYAGAIN", remedy: "slots are being moved"},
+	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
+	{cause: "resharding", passes: true, word: "ASK", remedy: "slots are being moved"},
+	{cause: "failed-over", passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
 }
 
 func init() {

@@ -1,0 +1,95 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// patienceTime is how long a call waits at most for a server that does not serve for a moment: one that
+	// starts again, or a replica that takes over.
+	patienceTime = 2 * time.Second
+	// patiencePause is how long it waits between two tries.
+	patiencePause = 25 * time.Millisecond
+)
+
+// patience tries again what a server has certainly not run, because it does not serve for a moment.
+type patience struct {
+	alone bool // there is no other server that could take its place
+}
+
+var _ redis.Hook = patience{}
+
+// DialHook waits for a server that refuses connections: it starts again. go-redis counts failed connections,
+// and dials once a second after a few.
+func (p patience) DialHook(next redis.DialHook) redis.DialHook {
+	if !p.alone {
+		return next
+	}
+	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
+		err = patiently(ctx, func() error {
+			c, err = next(ctx, network, address)
+			return err
+		}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) })
+		return c, err
+	}
+}
+
+func (patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		return patiently(ctx, func() error {
+			c.SetErr(nil)
+			return next(ctx, c)
+		}, passes)
+	}
+}
+
+func (patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cs []redis.Cmder) error {
+		return patiently(ctx, func() error {
+			for _, c := range cs {
+				c.SetErr(nil)
+			}
+			return next(ctx, cs)
+		}, func(err error) bool {
+			for _, c := range cs {
+				if e := c.Err(); e != nil && !passes(e) && !redis.HasErrorPrefix(e, "EXECABORT") || e == nil && c.Name() != "multi" {
+					return false
+				}
+			}
+			return passes(err) || redis.HasErrorPrefix(err, "EXECABORT")
+		})
+	}
+}
+
+// patiently calls do until its error is none that passes, or the time is over.
+func patiently(ctx context.Context, do func() error, passes func(error) bool) error {
+	err := do()
+	if err == nil || !passes(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceTime)
+	defer cancel()
+	for {
+		select {
+		case <-time.After(patiencePause):
+		case <-ctx.Done():
+			return err
+		}
+		if err = do(); err == nil || !passes(err) {
+			return err
+		}
+	}
+}
+
+// passes reports whether a command has not run for a cause that passes by itself.
+func passes(err error) bool {
+	f := failureOf(err)
+	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause
+}
+
