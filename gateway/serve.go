@@ -32,6 +32,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
+	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/plugins/host"
@@ -166,121 +167,180 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 // serveFrom serves from a store until ctx ends or the store has lost what it held,
 // and closes it.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
-	c, log, traces, plugins := g.c, g.log, g.traces, g.plugins
 	defer func() { err = errors.Join(err, st.Close()) }()
-	watched := newMetrics(c, log)
-	watched.Plugins(plugins.States)
 	behind := rungroup.New(context.WithoutCancel(ctx))
 	defer func() {
 		behind.Stop()
 		err = errors.Join(err, behind.Wait())
 	}()
-	remotes, err := newRemotes(c, log)
+	b, err := g.openBackend(ctx, st, behind)
 	if err != nil {
 		return err
 	}
-	histories := history.New()
-	behind.Go("history", histories.Run)
-	collector := memory.NewCollector()
-	behind.Go("memory", collector.Run)
-	shared := newPools(c, collector, log)
-	behind.Go("memory level", shared.watch.Run)
-	watched.Memory(shared.messages, shared.connections, shared.watch.Usage)
-	served := &namespaceServer{
-		c: c, store: traces.Store(observed(watched, st)), traces: traces, plugins: plugins, remotes: remotes, watched: watched, memory: shared.messages, histories: histories,
-		running: behind, log: log, open: map[string]*admin.Served{},
-	}
-	directory, err := served.directory(ctx, g.issuers, g.certificate.hosts)
-	if err != nil {
-		return err
-	}
-	behind.Go("namespaces", directory.Run)
-	g.certificate.issued.serve(directory)
-	taking := reloader{reloads: g.again, began: c, certificate: g.certificate, directory: directory, served: served, log: log, taken: &g.taken}
-	if g.taken != c {
+	taking := &reloader{reloads: g.again, began: g.c, certificate: g.certificate, directory: b.directory, served: b.namespaces, log: g.log, taken: &g.taken}
+	if g.taken != g.c {
 		taking.take(ctx, g.taken)
 	}
 
-	watched.Admission(g.admission.State)
-	if st.file != nil {
-		watched.Disk(st.file.Usage)
-	}
 	front := rungroup.New(ctx)
 	defer context.AfterFunc(behind.Context(), front.Stop)()
-	seen := func(protocol string) *intercept.Front {
-		return intercept.New(directory, append(traces.Protocol(protocol), watched.Protocol(protocol), shared.messages)...)
-	}
-	overAMQP, overWebSocket, overHTTPS := seen("amqp"), seen("websocket"), seen("https")
-	bridge := amqp.New(overAMQP, overAMQP, directory, amqpOptions(c, shared, log))
-	remotes.run(front, served, directory, bridge.ServeConn)
-	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
-	tunnel := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: c.WebSocket.Origins, Logger: log})
-	front.Go("amqp over websocket", tunnel.Run)
-	connected := &clients.Registry{Home: c.Namespace, Log: log}
-	connected.Add(bridge)
-	native := websocket.New(overWebSocket, overWebSocket, directory, nativeOptions(c, directory, shared, connected, log))
-	front.Go("websocket", native.Run)
-	watched.Clients(connected.Closed, bridge, native)
-	if g.admin != nil {
-		shown := listen.SameSite(adminHandler(watched.Handler()))
-		if listen.IsLoopback(c.AdminListen) {
-			shown = newHostNames(c, g.certificate, directory, c.AdminListen).guard(shown)
-		}
-		g.pages.show(shown)
-		defer g.pages.show(nil)
-	}
-	taking.pushes = &pushes{c: c, group: front, broker: seen("push"), messages: shared.messages, log: log}
-	taking.pushes.set(g.taken.Pushes())
-	watched.Pushes(taking.pushes.list)
-	o := httpsOptions(c, shared, tunnel, native, log)
-	o.Answered = watched.HTTP()
-	watched.KeyTries(directory.KeyTries)
-	if c.HasDevKey() {
-		o.Host = newHostNames(c, g.certificate, directory, c.Listen...).check
-	}
-	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: overHTTPS, Hooks: g.taken.Hooks(), Budget: shared.messages, Logger: log})
-	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: directory, Broker: intercept.New(directory, shared.messages), Served: served.of, Clients: connected, History: histories, Remotes: remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: plugins, Stages: served.stages, Metrics: watched.Handler(), Logger: log,
-		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: shared.watch.Usage, Messages: shared.messages, Namespaces: served.count},
-	}).Routes())
-	o.Routes[webhooks.Path] = taking.hooks
-	o.Context = traces.Requests()
-	lostAt := g.lostAt
-	o.Degraded = shared.degraded
-	o.Details = func() map[string]any { return shared.addHealth(st.addHealth(pluginHealth(plugins), lostAt)) }
-	web := https.New(overHTTPS, overHTTPS, directory, o)
-	watched.Streams(web.Streams)
-	connected.Add(web)
-	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
-	if g.lostAt.IsZero() {
-		for _, line := range c.Skipped {
-			log.Warn(line)
-		}
-		if err := g.ready(&announcement{c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys}); err != nil {
-			front.Stop()
-			return errors.Join(err, front.Wait())
-		}
+	bridge := g.serveAMQP(front, b)
+	b.remotes.run(front, b.namespaces, b.directory, bridge.ServeConn)
+	tunnel, native := g.serveWebSocket(front, b, bridge)
+	defer g.showAdmin(b)()
+	g.startPushes(front, b, taking)
+	g.serveHTTPS(front, b, st, taking, tunnel, native)
+	if err := g.announce(ctx, st); err != nil {
+		front.Stop()
+		return errors.Join(err, front.Wait())
 	}
 	front.Go("reload", taking.run)
-	log.Info("ready", "version", versionText(), "after", time.Since(g.began).Round(time.Millisecond))
+	g.log.Info("ready", "version", versionText(), "after", time.Since(g.began).Round(time.Millisecond))
 
-	var failed error
+	failed := g.awaitEnd(front, st)
+	front.Stop()
+	err = errors.Join(failed, front.Wait())
+	g.log.Info("stopped serving")
+	return err
+}
+
+// backend is what the bridges share while the gateway serves from one store.
+type backend struct {
+	metrics    *metrics.Metrics
+	pools      *pools
+	histories  *history.History
+	remotes    *remotes
+	namespaces *namespaceServer
+	directory  *namespaces.Directory
+	connected  *clients.Registry
+}
+
+// openBackend opens the namespaces of a store and starts what they need, in the group running.
+func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.Group) (b *backend, err error) {
+	c, log := g.c, g.log
+	b = &backend{metrics: newMetrics(c, log), histories: history.New(), connected: &clients.Registry{Home: c.Namespace, Log: log}}
+	b.metrics.Plugins(g.plugins.States)
+	b.metrics.Admission(g.admission.State)
+	if st.file != nil {
+		b.metrics.Disk(st.file.Usage)
+	}
+	if b.remotes, err = newRemotes(c, log); err != nil {
+		return nil, err
+	}
+	running.Go("history", b.histories.Run)
+	collector := memory.NewCollector()
+	running.Go("memory", collector.Run)
+	b.pools = newPools(c, collector, log)
+	running.Go("memory level", b.pools.watch.Run)
+	b.metrics.Memory(b.pools.messages, b.pools.connections, b.pools.watch.Usage)
+	b.namespaces = &namespaceServer{
+		c: c, store: g.traces.Store(observed(b.metrics, st)), traces: g.traces, plugins: g.plugins, remotes: b.remotes, watched: b.metrics, memory: b.pools.messages, histories: b.histories,
+		running: running, log: log, open: map[string]*admin.Served{},
+	}
+	if b.directory, err = b.namespaces.directory(ctx, g.issuers, g.certificate.hosts); err != nil {
+		return nil, err
+	}
+	running.Go("namespaces", b.directory.Run)
+	g.certificate.issued.serve(b.directory)
+	b.metrics.KeyTries(b.directory.KeyTries)
+	return b, nil
+}
+
+// seen is the front through which a bridge calls the namespaces, traced and counted.
+func (g *server) seen(b *backend, protocol string) *intercept.Front {
+	return intercept.New(b.directory, append(g.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
+}
+
+func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
+	over := g.seen(b, "amqp")
+	bridge := amqp.New(over, over, b.directory, amqpOptions(g.c, b.pools, g.log))
+	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
+	b.connected.Add(bridge)
+	return bridge
+}
+
+// serveWebSocket starts the tunnel for AMQP and the native protocol. The HTTP server answers by them.
+func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.Bridge) (tunnel, native http.Handler) {
+	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
+	front.Go("amqp over websocket", t.Run)
+	over := g.seen(b, "websocket")
+	n := websocket.New(over, over, b.directory, nativeOptions(g.c, b.directory, b.pools, b.connected, g.log))
+	front.Go("websocket", n.Run)
+	b.metrics.Clients(b.connected.Closed, bridge, n)
+	return t, n
+}
+
+// showAdmin shows the pages for operators at the admin listener, if there is one, until hide is called.
+func (g *server) showAdmin(b *backend) (hide func()) {
+	if g.admin == nil {
+		return func() {}
+	}
+	shown := listen.SameSite(adminHandler(b.metrics.Handler()))
+	if listen.IsLoopback(g.c.AdminListen) {
+		shown = newHostNames(g.c, g.certificate, b.directory, g.c.AdminListen).guard(shown)
+	}
+	g.pages.show(shown)
+	return func() { g.pages.show(nil) }
+}
+
+// startPushes starts the pushes, as they were configured last.
+func (g *server) startPushes(front *rungroup.Group, b *backend, taking *reloader) {
+	taking.pushes = &pushes{c: g.c, group: front, broker: g.seen(b, "push"), messages: b.pools.messages, log: g.log}
+	taking.pushes.set(g.taken.Pushes())
+	b.metrics.Pushes(taking.pushes.list)
+}
+
+// serveHTTPS starts the HTTP server with all that it answers: the bridge's own paths, WebSockets, hooks,
+// the console and the administration API.
+func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking *reloader, tunnel, native http.Handler) {
+	c, log := g.c, g.log
+	over := g.seen(b, "https")
+	o := httpsOptions(c, b.pools, tunnel, native, log)
+	o.Answered = b.metrics.HTTP()
+	if c.HasDevKey() {
+		o.Host = newHostNames(c, g.certificate, b.directory, c.Listen...).check
+	}
+	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: g.taken.Hooks(), Budget: b.pools.messages, Logger: log})
+	maps.Copy(o.Routes, admin.New(admin.Options{
+		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: g.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Logger: log,
+		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: b.namespaces.count},
+	}).Routes())
+	o.Routes[webhooks.Path] = taking.hooks
+	o.Context = g.traces.Requests()
+	lostAt := g.lostAt
+	o.Degraded = b.pools.degraded
+	o.Details = func() map[string]any { return b.pools.addHealth(st.addHealth(pluginHealth(g.plugins), lostAt)) }
+	web := https.New(over, over, b.directory, o)
+	b.metrics.Streams(web.Streams)
+	b.connected.Add(web)
+	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
+}
+
+// announce tells how to connect, once: not when the store is begun anew.
+func (g *server) announce(ctx context.Context, st *store) error {
+	if !g.lostAt.IsZero() {
+		return nil
+	}
+	for _, line := range g.c.Skipped {
+		g.log.Warn(line)
+	}
+	return g.ready(&announcement{g.c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys})
+}
+
+// awaitEnd waits until the bridges shall stop. The error is that of a store which has failed.
+func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():
-		log.Info("stopping: connections are told, work in flight may finish", "grace", c.DrainTimeout)
+		g.log.Info("stopping: connections are told, work in flight may finish", "grace", g.c.DrainTimeout)
 	case <-st.lost():
 		g.lostAt, g.began = time.Now(), time.Now()
-		log.Error("Redis has lost what it held: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
+		g.log.Error("Redis has lost what it held: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
 			"Clients are disconnected, configured entities are made anew, then clients are served again",
 			"remedy", "if that was not meant, see whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
-		front.Stop()
 	case <-st.failed():
-		failed = fmt.Errorf("the message store has stopped, because it is not known what the disk has kept: %w. Nothing was acknowledged since; the next start looks what is there", st.file.Err())
-		front.Stop()
+		return fmt.Errorf("the message store has stopped, because it is not known what the disk has kept: %w. Nothing was acknowledged since; the next start looks what is there", st.file.Err())
 	}
-	err = errors.Join(failed, front.Wait())
-	log.Info("stopped serving")
-	return err
+	return nil
 }
 
 // grace is the drain time as bridges take it: to them, 0 is their default.
