@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
@@ -23,12 +21,9 @@ var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 // use is what clients of one protocol have open.
 type use struct{ connections, channels, sends, receives, sessions int }
 
-// clients shows the connected clients.
+// clients takes censuses of the connected clients.
 type clients struct {
-	forced                                 func() int64
-	censuses                               []bridges.Census
-	connections, channels, links, sessions *prometheus.Desc
-	closed                                 *prometheus.Desc
+	censuses []bridges.Census
 
 	mu    sync.Mutex
 	taken time.Time
@@ -37,48 +32,37 @@ type clients struct {
 
 // Clients adds the clients that the censuses find, and how many connections operators have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
-	m.registry.MustRegister(&clients{
-		forced:      closed,
-		closed:      describe("connections_closed_by_operators_total", "Connections that operators have closed."),
-		censuses:    censuses,
-		connections: describe("connections", "Clients that are connected.", "protocol"),
-		channels:    describe("amqp_sessions", "AMQP sessions that clients have begun.", "protocol"),
-		links:       describe("links", "What clients have open to send to or receive from entities.", "protocol", "direction"),
-		sessions:    describe("link_sessions", "Receiving links that hold a session.", "protocol"),
+	var c collector
+	connections := c.gauge("connections", "Clients that are connected.", "protocol")
+	channels := c.gauge("amqp_sessions", "AMQP sessions that clients have begun.", "protocol")
+	links := c.gauge("links", "What clients have open to send to or receive from entities.", "protocol", "direction")
+	sessions := c.gauge("link_sessions", "Receiving links that hold a session.", "protocol")
+	forced := c.counter("connections_closed_by_operators_total", "Connections that operators have closed.")
+	found := &clients{censuses: censuses}
+	m.register(&c, func(s scrape) {
+		found.mu.Lock()
+		defer found.mu.Unlock()
+		found.take()
+		forced(s, float64(closed()))
+		for protocol, u := range found.uses {
+			label := strings.ReplaceAll(protocol, " ", "_")
+			connections(s, float64(u.connections), label)
+			if protocol != "websocket" { // which has none
+				channels(s, float64(u.channels), label)
+			}
+			links(s, float64(u.sends), label, "send")
+			links(s, float64(u.receives), label, "receive")
+			sessions(s, float64(u.sessions), label)
+		}
 	})
 }
 
-// Describe implements prometheus.Collector.
-func (c *clients) Describe(ch chan<- *prometheus.Desc) {
-	ch <- c.connections
-	ch <- c.channels
-	ch <- c.links
-	ch <- c.sessions
-	ch <- c.closed
-}
-
-// Collect implements prometheus.Collector.
-func (c *clients) Collect(ch chan<- prometheus.Metric) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	counter(ch, c.closed, float64(c.forced()))
-	if c.uses == nil || time.Since(c.taken) >= censusAge {
-		c.take()
-		c.taken = time.Now()
-	}
-	for protocol, u := range c.uses {
-		label := strings.ReplaceAll(protocol, " ", "_")
-		gauge(ch, c.connections, float64(u.connections), label)
-		if protocol != "websocket" { // which has none
-			gauge(ch, c.channels, float64(u.channels), label)
-		}
-		gauge(ch, c.links, float64(u.sends), label, "send")
-		gauge(ch, c.links, float64(u.receives), label, "receive")
-		gauge(ch, c.sessions, float64(u.sessions), label)
-	}
-}
-
+// take takes a census, unless there is one of late.
 func (c *clients) take() {
+	if c.uses != nil && time.Since(c.taken) < censusAge {
+		return
+	}
+	defer func() { c.taken = time.Now() }()
 	ctx, cancel := context.WithTimeout(context.Background(), censusTimeout)
 	defer cancel()
 	c.uses = map[string]*use{}

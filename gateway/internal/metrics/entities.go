@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
@@ -28,7 +26,7 @@ type entities struct {
 	allowance *allowance
 	refresh   time.Duration
 	log       *slog.Logger
-	descs     entityDescs
+	show      entityMetrics
 
 	mu     sync.Mutex
 	own    map[string]bool // entities with series of their own; false: not seen lately
@@ -38,69 +36,51 @@ type entities struct {
 	kinds  [core.Subscription + 1]int // how many there are
 }
 
-type entityDescs struct {
-	up, entities, messages, bytes, enqueued, oldest, inStore  *prometheus.Desc
-	accepted, absorbed, cancelled, senders, sessions, waiting *prometheus.Desc // of an entity
-	delivered, settled, moved, lost, receivers, credit        *prometheus.Desc // of a sub-queue
+type entityMetrics struct {
+	up, entities, messages, bytes, enqueued, oldest, inStore  metric
+	accepted, absorbed, cancelled, senders, sessions, waiting metric // of an entity
+	delivered, settled, moved, lost, receivers, credit        metric // of a sub-queue
 }
 
 // describeEntities describes the metrics of a namespace's entities.
-func describeEntities(namespace string) entityDescs {
-	of := func(name, help string, more ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prefix+"_"+name, help, more, prometheus.Labels{"namespace": namespace})
-	}
-	return entityDescs{
-		up:        of("store_up", "Whether the store answered when messages were last counted."),
-		entities:  of("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
-		messages:  of("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
-		bytes:     of("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
-		enqueued:  of("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
-		oldest:    of("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
-		inStore:   of("entity_sessions", "Locked sessions, and free sessions with messages, counted in the store: the same at all gateways.", "entity", "state"),
-		accepted:  of("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
-		absorbed:  of("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
-		cancelled: of("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
-		senders:   of("senders", "Senders that are open at this gateway.", "entity"),
-		sessions:  of("sessions_held", "Sessions that clients of this gateway hold.", "entity"),
-		waiting:   of("session_waiters", "Clients of this gateway that wait for a next session.", "entity"),
-		delivered: of("delivered_messages_total", "Messages that this gateway handed to receivers, each time anew.", "entity", "queue"),
-		settled:   of("settled_messages_total", "Locks that were ended through this gateway; receiving and deleting completes.", "entity", "queue", "outcome"),
-		moved:     of("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
-		lost:      of("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
-		receivers: of("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
-		credit:    of("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
+func describeEntities(c *collector) entityMetrics {
+	return entityMetrics{
+		up:        c.gauge("store_up", "Whether the store answered when messages were last counted."),
+		entities:  c.gauge("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
+		messages:  c.gauge("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
+		bytes:     c.gauge("entity_bytes", "About how many bytes the messages take that are held.", "entity"),
+		enqueued:  c.counter("entity_enqueued_total", "Messages that the entity has ever taken, through all gateways; scheduled ones count again when they become active.", "entity"),
+		oldest:    c.gauge("entity_oldest_message_age_seconds", "How long ago the oldest message was enqueued that is not scheduled.", "entity"),
+		inStore:   c.gauge("entity_sessions", "Locked sessions, and free sessions with messages, counted in the store: the same at all gateways.", "entity", "state"),
+		accepted:  c.counter("accepted_messages_total", "Messages that the entity took through this gateway, by senders, transactions and forwarding.", "entity"),
+		absorbed:  c.counter("absorbed_messages_total", "Messages that were accepted here and not stored: duplicates, and what routers dropped or sent elsewhere.", "entity"),
+		cancelled: c.counter("cancelled_messages_total", "Scheduled messages that were cancelled through this gateway.", "entity"),
+		senders:   c.gauge("senders", "Senders that are open at this gateway.", "entity"),
+		sessions:  c.gauge("sessions_held", "Sessions that clients of this gateway hold.", "entity"),
+		waiting:   c.gauge("session_waiters", "Clients of this gateway that wait for a next session.", "entity"),
+		delivered: c.counter("delivered_messages_total", "Messages that this gateway handed to receivers, each time anew.", "entity", "queue"),
+		settled:   c.counter("settled_messages_total", "Locks that were ended through this gateway; receiving and deleting completes.", "entity", "queue", "outcome"),
+		moved:     c.counter("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
+		lost:      c.counter("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
+		receivers: c.gauge("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
+		credit:    c.gauge("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (c *entities) Describe(ch chan<- *prometheus.Desc) {
-	d := &c.descs
-	for _, each := range []*prometheus.Desc{
-		d.up, d.entities, d.messages, d.bytes, d.enqueued, d.oldest, d.inStore, d.accepted, d.absorbed, d.cancelled, d.senders,
-		d.sessions, d.waiting, d.delivered, d.settled, d.moved, d.lost, d.receivers, d.credit,
-	} {
-		ch <- each
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *entities) Collect(ch chan<- prometheus.Metric) {
+// collect gives the values of a namespace's entities.
+func (c *entities) collect(s scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
 	c.keepUp(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.source.Now()
-	up := 0.0
-	if c.up {
-		up = 1
-	}
-	gauge(ch, c.descs.up, up)
+	c.show.up(s, truth(c.up))
 	for k, n := range c.kinds {
-		gauge(ch, c.descs.entities, float64(n), strings.ToLower(core.Kind(k).String()))
+		c.show.entities(s, float64(n), strings.ToLower(core.Kind(k).String()))
 	}
 	for i := range c.counts {
-		c.showHolding(ch, &c.counts[i], now)
+		c.show.holding(s, &c.counts[i], now)
 	}
 	sums := map[string]*broker.Traffic{}
 	for _, t := range c.source.Traffic() {
@@ -114,7 +94,7 @@ func (c *entities) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for _, t := range sums {
-		c.descs.showTraffic(ch, t)
+		c.show.traffic(s, t)
 	}
 }
 
@@ -182,54 +162,53 @@ func (c *entities) end() {
 // queues names an entity's queue and its sub-queues.
 var queues = [core.SubQueues]string{"main", "deadletter", "transfer", "transfer_deadletter"}
 
-func (c *entities) showHolding(ch chan<- prometheus.Metric, h *broker.Holding, now time.Time) {
-	d := &c.descs
-	for sub, s := range h.Counts {
+func (d *entityMetrics) holding(s scrape, h *broker.Holding, now time.Time) {
+	for sub, n := range h.Counts {
 		if h.Kind == core.Topic && core.SubQueue(sub) == core.DeadLetter {
 			continue // a topic has none
 		}
-		gauge(ch, d.messages, float64(s.Ready), h.Entity, queues[sub], "ready")
-		gauge(ch, d.messages, float64(s.Locked), h.Entity, queues[sub], "locked")
-		if s.Damaged > 0 {
-			gauge(ch, d.messages, float64(s.Damaged), h.Entity, queues[sub], "damaged")
+		d.messages(s, float64(n.Ready), h.Entity, queues[sub], "ready")
+		d.messages(s, float64(n.Locked), h.Entity, queues[sub], "locked")
+		if n.Damaged > 0 {
+			d.messages(s, float64(n.Damaged), h.Entity, queues[sub], "damaged")
 		}
 		if core.SubQueue(sub) == core.Main || core.SubQueue(sub) == core.DeadLetter {
-			gauge(ch, d.messages, float64(s.Deferred), h.Entity, queues[sub], "deferred")
+			d.messages(s, float64(n.Deferred), h.Entity, queues[sub], "deferred")
 		}
 		if core.SubQueue(sub) == core.Main {
-			gauge(ch, d.messages, float64(s.Scheduled), h.Entity, queues[sub], "scheduled")
+			d.messages(s, float64(n.Scheduled), h.Entity, queues[sub], "scheduled")
 		}
 	}
-	gauge(ch, d.bytes, float64(h.Counts[core.Main].Bytes), h.Entity)
+	d.bytes(s, float64(h.Counts[core.Main].Bytes), h.Entity)
 	if h.Sessions {
-		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
-		gauge(ch, d.inStore, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
+		d.inStore(s, float64(h.Counts[core.Main].SessionsHeld), h.Entity, "held")
+		d.inStore(s, float64(h.Counts[core.Main].SessionsWaiting), h.Entity, "waiting")
 	}
-	counter(ch, d.enqueued, float64(h.Counts[core.Main].Enqueued), h.Entity)
+	d.enqueued(s, float64(h.Counts[core.Main].Enqueued), h.Entity)
 	if !h.Oldest.IsZero() {
-		gauge(ch, d.oldest, max(now.Sub(h.Oldest).Seconds(), 0), h.Entity)
+		d.oldest(s, max(now.Sub(h.Oldest).Seconds(), 0), h.Entity)
 	}
 }
 
-func (d *entityDescs) showTraffic(ch chan<- prometheus.Metric, t *broker.Traffic) {
-	counter(ch, d.accepted, float64(t.Accepted), t.Entity)
-	counter(ch, d.absorbed, float64(t.Absorbed), t.Entity)
-	counter(ch, d.cancelled, float64(t.Cancelled), t.Entity)
-	gauge(ch, d.senders, float64(t.Senders), t.Entity)
-	gauge(ch, d.sessions, float64(t.Sessions), t.Entity)
-	gauge(ch, d.waiting, float64(t.Waiting), t.Entity)
+func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
+	d.accepted(s, float64(t.Accepted), t.Entity)
+	d.absorbed(s, float64(t.Absorbed), t.Entity)
+	d.cancelled(s, float64(t.Cancelled), t.Entity)
+	d.senders(s, float64(t.Senders), t.Entity)
+	d.sessions(s, float64(t.Sessions), t.Entity)
+	d.waiting(s, float64(t.Waiting), t.Entity)
 	for sub := range t.Queues {
 		o, queue := &t.Queues[sub], queues[sub]
 		if core.SubQueue(sub) != core.Main && *o == (broker.QueueTraffic{}) {
 			continue // most sub-queues are never used
 		}
-		counter(ch, d.delivered, float64(o.Delivered), t.Entity, queue)
-		counter(ch, d.moved, float64(o.Moved), t.Entity, queue)
-		counter(ch, d.lost, float64(o.LocksLost), t.Entity, queue)
-		gauge(ch, d.receivers, float64(o.Receivers), t.Entity, queue)
-		gauge(ch, d.credit, float64(o.Credit), t.Entity, queue)
+		d.delivered(s, float64(o.Delivered), t.Entity, queue)
+		d.moved(s, float64(o.Moved), t.Entity, queue)
+		d.lost(s, float64(o.LocksLost), t.Entity, queue)
+		d.receivers(s, float64(o.Receivers), t.Entity, queue)
+		d.credit(s, float64(o.Credit), t.Entity, queue)
 		for outcome, n := range o.Settled {
-			counter(ch, d.settled, float64(n), t.Entity, queue, core.Outcome(outcome).String())
+			d.settled(s, float64(n), t.Entity, queue, core.Outcome(outcome).String())
 		}
 	}
 }

@@ -8,17 +8,17 @@ import (
 
 // Streams shows how many streams of server-sent events are open.
 func (m *Metrics) Streams(open func() int) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: prefix, Name: "http_streams", Help: "Streams of server-sent events that are open.",
-	}, func() float64 { return float64(open()) }))
+	var c collector
+	streams := c.gauge("http_streams", "Streams of server-sent events that are open.")
+	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
 // KeyTries shows how often a key was tried for a peer that did not name its namespace
 // by a host.
 func (m *Metrics) KeyTries(tries func() uint64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: prefix, Name: "key_tries_total", Help: "Namespaces whose keys were tried for a peer that did not name one by a host.",
-	}, func() float64 { return float64(tries()) }))
+	var c collector
+	tried := c.counter("key_tries_total", "Namespaces whose keys were tried for a peer that did not name one by a host.")
+	m.register(&c, func(s scrape) { tried(s, float64(tries())) })
 }
 
 // HTTP returns what is to be called for each HTTP request, by its route and the

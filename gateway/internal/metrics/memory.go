@@ -1,59 +1,34 @@
 package metrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// messageMemory shows the memory of messages in progress.
-type messageMemory struct {
-	budget, connections           *fair.Pool
-	usage                         func() memory.Usage
-	held, limit, waiting, refused *prometheus.Desc
-	standing, standingLimit       *prometheus.Desc
-	used, available, level        *prometheus.Desc
-}
-
 // Memory shows what of the gateway's memory is in use.
 func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.Usage) {
-	m.registry.MustRegister(&messageMemory{
-		budget: messages, connections: connections, usage: usage,
-		standing:      describe("connection_memory_bytes", "Memory of connections, sessions and links."),
-		standingLimit: describe("connection_memory_limit_bytes", "How much there may be of it."),
-		used:          describe("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps."),
-		available:     describe("memory_limit_bytes", "How much it may use."),
-		level:         describe("memory_level", "0: normal, 1: caches are emptied, 2: sends of those who have sent much are refused, 3: those of all."),
-
-		held:    describe("message_memory_bytes", "Memory of messages in progress."),
-		limit:   describe("message_memory_limit_bytes", "How much there may be of it."),
-		waiting: describe("message_memory_waiting_connections", "Connections that are not read because it is in use."),
-		refused: describe("message_memory_refusals_total", "Messages and requests that were refused because it was in use."),
+	var c collector
+	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps.")
+	available := c.gauge("memory_limit_bytes", "How much it may use.")
+	level := c.gauge("memory_level", "0: normal, 1: caches are emptied, 2: sends of those who have sent much are refused, 3: those of all.")
+	standing := c.gauge("connection_memory_bytes", "Memory of connections, sessions and links.")
+	standingLimit := c.gauge("connection_memory_limit_bytes", "How much there may be of it.")
+	held := c.gauge("message_memory_bytes", "Memory of messages in progress.")
+	limit := c.gauge("message_memory_limit_bytes", "How much there may be of it.")
+	waiting := c.gauge("message_memory_waiting_connections", "Connections that are not read because it is in use.")
+	refused := c.counter("message_memory_refusals_total", "Messages and requests that were refused because it was in use.")
+	m.register(&c, func(s scrape) {
+		u := usage()
+		used(s, float64(u.Used))
+		available(s, float64(u.Limit))
+		level(s, float64(u.Level))
+		of := connections.Stats()
+		standing(s, float64(of.Held))
+		standingLimit(s, float64(of.Limit))
+		of = messages.Stats()
+		held(s, float64(of.Held))
+		limit(s, float64(of.Limit))
+		waiting(s, float64(of.Waiting))
+		refused(s, float64(of.Refused))
 	})
-}
-
-// Describe implements prometheus.Collector.
-func (m *messageMemory) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.held, m.limit, m.standing, m.standingLimit, m.used, m.available, m.level} {
-		ch <- d
-	}
-	ch <- m.waiting
-	ch <- m.refused
-}
-
-// Collect implements prometheus.Collector.
-func (m *messageMemory) Collect(ch chan<- prometheus.Metric) {
-	u := m.usage()
-	gauge(ch, m.used, float64(u.Used))
-	gauge(ch, m.available, float64(u.Limit))
-	gauge(ch, m.level, float64(u.Level))
-	s := m.connections.Stats()
-	gauge(ch, m.standing, float64(s.Held))
-	gauge(ch, m.standingLimit, float64(s.Limit))
-	s = m.budget.Stats()
-	gauge(ch, m.held, float64(s.Held))
-	gauge(ch, m.limit, float64(s.Limit))
-	gauge(ch, m.waiting, float64(s.Waiting))
-	counter(ch, m.refused, float64(s.Refused))
 }

@@ -62,16 +62,16 @@ func New(o Options) *Metrics {
 		o.Logger = slog.Default()
 	}
 	m := &Metrics{o: o, registry: prometheus.NewRegistry()}
-	m.spaces.init(o.MaxEntities)
+	m.spaces.own.left, m.spaces.others.left = o.MaxEntities, o.MaxEntities
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: prefix, Name: "build_info", Help: "Always 1; the labels say which program this is.",
 		ConstLabels: prometheus.Labels{"version": o.Version},
 	})
 	info.Set(1)
-	served := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Namespace: prefix, Name: "namespaces", Help: "Namespaces that this gateway serves, the ones without series of their own included.",
-	}, func() float64 { return float64(m.spaces.count()) })
-	m.registry.MustRegister(info, served, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	var c collector
+	served := c.gauge("namespaces", "Namespaces that this gateway serves, the ones without series of their own included.")
+	m.register(&c, func(s scrape) { served(s, float64(m.spaces.count())) })
+	m.registry.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -83,17 +83,4 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 		ErrorLog:            slog.NewLogLogger(m.o.Logger.Handler(), slog.LevelWarn),
 		MaxRequestsInFlight: maxScrapes,
 	})
-}
-
-// describe makes the description of a metric.
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prefix+"_"+name, help, labels, nil)
-}
-
-func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-}
-
-func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }

@@ -42,7 +42,7 @@ func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	for i := range p.operations {
 		p.operations[i].refused = make([]atomic.Uint64, len(codes))
 	}
-	m.registry.MustRegister(newOperations(p))
+	p.show(m)
 	return p
 }
 
@@ -102,47 +102,26 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// operationCounts shows what was counted of a protocol.
-type operationCounts struct {
-	p                              *protocol
-	asked, refused, sent, received *prometheus.Desc
-}
-
-func newOperations(p *protocol) *operationCounts {
-	labels := prometheus.Labels{"protocol": p.name}
-	desc := func(name, help string, more ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prefix+"_"+name, help, more, labels)
-	}
-	return &operationCounts{
-		p:        p,
-		asked:    desc("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation"),
-		refused:  desc("refusals_total", "Operations that were refused or failed.", "operation", "code"),
-		sent:     desc("sent_messages_total", "Messages that were taken from clients outside of transactions."),
-		received: desc("received_messages_total", "Messages that were delivered to clients."),
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *operationCounts) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.asked, c.refused, c.sent, c.received} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. There is a series for what has
-// happened at least once.
-func (c *operationCounts) Collect(ch chan<- prometheus.Metric) {
-	counter(ch, c.sent, float64(c.p.sent.Load()))
-	counter(ch, c.received, float64(c.p.delivered.Load()))
-	for o := range operations {
-		counts, name := &c.p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
-		if n := counts.asked.Load(); n > 0 {
-			counter(ch, c.asked, float64(n), name)
-		}
-		for i := range counts.refused {
-			if n := counts.refused[i].Load(); n > 0 {
-				counter(ch, c.refused, float64(n), name, string(codes[i]))
+// show shows what was counted. There is a series for what has happened at least once.
+func (p *protocol) show(m *Metrics) {
+	c := collector{labels: prometheus.Labels{"protocol": p.name}}
+	asked := c.counter("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation")
+	refused := c.counter("refusals_total", "Operations that were refused or failed.", "operation", "code")
+	sent := c.counter("sent_messages_total", "Messages that were taken from clients outside of transactions.")
+	received := c.counter("received_messages_total", "Messages that were delivered to clients.")
+	m.register(&c, func(s scrape) {
+		sent(s, float64(p.sent.Load()))
+		received(s, float64(p.delivered.Load()))
+		for o := range operations {
+			counts, name := &p.operations[o], strings.ReplaceAll(o.String(), "-", "_")
+			if n := counts.asked.Load(); n > 0 {
+				asked(s, float64(n), name)
+			}
+			for i := range counts.refused {
+				if n := counts.refused[i].Load(); n > 0 {
+					refused(s, float64(n), name, string(codes[i]))
+				}
 			}
 		}
-	}
+	})
 }

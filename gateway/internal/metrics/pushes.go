@@ -1,38 +1,19 @@
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/crosstown-mq/crosstown/bridges/webhooks"
-)
+import "github.com/crosstown-mq/crosstown/bridges/webhooks"
 
 // Pushes shows how the pushes do that are in force.
 func (m *Metrics) Pushes(list func() []*webhooks.Push) {
-	m.registry.MustRegister(&pushes{
-		list,
-		describe("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result"),
-		describe("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push"),
+	var c collector
+	attempts := c.counter("push_attempts_total", "Requests of a push: delivered, failed and repeated, or dead_lettered.", "namespace", "push", "result")
+	underWay := c.gauge("push_under_way_requests", "Requests of a push that are not answered yet.", "namespace", "push")
+	m.register(&c, func(s scrape) {
+		for _, each := range list() {
+			p := each.State()
+			attempts(s, float64(p.Delivered), each.Namespace, p.Name, "delivered")
+			attempts(s, float64(p.Failed), each.Namespace, p.Name, "failed")
+			attempts(s, float64(p.DeadLettered), each.Namespace, p.Name, "dead_lettered")
+			underWay(s, float64(p.UnderWay), each.Namespace, p.Name)
+		}
 	})
-}
-
-type pushes struct {
-	list               func() []*webhooks.Push
-	attempts, underWay *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (p *pushes) Describe(ch chan<- *prometheus.Desc) {
-	ch <- p.attempts
-	ch <- p.underWay
-}
-
-// Collect implements prometheus.Collector.
-func (p *pushes) Collect(ch chan<- prometheus.Metric) {
-	for _, each := range p.list() {
-		s := each.State()
-		counter(ch, p.attempts, float64(s.Delivered), each.Namespace, s.Name, "delivered")
-		counter(ch, p.attempts, float64(s.Failed), each.Namespace, s.Name, "failed")
-		counter(ch, p.attempts, float64(s.DeadLettered), each.Namespace, s.Name, "dead_lettered")
-		gauge(ch, p.underWay, float64(s.UnderWay), each.Namespace, s.Name)
-	}
 }

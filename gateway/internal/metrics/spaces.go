@@ -36,15 +36,9 @@ type space struct {
 // spaces are the namespaces, in the order in which they began to be served.
 type spaces struct {
 	own, others allowance // of series of entities
-	rest        entityDescs
 
 	mu  sync.Mutex
 	all []*space
-}
-
-func (s *spaces) init(entities int) {
-	s.own.left, s.others.left = entities, entities
-	s.rest = describeEntities(others)
 }
 
 func (s *spaces) count() int {
@@ -89,10 +83,12 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 		shared = &s.own
 	}
 	newSpace := func(a *allowance) *space {
+		c := inNamespace(name)
 		x := &space{name: name, registry: prometheus.NewRegistry(), entities: &entities{
-			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, descs: describeEntities(name),
+			source: source, allowance: a, refresh: m.o.Refresh, log: m.o.Logger.With("namespace", name), own: map[string]bool{}, show: describeEntities(c),
 		}}
-		x.registry.MustRegister(x.entities, newStages(name, source.Stages))
+		c.collect = x.entities.collect
+		x.registry.MustRegister(c, newStages(name, source.Stages))
 		if states != nil {
 			x.registry.MustRegister(newRemotes(name, states))
 		}
@@ -137,7 +133,7 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	}
 	if len(rest) > 0 {
 		sum := prometheus.NewRegistry()
-		sum.MustRegister(&remainder{descs: m.spaces.rest, of: rest})
+		sum.MustRegister(remainder(rest))
 		all = append(all, sum)
 	}
 	return all.Gather()
@@ -160,21 +156,17 @@ func countAll(of []*space) {
 }
 
 // remainder adds up what goes through namespaces that are not shown.
-type remainder struct {
-	descs entityDescs
-	of    []*space
-}
-
-// Describe implements prometheus.Collector: what it shows is known by then.
-func (r *remainder) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector.
-func (r *remainder) Collect(ch chan<- prometheus.Metric) {
-	sum := broker.Traffic{Entity: others}
-	for _, x := range r.of {
-		for _, t := range x.entities.source.Traffic() {
-			add(&sum, &t)
+func remainder(of []*space) *collector {
+	c := inNamespace(others)
+	show := describeEntities(c)
+	c.collect = func(s scrape) {
+		sum := broker.Traffic{Entity: others}
+		for _, x := range of {
+			for _, t := range x.entities.source.Traffic() {
+				add(&sum, &t)
+			}
 		}
+		show.traffic(s, &sum)
 	}
-	r.descs.showTraffic(ch, &sum)
+	return c
 }

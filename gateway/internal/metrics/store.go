@@ -229,51 +229,31 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 	return p.Operations.SetSessionState(ctx, l, state)
 }
 
-// flushSizes shows how well calls share exchanges with Redis.
-type flushSizes struct {
-	tell func() []redisstore.Flushes
-	desc *prometheus.Desc
-}
-
-// Flushes shows what a store on Redis tells.
+// Flushes shows how well calls share exchanges with Redis.
 func (m *Metrics) Flushes(tell func() []redisstore.Flushes) {
-	m.registry.MustRegister(&flushSizes{tell, describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")})
-}
-
-// Describe implements prometheus.Collector.
-func (f *flushSizes) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
-
-// Collect implements prometheus.Collector.
-func (f *flushSizes) Collect(ch chan<- prometheus.Metric) {
-	for _, told := range f.tell() {
-		buckets, sum := map[float64]uint64{}, uint64(0)
-		for i, n := range told.Counts {
-			sum += n
-			if i < len(told.Bounds) {
-				buckets[float64(told.Bounds[i])] = sum
+	var c collector
+	sizes := c.describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")
+	m.register(&c, func(s scrape) {
+		for _, told := range tell() {
+			buckets, sum := map[float64]uint64{}, uint64(0)
+			for i, n := range told.Counts {
+				sum += n
+				if i < len(told.Bounds) {
+					buckets[float64(told.Bounds[i])] = sum
+				}
 			}
+			s <- prometheus.MustNewConstHistogram(sizes, sum, float64(told.Items), buckets, told.Operation)
 		}
-		ch <- prometheus.MustNewConstHistogram(f.desc, sum, float64(told.Items), buckets, told.Operation)
-	}
+	})
 }
 
-// failures shows for which causes a store on Redis does not serve.
-type failures struct {
-	tell func() []redisstore.Failure
-	desc *prometheus.Desc
-}
-
-// Failures shows what a store on Redis tells.
+// Failures shows for which causes a store on Redis does not serve.
 func (m *Metrics) Failures(tell func() []redisstore.Failure) {
-	m.registry.MustRegister(&failures{tell, describe("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")})
-}
-
-// Describe implements prometheus.Collector.
-func (f *failures) Describe(ch chan<- *prometheus.Desc) { ch <- f.desc }
-
-// Collect implements prometheus.Collector.
-func (f *failures) Collect(ch chan<- prometheus.Metric) {
-	for _, told := range f.tell() {
-		ch <- prometheus.MustNewConstMetric(f.desc, prometheus.CounterValue, float64(told.Count), told.Cause)
-	}
+	var c collector
+	failures := c.counter("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")
+	m.register(&c, func(s scrape) {
+		for _, told := range tell() {
+			failures(s, float64(told.Count), told.Cause)
+		}
+	})
 }
