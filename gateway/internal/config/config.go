@@ -16,6 +16,7 @@ import (
 // Config is the whole configuration. Setting names are those of the file; the
 // flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
 // with a usage text have a flag; all but lists of structures have a variable.
+// A value that is given must be in the range, if there is one.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -70,27 +71,27 @@ type Log struct {
 
 // Metrics bounds what is shown to Prometheus. Zeros are the defaults.
 type Metrics struct {
-	MaxEntities   int           `config:"max-entities"`   // with time series of their own
-	MaxNamespaces int           `config:"max-namespaces"` // likewise, beside the gateway's own
-	Refresh       time.Duration `config:"refresh"`        // how old the store's counts may be
+	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with time series of their own
+	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // likewise, beside the gateway's own
+	Refresh       time.Duration `config:"refresh"`                                // how old the store's counts may be
 }
 
 // AMQP limits what one gateway takes on.
 type AMQP struct {
-	MaxConnections int `config:"max-connections"` // of the gateway
-	MaxSessions    int `config:"max-sessions"`    // of a connection
-	MaxLinks       int `config:"max-links"`       // of a connection
-	MaxUnsettled   int `config:"max-unsettled"`   // deliveries of a link
-	MaxFrameSize   int `config:"max-frame-size"`  // bytes
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the gateway
+	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels are 16 bits wide (AMQP 1.0 §2.3.1)
+	MaxLinks       int `config:"max-links" range:"1 to 1073741824"`       // of a connection
+	MaxUnsettled   int `config:"max-unsettled" range:"1 to 1073741824"`   // deliveries of a link
+	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the least allowed (AMQP 1.0 §2.8.18)
 }
 
 // WebSocket is for clients that are web pages above all.
 type WebSocket struct {
 	Origins []string `config:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
-	MaxConnections int `config:"max-connections"` // of the native protocol
-	MaxFeeds       int `config:"max-feeds"`       // of a connection
-	MaxFrame       int `config:"max-frame"`       // bytes of a client's frame
+	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the native protocol
+	MaxFeeds       int `config:"max-feeds" range:"1 to 1073741824"`       // of a connection
+	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
 // Policy is a shared access policy: a name, its keys and the rights they give. A key may be in a file or a

@@ -30,32 +30,25 @@ const defaultTolerance = 5 * time.Minute
 
 // Hooks are those of all namespaces.
 func (c *Config) Hooks() (all []webhooks.Hook) {
-	add := func(namespace string, hooks []Hook) {
-		for _, h := range hooks {
+	c.eachContents(func(_, namespace string, contents *Contents) {
+		for _, h := range contents.Hooks {
 			all = append(all, webhooks.Hook{
 				Name: h.Name, Namespace: namespace, Entity: h.Entity, Scheme: webhooks.Scheme(h.Verify), Keys: h.Keys,
 				Tolerance: h.Tolerance, IDHeader: h.IDHeader, Headers: h.Headers,
 			})
 		}
-	}
-	add(c.Namespace, c.Contents.Hooks)
-	for _, n := range c.Namespaces {
-		add(n.Name, n.Hooks)
-	}
+	})
 	return all
 }
 
 // completeHooks checks the hooks of all namespaces, whose names differ, and reads their secrets.
 func (c *Config) completeHooks(environ []string, r *report) {
 	var taken names
-	for i := range c.Contents.Hooks {
-		c.Contents.Hooks[i].complete(elementPath("hooks", i), &taken, environ, r)
-	}
-	for n := range c.Namespaces {
-		for i := range c.Namespaces[n].Hooks {
-			c.Namespaces[n].Hooks[i].complete(elementPath(elementPath("namespaces", n)+".hooks", i), &taken, environ, r)
+	c.eachContents(func(prefix, _ string, h *Contents) {
+		for i := range h.Hooks {
+			h.Hooks[i].complete(elementPath(prefix+"hooks", i), &taken, environ, r)
 		}
-	}
+	})
 }
 
 func (h *Hook) complete(path string, taken *names, environ []string, r *report) {

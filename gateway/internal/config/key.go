@@ -24,17 +24,8 @@ type NewKey struct {
 	File   string // where it is kept
 }
 
-// completeKeys gives each policy its keys: those of files and variables, and to a policy without any the one
-// that a gateway made before, or a new one, which KeepKeys keeps.
-func (c *Config) completeKeys(environ []string, r *report) {
-	c.Contents.completeKeys("", c.Namespace, c, environ, r)
-	for i := range c.Namespaces {
-		n := &c.Namespaces[i]
-		n.completeKeys(elementPath("namespaces", i)+".", n.Name, c, environ, r)
-	}
-}
-
-// completeKeys is Config.completeKeys for the policies of a namespace, whose settings begin with prefix.
+// completeKeys gives each policy of a namespace its keys: those of files and variables, and to a policy
+// without any the one that a gateway made before, or a new one, which KeepKeys keeps.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {

@@ -44,13 +44,12 @@ func (c *Config) validateLimits(r *report) {
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)
 	}
-	c.Contents.validateLimits("", &limits, r)
+	c.eachContents(func(prefix, _ string, h *Contents) { h.validateLimits(prefix, &limits, r) })
 	for i := range c.Namespaces {
 		n, path := &c.Namespaces[i], elementPath("namespaces", i)
 		if chars := utf8.RuneCountInString(n.Name); chars < limits.MinNamespaceName || chars > limits.MaxNamespaceName {
 			r.add(path+".name", "%q has %d characters: with --strict it must have %d to %d", n.Name, chars, limits.MinNamespaceName, limits.MaxNamespaceName)
 		}
-		n.validateLimits(path+".", &limits, r)
 	}
 }
 

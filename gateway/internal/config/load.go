@@ -60,7 +60,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 		c.Listen = slices.Clone(defaultListen)
 	}
 	c.Traces.inherit(environ, r)
-	c.completeKeys(environ, r)
+	c.eachContents(func(prefix, namespace string, h *Contents) { h.completeKeys(prefix, namespace, c, environ, r) })
 	c.validate(r)
 	c.completeHooks(environ, r)
 	c.completePushes(environ, r)

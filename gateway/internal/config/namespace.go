@@ -13,7 +13,7 @@ const defaultPartitions = 4
 
 // Contents is what a namespace has: the gateway's own, and each further one.
 type Contents struct {
-	Partitions int        `config:"partitions" usage:"partitions of a queue or topic with partitioning enabled"`
+	Partitions int        `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
 	Policies   []Policy   `config:"policies"`
 	Queues     []Queue    `config:"queues"`
 	Topics     []Topic    `config:"topics"`
@@ -42,9 +42,9 @@ type Namespace struct {
 
 // Quotas bound what a namespace may hold. Zero bounds nothing.
 type Quotas struct {
-	MaxEntities      int `config:"max-entities"`       // queues and topics together
-	MaxConnections   int `config:"max-connections"`    // at a time, of this gateway
-	MaxSizeMegabytes int `config:"max-size-megabytes"` // the sum of the entities' max-size-in-megabytes
+	MaxEntities      int `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
+	MaxConnections   int `config:"max-connections" range:"1 to 1073741824"`    // at a time, of this gateway
+	MaxSizeMegabytes int `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' max-size-in-megabytes
 }
 
 // Own is the gateway's own namespace.
@@ -93,6 +93,15 @@ func (c *Config) ContentsOf(name string) *Contents {
 	return &Contents{Partitions: c.Partitions}
 }
 
+// eachContents calls visit with the contents of every namespace, with what begins the paths of its settings,
+// and its name.
+func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents)) {
+	visit("", c.Namespace, &c.Contents)
+	for i := range c.Namespaces {
+		visit(elementPath("namespaces", i)+".", c.Namespaces[i].Name, &c.Namespaces[i].Contents)
+	}
+}
+
 // validateNamespaces checks each of them, and that their clients can be told apart.
 func (c *Config) validateNamespaces(r *report) {
 	var names, hosts names
@@ -115,9 +124,6 @@ func (c *Config) validateNamespaces(r *report) {
 		if len(n.Hosts) > namespaces.MaxHosts {
 			r.add(path+".hosts", "%d are too many: a namespace has at most %d", len(n.Hosts), namespaces.MaxHosts)
 		}
-		n.Quotas.validate(path+".quotas", r)
-		n.validate(path+".", c, r)
-		n.validateRemotes(path+".", n.Name, r)
 		if n.Partitions == 0 {
 			n.Partitions = c.Partitions
 		}
@@ -145,19 +151,8 @@ func (c *Config) validateAccess(i int, r *report) {
 	}
 }
 
-func (q *Quotas) validate(path string, r *report) {
-	validateLimits(r, path, []limit{
-		{"max-entities", q.MaxEntities, 1, mostOfAll},
-		{"max-connections", q.MaxConnections, 1, mostOfAll},
-		{"max-size-megabytes", q.MaxSizeMegabytes, 1, mostOfAll},
-	})
-}
-
-// validate checks contents, whose settings are at paths that begin with prefix.
-func (h *Contents) validate(prefix string, c *Config, r *report) {
-	if _, given := r.origins[prefix+"partitions"]; given && !r.concerns(prefix+"partitions") {
-		between(r, prefix+"partitions", h.Partitions, 1, core.MaxPartitions)
-	}
+// validate checks the contents of a namespace, whose settings are at paths that begin with prefix.
+func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
 		r.add(prefix+"virtual-time", "the store %s keeps messages longer than a configured namespace its time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)
 	}
@@ -167,4 +162,5 @@ func (h *Contents) validate(prefix string, c *Config, r *report) {
 	h.validateRetries(prefix, r)
 	h.validateHistories(prefix, r)
 	h.validateFaults(prefix, r)
+	h.validateRemotes(prefix, namespace, r)
 }

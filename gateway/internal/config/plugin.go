@@ -21,18 +21,18 @@ type Plugin struct {
 	// the stage that asks says otherwise. It counts for rules that ask.
 	Unavailable string `config:"unavailable"`
 
-	CallTimeout    time.Duration `config:"call-timeout"`
-	StartTimeout   time.Duration `config:"start-timeout"`
-	DrainTimeout   time.Duration `config:"drain-timeout"`
-	Queue          int           `config:"queue"` // messages
-	Batch          int           `config:"batch"` // messages of a frame
-	BackoffMin     time.Duration `config:"backoff-min"`
-	BackoffMax     time.Duration `config:"backoff-max"`
-	Failures       int           `config:"failures"` // in a row that turn it off
-	Off            time.Duration `config:"off"`
-	HealthInterval time.Duration `config:"health-interval"`
-	MaxMemory      int           `config:"max-memory-megabytes"`
-	MaxFiles       int           `config:"max-open-files"`
+	CallTimeout    time.Duration `config:"call-timeout" range:"1ms to 1h"`
+	StartTimeout   time.Duration `config:"start-timeout" range:"1ms to 1h"`
+	DrainTimeout   time.Duration `config:"drain-timeout" range:"1ms to 1h"`
+	Queue          int           `config:"queue" range:"1 to 1048576"` // messages
+	Batch          int           `config:"batch" range:"1 to 10000"`   // messages of a frame
+	BackoffMin     time.Duration `config:"backoff-min" range:"1ms to 1h"`
+	BackoffMax     time.Duration `config:"backoff-max" range:"1ms to 1h"`
+	Failures       int           `config:"failures" range:"1 to 1000"` // in a row that turn it off
+	Off            time.Duration `config:"off" range:"1ms to 1h"`
+	HealthInterval time.Duration `config:"health-interval" range:"1ms to 1h"`
+	MaxMemory      int           `config:"max-memory-megabytes" range:"1 to 1048576"`
+	MaxFiles       int           `config:"max-open-files" range:"1 to 1073741824"`
 }
 
 var (
@@ -64,39 +64,6 @@ func (p *Plugin) validate(path string, r *report) {
 	for n, e := range p.Env {
 		if name, _, _ := strings.Cut(e, "="); !variableName.MatchString(name) {
 			r.add(elementPath(path+".env", n), "%q is no variable: write NAME=VALUE, or NAME for the gateway's own value", e)
-		}
-	}
-	for _, d := range []struct {
-		name string
-		v    time.Duration
-	}{
-		{"call-timeout", p.CallTimeout},
-		{"start-timeout", p.StartTimeout},
-		{"drain-timeout", p.DrainTimeout},
-		{"backoff-min", p.BackoffMin},
-		{"backoff-max", p.BackoffMax},
-		{"off", p.Off},
-		{"health-interval", p.HealthInterval},
-	} {
-		path := path + "." + d.name
-		if _, given := r.origins[path]; given && !r.concerns(path) && (d.v < time.Millisecond || d.v > time.Hour) {
-			r.add(path, "%v is out of range: use 1ms to 1h", d.v)
-		}
-	}
-	for _, n := range []struct {
-		name string
-		v    int
-		most int
-	}{
-		{"queue", p.Queue, 1 << 20},
-		{"batch", p.Batch, 10000},
-		{"failures", p.Failures, 1000},
-		{"max-memory-megabytes", p.MaxMemory, 1 << 20},
-		{"max-open-files", p.MaxFiles, 1 << 30},
-	} {
-		path := path + "." + n.name
-		if _, given := r.origins[path]; given && !r.concerns(path) {
-			between(r, path, n.v, 1, n.most)
 		}
 	}
 }

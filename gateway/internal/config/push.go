@@ -17,42 +17,35 @@ type Push struct {
 	SecretFile  string        `config:"secret-file"`
 	SecretEnv   string        `config:"secret-env"` // the name of the variable
 	Headers     []string      `config:"headers"`
-	Concurrency int           `config:"concurrency"`
-	Timeout     time.Duration `config:"timeout"`
-	FirstDelay  time.Duration `config:"first-delay"`
-	MaxDelay    time.Duration `config:"max-delay"`
+	Concurrency int           `config:"concurrency" range:"1 to 1000"`
+	Timeout     time.Duration `config:"timeout" range:"1s to 10m0s"`
+	FirstDelay  time.Duration `config:"first-delay" range:"1s to 24h0m0s"`
+	MaxDelay    time.Duration `config:"max-delay" range:"1s to 24h0m0s"`
 
 	Keys [][]byte `config:"-"` // of the secret
 }
 
 // Pushes are those of all namespaces.
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
-	add := func(namespace string, pushes []Push) {
-		for _, p := range pushes {
+	c.eachContents(func(_, namespace string, h *Contents) {
+		for _, p := range h.Pushes {
 			all = append(all, webhooks.PushOptions{
 				Name: p.Name, Namespace: namespace, From: p.From, URL: p.URL, Key: p.Keys[0], Headers: p.Headers,
 				Concurrent: p.Concurrency, Timeout: p.Timeout, FirstDelay: p.FirstDelay, MaxDelay: p.MaxDelay,
 			})
 		}
-	}
-	add(c.Namespace, c.Contents.Pushes)
-	for _, n := range c.Namespaces {
-		add(n.Name, n.Pushes)
-	}
+	})
 	return all
 }
 
 // completePushes checks the pushes of all namespaces, whose names differ, and reads their secrets.
 func (c *Config) completePushes(environ []string, r *report) {
 	var taken names
-	for i := range c.Contents.Pushes {
-		c.Contents.Pushes[i].complete(elementPath("pushes", i), &taken, environ, r)
-	}
-	for n := range c.Namespaces {
-		for i := range c.Namespaces[n].Pushes {
-			c.Namespaces[n].Pushes[i].complete(elementPath(elementPath("namespaces", n)+".pushes", i), &taken, environ, r)
+	c.eachContents(func(prefix, _ string, h *Contents) {
+		for i := range h.Pushes {
+			h.Pushes[i].complete(elementPath(prefix+"pushes", i), &taken, environ, r)
 		}
-	}
+	})
 }
 
 func (p *Push) complete(path string, taken *names, environ []string, r *report) {
@@ -66,23 +59,6 @@ func (p *Push) complete(path string, taken *names, environ []string, r *report) 
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		r.add(path+".url", "it is no address: write https://HOST/PATH, or http:// for development")
-	}
-	if _, given := r.origins[path+".concurrency"]; given && !r.concerns(path+".concurrency") {
-		between(r, path+".concurrency", p.Concurrency, 1, 1000)
-	}
-	for _, d := range []struct {
-		name        string
-		v           time.Duration
-		least, most time.Duration
-	}{
-		{"timeout", p.Timeout, time.Second, 10 * time.Minute},
-		{"first-delay", p.FirstDelay, time.Second, core.MaxBackoff},
-		{"max-delay", p.MaxDelay, time.Second, core.MaxBackoff},
-	} {
-		at := path + "." + d.name
-		if _, given := r.origins[at]; given && !r.concerns(at) && (d.v < d.least || d.v > d.most) {
-			r.add(at, "%v is out of range: use %v to %v", d.v, d.least, d.most)
-		}
 	}
 	p.Keys = secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r)
 	if len(p.Keys) > 1 {

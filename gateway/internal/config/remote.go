@@ -28,8 +28,8 @@ type Remote struct {
 	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
 	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
 
-	Window  int    `config:"window"`  // messages under way
-	Batches *bool  `config:"batches"` // it knows those of Service Bus; default: if it has a policy
+	Window  int    `config:"window" range:"1 to 10000"` // messages under way
+	Batches *bool  `config:"batches"`                   // it knows those of Service Bus; default: if it has a policy
 	Pull    []Pull `config:"pull"`
 }
 
@@ -113,9 +113,6 @@ func (m *Remote) validate(path, self string, r *report) {
 		if _, err := os.ReadFile(m.CA); err != nil {
 			r.add(path+".ca", "%v: name a file that exists and that this user may read", err)
 		}
-	}
-	if _, given := r.origins[path+".window"]; given {
-		between(r, path+".window", m.Window, 1, 10_000)
 	}
 	for i, p := range m.Pull {
 		path := elementPath(path+".pull", i)

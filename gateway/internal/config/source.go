@@ -82,11 +82,7 @@ func (c *Config) dropMadeKeys() {
 	for _, k := range c.newKeys {
 		made[k.Key] = true
 	}
-	contents := []*Contents{&c.Contents}
-	for i := range c.Namespaces {
-		contents = append(contents, &c.Namespaces[i].Contents)
-	}
-	for _, h := range contents {
+	c.eachContents(func(_, _ string, h *Contents) {
 		for _, policies := range h.allPolicies() {
 			for i := range policies {
 				if made[policies[i].Key] {
@@ -94,5 +90,5 @@ func (c *Config) dropMadeKeys() {
 				}
 			}
 		}
-	}
+	})
 }

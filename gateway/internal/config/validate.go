@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 // validate reports every setting that is outside its limits or at odds with another.
 func (c *Config) validate(r *report) {
+	validateRanges(r, reflect.ValueOf(c).Elem(), "")
 	if err := namespaces.CheckName(c.Namespace); err != nil {
 		r.add("namespace", "%v", err)
 	}
@@ -47,15 +49,15 @@ func (c *Config) validate(r *report) {
 		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
 	}
 	c.validateMemory(r)
-	c.Metrics.validate(r)
+	if _, given := r.origins["metrics.refresh"]; given && c.Metrics.Refresh < time.Second && !r.concerns("metrics.refresh") {
+		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", c.Metrics.Refresh)
+	}
 	c.Traces.complete(r)
 	c.validateAdmin(r)
-	c.AMQP.validate(r)
-	c.WebSocket.validate(r)
+	validateOrigins(r, "websocket.origins", c.WebSocket.Origins)
 	validateOrigins(r, "cors-origins", c.CORSOrigins)
 	c.validatePlugins(r)
-	c.Contents.validate("", c, r)
-	c.validateRemotes("", c.Namespace, r)
+	c.eachContents(func(prefix, namespace string, h *Contents) { h.validate(prefix, namespace, c, r) })
 	c.validateNamespaces(r)
 	c.validateLimits(r)
 	c.Serializers.validate(r, c.Plugins)
@@ -114,13 +116,6 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-func (m *Metrics) validate(r *report) {
-	validateLimits(r, "metrics", []limit{{"max-entities", m.MaxEntities, 1, mostOfAll}, {"max-namespaces", m.MaxNamespaces, 1, mostOfAll}})
-	if _, given := r.origins["metrics.refresh"]; given && m.Refresh < time.Second && !r.concerns("metrics.refresh") {
-		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", m.Refresh)
-	}
-}
-
 // validateStore checks the word or the URL's scheme; the store knows its URLs.
 // A text with an @ may hold a password and is not repeated.
 func (c *Config) validateStore(r *report) {
@@ -156,42 +151,40 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// limit is a setting that is a number within a range.
-type limit struct {
-	name        string
-	v           int
-	least, most int
-}
-
-// validateLimits reports those that are given and out of their range.
-func validateLimits(r *report, section string, limits []limit) {
-	for _, l := range limits {
-		path := section + "." + l.name
-		if _, given := r.origins[path]; given && !r.concerns(path) {
-			between(r, path, l.v, l.least, l.most)
+// validateRanges reports the settings of a structure that are given and outside their range, and those of
+// structures in it.
+func validateRanges(r *report, v reflect.Value, path string) {
+	for _, f := range fields(v.Type()) {
+		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
+		switch {
+		case field.Kind() == reflect.Struct:
+			validateRanges(r, field, at)
+		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
+			for i := range field.Len() {
+				validateRanges(r, field.Index(i), elementPath(at, i))
+			}
+		}
+		text := f.Tag.Get("range")
+		if _, given := r.origins[at]; text == "" || !given || r.concerns(at) {
+			continue
+		}
+		if least, most := bounds(text); field.Int() < least || field.Int() > most {
+			r.add(at, "%v is out of range: use %s", field, text)
 		}
 	}
 }
 
-const mostOfAll = 1 << 30 // where nothing else bounds a limit
-
-func (a *AMQP) validate(r *report) {
-	validateLimits(r, "amqp", []limit{
-		{"max-connections", a.MaxConnections, 1, mostOfAll},
-		{"max-sessions", a.MaxSessions, 1, 1 << 16}, // channels are 16 bits wide (AMQP 1.0 §2.3.1)
-		{"max-links", a.MaxLinks, 1, mostOfAll},
-		{"max-unsettled", a.MaxUnsettled, 1, mostOfAll},
-		{"max-frame-size", a.MaxFrameSize, 512, 16 << 20}, // the least allowed (AMQP 1.0 §2.8.18)
-	})
-}
-
-func (w *WebSocket) validate(r *report) {
-	validateOrigins(r, "websocket.origins", w.Origins)
-	validateLimits(r, "websocket", []limit{
-		{"max-connections", w.MaxConnections, 1, mostOfAll},
-		{"max-feeds", w.MaxFeeds, 1, mostOfAll},
-		{"max-frame", w.MaxFrame, 1 << 20, mostOfAll},
-	})
+// bounds reads a range of numbers or durations.
+func bounds(text string) (least, most int64) {
+	var both [2]int64
+	for i, bound := range strings.SplitN(text, " to ", 2) {
+		if d, err := time.ParseDuration(bound); err == nil {
+			both[i] = int64(d)
+		} else {
+			both[i], _ = strconv.ParseInt(bound, 10, 64)
+		}
+	}
+	return both[0], both[1]
 }
 
 func validateOrigins(r *report, path string, patterns []string) {
@@ -339,11 +332,5 @@ func (r *report) concerns(path string) bool {
 func oneOf(r *report, path, v string, allowed ...string) {
 	if !slices.Contains(allowed, v) {
 		r.add(path, "%q is not known: use one of %s", v, strings.Join(allowed, ", "))
-	}
-}
-
-func between(r *report, path string, v, least, most int) {
-	if v < least || v > most {
-		r.add(path, "%d is out of range: use %d to %d", v, least, most)
 	}
 }
