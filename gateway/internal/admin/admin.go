@@ -234,6 +234,29 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	return nil, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace()) // any more
 }
 
+// reach resolves an entity, which starts its namespace, and returns both.
+func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error) {
+	e, err := a.Broker.Resolve(c.Context(), c.id, address)
+	if err != nil {
+		return e, nil, err
+	}
+	n, err := a.served(c.id)
+	return e, n, err
+}
+
+// listened is reach for an entity itself, named behind path, of a client with Listen on it. isNot says what
+// another name is refused as.
+func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
+	address, err := core.ParseAddress(c.path)
+	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
+		return e, nil, core.Refuse(core.NotFound, "'%s' is %s: GET %sNAME.", c.path, isNot, path)
+	}
+	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
+		return e, nil, err
+	}
+	return a.reach(c, address)
+}
+
 func write(w http.ResponseWriter, status int, answer any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

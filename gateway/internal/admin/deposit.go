@@ -36,10 +36,7 @@ func (a *API) deposit(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := a.Broker.Resolve(c.Context(), c.id, address); err != nil { // it starts the namespace
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	_, n, err := a.reach(c, address)
 	if err != nil {
 		return nil, err
 	}

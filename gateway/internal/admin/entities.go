@@ -27,18 +27,7 @@ func (a *API) showMetrics(c *call) (any, error) {
 
 // count answers with the counts of an entity that autoscalers read, for clients with Listen on it.
 func (a *API) count(c *call) (any, error) {
-	address, err := core.ParseAddress(c.path)
-	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
-		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription: GET %sNAME.", c.path, api.CountersPath)
-	}
-	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
-		return nil, err
-	}
-	e, err := a.Broker.Resolve(c.Context(), c.id, address)
-	if err != nil {
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	e, n, err := a.listened(c, "not a queue, topic or subscription", api.CountersPath)
 	if err != nil {
 		return nil, err
 	}

@@ -37,11 +37,7 @@ func (a *API) move(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	from, err := a.Broker.Resolve(c.Context(), c.id, source) // it starts the namespace
-	if err != nil {
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	from, n, err := a.reach(c, source)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package admin
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
@@ -16,24 +15,17 @@ const (
 
 // sessions lists the sessions of an entity, shows one, or sets its state.
 func (a *API) sessions(c *call) (any, error) {
-	address, err := core.ParseAddress(c.path)
-	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
-		return nil, core.Refuse(core.NotFound, "'%s' is no queue or subscription: GET %sNAME.", c.path, api.SessionsPath)
-	}
-	if err := c.id.Check(core.Listen, address.Entity, time.Now()); err != nil {
-		return nil, err
-	}
-	e, err := a.Broker.Resolve(c.Context(), c.id, address)
+	e, n, err := a.listened(c, "no queue or subscription", api.SessionsPath)
 	if err != nil {
 		return nil, err
 	}
 	switch one := c.URL.Query().Has("session"); {
 	case c.Method == http.MethodGet && one:
-		return a.session(c, &e)
+		return a.session(c, &e, n)
 	case c.Method == http.MethodGet:
-		return a.listSessions(c, &e)
+		return a.listSessions(c, &e, n)
 	case c.Method == http.MethodPut && one:
-		return a.setState(c, &e)
+		return a.setState(c, &e, n)
 	case one:
 		return nil, wrongMethod("GET, PUT")
 	default:
@@ -41,16 +33,12 @@ func (a *API) sessions(c *call) (any, error) {
 	}
 }
 
-func (a *API) listSessions(c *call, e *core.Entity) (any, error) {
+func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	skip, err := c.number("skip", 0, 1<<31-1)
 	if err != nil {
 		return nil, err
 	}
 	top, err := c.number("top", defaultTop, maxTop)
-	if err != nil {
-		return nil, err
-	}
-	n, err := a.served(c.id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +62,7 @@ func (c *call) number(name string, without, most int) (int, error) {
 	return n, nil
 }
 
-func (a *API) session(c *call, e *core.Entity) (any, error) {
-	n, err := a.served(c.id)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	one, err := n.Broker.Session(c.Context(), e.Name, c.URL.Query().Get("session"))
 	if err != nil {
 		return nil, err
@@ -117,7 +101,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 }
 
 // setState sets the state of a session under its lock, as a receiver does.
-func (a *API) setState(c *call, e *core.Entity) (any, error) {
+func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	var request api.SessionState
 	if err := c.readAtMost(maxDeposit, &request, `{"state":"aGVsbG8="}`); err != nil {
 		return nil, err
@@ -141,5 +125,5 @@ func (a *API) setState(c *call, e *core.Entity) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.session(c, e)
+	return a.session(c, e, n)
 }

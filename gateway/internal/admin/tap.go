@@ -45,11 +45,7 @@ func (a *API) tap(c *call) (any, error) {
 			ends = g.Expires
 		}
 	}
-	e, err := a.Broker.Resolve(c.Context(), c.id, address) // it starts the namespace
-	if err != nil {
-		return nil, err
-	}
-	n, err := a.served(c.id)
+	e, n, err := a.reach(c, address)
 	if err != nil {
 		return nil, err
 	}
