@@ -1,95 +1,115 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/go-viper/mapstructure/v2"
-
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode fills target, a pointer to a structure, from values and reports every
-// value that does not fit.
-func decode(r *report, values map[string]any, target any) {
-	decoder, err := mapstructure.NewDecoder(decoderConfig(target))
-	if err == nil {
-		err = decoder.Decode(values)
+// decode fills v with what a source gave, at a path. It reports every value that does not fit, which leaves
+// v as it was, and every name that a structure does not have; ok says that all values fit.
+func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
+	if given == nil {
+		return true
 	}
-	reportDecode(r, err)
-}
-
-func decoderConfig(target any) *mapstructure.DecoderConfig {
-	return &mapstructure.DecoderConfig{
-		Result:     target,
-		TagName:    "config",
-		DecodeHook: convert,
-		MatchName:  func(key, field string) bool { return key == field },
+	switch v.Kind() {
+	case reflect.Pointer:
+		made := reflect.New(v.Type().Elem())
+		if ok = decode(r, given, made.Elem(), path); ok {
+			v.Set(made)
+		}
+		return ok
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(given))
+		return true
 	}
-}
-
-// misfit is a value that its setting cannot take; the text says what it can.
-type misfit string
-
-func (m misfit) Error() string { return string(m) }
-
-// reportDecode turns what the decoder found, a tree of errors, into problems.
-func reportDecode(r *report, err error) {
-	switch err := any(err).(type) { // the tree is walked node by node: AsType would pass over some
-	case nil:
-	case *mapstructure.DecodeError:
-		if deeper, ok := errors.AsType[*mapstructure.DecodeError](err.Unwrap()); ok {
-			reportDecode(r, deeper)
-		} else if m, ok := errors.AsType[misfit](err); ok {
-			r.add(err.Name(), "%s", m)
-		} else {
-			r.add(err.Name(), "%v", err.Unwrap())
+	fits, err := convert(v.Type(), given)
+	if err != nil {
+		r.add(path, "%v", err)
+		return false
+	}
+	ok = true
+	switch fits := fits.(type) {
+	case []any:
+		list := reflect.MakeSlice(v.Type(), len(fits), len(fits))
+		for i := range fits {
+			ok = decode(r, fits[i], list.Index(i), elementPath(path, i)) && ok
 		}
-	case interface{ Unwrap() []error }:
-		for _, e := range err.Unwrap() {
-			reportDecode(r, e)
+		v.Set(list)
+	case map[string]any:
+		if v.Kind() == reflect.Struct {
+			return decodeStructure(r, fits, v, path)
 		}
-	case interface{ Unwrap() error }:
-		reportDecode(r, err.Unwrap())
+		all := reflect.MakeMap(v.Type())
+		for name := range fits {
+			element := reflect.New(v.Type().Elem()).Elem()
+			ok = decode(r, fits[name], element, path+"["+name+"]") && ok
+			all.SetMapIndex(reflect.ValueOf(name), element)
+		}
+		v.Set(all)
 	default:
-		r.addAt(origin{source: "configuration"}, "%v", err)
+		v.Set(reflect.ValueOf(fits).Convert(v.Type()))
 	}
+	return ok
 }
 
-// convert is a decode hook: it makes from what a source gave (YAML's types, or the
-// text of a flag or variable) what the setting takes, or says what that is.
-func convert(_, to reflect.Type, v any) (any, error) {
-	if to.Kind() == reflect.Pointer {
-		return v, nil // asked again for what it points to
+// decodeStructure is decode for the settings of a structure.
+func decodeStructure(r *report, given map[string]any, v reflect.Value, path string) (ok bool) {
+	inner := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	var known []string
+	for _, f := range fields(v.Type()) {
+		known = append(known, f.Tag.Get("config"))
 	}
+	for name := range given {
+		if slices.Contains(known, name) {
+			continue
+		}
+		if near := spelling.Nearest(name, known); len(near) > 0 {
+			r.add(inner(name), "there is no such setting: did you mean %s?", near[0])
+		} else {
+			r.add(inner(name), "there is no such setting: remove it; there are %s", strings.Join(known, ", "))
+		}
+	}
+	ok = true
+	for i, f := range fields(v.Type()) {
+		ok = decode(r, given[known[i]], v.FieldByIndex(f.Index), inner(known[i])) && ok
+	}
+	return ok
+}
+
+// convert makes from what a source gave (YAML's types, or the text of a flag or variable)
+// what a setting takes, or says what that is.
+func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
 	case reflect.TypeFor[time.Duration]():
 		if isText {
 			d, err := ParseDuration(text)
-			return d, asMisfit(text, err)
+			return d, about(text, err)
 		}
-		return nil, misfit(fmt.Sprintf("%v has no unit: write it like 90s, 5m, 1h30m or PT5M", v))
+		return nil, fmt.Errorf("%v has no unit: write it like 90s, 5m, 1h30m or PT5M", v)
 	case reflect.TypeFor[core.Right]():
 		if list, ok := v.([]any); ok {
 			text, isText = strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ","), "[]"), true
 		}
 		if isText {
 			rights, err := core.ParseRights(text)
-			return rights, asMisfit(text, err)
+			return rights, about(text, err)
 		}
-		return nil, misfit(fmt.Sprintf("%v names no rights: write some of Send, Listen, Manage, separated by commas", v))
+		return nil, fmt.Errorf("%v names no rights: write some of Send, Listen, Manage, separated by commas", v)
 	case reflect.TypeFor[core.Status]():
 		for _, s := range []core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled} {
 			if isText && strings.EqualFold(text, string(s)) {
 				return s, nil
 			}
 		}
-		return nil, misfit(fmt.Sprintf("%v is no status: write Active, Disabled, SendDisabled or ReceiveDisabled", v))
+		return nil, fmt.Errorf("%v is no status: write Active, Disabled, SendDisabled or ReceiveDisabled", v)
 	case reflect.TypeFor[[]string]():
 		if isText {
 			return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), nil
@@ -98,31 +118,38 @@ func convert(_, to reflect.Type, v any) (any, error) {
 	switch to.Kind() {
 	case reflect.Int, reflect.Int64:
 		return convertInt(v)
+	case reflect.Uint64:
+		n, err := convertInt(v)
+		if err == nil && reflect.ValueOf(n).Int() < 0 {
+			err = fmt.Errorf("%v is negative: write digits only", v)
+		}
+		return n, err
 	case reflect.Float64:
 		return convertFloat(v)
 	case reflect.Bool:
 		return convertBool(v)
 	case reflect.String:
 		if !isText {
-			return nil, misfit(fmt.Sprintf("%v is not text: put it in quotes", v))
+			return nil, fmt.Errorf("%v is not text: put it in quotes", v)
 		}
 	case reflect.Slice:
 		if _, ok := v.([]any); !ok {
-			return nil, misfit(fmt.Sprintf("%v is not a list: write one entry a line, each after a dash", v))
+			return nil, fmt.Errorf("%v is not a list: write one entry a line, each after a dash", v)
 		}
 	case reflect.Struct, reflect.Map:
 		if _, ok := v.(map[string]any); !ok {
-			return nil, misfit(fmt.Sprintf("%v is not a mapping: write settings as name: value, indented below", v))
+			return nil, fmt.Errorf("%v is not a mapping: write settings as name: value, indented below", v)
 		}
 	}
 	return v, nil
 }
 
-func asMisfit(text string, err error) error {
+// about is an error with the text that it is about, nil if there is none.
+func about(text string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return misfit(fmt.Sprintf("%q: %v", text, err))
+	return fmt.Errorf("%q: %w", text, err)
 }
 
 func convertInt(v any) (any, error) {
@@ -140,7 +167,7 @@ func convertInt(v any) (any, error) {
 			return n, nil
 		}
 	}
-	return nil, misfit(fmt.Sprintf("%v is not a whole number: write digits only", v))
+	return nil, fmt.Errorf("%v is not a whole number: write digits only", v)
 }
 
 func convertFloat(v any) (any, error) {
@@ -152,7 +179,7 @@ func convertFloat(v any) (any, error) {
 			return f, nil
 		}
 	}
-	return nil, misfit(fmt.Sprintf("%v is no number: write one such as 2 or 0.5", v))
+	return nil, fmt.Errorf("%v is no number: write one such as 2 or 0.5", v)
 }
 
 func convertBool(v any) (any, error) {
@@ -167,5 +194,5 @@ func convertBool(v any) (any, error) {
 			return false, nil
 		}
 	}
-	return nil, misfit(fmt.Sprintf("%v is neither true nor false: write one of these", v))
+	return nil, fmt.Errorf("%v is neither true nor false: write one of these", v)
 }

@@ -21,7 +21,6 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
-	c.Listen = nil // a list is filled, not replaced, by decoding
 	c.Data = Data(environ)
 
 	given, fromFlags, policyFlags := flags, []string(nil), []string(nil)
@@ -54,8 +53,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	addContainer(values, environ, containerFile, r)
 	c.Skipped = addEmulator(values, r)
 
-	unknown(r, values, reflect.TypeFor[Config](), "")
-	decode(r, values, c)
+	decode(r, values, reflect.ValueOf(c).Elem(), "")
 	if len(c.Listen) == 0 {
 		c.Listen = slices.Clone(defaultListen)
 	}
@@ -72,7 +70,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	l := flagLayer(flags, settings(reflect.TypeFor[T]()))
 	r, given := &report{origins: l.origins}, new(T)
-	decode(r, l.values, given)
+	decode(r, l.values, reflect.ValueOf(given).Elem(), "")
 	validateSettings("", given, r)
 	return given, r.err()
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // setting is a leaf of Config that a flag or a variable can set.
@@ -55,39 +53,4 @@ func fields(t reflect.Type) []reflect.StructField {
 	all := slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("config") == "-" })
 	knownFields.Store(t, all)
 	return all
-}
-
-// unknown reports every name in v that t does not have, at its path.
-func unknown(r *report, v any, t reflect.Type, path string) {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch v := v.(type) {
-	case []any:
-		if t.Kind() == reflect.Slice {
-			for i, element := range v {
-				unknown(r, element, t.Elem(), elementPath(path, i))
-			}
-		}
-	case map[string]any:
-		if t.Kind() != reflect.Struct {
-			return // of the wrong type: decoding says so
-		}
-		types := map[string]reflect.Type{}
-		var known []string
-		for _, f := range fields(t) {
-			types[f.Tag.Get("config")] = f.Type
-			known = append(known, f.Tag.Get("config"))
-		}
-		for name, inner := range v {
-			innerPath := strings.TrimPrefix(path+"."+name, ".")
-			if typ, ok := types[name]; ok {
-				unknown(r, inner, typ, innerPath)
-			} else if near := spelling.Nearest(name, known); len(near) > 0 {
-				r.add(innerPath, "there is no such setting: did you mean %s?", near[0])
-			} else {
-				r.add(innerPath, "there is no such setting: remove it; there are %s", strings.Join(known, ", "))
-			}
-		}
-	}
 }

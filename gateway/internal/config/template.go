@@ -49,8 +49,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 		values["policies"] = t.policies
 	}
 	var c Config
-	unknown(r, values, reflect.TypeFor[Contents](), "")
-	decode(r, values, &c.Contents)
+	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
 	named := c.keyless(DevKey)
 	c.validatePolicies("", r)
 	c.validateEntities("", r)
