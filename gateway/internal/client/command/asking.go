@@ -40,6 +40,32 @@ func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) err
 	return text(c.OutOrStdout())
 }
 
+// Rows prints several things: with --json a line of JSON each, else a row of a table. Flush prints the last.
+type Rows struct {
+	table Table
+	lines *json.Encoder // nil: a table
+}
+
+// Rows makes Rows, whose table has these titles.
+func (o *Flags) Rows(c *cobra.Command, titles ...any) *Rows {
+	if o.JSON {
+		return &Rows{NewTable(c.OutOrStdout()), json.NewEncoder(c.OutOrStdout())}
+	}
+	return &Rows{NewTable(c.OutOrStdout(), titles...), nil}
+}
+
+// Add prints one thing.
+func (r *Rows) Add(line any, cells ...any) error {
+	if r.lines != nil {
+		return r.lines.Encode(line)
+	}
+	r.table.Row(cells...)
+	return nil
+}
+
+// Flush prints the last rows, and returns the first error.
+func (r *Rows) Flush() error { return r.table.Flush() }
+
 // Table prints rows whose columns are aligned. Flush prints the last, and returns the first error.
 type Table struct{ *tabwriter.Writer }
 

@@ -2,7 +2,6 @@ package entities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,8 +45,6 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	}
 	return c
 }
-
-func (m *manager) out() io.Writer { return m.command.OutOrStdout() }
 
 // name is what a command is about: a name, or a topic's and a subscription's.
 func (m *manager) name() string {
@@ -131,28 +128,21 @@ func (c *counts) columns() (titles []string, values []any) {
 
 // list prints the counts of entities of a kind, a line each.
 func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
-	table, lines := command.NewTable(m.out()), json.NewEncoder(m.out())
-	if !m.JSON {
-		model := countsOf(k.Kind, "", new(core.Runtime))
-		titles, _ := model.columns()
-		table.Row(strings.ToUpper(k.word + "\t" + strings.Join(titles, "\t")))
-	}
+	model := countsOf(k.Kind, "", new(core.Runtime))
+	titles, _ := model.columns()
+	rows := m.Rows(m.command, strings.ToUpper(k.word+"\t"+strings.Join(titles, "\t")))
 	for i := range all {
 		name := all[i].Name
 		if _, own, ok := core.SplitSubscription(name); ok {
 			name = own
 		}
 		c := countsOf(k.Kind, name, &runtimes[i])
-		if m.JSON {
-			if err := lines.Encode(c); err != nil {
-				return err
-			}
-			continue
-		}
 		_, values := c.columns()
-		table.Row(append([]any{name}, values...)...)
+		if err := rows.Add(c, append([]any{name}, values...)...); err != nil {
+			return err
+		}
 	}
-	return table.Flush()
+	return rows.Flush()
 }
 
 // damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.

@@ -2,7 +2,6 @@ package entities
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -185,19 +184,14 @@ func listRules(ctx context.Context, m *manager) error {
 	if err != nil {
 		return err
 	}
-	table, lines := command.NewTable(m.out()), json.NewEncoder(m.out())
-	if !m.JSON {
-		table.Row("RULE", "FILTER", "ACTION")
-	}
+	rows := m.Rows(m.command, "RULE", "FILTER", "ACTION")
 	for i := range all {
 		s := showRuleOf(&all[i])
-		if !m.JSON {
-			table.Row(s.Name, s.filter(), s.action())
-		} else if err := lines.Encode(s); err != nil {
+		if err := rows.Add(s, s.Name, s.filter(), s.action()); err != nil {
 			return err
 		}
 	}
-	return table.Flush()
+	return rows.Flush()
 }
 
 // shownRule is a rule as --json prints it.

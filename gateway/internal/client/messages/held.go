@@ -1,6 +1,7 @@
 package messages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -96,31 +97,39 @@ const cancelledAtOnce = 250
 
 // cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
-	for some := range slices.Chunk(numbers, cancelledAtOnce) {
+	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
 		if err == nil {
 			n += len(some)
 			p.At(n)
-			continue
 		}
-		if len(some) > 1 { // all or none of each partition: find which
-			for _, number := range some {
-				if err = b.link.CancelScheduled(ctx, b.entity, []int64{number}); err == nil {
-					n++
-				} else if !isGone(err) {
-					return n, err
-				}
+		return err
+	})
+	if err == nil && gone > 0 {
+		err = fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", command.Messages(gone), b.entity)
+	}
+	return n, err
+}
+
+// inParts calls do with some of the numbers at a time. The broker does all that is asked for, of each
+// partition, or nothing: where a message is gone, each is asked for alone. It counts those that are gone.
+func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
+	for some := range slices.Chunk(numbers, atOnce) {
+		err := do(some)
+		switch {
+		case err == nil:
+		case !isGone(err):
+			return gone, err
+		case len(some) == 1:
+			gone++
+		default:
+			more, err := inParts(some, 1, do)
+			if gone += more; err != nil {
+				return gone, err
 			}
-			continue
-		}
-		if !isGone(err) {
-			return n, err
 		}
 	}
-	if gone := len(numbers) - n; gone > 0 {
-		return n, fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", command.Messages(gone), b.entity)
-	}
-	return n, nil
+	return gone, nil
 }
 
 // Deferred is crosstown deferred.
@@ -180,6 +189,15 @@ The exit code is 4 if no message fits.`,
 // heldNumbers are sequence numbers by the id of their session.
 type heldNumbers map[string][]int64
 
+// all are those of all sessions.
+func (h heldNumbers) all() (numbers []int64) {
+	for _, some := range h {
+		numbers = append(numbers, some...)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
 // heldIn finds messages with their sessions.
 func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
 	found := heldNumbers{}
@@ -200,12 +218,7 @@ const deferredAtOnce = 100
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
 	if !sessions { // a message may have a session id all the same
-		var all []int64
-		for _, some := range numbers {
-			all = append(all, some...)
-		}
-		slices.Sort(all)
-		numbers = heldNumbers{"": all}
+		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0
 	for session, some := range numbers {
@@ -213,10 +226,21 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 		if err != nil {
 			return n, err
 		}
-		got, missed, err := deferredOf(ctx, r, some, use)
+		var failed error
+		missed, err := inParts(some, deferredAtOnce, func(some []int64) error {
+			if failed != nil {
+				return nil
+			}
+			ts, err := r.TakeDeferred(ctx, some)
+			if err == nil {
+				n += len(ts)
+				failed = use(r, ts)
+			}
+			return err
+		})
 		r.Close()
-		n, gone = n+got, gone+missed
-		if err != nil {
+		gone += missed
+		if err = cmp.Or(failed, err); err != nil {
 			return n, err
 		}
 	}
@@ -224,34 +248,4 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), b.entity)
 	}
 	return n, nil
-}
-
-// deferredOf receives deferred messages. The broker gives all of some or none: then they are asked for
-// one by one.
-func deferredOf(ctx context.Context, r *remote.Receiver, numbers []int64, use func(*remote.Receiver, []remote.Taken) error) (n, gone int, err error) {
-	for some := range slices.Chunk(numbers, deferredAtOnce) {
-		ts, err := r.TakeDeferred(ctx, some)
-		if err == nil {
-			n += len(ts)
-			if err := use(r, ts); err != nil {
-				return n, gone, err
-			}
-			continue
-		}
-		if !isGone(err) {
-			return n, gone, err
-		}
-		if len(some) == 1 {
-			gone++
-			continue
-		}
-		for _, number := range some {
-			got, missed, err := deferredOf(ctx, r, []int64{number}, use)
-			n, gone = n+got, gone+missed
-			if err != nil {
-				return n, gone, err
-			}
-		}
-	}
-	return n, gone, nil
 }

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"cmp"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -124,7 +123,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 		return err
 	}
 	_, entity, _ = o.sub(entity)
-	lines, table := json.NewEncoder(c.OutOrStdout()), command.NewTable(c.OutOrStdout())
+	rows := o.Rows(c, "NUMBER", "ENQUEUED", "FAILED DELIVERIES", "SESSION", "REASON")
 	from, listed, more := o.from, 0, true
 	for more && (o.count == 0 || listed < o.count) {
 		top := damagedPage
@@ -139,23 +138,16 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 		}
 		for _, d := range page.Damaged {
 			listed, from = listed+1, d.SequenceNumber+1
-			if o.JSON {
-				if err := lines.Encode(d); err != nil {
-					return err
-				}
-				continue
+			if err := rows.Add(d, d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason); err != nil {
+				return err
 			}
-			if listed == 1 {
-				table.Row("NUMBER", "ENQUEUED", "FAILED DELIVERIES", "SESSION", "REASON")
-			}
-			table.Row(d.SequenceNumber, shownTime(d.Enqueued), d.Deliveries, cmp.Or(preview(d.Session, 36), "-"), d.Reason)
 		}
 		more = len(page.Damaged) == top
 	}
 	if listed == 0 {
 		return command.Nothingf("%s: no message was found damaged", entity)
 	}
-	return table.Flush()
+	return rows.Flush()
 }
 
 // inSession fits the messages of the session that is named, or else of the first message's.

@@ -150,24 +150,17 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 	}
 	defer link.Close()
 	b := &browser{target: t, link: link, entity: name, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}
-	if state == "scheduled" {
+	if b.state = new(core.Deferred); state == "scheduled" {
 		b.state = new(core.Scheduled)
-		numbers, err := b.numbers(c.Context(), &selection{})
-		if command.IsNothing(err) {
-			return 0, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		return b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
 	}
-	b.state = new(core.Deferred)
 	found, err := b.heldIn(c.Context(), &selection{})
-	if command.IsNothing(err) {
+	switch {
+	case command.IsNothing(err):
 		return 0, nil
-	}
-	if err != nil {
+	case err != nil:
 		return 0, err
+	case state == "scheduled":
+		return b.cancel(c.Context(), found.all(), command.NewProgress(c.ErrOrStderr(), "cancelled"))
 	}
 	return b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{Delete: true}, func(*remote.Receiver, []remote.Taken) error { return nil })
 }

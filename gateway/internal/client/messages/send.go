@@ -37,16 +37,11 @@ type sendOptions struct {
 	file          string
 	records       bool
 	count         int
+	message       core.Message // that all are copies of, as far as flags are its fields
 	properties    []string
-	contentType   string
 	messageID     string
 	correlationID string
-	subject       string
 	session       string
-	to            string
-	replyTo       string
-	replySession  string
-	partitionKey  string
 	schedule      string
 	ttl           string
 }
@@ -71,15 +66,15 @@ func Send(environ []string) *cobra.Command {
 	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
 	f.IntVar(&o.count, "count", 1, "how many times to send each message")
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
-	f.StringVar(&o.contentType, "content-type", "", "content type of the body")
+	f.StringVar(&o.message.ContentType, "content-type", "", "content type of the body")
 	f.StringVar(&o.messageID, "message-id", "", "message id (default: a random one for each message)")
 	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
-	f.StringVar(&o.subject, "subject", "", "subject, also called label")
+	f.StringVar(&o.message.Subject, "subject", "", "subject, also called label")
 	f.StringVar(&o.session, "session", "", "`id` of the session that the messages belong to")
-	f.StringVar(&o.to, "to", "", "logical destination")
-	f.StringVar(&o.replyTo, "reply-to", "", "`entity` that a reply goes to")
-	f.StringVar(&o.replySession, "reply-to-session", "", "`id` of the session that a reply belongs to")
-	f.StringVar(&o.partitionKey, "partition-key", "", "messages with the same key stay in order")
+	f.StringVar(&o.message.To, "to", "", "logical destination")
+	f.StringVar(&o.message.ReplyTo, "reply-to", "", "`entity` that a reply goes to")
+	f.StringVar(&o.message.ReplyToSessionID, "reply-to-session", "", "`id` of the session that a reply belongs to")
+	f.StringVar(&o.message.PartitionKey, "partition-key", "", "messages with the same key stay in order")
 	f.StringVar(&o.schedule, "schedule", "", "earliest `time` of delivery: 10m from now, or 2031-01-02T15:04:05Z")
 	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
 	return c
@@ -149,10 +144,8 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 
 // template makes the message that all are copies of, but for the body.
 func (o *sendOptions) template(now time.Time) (*core.Message, error) {
-	m := &core.Message{
-		ContentType: o.contentType, CorrelationID: idOf(o.correlationID), Subject: o.subject, PartitionKey: o.partitionKey,
-		To: o.to, ReplyTo: o.replyTo, ReplyToSessionID: o.replySession,
-	}
+	m := &o.message
+	m.CorrelationID = idOf(o.correlationID)
 	var err error
 	m.Properties, err = command.Properties("--property", o.properties, "")
 	errs := []error{err}

@@ -1,7 +1,7 @@
 package move
 
 import (
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,22 +91,14 @@ func (o *diffOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return t.Explain(err)
 	}
-	table := command.NewTable(c.OutOrStdout())
-	lines := json.NewEncoder(c.OutOrStdout())
-	if len(all) > 0 && !o.JSON {
-		table.Row("ENTITY", "PROPERTY", "IN "+name, "AT "+t.Host)
+	if len(all) == 0 {
+		return nil
 	}
+	rows := o.Rows(c, "ENTITY", "PROPERTY", "IN "+name, "AT "+t.Host)
 	for _, d := range all {
-		if o.JSON {
-			err = errors.Join(err, lines.Encode(d))
-		} else {
-			table.Row(d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway))
-		}
+		err = errors.Join(err, rows.Add(d, d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway)))
 	}
-	if err = errors.Join(err, table.Flush()); err == nil && len(all) > 0 {
-		return ErrDifferent
-	}
-	return err
+	return cmp.Or(errors.Join(err, rows.Flush()), ErrDifferent)
 }
 
 // shownValue is a value that may be empty, on one line.

@@ -36,11 +36,6 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
 }
 
-// at is the source of --from.
-func (s *namespaceSource) at(o *command.Flags) (*command.Target, error) {
-	return o.Other(s.from)
-}
-
 // read reads the entities. What is not taken over is told to notes.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
@@ -50,7 +45,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 		if s.namespace != "" || len(s.parameters) > 0 {
 			return nil, "", command.Usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
 		}
-		t, err := s.at(o)
+		t, err := o.Other(s.from)
 		if err != nil {
 			return nil, "", err
 		}
