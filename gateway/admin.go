@@ -74,8 +74,8 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway waits for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveAdmin serves h on ln until ctx ends.
-func serveAdmin(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
+// serveHandler serves h on ln until ctx ends, and gives what is under way adminGrace then.
+func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -91,7 +91,7 @@ func serveAdmin(ctx context.Context, ln net.Listener, h http.Handler, log *slog.
 	})
 	err := srv.Serve(ln)
 	if stop() {
-		return fmt.Errorf("serve admin on %s: %w", ln.Addr(), err)
+		return fmt.Errorf("serve on %s: %w", ln.Addr(), err)
 	}
 	<-stopped
 	return nil

@@ -120,7 +120,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 		doors.Go("dev identity", func(ctx context.Context) error { return g.dev.serve(ctx, g.certificate, log) })
 	}
 	if g.admin != nil {
-		doors.Go("admin", func(ctx context.Context) error { return serveAdmin(ctx, g.admin, &g.pages, log) })
+		doors.Go("admin", func(ctx context.Context) error { return serveHandler(ctx, g.admin, &g.pages, log) })
 	}
 	for {
 		st, err := awaitStore(doors.Context(), c, g.mux.HTTP(), g.guard(nil, c.Listen...), log)

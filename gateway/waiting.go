@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +27,11 @@ const (
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway opens its message store.")
-	closeStartup := startup.open(guard(startup), ln, log)
-	defer closeStartup()
+	answering, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var answered sync.WaitGroup
+	answered.Go(func() { _ = serveHandler(answering, ln, guard(startup), log) })
+	defer answered.Wait()
+	defer stop()
 	began, told, lastCause := time.Now(), time.Time{}, ""
 	for {
 		st, err := openStore(ctx, c, log)
@@ -74,26 +78,4 @@ func (w *startupServer) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		Status string `json:"status"`
 		Reason string `json:"reason"`
 	}{"unhealthy", *w.reason.Load()})
-}
-
-// open serves h at ln until the function that it returns is called, which waits for
-// the last answers.
-func (w *startupServer) open(h http.Handler, ln net.Listener, log *slog.Logger) (stop func()) {
-	srv := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = srv.Serve(ln) // it ends when it is stopped
-	}()
-	return func() {
-		grace, cancel := context.WithTimeout(context.Background(), adminGrace)
-		defer cancel()
-		if srv.Shutdown(grace) != nil {
-			_ = srv.Close() // this drops the connections
-		}
-		<-served
-	}
 }
