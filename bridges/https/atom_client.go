@@ -38,7 +38,7 @@ const (
 	// maxPageNodes bounds the elements of an answer.
 	maxPageNodes = 1 << 20
 	// clientPage is how many entities a request asks for: Azure answers with at most 100.
-	clientPage = 100
+	clientPage     = 100
 	clientAttempts = 6
 	// clientVersion is that of requests: the first with all counts of a topic.
 	clientVersion = filterCountsVersion
@@ -198,7 +198,6 @@ func within(entry *node, take func(title string, description *node) error) error
 	return take(title.value(), content.children[0])
 }
 
-// Entities is Entities of core.Admin.
 func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.Listing, skip, top int) (all []core.Entity, counts []core.Runtime, err error) {
 	path := "/$Resources/" + l.Kind.String() + "s"
 	if l.Kind == core.Subscription {
@@ -215,7 +214,6 @@ func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.List
 	return all, counts, err
 }
 
-// Entity is Entity of core.Admin.
 func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, counts core.Runtime, err error) {
 	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", nil, nil)
 	if err == nil && root != nil && root.name.Local == "feed" { // the listing that stands for "no such entity"
@@ -277,7 +275,6 @@ func (c *AdminClient) foreign(entity, property, value string) {
 	}
 }
 
-// Rules is Rules of core.Admin.
 func (c *AdminClient) Rules(ctx context.Context, _ core.Identity, subscription string, skip, top int) (all []core.Rule, err error) {
 	err = c.list(ctx, "/"+escapePath(subscription)+"/Rules", skip, top, func(title string, description *node) error {
 		r, err := c.rule(subscription, title, description)
@@ -287,7 +284,6 @@ func (c *AdminClient) Rules(ctx context.Context, _ core.Identity, subscription s
 	return all, err
 }
 
-// Rule is Rule of core.Admin.
 func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, name string) (r core.Rule, err error) {
 	root, err := c.do(ctx, http.MethodGet, rulePath(subscription, name), "", nil, nil)
 	if err != nil {
@@ -318,22 +314,18 @@ func (c *AdminClient) rule(subscription, name string, description *node) (core.R
 	return r, nil
 }
 
-// CreateQueue is CreateQueue of core.Admin.
 func (c *AdminClient) CreateQueue(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
 	return c.put(ctx, core.Queue, name, &s, nil, false)
 }
 
-// CreateTopic is CreateTopic of core.Admin.
 func (c *AdminClient) CreateTopic(ctx context.Context, _ core.Identity, name string, s core.Settings) (core.Entity, error) {
 	return c.put(ctx, core.Topic, name, &s, nil, false)
 }
 
-// CreateSubscription is CreateSubscription of core.Admin.
 func (c *AdminClient) CreateSubscription(ctx context.Context, _ core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	return c.put(ctx, core.Subscription, name, &s, first, false)
 }
 
-// UpdateEntity is UpdateEntity of core.Admin.
 func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error) {
 	e, _, err := c.Entity(ctx, id, name)
 	if err != nil {
@@ -342,7 +334,6 @@ func (c *AdminClient) UpdateEntity(ctx context.Context, id core.Identity, name s
 	return c.put(ctx, e.Kind, name, &s, nil, true)
 }
 
-// DeleteEntity is DeleteEntity of core.Admin.
 func (c *AdminClient) DeleteEntity(ctx context.Context, _ core.Identity, name string) error {
 	_, err := c.do(ctx, http.MethodDelete, "/"+escapePath(name), "", nil, nil)
 	return err
@@ -398,12 +389,10 @@ func appendRule(dst []byte, r *core.Rule) []byte {
 	return appendElement(dst, "Name", r.Name)
 }
 
-// CreateRule is CreateRule of core.Admin.
 func (c *AdminClient) CreateRule(ctx context.Context, _ core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	return r, c.putRule(ctx, subscription, &r, false)
 }
 
-// UpdateRule is UpdateRule of core.Admin.
 func (c *AdminClient) UpdateRule(ctx context.Context, _ core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	return r, c.putRule(ctx, subscription, &r, true)
 }
@@ -414,7 +403,6 @@ func (c *AdminClient) putRule(ctx context.Context, subscription string, r *core.
 	return err
 }
 
-// DeleteRule is DeleteRule of core.Admin.
 func (c *AdminClient) DeleteRule(ctx context.Context, _ core.Identity, subscription, rule string) error {
 	_, err := c.do(ctx, http.MethodDelete, rulePath(subscription, rule), "", nil, nil)
 	return err

@@ -29,8 +29,7 @@ func (c *conn) peek(q *request) {
 
 // writeShown writes what was peeked, as much as a client is to be given at once.
 func writeShown(w codec.Writer, ds []core.Delivery, binary bool) {
-	w.Key("messages")
-	w.OpenList()
+	w.Key("messages").OpenList()
 	n := 0
 	for start := w.Len(); n < len(ds) && w.Len()-start < maxWaiting; n++ {
 		frame.WritePeeked(w, ds[n], binary)
@@ -42,12 +41,7 @@ func writeShown(w codec.Writer, ds []core.Delivery, binary bool) {
 func (c *conn) receiveDeferred(q *request) {
 	show := func(ds []core.Delivery, err error) (func(codec.Writer), error) {
 		return func(w codec.Writer) {
-			w.Key("messages")
-			w.OpenList()
-			for i := range ds {
-				frame.WriteDelivery(w, ds[i], q.binary)
-			}
-			w.CloseList(len(ds))
+			codec.WriteList(w.Key("messages"), ds, func(w codec.Writer, d core.Delivery) { frame.WriteDelivery(w, d, q.binary) })
 		}, err
 	}
 	if q.given.has(hasEntity) {
@@ -68,8 +62,7 @@ func (c *conn) purge(q *request) {
 	}
 	count := func(n int, err error) (func(codec.Writer), error) {
 		return func(w codec.Writer) {
-			w.Key("count")
-			w.Int(int64(n))
+			w.Key("count").Int(int64(n))
 		}, err
 	}
 	if q.given.has(hasEntity) {

@@ -60,14 +60,10 @@ func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any)
 	code, text := words(err)
 	tracking := refusals.NewTracking()
 	c.refusals.Write(c.log, refusals.Told{Tracking: tracking, Code: code, Entity: entity, Err: err, Stranger: len(c.identity) == 0}, more...)
-	w.Key("code")
-	w.Text(string(code))
-	w.Key("text")
-	w.Text(text)
-	w.Key("retriable")
-	w.Bool(code.Retriable())
-	w.Key("tracking")
-	w.Text(tracking)
+	w.Key("code").Text(string(code))
+	w.Key("text").Text(text)
+	w.Key("retriable").Bool(code.Retriable())
+	w.Key("tracking").Text(tracking)
 }
 
 // closeCode is why a connection is closed by the gateway (RFC 6455 §7.4).

@@ -48,8 +48,7 @@ func (f *feed) ended(err error) {
 		c.refuse(q, err)
 	}
 	c.tell("ended", func(w codec.Writer) {
-		w.Key("feed")
-		w.Int(f.number)
+		w.Key("feed").Int(f.number)
 		c.writeError(w, err, f.address.String(), "link", f.number)
 	})
 	if !f.busy {

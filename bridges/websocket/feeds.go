@@ -162,13 +162,10 @@ func (f *feed) opened(q *request, err error) {
 	}
 	c.answer(q, func(w codec.Writer) {
 		if f.held != nil {
-			w.Key("session")
-			w.Text(f.held.ID())
-			w.Key("lockedUntil")
-			frame.WriteTime(w, f.held.LockedUntil())
+			w.Key("session").Text(f.held.ID())
+			w.Key("lockedUntil").Instant(f.held.LockedUntil().UnixMilli())
 			if token := f.lock.Token(); !token.IsZero() {
-				w.Key("sessionLockToken")
-				w.Text(token.String())
+				w.Key("sessionLockToken").Text(token.String())
 			}
 		}
 	})
@@ -317,10 +314,8 @@ func (f *feed) write() {
 	n := 0
 	c.growOut(f.pending[0].Size())
 	c.tell("deliver", func(w codec.Writer) {
-		w.Key("feed")
-		w.Int(f.number)
-		w.Key("messages")
-		w.OpenList()
+		w.Key("feed").Int(f.number)
+		w.Key("messages").OpenList()
 		start := w.Len()
 		for n < len(f.pending) && (n == 0 || w.Len()-start+f.pending[n].Size() <= frameTarget) { // a large one has a frame of its own
 			frame.WriteDelivery(w, f.pending[n], f.binary)
@@ -367,8 +362,7 @@ func (f *feed) drained() {
 	unspent := f.credit
 	f.drains, f.credit = nil, 0
 	f.conn.answer(q, func(w codec.Writer) {
-		w.Key("unspent")
-		w.Int(int64(unspent))
+		w.Key("unspent").Int(int64(unspent))
 	})
 	f.next()
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
@@ -28,8 +27,7 @@ func (c *conn) entities(q *request) {
 			all, counts = append(all, es...), append(counts, rs...)
 		}
 		return func(w codec.Writer) {
-			w.Key("entities")
-			w.OpenList()
+			w.Key("entities").OpenList()
 			for i := range all {
 				writeEntity(w, &all[i], &counts[i])
 			}
@@ -47,10 +45,7 @@ func (c *conn) entity(q *request) {
 // told is the answer with an entity as it is now.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.admin.Entity(ctx, id, name)
-	return func(w codec.Writer) {
-		w.Key("entity")
-		writeEntity(w, &e, &counts)
-	}, err
+	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
 }
 
 // create makes an entity.
@@ -137,10 +132,8 @@ func (c *conn) remove(q *request) {
 
 func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	w.OpenMap()
-	w.Key("kind")
-	w.Text(strings.ToLower(e.Kind.String()))
-	w.Key("name")
-	w.Text(e.Name)
+	w.Key("kind").Text(strings.ToLower(e.Kind.String()))
+	w.Key("name").Text(e.Name)
 	for _, at := range [...]struct {
 		key string
 		t   time.Time
@@ -149,15 +142,12 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 		if at.t.IsZero() {
 			w.Null()
 		} else {
-			frame.WriteTime(w, at.t)
+			w.Instant(at.t.UnixMilli())
 		}
 	}
-	w.Key("partitions")
-	w.Int(int64(e.Partitions))
-	w.Key("settings")
-	writeSettings(w, e.Kind, &e.Settings)
-	w.Key("counts")
-	w.OpenMap()
+	w.Key("partitions").Int(int64(e.Partitions))
+	writeSettings(w.Key("settings"), e.Kind, &e.Settings)
+	w.Key("counts").OpenMap()
 	for _, n := range [...]struct {
 		key string
 		n   int64
@@ -175,12 +165,10 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 		{"enqueued", counts.Enqueued},
 		{"consumers", int64(counts.Consumers)},
 	} {
-		w.Key(n.key)
-		w.Int(n.n)
+		w.Key(n.key).Int(n.n)
 	}
 	w.CloseMap()
-	w.Key("availability")
-	w.Text(counts.Availability)
+	w.Key("availability").Text(counts.Availability)
 	w.CloseMap()
 }
 
@@ -189,14 +177,7 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 func (c *conn) connections(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		all, err := c.bridge.opts.Clients.Connections(ctx, id)
-		return func(w codec.Writer) {
-			w.Key("connections")
-			w.OpenList()
-			for i := range all {
-				writeConnection(w, &all[i])
-			}
-			w.CloseList(len(all))
-		}, err
+		return func(w codec.Writer) { codec.WriteList(w.Key("connections"), all, writeConnection) }, err
 	})
 }
 
@@ -208,40 +189,28 @@ func (c *conn) closeConnection(q *request) {
 	})
 }
 
-func writeConnection(w codec.Writer, about *bridges.Connection) {
+func writeConnection(w codec.Writer, about bridges.Connection) {
 	w.OpenMap()
 	for _, m := range [...]struct{ key, text string }{{"id", about.ID}, {"protocol", about.Protocol}, {"peer", about.Peer}, {"product", about.Product}, {"namespace", about.Namespace}} {
-		w.Key(m.key)
-		w.Text(m.text)
+		w.Key(m.key).Text(m.text)
 	}
-	w.Key("since")
-	frame.WriteTime(w, about.Since)
-	w.Key("policies")
-	w.OpenList()
-	for _, p := range about.Policies {
-		w.Text(p)
+	w.Key("since").Instant(about.Since.UnixMilli())
+	codec.WriteList(w.Key("policies"), about.Policies, codec.Writer.Text)
+	codec.WriteList(w.Key("links"), about.Links, writeLink)
+	w.CloseMap()
+}
+
+func writeLink(w codec.Writer, l bridges.Link) {
+	w.OpenMap()
+	w.Key("entity").Text(l.Entity)
+	if l.Receives {
+		w.Key("direction").Text("receive")
+		w.Key("mode").Text(map[bool]string{false: "peekLock", true: "receiveAndDelete"}[l.Deletes])
+	} else {
+		w.Key("direction").Text("send")
 	}
-	w.CloseList(len(about.Policies))
-	w.Key("links")
-	w.OpenList()
-	for _, l := range about.Links {
-		w.OpenMap()
-		w.Key("entity")
-		w.Text(l.Entity)
-		w.Key("direction")
-		if l.Receives {
-			w.Text("receive")
-			w.Key("mode")
-			w.Text(map[bool]string{false: "peekLock", true: "receiveAndDelete"}[l.Deletes])
-		} else {
-			w.Text("send")
-		}
-		if l.Holds {
-			w.Key("session")
-			w.Text(l.Session)
-		}
-		w.CloseMap()
+	if l.Holds {
+		w.Key("session").Text(l.Session)
 	}
-	w.CloseList(len(about.Links))
 	w.CloseMap()
 }

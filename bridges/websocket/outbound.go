@@ -236,8 +236,7 @@ func (c *conn) tell(op string, more func(w codec.Writer)) {
 	out, mark := openFrame(c.out)
 	w := codec.NewWriter(c.encoding, out)
 	w.OpenMap()
-	w.Key("op")
-	w.Text(op)
+	w.Key("op").Text(op)
 	if more != nil {
 		more(w)
 	}

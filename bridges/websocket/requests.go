@@ -39,8 +39,7 @@ func (c *conn) begin(q *request) {
 func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
-		w.Key("id")
-		w.Int(q.id)
+		w.Key("id").Int(q.id)
 		if more != nil {
 			more(w)
 		}
@@ -51,8 +50,7 @@ func (c *conn) answer(q *request, more func(w codec.Writer)) {
 func (c *conn) refuse(q *request, err error) {
 	c.finish(q)
 	c.tell("error", func(w codec.Writer) {
-		w.Key("id")
-		w.Int(q.id)
+		w.Key("id").Int(q.id)
 		c.writeError(w, err, q.entity, q.about()...)
 	})
 }

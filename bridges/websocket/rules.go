@@ -86,41 +86,31 @@ func readCorrelation(r codec.Reader) (*core.Correlation, error) {
 	})
 }
 
-func writeRule(w codec.Writer, rule *core.Rule) {
+func writeRule(w codec.Writer, rule core.Rule) {
 	w.OpenMap()
-	w.Key("name")
-	w.Text(rule.Name)
-	w.Key("filter")
-	w.OpenMap()
-	w.Key("kind")
-	w.Text(rule.Filter.Kind.String())
+	w.Key("name").Text(rule.Name)
+	w.Key("filter").OpenMap()
+	w.Key("kind").Text(rule.Filter.Kind.String())
 	switch rule.Filter.Kind {
 	case core.SQLFilter:
-		w.Key("sql")
-		w.Text(rule.Filter.SQL)
-		w.Key("parameters")
-		frame.WriteProperties(w, rule.Filter.Parameters)
+		w.Key("sql").Text(rule.Filter.SQL)
+		frame.WriteProperties(w.Key("parameters"), rule.Filter.Parameters)
 	case core.CorrelationFilter:
-		w.Key("correlation")
-		w.OpenMap()
+		w.Key("correlation").OpenMap()
 		for name, field := range rule.Filter.Correlation.Conditions() {
 			if *field != nil {
-				w.Key(name)
-				w.Text(**field)
+				w.Key(name).Text(**field)
 			}
 		}
 		if p := rule.Filter.Correlation.Properties; !p.IsEmpty() {
-			w.Key("properties")
-			frame.WriteProperties(w, p)
+			frame.WriteProperties(w.Key("properties"), p)
 		}
 		w.CloseMap()
 	}
 	w.CloseMap()
 	if rule.Action != "" {
-		w.Key("action")
-		w.Text(rule.Action)
-		w.Key("actionParameters")
-		frame.WriteProperties(w, rule.ActionParameters)
+		w.Key("action").Text(rule.Action)
+		frame.WriteProperties(w.Key("actionParameters"), rule.ActionParameters)
 	}
 	w.CloseMap()
 }
@@ -129,14 +119,7 @@ func writeRule(w codec.Writer, rule *core.Rule) {
 func (c *conn) rules(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		rules, err := c.bridge.admin.Rules(ctx, id, q.entity, 0, math.MaxInt)
-		return func(w codec.Writer) {
-			w.Key("rules")
-			w.OpenList()
-			for i := range rules {
-				writeRule(w, &rules[i])
-			}
-			w.CloseList(len(rules))
-		}, err
+		return func(w codec.Writer) { codec.WriteList(w.Key("rules"), rules, writeRule) }, err
 	})
 }
 
@@ -147,10 +130,7 @@ func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.admin.UpdateRule) 
 func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		rule, err := put(ctx, id, q.entity, *q.rule)
-		return func(w codec.Writer) {
-			w.Key("rule")
-			writeRule(w, &rule)
-		}, err
+		return func(w codec.Writer) { writeRule(w.Key("rule"), rule) }, err
 	})
 }
 
@@ -194,17 +174,14 @@ func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity stri
 			matched++
 		}
 	}
-	w.Key("judgements")
-	w.OpenList()
+	w.Key("judgements").OpenList()
 	n := 0
 	for start := w.Len(); n < min(len(all), maxJudgements) && w.Len()-start < maxWaiting; n++ {
 		c.writeJudgement(w, &all[n], entity)
 	}
 	w.CloseList(n)
-	w.Key("total")
-	w.Int(int64(len(all)))
-	w.Key("matched")
-	w.Int(int64(matched))
+	w.Key("total").Int(int64(len(all)))
+	w.Key("matched").Int(int64(matched))
 }
 
 // weight orders judgements.
@@ -220,29 +197,19 @@ func weight(j *core.Judgement) int {
 
 func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) {
 	w.OpenMap()
-	w.Key("subscription")
-	w.Text(j.Subscription)
-	w.Key("rule")
-	w.Text(j.Rule)
-	w.Key("matched")
-	w.Bool(j.Matched)
-	w.Key("why")
-	w.OpenList()
-	for _, text := range j.Why {
-		w.Text(text)
-	}
-	w.CloseList(len(j.Why))
+	w.Key("subscription").Text(j.Subscription)
+	w.Key("rule").Text(j.Rule)
+	w.Key("matched").Bool(j.Matched)
+	codec.WriteList(w.Key("why"), j.Why, codec.Writer.Text)
 	if j.Err != nil {
 		code, text := words(j.Err)
 		if code == core.Internal {
 			c.log.Error("judge a message", "entity", entity, "err", j.Err)
 		}
-		w.Key("error")
-		w.Text(text)
+		w.Key("error").Text(text)
 	}
 	if j.Message != nil {
-		w.Key("message")
-		frame.WriteMessage(w, j.Message)
+		frame.WriteMessage(w.Key("message"), j.Message)
 	}
 	w.CloseMap()
 }

@@ -111,8 +111,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 			o.conn.refuse(q, core.Internal)
 		default:
 			o.conn.conclude(q, appended[i].Err, func(w codec.Writer) {
-				w.Key("sequenceNumbers")
-				writeNumbers(w, appended[i].Numbers)
+				codec.WriteList(w.Key("sequenceNumbers"), appended[i].Numbers, codec.Writer.Int)
 			})
 		}
 	}
@@ -149,14 +148,6 @@ func (o *sendQueue) release() {
 			return func() {}
 		})
 	}
-}
-
-func writeNumbers(w codec.Writer, numbers []int64) {
-	w.OpenList()
-	for _, n := range numbers {
-		w.Int(n)
-	}
-	w.CloseList(len(numbers))
 }
 
 // cancelScheduled removes scheduled messages.

@@ -23,8 +23,7 @@ func (c *conn) renewSession(q *request) {
 	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
 		until, err := s.Renew(ctx)
 		return func(w codec.Writer) {
-			w.Key("lockedUntil")
-			frame.WriteTime(w, until)
+			w.Key("lockedUntil").Instant(until.UnixMilli())
 		}, err
 	})
 }
@@ -70,13 +69,6 @@ func readState(r codec.Reader) ([]byte, error) {
 func (c *conn) sessions(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		ids, err := c.bridge.broker.ListSessions(ctx, id, core.At(q.entity), q.since, q.skip, q.top)
-		return func(w codec.Writer) {
-			w.Key("sessions")
-			w.OpenList()
-			for _, id := range ids {
-				w.Text(id)
-			}
-			w.CloseList(len(ids))
-		}, err
+		return func(w codec.Writer) { codec.WriteList(w.Key("sessions"), ids, codec.Writer.Text) }, err
 	})
 }

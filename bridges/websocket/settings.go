@@ -56,7 +56,7 @@ func writeOne(s *core.Setting, w codec.Writer, q *core.Settings) {
 	case *core.Status:
 		w.Text(string(*v))
 	case *[]core.AccessRule:
-		writeAccessRules(w, *v)
+		codec.WriteList(w, *v, writeAccessRule)
 	}
 }
 
@@ -95,8 +95,7 @@ func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 	w.OpenMap()
 	for i := range core.AllSettings {
 		if s := &core.AllSettings[i]; s.Kinds.Has(kind) {
-			w.Key(s.Name)
-			writeOne(s, w, q)
+			writeOne(s, w.Key(s.Name), q)
 		}
 	}
 	w.CloseMap()
@@ -143,28 +142,15 @@ func readRights(r codec.Reader) (rights core.Right, err error) {
 	return rights, nil
 }
 
-func writeAccessRules(w codec.Writer, rules []core.AccessRule) {
-	w.OpenList()
-	for _, rule := range rules {
-		w.OpenMap()
-		w.Key("KeyName")
-		w.Text(rule.Name)
-		w.Key("PrimaryKey")
-		w.Text(rule.PrimaryKey)
-		w.Key("SecondaryKey")
-		w.Text(rule.SecondaryKey)
-		w.Key("Rights")
-		writeRights(w, rule.Rights)
-		w.CloseMap()
-	}
-	w.CloseList(len(rules))
+func writeAccessRule(w codec.Writer, rule core.AccessRule) {
+	w.OpenMap()
+	w.Key("KeyName").Text(rule.Name)
+	w.Key("PrimaryKey").Text(rule.PrimaryKey)
+	w.Key("SecondaryKey").Text(rule.SecondaryKey)
+	writeRights(w.Key("Rights"), rule.Rights)
+	w.CloseMap()
 }
 
 func writeRights(w codec.Writer, rights core.Right) {
-	names := strings.Split(rights.String(), ",")
-	w.OpenList()
-	for _, name := range names {
-		w.Text(name)
-	}
-	w.CloseList(len(names))
+	codec.WriteList(w, strings.Split(rights.String(), ","), codec.Writer.Text)
 }

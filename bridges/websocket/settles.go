@@ -127,8 +127,7 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 // writeResults writes what became of the n items of a request. write writes that
 // of one, or returns why it was not carried out.
 func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
-	w.Key("results")
-	w.OpenList()
+	w.Key("results").OpenList()
 	for i := range n {
 		if err := write(i); err != nil {
 			w.OpenMap()
@@ -149,8 +148,7 @@ func (c *conn) renew(q *request) {
 					return err
 				}
 				w.OpenMap()
-				w.Key("lockedUntil")
-				frame.WriteTime(w, renewals[i].Until)
+				w.Key("lockedUntil").Instant(renewals[i].Until.UnixMilli())
 				w.CloseMap()
 				return nil
 			})

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
-	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -53,26 +52,19 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 	}
 	c.limit.Store(int64(c.bridge.opts.MaxFrame))
 	c.answer(q, func(w codec.Writer) {
-		w.Key("namespace")
-		w.Text(g.Namespace)
-		w.Key("operator")
-		w.Bool(c.bridge.opts.Clients.IsOperator(core.Identity{g}))
-		w.Key("policy")
-		w.Text(g.Policy)
-		w.Key("scope")
-		w.Text(g.Scope)
-		w.Key("rights")
-		writeRights(w, g.Rights)
+		w.Key("namespace").Text(g.Namespace)
+		w.Key("operator").Bool(c.bridge.opts.Clients.IsOperator(core.Identity{g}))
+		w.Key("policy").Text(g.Policy)
+		w.Key("scope").Text(g.Scope)
+		writeRights(w.Key("rights"), g.Rights)
 		w.Key("expires")
 		if g.Expires.IsZero() {
 			w.Null()
 		} else {
-			frame.WriteTime(w, g.Expires)
+			w.Instant(g.Expires.UnixMilli())
 		}
-		w.Key("connection")
-		w.Text(c.id)
-		w.Key("time")
-		frame.WriteTime(w, time.Now())
+		w.Key("connection").Text(c.id)
+		w.Key("time").Instant(time.Now().UnixMilli())
 	})
 }
 
@@ -163,10 +155,7 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 		}
 	case !c.warned.Equal(last):
 		c.warned = last
-		c.tell("expiring", func(w codec.Writer) {
-			w.Key("expires")
-			frame.WriteTime(w, last)
-		})
+		c.tell("expiring", func(w codec.Writer) { w.Key("expires").Instant(last.UnixMilli()) })
 	}
 	c.expires = next
 	return next

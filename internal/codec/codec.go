@@ -149,7 +149,8 @@ type Writer interface {
 	// JSON writes a JSON text: in JSON as it is.
 	JSON(text []byte)
 	OpenMap()
-	Key(name string)
+	// Key writes the name of a member, whose value is to be written next. It returns the writer for that.
+	Key(name string) Writer
 	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
@@ -159,6 +160,15 @@ type Writer interface {
 	Len() int
 	// Bytes is what the writer has appended to.
 	Bytes() []byte
+}
+
+// WriteList writes a list, each item by write.
+func WriteList[T any](w Writer, items []T, write func(Writer, T)) {
+	w.OpenList()
+	for _, item := range items {
+		write(w, item)
+	}
+	w.CloseList(len(items))
 }
 
 // NewWriter returns a writer that appends to dst.

@@ -35,22 +35,18 @@ type jsonReader struct {
 	numberEnd int // 0: none was looked at
 }
 
-// Encoding implements Reader.
 func (r *jsonReader) Encoding() Encoding { return JSON }
 
-// Reset implements Reader.
 func (r *jsonReader) Reset(data []byte, _ bool) {
 	r.data, r.pos, r.depth, r.first, r.err, r.numberEnd = data, 0, 0, false, nil, 0
 }
 
-// Fail implements Reader.
 func (r *jsonReader) Fail(text string) {
 	if r.err == nil {
 		r.err = &Error{r.pos, text}
 	}
 }
 
-// Err implements Reader.
 func (r *jsonReader) Err() error {
 	if r.err != nil {
 		return r.err
@@ -58,7 +54,6 @@ func (r *jsonReader) Err() error {
 	return nil
 }
 
-// End implements Reader.
 func (r *jsonReader) End() error {
 	if r.next(); r.pos < len(r.data) {
 		r.Fail(LeftOver)
@@ -78,7 +73,6 @@ func (r *jsonReader) next() byte {
 	return 0
 }
 
-// Kind implements Reader.
 func (r *jsonReader) Kind() Kind {
 	if r.err != nil {
 		return 0
@@ -178,10 +172,8 @@ func (r *jsonReader) takeNumber() []byte {
 	return raw
 }
 
-// Null implements Reader.
 func (r *jsonReader) Null() { r.pos += len("null") }
 
-// Bool implements Reader.
 func (r *jsonReader) Bool() bool {
 	if r.data[r.pos] == 't' {
 		r.pos += len("true")
@@ -191,7 +183,6 @@ func (r *jsonReader) Bool() bool {
 	return false
 }
 
-// Int implements Reader.
 func (r *jsonReader) Int() int64 {
 	raw := r.takeNumber()
 	if len(raw) > shortInteger {
@@ -209,13 +200,11 @@ func (r *jsonReader) Int() int64 {
 	return n
 }
 
-// Uint implements Reader.
 func (r *jsonReader) Uint() uint64 {
 	n, _ := strconv.ParseUint(string(r.takeNumber()), 10, 64)
 	return n
 }
 
-// Scalar implements Reader.
 func (r *jsonReader) Scalar() (v any, k Kind) {
 	switch k = r.Kind(); k {
 	case Null:
@@ -232,13 +221,11 @@ func (r *jsonReader) Scalar() (v any, k Kind) {
 	return v, k
 }
 
-// Float implements Reader.
 func (r *jsonReader) Float() (float64, bool) {
 	f, err := strconv.ParseFloat(string(r.takeNumber()), 64)
 	return f, err == nil
 }
 
-// Text implements Reader.
 func (r *jsonReader) Text() []byte { return r.decoded(r.quoted()) }
 
 // decoded decodes what quoted returns.
@@ -253,16 +240,11 @@ func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	return text
 }
 
-// Binary implements Reader. JSON has none.
-func (r *jsonReader) Binary() []byte { return nil }
-
-// Instant implements Reader. JSON has none.
-func (r *jsonReader) Instant() (int64, bool) { return 0, false }
-
-// Extension implements Reader. JSON has none.
+// JSON has no values of these kinds.
+func (r *jsonReader) Binary() []byte            { return nil }
+func (r *jsonReader) Instant() (int64, bool)    { return 0, false }
 func (r *jsonReader) Extension() (int8, []byte) { return 0, nil }
 
-// Open implements Reader.
 func (r *jsonReader) Open() int {
 	if r.depth == r.o.Depth {
 		r.Fail(tooDeep(r.o.Depth))
@@ -281,7 +263,6 @@ func (r *jsonReader) Open() int {
 
 func tooDeep(depth int) string { return fmt.Sprintf("values are nested deeper than %d", depth) }
 
-// More implements Reader.
 func (r *jsonReader) More() bool {
 	if r.err != nil {
 		return false
@@ -314,7 +295,6 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 	return true
 }
 
-// Key implements Reader.
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
 // key passes over the name of a member and the colon behind it, as quoted does.
@@ -332,14 +312,12 @@ func (r *jsonReader) key() (text []byte, escaped bool) {
 	return text, escaped
 }
 
-// Only implements Reader.
 func (r *jsonReader) Only() bool {
 	ahead := *r
 	ahead.skip()
 	return ahead.next() == '}'
 }
 
-// Skip implements Reader.
 func (r *jsonReader) Skip() []byte {
 	r.next()
 	start := r.pos

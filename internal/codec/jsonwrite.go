@@ -26,58 +26,48 @@ func (w *jsonWriter) value() {
 	}
 }
 
-// Encoding implements Writer.
 func (w *jsonWriter) Encoding() Encoding { return JSON }
 
-// Null implements Writer.
 func (w *jsonWriter) Null() {
 	w.value()
 	w.dst = append(w.dst, "null"...)
 }
 
-// Bool implements Writer.
 func (w *jsonWriter) Bool(v bool) {
 	w.value()
 	w.dst = strconv.AppendBool(w.dst, v)
 }
 
-// Int implements Writer.
 func (w *jsonWriter) Int(v int64) {
 	w.value()
 	w.dst = strconv.AppendInt(w.dst, v, 10)
 }
 
-// Uint implements Writer.
 func (w *jsonWriter) Uint(v uint64) {
 	w.value()
 	w.dst = strconv.AppendUint(w.dst, v, 10)
 }
 
-// Float implements Writer.
 func (w *jsonWriter) Float(v float64) {
 	w.value()
 	w.dst = strconv.AppendFloat(w.dst, v, 'g', -1, 64)
 }
 
-// Float32 implements Writer.
 func (w *jsonWriter) Float32(v float32) {
 	w.value()
 	w.dst = strconv.AppendFloat(w.dst, float64(v), 'g', -1, 32)
 }
 
-// Text implements Writer.
 func (w *jsonWriter) Text(v string) {
 	w.value()
 	w.dst = value.AppendStringJSON(w.dst, v, false)
 }
 
-// TextBytes implements Writer.
 func (w *jsonWriter) TextBytes(v []byte) {
 	w.value()
 	w.dst = value.AppendStringJSON(w.dst, v, false)
 }
 
-// Binary implements Writer.
 func (w *jsonWriter) Binary(v []byte) {
 	w.value()
 	w.dst = append(w.dst, '"')
@@ -85,7 +75,6 @@ func (w *jsonWriter) Binary(v []byte) {
 	w.dst = append(w.dst, '"')
 }
 
-// BinaryParts implements Writer.
 func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 	w.value()
 	w.dst = append(w.dst, '"')
@@ -111,7 +100,6 @@ func (w *jsonWriter) BinaryParts(_ int, parts iter.Seq[[]byte]) {
 // instantForm is RFC 3339 in UTC with milliseconds.
 const instantForm = "2006-01-02T15:04:05.000Z"
 
-// Instant implements Writer.
 func (w *jsonWriter) Instant(ms int64) {
 	t := time.UnixMilli(ms).UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -124,44 +112,36 @@ func (w *jsonWriter) Instant(ms int64) {
 	w.dst = append(w.dst, '"')
 }
 
-// JSON implements Writer.
 func (w *jsonWriter) JSON(text []byte) {
 	w.value()
 	w.dst = append(w.dst, text...)
 }
 
-// OpenMap implements Writer.
 func (w *jsonWriter) OpenMap() {
 	w.value()
 	w.dst = append(w.dst, '{')
 }
 
-// Key implements Writer.
-func (w *jsonWriter) Key(name string) {
+func (w *jsonWriter) Key(name string) Writer {
 	w.Text(name)
 	w.dst = append(w.dst, ':')
+	return w
 }
 
-// KeyBytes implements Writer.
 func (w *jsonWriter) KeyBytes(name []byte) {
 	w.TextBytes(name)
 	w.dst = append(w.dst, ':')
 }
 
-// CloseMap implements Writer.
 func (w *jsonWriter) CloseMap() { w.dst = append(w.dst, '}') }
 
-// OpenList implements Writer.
 func (w *jsonWriter) OpenList() {
 	w.value()
 	w.dst = append(w.dst, '[')
 }
 
-// CloseList implements Writer.
 func (w *jsonWriter) CloseList(int) { w.dst = append(w.dst, ']') }
 
-// Len implements Writer.
 func (w *jsonWriter) Len() int { return len(w.dst) }
 
-// Bytes implements Writer.
 func (w *jsonWriter) Bytes() []byte { return w.dst }

@@ -101,15 +101,12 @@ var formats = func() (all [256]struct {
 	return all
 }()
 
-// Encoding implements Reader.
 func (r *packReader) Encoding() Encoding { return MessagePack }
 
-// Reset implements Reader.
 func (r *packReader) Reset(data []byte, checked bool) {
 	r.data, r.pos, r.left, r.err, r.head.kind, r.checked = data, 0, r.left[:0], nil, 0, checked
 }
 
-// Fail implements Reader.
 func (r *packReader) Fail(text string) {
 	if r.err == nil {
 		r.err = &Error{r.pos, text}
@@ -117,7 +114,6 @@ func (r *packReader) Fail(text string) {
 	}
 }
 
-// Err implements Reader.
 func (r *packReader) Err() error {
 	if r.err != nil {
 		return r.err
@@ -125,7 +121,6 @@ func (r *packReader) Err() error {
 	return nil
 }
 
-// End implements Reader.
 func (r *packReader) End() error {
 	if r.pos < len(r.data) {
 		r.Fail(LeftOver)
@@ -133,7 +128,6 @@ func (r *packReader) End() error {
 	return r.Err()
 }
 
-// Kind implements Reader.
 func (r *packReader) Kind() Kind {
 	if r.headAt != r.pos || r.head.kind == 0 {
 		r.look()
@@ -217,16 +211,13 @@ func (r *packReader) content() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// Null implements Reader.
 func (r *packReader) Null() { r.pos++ }
 
-// Bool implements Reader.
 func (r *packReader) Bool() bool {
 	r.pos++
 	return r.data[r.pos-1] == packTrue
 }
 
-// Int implements Reader.
 func (r *packReader) Int() int64 {
 	c := r.data[r.pos]
 	b := r.content()
@@ -241,10 +232,8 @@ func (r *packReader) Int() int64 {
 	return int64(n) << shift >> shift
 }
 
-// Uint implements Reader.
 func (r *packReader) Uint() uint64 { return binary.BigEndian.Uint64(r.content()) }
 
-// Scalar implements Reader.
 func (r *packReader) Scalar() (v any, k Kind) {
 	switch k = r.Kind(); k {
 	case Null:
@@ -261,7 +250,6 @@ func (r *packReader) Scalar() (v any, k Kind) {
 	return v, k
 }
 
-// Float implements Reader.
 func (r *packReader) Float() (float64, bool) {
 	b := r.content()
 	if len(b) == 4 {
@@ -270,7 +258,6 @@ func (r *packReader) Float() (float64, bool) {
 	return math.Float64frombits(binary.BigEndian.Uint64(b)), true
 }
 
-// Text implements Reader.
 func (r *packReader) Text() []byte {
 	text := r.content()
 	if !r.checked && !utf8.Valid(text) {
@@ -279,10 +266,8 @@ func (r *packReader) Text() []byte {
 	return text
 }
 
-// Binary implements Reader.
 func (r *packReader) Binary() []byte { return r.content() }
 
-// Instant implements Reader.
 func (r *packReader) Instant() (ms int64, ok bool) {
 	b := r.content()
 	var seconds int64
@@ -302,13 +287,11 @@ func (r *packReader) Instant() (ms int64, ok bool) {
 	return seconds*1000 + int64(nanos/1e6), true
 }
 
-// Extension implements Reader.
 func (r *packReader) Extension() (kind int8, data []byte) {
 	at := r.pos + int(r.head.head) - 1
 	return int8(r.data[at]), r.content()
 }
 
-// Open implements Reader.
 func (r *packReader) Open() int {
 	if len(r.left) == r.o.Depth {
 		r.Fail(tooDeep(r.o.Depth))
@@ -321,7 +304,6 @@ func (r *packReader) Open() int {
 	return n
 }
 
-// More implements Reader.
 func (r *packReader) More() bool {
 	if r.err != nil {
 		return false
@@ -335,7 +317,6 @@ func (r *packReader) More() bool {
 	return true
 }
 
-// Key implements Reader.
 func (r *packReader) Key() []byte {
 	if k := r.Kind(); k != Text {
 		r.Fail(fmt.Sprintf("a key is %s: it must be a text", k))
@@ -344,10 +325,8 @@ func (r *packReader) Key() []byte {
 	return r.Text()
 }
 
-// Only implements Reader.
 func (r *packReader) Only() bool { return r.left[len(r.left)-1] == 0 }
 
-// Skip implements Reader.
 func (r *packReader) Skip() []byte {
 	start := r.pos
 	r.skip(len(r.left))

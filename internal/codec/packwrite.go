@@ -19,13 +19,10 @@ type PackWriter struct {
 // opened is a map or list that is being written.
 type opened struct{ mark, n int }
 
-// Encoding implements Writer.
 func (w *PackWriter) Encoding() Encoding { return MessagePack }
 
-// Null implements Writer.
 func (w *PackWriter) Null() { w.dst = append(w.dst, packNil) }
 
-// Bool implements Writer.
 func (w *PackWriter) Bool(v bool) {
 	if v {
 		w.dst = append(w.dst, packTrue)
@@ -34,7 +31,6 @@ func (w *PackWriter) Bool(v bool) {
 	}
 }
 
-// Int implements Writer.
 func (w *PackWriter) Int(v int64) {
 	switch {
 	case v >= 0:
@@ -52,7 +48,6 @@ func (w *PackWriter) Int(v int64) {
 	}
 }
 
-// Uint implements Writer.
 func (w *PackWriter) Uint(v uint64) {
 	switch {
 	case v < packFixMap:
@@ -68,17 +63,14 @@ func (w *PackWriter) Uint(v uint64) {
 	}
 }
 
-// Float implements Writer.
 func (w *PackWriter) Float(v float64) {
 	w.dst = binary.BigEndian.AppendUint64(append(w.dst, packFloat64), math.Float64bits(v))
 }
 
-// Float32 implements Writer.
 func (w *PackWriter) Float32(v float32) {
 	w.dst = binary.BigEndian.AppendUint32(append(w.dst, packFloat32), math.Float32bits(v))
 }
 
-// Text implements Writer.
 func (w *PackWriter) Text(v string) {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -87,7 +79,6 @@ func (w *PackWriter) Text(v string) {
 	w.dst = append(w.dst, v...)
 }
 
-// TextBytes implements Writer.
 func (w *PackWriter) TextBytes(v []byte) {
 	if !utf8.Valid(v) {
 		w.Text(string(v))
@@ -97,13 +88,11 @@ func (w *PackWriter) TextBytes(v []byte) {
 	w.dst = append(w.dst, v...)
 }
 
-// Binary implements Writer.
 func (w *PackWriter) Binary(v []byte) {
 	w.head(len(v), 0, 0, packBin8, 1)
 	w.dst = append(w.dst, v...)
 }
 
-// BinaryParts implements Writer.
 func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 	w.head(size, 0, 0, packBin8, 1)
 	for v := range parts {
@@ -126,7 +115,6 @@ func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
 	}
 }
 
-// Instant implements Writer.
 func (w *PackWriter) Instant(ms int64) {
 	seconds, rest := ms/1000, ms%1000
 	if rest < 0 {
@@ -159,28 +147,24 @@ func (w *PackWriter) Extension(kind int8, data []byte) {
 	w.dst = append(append(w.dst, byte(kind)), data...)
 }
 
-// JSON implements Writer.
 func (w *PackWriter) JSON(text []byte) { w.TextBytes(text) }
 
-// OpenMap implements Writer.
 func (w *PackWriter) OpenMap() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
 	w.dst = append(w.dst, packFixMap)
 }
 
-// Key implements Writer.
-func (w *PackWriter) Key(name string) {
+func (w *PackWriter) Key(name string) Writer {
 	w.open[len(w.open)-1].n++
 	w.Text(name)
+	return w
 }
 
-// KeyBytes implements Writer.
 func (w *PackWriter) KeyBytes(name []byte) {
 	w.open[len(w.open)-1].n++
 	w.TextBytes(name)
 }
 
-// CloseMap implements Writer.
 func (w *PackWriter) CloseMap() {
 	w.close(w.open[len(w.open)-1].n, packFixMap, packMap16)
 }
@@ -191,13 +175,11 @@ func (w *PackWriter) Map(n int) { w.head(n, packFixMap, 16, packMap16, 2) }
 // List begins a list of n elements, which is not closed.
 func (w *PackWriter) List(n int) { w.head(n, packFixList, 16, packList16, 2) }
 
-// OpenList implements Writer.
 func (w *PackWriter) OpenList() {
 	w.open = append(w.open, opened{mark: len(w.dst)})
 	w.dst = append(w.dst, packFixList)
 }
 
-// CloseList implements Writer.
 func (w *PackWriter) CloseList(n int) { w.close(n, packFixList, packList16) }
 
 // close writes how many elements or members there are where the head has one
@@ -220,8 +202,6 @@ func (w *PackWriter) close(n int, short, wide byte) {
 	}
 }
 
-// Len implements Writer.
 func (w *PackWriter) Len() int { return len(w.dst) }
 
-// Bytes implements Writer.
 func (w *PackWriter) Bytes() []byte { return w.dst }

@@ -29,11 +29,9 @@ func WriteMessage(w codec.Writer, m *core.Message) { writeMessage(w, m, nil, 0, 
 
 func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {
 	w.OpenMap()
-	w.Key("broker")
-	writeBroker(w, m, p, deliveries)
+	writeBroker(w.Key("broker"), m, p, deliveries)
 	if !m.Properties.IsEmpty() {
-		w.Key("properties")
-		WriteProperties(w, m.Properties)
+		WriteProperties(w.Key("properties"), m.Properties)
 	}
 	writeBody(w, m, binary)
 	w.CloseMap()
@@ -58,31 +56,23 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	defer w.CloseMap()
 	text := func(name, s string) {
 		if s != "" {
-			w.Key(name)
-			w.Text(s)
+			w.Key(name).Text(s)
 		}
 	}
 	instant := func(name string, t time.Time) {
 		if !t.IsZero() {
-			w.Key(name)
-			w.Instant(t.UnixMilli())
+			w.Key(name).Instant(t.UnixMilli())
 		}
-	}
-	number := func(name string, n int64) {
-		w.Key(name)
-		w.Int(n)
 	}
 	for i := range core.MessageFields {
 		f := &core.MessageFields[i]
 		switch {
 		case f.ID != nil:
 			if id := *f.ID(m); !id.IsZero() || m.EmptyText&f.Bit != 0 {
-				w.Key(f.Name)
-				Write(w, idValue(id))
+				Write(w.Key(f.Name), idValue(id))
 			}
 		case m.Has(f.Bit, *f.Text(m)):
-			w.Key(f.Name)
-			w.Text(*f.Text(m))
+			w.Key(f.Name).Text(*f.Text(m))
 		}
 	}
 	if ttl := m.TimeToLive; ttl > 0 && ttl < core.Forever {
@@ -97,11 +87,11 @@ func writeBroker(w codec.Writer, m *core.Message, p *core.BrokerProperties, deli
 	if p == nil {
 		return
 	}
-	number("SequenceNumber", p.SequenceNumber)
-	number("EnqueuedSequenceNumber", p.EnqueuedSequenceNumber)
+	w.Key("SequenceNumber").Int(p.SequenceNumber)
+	w.Key("EnqueuedSequenceNumber").Int(p.EnqueuedSequenceNumber)
 	instant("EnqueuedTimeUtc", p.EnqueuedTime)
 	instant("ExpiresAtUtc", p.ExpiresAt)
-	number("DeliveryCount", min(deliveries, math.MaxUint32))
+	w.Key("DeliveryCount").Int(min(deliveries, math.MaxUint32))
 	if !p.LockToken.IsZero() {
 		text("LockToken", p.LockToken.String())
 		instant("LockedUntilUtc", p.LockedUntil)
@@ -142,8 +132,7 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 		switch {
 		case !ok:
 		case large:
-			w.Key("binary")
-			w.BinaryParts(size, sections)
+			w.Key("binary").BinaryParts(size, sections)
 			return
 		default:
 			joined := make([]byte, 0, size)
@@ -159,16 +148,14 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 		case !ok || len(rest) > 0:
 		case large && !isShort(w, v):
 		default:
-			w.Key("value")
-			WriteValue(w, v)
+			WriteValue(w.Key("value"), v)
 			return
 		}
 	case core.BodySequence:
 		isList := func(v []byte) bool { return value.KindOf(v) == value.KindList }
 		if len(m.Body.Bytes) > 0 && !large && eachSection(m.Body.Bytes, isList) {
 			n := 0
-			w.Key("sequence")
-			w.OpenList()
+			w.Key("sequence").OpenList()
 			eachSection(m.Body.Bytes, func(v []byte) bool {
 				WriteValue(w, v)
 				n++
@@ -178,8 +165,7 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 			return
 		}
 	}
-	w.Key("binary")
-	w.Binary(m.Body.Bytes)
+	w.Key("binary").Binary(m.Body.Bytes)
 }
 
 // writeData writes bytes as what their content type says that they are.
@@ -190,20 +176,17 @@ func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	case binary, m.ContentEncoding != "":
 	case kind == typeJSON || strings.HasSuffix(kind, "+json"):
 		if codec.ValidJSON(data, codec.MaxDepth) {
-			w.Key("json")
-			w.JSON(data)
+			w.Key("json").JSON(data)
 			return
 		}
 	case strings.HasPrefix(kind, "text/"), kind == "application/xml", strings.HasSuffix(kind, "+xml"),
 		kind == "application/x-www-form-urlencoded": // what curl -d declares, whatever it sends
 		if utf8.Valid(data) && (len(data) < Large || isShortText(w, data)) {
-			w.Key("text")
-			w.TextBytes(data)
+			w.Key("text").TextBytes(data)
 			return
 		}
 	}
-	w.Key("binary")
-	w.Binary(data)
+	w.Key("binary").Binary(data)
 }
 
 // isShort reports whether the form of a value takes no more memory than its base64.
@@ -276,6 +259,3 @@ func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	_, v, err = value.ReadRaw(section[1:])
 	return v, rest, err == nil
 }
-
-// WriteTime writes an instant.
-func WriteTime(w codec.Writer, t time.Time) { w.Instant(t.UnixMilli()) }

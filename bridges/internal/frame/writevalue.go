@@ -50,8 +50,7 @@ func writeBinary(w codec.Writer, v []byte) {
 		return
 	}
 	w.OpenMap()
-	w.Key(tags[value.KindBinary])
-	w.Binary(v)
+	w.Key(tags[value.KindBinary]).Binary(v)
 	w.CloseMap()
 }
 
@@ -64,8 +63,7 @@ func Write(w codec.Writer, v any) {
 		return
 	}
 	w.OpenMap()
-	w.Key(tags[k])
-	writeBare(w, v)
+	writeBare(w.Key(tags[k]), v)
 	w.CloseMap()
 }
 
@@ -195,13 +193,13 @@ func writeBare(w codec.Writer, v any) {
 	case value.Symbol:
 		w.Text(string(v))
 	case value.List:
-		writeList(w, v, Write)
+		codec.WriteList(w, v, Write)
 	case value.Map:
 		writeMap(w, v)
 	case value.Array:
 		writeArray(w, v)
 	case value.Described:
-		writeList(w, []any{v.Descriptor, v.Value}, Write)
+		codec.WriteList(w, []any{v.Descriptor, v.Value}, Write)
 	default:
 		w.Null()
 	}
@@ -221,14 +219,6 @@ func writeFloat(w codec.Writer, v float64, pack bool, finite func()) {
 	}
 }
 
-func writeList(w codec.Writer, vs []any, write func(codec.Writer, any)) {
-	w.OpenList()
-	for _, v := range vs {
-		write(w, v)
-	}
-	w.CloseList(len(vs))
-}
-
 // writeMap writes a map or, where that could be misread, its pairs.
 func writeMap(w codec.Writer, m value.Map) {
 	if !isPlainMap(m) {
@@ -237,8 +227,7 @@ func writeMap(w codec.Writer, m value.Map) {
 	}
 	w.OpenMap()
 	for _, e := range m {
-		w.Key(e.Key.(string))
-		Write(w, e.Value)
+		Write(w.Key(e.Key.(string)), e.Value)
 	}
 	w.CloseMap()
 }
@@ -250,7 +239,7 @@ func writeArray(w codec.Writer, a value.Array) {
 	if a.Elem == value.KindMap {
 		element = func(w codec.Writer, v any) { writePairs(w, v) }
 	}
-	writeList(w, a.Values, element)
+	codec.WriteList(w, a.Values, element)
 	n := 2
 	if a.Descriptor != nil {
 		Write(w, a.Descriptor)
@@ -262,9 +251,5 @@ func writeArray(w codec.Writer, a value.Array) {
 // writePairs writes a map as the form behind $map always is.
 func writePairs(w codec.Writer, v any) {
 	m, _ := v.(value.Map)
-	w.OpenList()
-	for _, e := range m {
-		writeList(w, []any{e.Key, e.Value}, Write)
-	}
-	w.CloseList(len(m))
+	codec.WriteList(w, m, func(w codec.Writer, e value.Entry) { codec.WriteList(w, []any{e.Key, e.Value}, Write) })
 }
