@@ -202,26 +202,8 @@ func headerValue(v any) string {
 	switch v := v.(type) {
 	case bool:
 		return strconv.FormatBool(v)
-	case uint8:
-		return strconv.FormatUint(uint64(v), 10)
-	case uint16:
-		return strconv.FormatUint(uint64(v), 10)
-	case uint32:
-		return strconv.FormatUint(uint64(v), 10)
-	case uint64:
-		return strconv.FormatUint(v, 10)
-	case int8:
-		return strconv.FormatInt(int64(v), 10)
-	case int16:
-		return strconv.FormatInt(int64(v), 10)
-	case int32:
-		return strconv.FormatInt(int64(v), 10)
-	case int64:
-		return strconv.FormatInt(v, 10)
-	case float32:
-		return string(value.AppendFloatText(nil, float64(v), 32))
-	case float64:
-		return string(value.AppendFloatText(nil, v, 64))
+	case uint8, uint16, uint32, uint64, int8, int16, int32, int64, float32, float64:
+		return value.Text(v)
 	case string:
 		return quoteHeader(v)
 	case value.Symbol:

@@ -224,7 +224,7 @@ func appendList(dst []byte, l List, depth int) ([]byte, error) {
 func appendMap(dst []byte, m Map, depth int) ([]byte, error) {
 	dst, mark := OpenMap(dst)
 	for _, e := range m {
-		if k := kindOfValue(e.Key); !isKey(k) {
+		if k := KindOfValue(e.Key); !isKey(k) {
 			return nil, fmt.Errorf("a map key of Go type %T is not allowed", e.Key)
 		}
 		var err error

@@ -41,7 +41,7 @@ func appendArray(dst []byte, a Array, depth int) ([]byte, error) {
 	}
 	dst = append(dst, code)
 	for _, v := range a.Values {
-		if k := kindOfValue(v); k != kind {
+		if k := KindOfValue(v); k != kind {
 			return nil, fmt.Errorf("an array of %s has an element of type %s", kind, k)
 		}
 		var err error

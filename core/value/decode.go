@@ -82,20 +82,21 @@ func buildData(code byte, b []byte) (v any, rest []byte) {
 	return v, rest
 }
 
-// counted splits the data of a compound into its count and its elements.
-func counted(code byte, data []byte) (n int, elements []byte) {
+// counted splits the data of a compound into its count and its elements. It is not ok if the count is cut short.
+func counted(code byte, data []byte) (n uint64, elements []byte, ok bool) {
 	switch {
 	case code == codeList0:
-		return 0, nil
-	case code&wide == 0:
-		return int(data[0]), data[1:]
-	default:
-		return int(binary.BigEndian.Uint32(data)), data[4:]
+		return 0, nil, true
+	case code&wide == 0 && len(data) >= 1:
+		return uint64(data[0]), data[1:], true
+	case code&wide != 0 && len(data) >= 4:
+		return uint64(binary.BigEndian.Uint32(data)), data[4:], true
 	}
+	return 0, nil, false
 }
 
 func buildList(code byte, data []byte) List {
-	n, data := counted(code, data)
+	n, data, _ := counted(code, data)
 	l := make(List, n)
 	for i := range l {
 		l[i], data = build(data)
@@ -104,7 +105,7 @@ func buildList(code byte, data []byte) List {
 }
 
 func buildMap(code byte, data []byte) Map {
-	n, data := counted(code, data)
+	n, data, _ := counted(code, data)
 	m := make(Map, n/2)
 	for i := range m {
 		m[i].Key, data = build(data)
@@ -114,7 +115,7 @@ func buildMap(code byte, data []byte) Map {
 }
 
 func buildArray(code byte, data []byte) Array {
-	n, data := counted(code, data)
+	n, data, _ := counted(code, data)
 	a := Array{Values: make([]any, n)}
 	if data[0] == codeDescribed {
 		a.Descriptor, data = build(data[1:])

@@ -9,8 +9,8 @@ import (
 // Equal reports whether a and b are the same value of the same type. Floats are compared bit by bit, so a NaN equals
 // itself; maps are equal only in the same order (AMQP 1.0 §1.6.23). Values of foreign Go types are equal to nothing.
 func Equal(a, b any) bool {
-	k := kindOfValue(a)
-	if k == KindInvalid || k != kindOfValue(b) {
+	k := KindOfValue(a)
+	if k == KindInvalid || k != KindOfValue(b) {
 		return false
 	}
 	switch a := a.(type) {

@@ -206,20 +206,9 @@ func readCompound(b []byte, want Kind) (n int, elements, rest []byte, err error)
 	if err != nil {
 		return 0, nil, nil, err
 	}
-	if code == codeList0 {
-		return 0, nil, rest, nil
-	}
-	var count uint64
-	if code&wide == 0 {
-		if len(data) < 1 {
-			return 0, nil, nil, fail(0, "%s has no count", want)
-		}
-		count, elements = uint64(data[0]), data[1:]
-	} else {
-		if len(data) < 4 {
-			return 0, nil, nil, fail(0, "%s has no count", want)
-		}
-		count, elements = uint64(binary.BigEndian.Uint32(data)), data[4:]
+	count, elements, ok := counted(code, data)
+	if !ok {
+		return 0, nil, nil, fail(0, "%s has no count", want)
 	}
 	if count > uint64(len(elements)) { // an element has at least its constructor
 		return 0, nil, nil, fail(0, "%s of %d elements in %d bytes", want, count, len(elements))

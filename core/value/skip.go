@@ -115,18 +115,11 @@ func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 // compound validates the count and the elements of a list, map or array that lie between i and stop.
 func (w *walker) compound(code byte, at, i, stop, depth int) error {
 	kind := kinds[code]
-	var n uint64
-	if code&wide == 0 {
-		if stop-i < 1 {
-			return fail(at, "%s has no count", kind)
-		}
-		n, i = uint64(w.b[i]), i+1
-	} else {
-		if stop-i < 4 {
-			return fail(at, "%s has no count", kind)
-		}
-		n, i = uint64(binary.BigEndian.Uint32(w.b[i:])), i+4
+	n, elements, ok := counted(code, w.b[i:stop])
+	if !ok {
+		return fail(at, "%s has no count", kind)
 	}
+	i = stop - len(elements)
 	if n > uint64(w.elements) {
 		return fail(at, "%s of %d elements exceeds the limit", kind, n)
 	}

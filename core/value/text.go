@@ -97,22 +97,11 @@ func AppendJSON(dst []byte, v any) []byte {
 		return append(dst, "null"...)
 	case bool:
 		return strconv.AppendBool(dst, v)
-	case uint8:
-		return strconv.AppendUint(dst, uint64(v), 10)
-	case uint16:
-		return strconv.AppendUint(dst, uint64(v), 10)
-	case uint32:
-		return strconv.AppendUint(dst, uint64(v), 10)
 	case uint64:
 		return strconv.AppendUint(dst, v, 10)
-	case int8:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case int16:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case int32:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
+	case uint8, uint16, uint32, int8, int16, int32, int64:
+		n, _ := Int(v)
+		return strconv.AppendInt(dst, n, 10)
 	case float32:
 		return AppendFloatText(dst, float64(v), 32)
 	case float64:

@@ -63,7 +63,7 @@ type Array struct {
 
 // ArrayOf returns an array of the values vs, with the element type that belongs to T even when vs is empty.
 func ArrayOf[T any](vs []T) Array {
-	a := Array{Elem: kindOfValue(any(*new(T))), Values: make([]any, len(vs))}
+	a := Array{Elem: KindOfValue(any(*new(T))), Values: make([]any, len(vs))}
 	for i, v := range vs {
 		a.Values[i] = v
 	}
@@ -73,7 +73,7 @@ func ArrayOf[T any](vs []T) Array {
 // elem returns the type of the elements, KindInvalid if nothing tells it.
 func (a Array) elem() Kind {
 	if a.Elem == KindInvalid && len(a.Values) > 0 {
-		return kindOfValue(a.Values[0])
+		return KindOfValue(a.Values[0])
 	}
 	return a.Elem
 }
@@ -81,8 +81,8 @@ func (a Array) elem() Kind {
 // Described is a value with a descriptor that says what it means.
 type Described struct{ Descriptor, Value any }
 
-// kindOfValue returns the AMQP type of the Go value v, KindInvalid if v is none of the types of this package.
-func kindOfValue(v any) Kind {
+// KindOfValue returns the AMQP type of the Go value v, KindInvalid if v is none of the types of this package.
+func KindOfValue(v any) Kind {
 	switch v.(type) {
 	case nil:
 		return KindNull

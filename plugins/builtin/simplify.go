@@ -14,18 +14,9 @@ func simplified(v any) (any, error) {
 	case nil, bool, string, []byte, uint64, int64, float32, float64, value.List, value.Map,
 		value.Timestamp, value.UUID, value.Decimal32, value.Decimal64, value.Decimal128:
 		return v, nil
-	case uint8:
-		return int64(v), nil
-	case uint16:
-		return int64(v), nil
-	case uint32:
-		return int64(v), nil
-	case int8:
-		return int64(v), nil
-	case int16:
-		return int64(v), nil
-	case int32:
-		return int64(v), nil
+	case uint8, uint16, uint32, int8, int16, int32:
+		n, _ := value.Int(v)
+		return n, nil
 	case value.Symbol, value.Char:
 		return value.Text(v), nil
 	case value.Array:

@@ -140,25 +140,19 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
 	case value.KindUint8:
-		n, err := unsigned(r, 8)
-		return uint8(n), err
+		return narrow[uint8](unsigned(r, 8))
 	case value.KindUint16:
-		n, err := unsigned(r, 16)
-		return uint16(n), err
+		return narrow[uint16](unsigned(r, 16))
 	case value.KindUint32:
-		n, err := unsigned(r, 32)
-		return uint32(n), err
+		return narrow[uint32](unsigned(r, 32))
 	case value.KindUint64:
 		return unsigned(r, 64)
 	case value.KindInt8:
-		n, err := signed(r, 8)
-		return int8(n), err
+		return narrow[int8](signed(r, 8))
 	case value.KindInt16:
-		n, err := signed(r, 16)
-		return int16(n), err
+		return narrow[int16](signed(r, 16))
 	case value.KindInt32:
-		n, err := signed(r, 32)
-		return int32(n), err
+		return narrow[int32](signed(r, 32))
 	case value.KindInt64:
 		return signed(r, 64)
 	case value.KindFloat32:
@@ -166,23 +160,11 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	case value.KindFloat64:
 		return readFloat(r, 64)
 	case value.KindDecimal32:
-		b, err := digits(r, len(value.Decimal32{}))
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal32(b), nil
+		return digits(r, 4, func(b []byte) any { return value.Decimal32(b) })
 	case value.KindDecimal64:
-		b, err := digits(r, len(value.Decimal64{}))
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal64(b), nil
+		return digits(r, 8, func(b []byte) any { return value.Decimal64(b) })
 	case value.KindDecimal128:
-		b, err := digits(r, len(value.Decimal128{}))
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal128(b), nil
+		return digits(r, 16, func(b []byte) any { return value.Decimal128(b) })
 	case value.KindChar:
 		return readChar(r)
 	case value.KindTimestamp:
@@ -211,26 +193,16 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 		return readDescribed(r, depth)
 	default: // null, boolean, string and list have one form
 		v, err := read(r, depth)
-		if err == nil && kindOf(v) != k {
+		if err == nil && value.KindOfValue(v) != k {
 			err = Wrong("is %s: it must be of type %s", got, k)
 		}
 		return v, err
 	}
 }
 
-// kindOf tells the kinds apart that have a form without a tag.
-func kindOf(v any) value.Kind {
-	switch v.(type) {
-	case nil:
-		return value.KindNull
-	case bool:
-		return value.KindBool
-	case string:
-		return value.KindString
-	case value.List:
-		return value.KindList
-	}
-	return value.KindInvalid
+// narrow is a number that its type can hold.
+func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](n N, err error) (any, error) {
+	return T(n), err
 }
 
 // signed reads a whole number of bits, also as a text or a tagged one.
@@ -337,8 +309,8 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits reads n bytes that are written as hexadecimal digits.
-func digits(r codec.Reader, n int) ([]byte, error) {
+// digits reads a value of n bytes, which as makes of them, that is written as hexadecimal digits.
+func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a text of %d hexadecimal digits", k, 2*n)
 	}
@@ -346,7 +318,7 @@ func digits(r codec.Reader, n int) ([]byte, error) {
 	if err != nil || len(b) != n {
 		return nil, Wrong("must be a text of %d hexadecimal digits", 2*n)
 	}
-	return b, nil
+	return as(b), nil
 }
 
 func readChar(r codec.Reader) (any, error) {

@@ -56,71 +56,32 @@ func writeBinary(w codec.Writer, v []byte) {
 
 // Write writes a value of the types of core/value.
 func Write(w codec.Writer, v any) {
-	pack := w.Encoding() == codec.MessagePack
-	k, plain := kindAndForm(v, pack)
-	if plain {
+	if isPlain(v, w.Encoding() == codec.MessagePack) {
 		writeBare(w, v)
 		return
 	}
 	w.OpenMap()
-	writeBare(w.Key(tags[k]), v)
+	writeBare(w.Key(tags[value.KindOfValue(v)]), v)
 	w.CloseMap()
 }
 
-// kindAndForm returns the kind of v and whether it is written without a tag.
-func kindAndForm(v any, pack bool) (k value.Kind, plain bool) {
+// isPlain reports whether a value is written without a tag. What is none of the types is null.
+func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
-	case nil:
-		return value.KindNull, true
-	case bool:
-		return value.KindBool, true
-	case string:
-		return value.KindString, true
-	case value.List:
-		return value.KindList, true
+	case nil, bool, string, value.List:
+		return true
 	case value.Map:
-		return value.KindMap, isPlainMap(v)
+		return isPlainMap(v)
 	case int64:
-		return value.KindInt64, pack || v <= maxPlain && v >= -maxPlain
+		return pack || v <= maxPlain && v >= -maxPlain
 	case float64:
-		return value.KindFloat64, pack || !math.IsNaN(v) && (v != math.Trunc(v) || math.Abs(v) >= wholeFloats && !math.IsInf(v, 0))
+		return pack || !math.IsNaN(v) && (v != math.Trunc(v) || math.Abs(v) >= wholeFloats && !math.IsInf(v, 0))
 	case uint64:
-		return value.KindUint64, pack && v > math.MaxInt64
-	case float32:
-		return value.KindFloat32, pack
-	case value.Timestamp:
-		return value.KindTimestamp, pack
-	case []byte:
-		return value.KindBinary, pack
-	case uint8:
-		return value.KindUint8, false
-	case uint16:
-		return value.KindUint16, false
-	case uint32:
-		return value.KindUint32, false
-	case int8:
-		return value.KindInt8, false
-	case int16:
-		return value.KindInt16, false
-	case int32:
-		return value.KindInt32, false
-	case value.Decimal32:
-		return value.KindDecimal32, false
-	case value.Decimal64:
-		return value.KindDecimal64, false
-	case value.Decimal128:
-		return value.KindDecimal128, false
-	case value.Char:
-		return value.KindChar, false
-	case value.UUID:
-		return value.KindUUID, false
-	case value.Symbol:
-		return value.KindSymbol, false
-	case value.Array:
-		return value.KindArray, false
-	default:
-		return value.KindDescribed, false
+		return pack && v > math.MaxInt64
+	case float32, value.Timestamp, []byte:
+		return pack
 	}
+	return value.KindOfValue(v) == value.KindInvalid
 }
 
 // isPlainMap reports whether a map's keys are distinct texts, and it cannot be
@@ -160,18 +121,9 @@ func writeBare(w codec.Writer, v any) {
 		writeFloat(w, v, pack, func() { w.Float(v) })
 	case float32:
 		writeFloat(w, float64(v), pack, func() { w.Float32(v) })
-	case uint8:
-		w.Int(int64(v))
-	case uint16:
-		w.Int(int64(v))
-	case uint32:
-		w.Int(int64(v))
-	case int8:
-		w.Int(int64(v))
-	case int16:
-		w.Int(int64(v))
-	case int32:
-		w.Int(int64(v))
+	case uint8, uint16, uint32, int8, int16, int32:
+		n, _ := value.Int(v)
+		w.Int(n)
 	case value.Decimal32:
 		w.Text(hex.EncodeToString(v[:]))
 	case value.Decimal64:

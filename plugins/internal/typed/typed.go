@@ -50,23 +50,11 @@ func of(v *pb.Value, depth int) (any, error) {
 	case *pb.Value_DoubleValue:
 		return k.DoubleValue, nil
 	case *pb.Value_Decimal32Value:
-		b, err := sized(k.Decimal32Value, 4, "decimal32")
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal32(b), nil
+		return sized(k.Decimal32Value, 4, "decimal32", func(b []byte) any { return value.Decimal32(b) })
 	case *pb.Value_Decimal64Value:
-		b, err := sized(k.Decimal64Value, 8, "decimal64")
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal64(b), nil
+		return sized(k.Decimal64Value, 8, "decimal64", func(b []byte) any { return value.Decimal64(b) })
 	case *pb.Value_Decimal128Value:
-		b, err := sized(k.Decimal128Value, 16, "decimal128")
-		if err != nil {
-			return nil, err
-		}
-		return value.Decimal128(b), nil
+		return sized(k.Decimal128Value, 16, "decimal128", func(b []byte) any { return value.Decimal128(b) })
 	case *pb.Value_CharValue:
 		c, err := ranged[uint32](k.CharValue, 0x10ffff, "char")
 		if err != nil {
@@ -76,11 +64,7 @@ func of(v *pb.Value, depth int) (any, error) {
 	case *pb.Value_TimestampValue:
 		return value.Timestamp(k.TimestampValue), nil
 	case *pb.Value_UuidValue:
-		b, err := sized(k.UuidValue, 16, "uuid")
-		if err != nil {
-			return nil, err
-		}
-		return value.UUID(b), nil
+		return sized(k.UuidValue, 16, "uuid", func(b []byte) any { return value.UUID(b) })
 	case *pb.Value_BinaryValue:
 		return append([]byte{}, k.BinaryValue...), nil
 	case *pb.Value_StringValue:
@@ -124,11 +108,11 @@ func signed[T int8 | int16](v, most int32, name string) (any, error) {
 	return T(v), nil
 }
 
-func sized(b []byte, n int, name string) ([]byte, error) {
+func sized(b []byte, n int, name string, as func([]byte) any) (any, error) {
 	if len(b) != n {
 		return nil, Error(fmt.Sprintf("%d bytes are no %s", len(b), name))
 	}
-	return b, nil
+	return as(b), nil
 }
 
 func all(vs []*pb.Value, depth int) ([]any, error) {
@@ -169,20 +153,13 @@ func arrayOf(a *pb.Array, depth int) (any, error) {
 			return nil, err
 		}
 	}
-	sample := a.GetOf()
 	if len(vs) > 0 {
-		sample = a.GetValues()[0]
+		out.Elem = value.KindOfValue(vs[0])
+		return out, nil
 	}
-	v, err := of(sample, depth)
-	if err != nil {
-		return nil, err
-	}
-	encoded, err := value.Append(nil, v)
-	if err != nil {
-		return nil, err
-	}
-	out.Elem = value.KindOf(encoded)
-	return out, nil
+	sample, err := of(a.GetOf(), depth)
+	out.Elem = value.KindOfValue(sample)
+	return out, err
 }
 
 // From returns v, a value of core/value's types, as the contract has it.
@@ -317,8 +294,7 @@ func init() {
 		value.Map{},
 		value.ArrayOf([]bool{}),
 	} {
-		encoded, _ := value.Append(nil, v) // they all have an encoding
-		zeros[value.KindOf(encoded)], _ = from(v, 0)
+		zeros[value.KindOfValue(v)], _ = from(v, 0) // they all have an encoding
 	}
 }
 
