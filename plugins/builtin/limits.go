@@ -25,27 +25,6 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
 }
 
-// budget is what may still be read of a payload.
-type budget struct {
-	depth    int
-	elements int
-}
-
-func newBudget() budget { return budget{maxDepth, maxElements} }
-
-// enter begins a compound value; leave ends it.
-func (b *budget) enter() bool { b.depth--; return b.depth >= 0 }
-func (b *budget) leave()      { b.depth++ }
-
-// spend takes n elements.
-func (b *budget) spend(n int) bool {
-	if n > b.elements {
-		return false
-	}
-	b.elements -= n
-	return true
-}
-
 // The words for what is wrong in every format.
 const (
 	tooDeep    = "values are nested deeper than 32"

@@ -1,0 +1,354 @@
+package builtin
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+// cborReader reads one value. It keeps the first error; what is read after that does not matter.
+type cborReader struct {
+	b        []byte
+	at       int
+	depth    int // of lists, maps and tags that may be entered yet
+	elements int // that may still be read
+	err      error
+}
+
+// fail keeps an error, if it is the first, and returns no value.
+func (r *cborReader) fail(text string) any {
+	if r.err == nil {
+		r.err = &malformed{"CBOR", r.at, text}
+	}
+	return nil
+}
+
+// enter begins a compound value; leave ends it.
+func (r *cborReader) enter() {
+	if r.depth--; r.depth < 0 {
+		r.fail(tooDeep)
+	}
+}
+
+func (r *cborReader) leave() { r.depth++ }
+
+// spend takes n elements.
+func (r *cborReader) spend(n int) {
+	if r.elements -= n; r.elements < 0 {
+		r.fail(tooMany)
+	}
+}
+
+// bytes returns the next n bytes, which are the payload's.
+func (r *cborReader) bytes(n uint64) []byte {
+	if r.err != nil || n > uint64(len(r.b)-r.at) {
+		r.fail(cutShort)
+		return nil
+	}
+	b := r.b[r.at : r.at+int(n)]
+	r.at += int(n)
+	return b
+}
+
+// uint reads a big-endian number of width bytes.
+func (r *cborReader) uint(width uint64) (n uint64) {
+	for _, c := range r.bytes(width) {
+		n = n<<8 | uint64(c)
+	}
+	return n
+}
+
+// text returns the next n bytes, which are UTF-8.
+func (r *cborReader) text(n uint64) []byte {
+	b := r.bytes(n)
+	if !utf8.Valid(b) {
+		r.fail(notUTF8)
+	}
+	return b
+}
+
+// value reads a value; it is not ok if a break comes instead.
+func (r *cborReader) value() (v any, ok bool) {
+	c := byte(r.uint(1))
+	if c == 0xff {
+		return nil, false
+	}
+	major, info := c>>5, c&0x1f
+	return r.item(major, info, r.argument(info, major)), true
+}
+
+// definite reads a value that is not a break.
+func (r *cborReader) definite() any {
+	v, ok := r.value()
+	if !ok {
+		r.fail(strayBreak)
+	}
+	return v
+}
+
+// forever is the length of what ends with a break.
+const forever = 1<<64 - 1
+
+// argument reads the number behind the first byte.
+func (r *cborReader) argument(info, major byte) uint64 {
+	switch {
+	case info < 24:
+		return uint64(info)
+	case info < 28:
+		return r.uint(1 << (info - 24))
+	case info == 31 && major >= cborBytes && major <= cborMap:
+		return forever
+	}
+	r.fail("a value has a reserved length")
+	return 0
+}
+
+func (r *cborReader) item(major, info byte, n uint64) any {
+	switch major {
+	case cborUnsigned:
+		if n > math.MaxInt64 {
+			return n
+		}
+		return int64(n)
+	case cborNegative: // -1 - n
+		if n <= math.MaxInt64 {
+			return -1 - int64(n)
+		}
+		return r.integer(new(big.Int).Not(new(big.Int).SetUint64(n)))
+	case cborBytes, cborText:
+		if n == forever && info == 31 {
+			return r.chunks(major)
+		}
+		if major == cborText {
+			return string(r.text(n))
+		}
+		return append([]byte{}, r.bytes(n)...)
+	case cborArray:
+		return r.list(n)
+	case cborMap:
+		return r.entries(n)
+	case cborTag:
+		return r.tagged(n)
+	}
+	return r.simple(info, n)
+}
+
+// integer is a big number as long, ulong or decimal128.
+func (r *cborReader) integer(n *big.Int) any {
+	switch {
+	case n.IsInt64():
+		return n.Int64()
+	case n.IsUint64():
+		return n.Uint64()
+	case n.BitLen() > 128:
+		return r.fail(inexact)
+	}
+	return r.decimal128(n.String())
+}
+
+func (r *cborReader) decimal128(s string) any {
+	d, ok := value.ParseDecimal128(s)
+	if !ok {
+		return r.fail(inexact)
+	}
+	return d
+}
+
+// chunks reads the parts of a string of unknown length, each of which is of known length.
+func (r *cborReader) chunks(major byte) any {
+	all := []byte{}
+	for r.err == nil {
+		c := byte(r.uint(1))
+		if c == 0xff {
+			if major == cborText {
+				return string(all)
+			}
+			return all
+		}
+		if r.err == nil && (c>>5 != major || c&0x1f > 27) {
+			return r.fail("a string has a part that is none")
+		}
+		n := r.argument(c&0x1f, major)
+		r.spend(1)
+		if major == cborText {
+			all = append(all, r.text(n)...)
+		} else {
+			all = append(all, r.bytes(n)...)
+		}
+	}
+	return nil
+}
+
+// room is for how many of n announced elements there is room at first: each takes a byte at least.
+func (r *cborReader) room(n uint64) int {
+	if n == forever {
+		return 0
+	}
+	return int(min(n, uint64(len(r.b)-r.at), many))
+}
+
+// element reads one of n elements, or keys. It is not ok for a break, which ends them where n is forever.
+func (r *cborReader) element(n uint64) (v any, ok bool) {
+	if v, ok = r.value(); !ok && n != forever {
+		r.fail(strayBreak)
+	}
+	return v, ok
+}
+
+func (r *cborReader) list(n uint64) any {
+	r.enter()
+	defer r.leave()
+	l := make(value.List, 0, r.room(n))
+	for left := n; left > 0 && r.err == nil; left-- {
+		v, ok := r.element(n)
+		if !ok {
+			break
+		}
+		r.spend(1)
+		l = append(l, v)
+	}
+	return l
+}
+
+// entries reads n pairs of a map.
+func (r *cborReader) entries(n uint64) any {
+	r.enter()
+	defer r.leave()
+	m := make(value.Map, 0, r.room(n))
+	for left := n; left > 0 && r.err == nil; left-- {
+		key, ok := r.element(n)
+		if !ok {
+			break
+		}
+		if !isKey(key) {
+			r.fail(deepKey)
+		}
+		v, ok := r.value()
+		if !ok {
+			r.fail("a map ends behind a key")
+		}
+		r.spend(2)
+		m = append(m, value.Entry{Key: key, Value: v})
+	}
+	if r.err == nil && !isDistinct(m) {
+		r.fail(sameKey)
+	}
+	return m
+}
+
+func (r *cborReader) simple(info byte, n uint64) any {
+	switch info {
+	case 20, 21:
+		return info == 21
+	case 22, 23: // null, undefined
+		return nil
+	case 25:
+		return halfFloat(uint16(n))
+	case 26:
+		return math.Float32frombits(uint32(n))
+	case 27:
+		return math.Float64frombits(n)
+	}
+	return r.fail("a simple value is unknown")
+}
+
+// halfFloat is a number of 16 bits: RFC 8949 appendix D.
+func halfFloat(h uint16) float32 {
+	exponent, mantissa := h>>10&0x1f, float64(h&0x3ff)
+	var f float64
+	switch exponent {
+	case 0:
+		f = math.Ldexp(mantissa, -24)
+	case 31:
+		if f = math.Inf(1); mantissa != 0 {
+			f = math.NaN()
+		}
+	default:
+		f = math.Ldexp(mantissa+1024, int(exponent)-25)
+	}
+	if h&0x8000 != 0 {
+		f = -f
+	}
+	return float32(f)
+}
+
+// tagged reads a value and what its tag makes of it.
+func (r *cborReader) tagged(tag uint64) any {
+	r.enter()
+	defer r.leave()
+	v := r.definite()
+	switch tag {
+	case tagCBOR:
+		return v
+	case tagTimeText, tagTimeNumber:
+		return r.instant(v)
+	case tagBig, tagBigNegative:
+		b, ok := v.([]byte)
+		if !ok || len(b) > 16 {
+			return r.fail(inexact)
+		}
+		n := new(big.Int).SetBytes(b)
+		if tag == tagBigNegative {
+			n.Not(n)
+		}
+		return r.integer(n)
+	case tagDecimal:
+		return r.decimal(v)
+	case tagUUID:
+		b, ok := v.([]byte)
+		if !ok || len(b) != 16 {
+			return r.fail("a UUID is not of 16 bytes")
+		}
+		return value.UUID(b)
+	}
+	return value.Described{Descriptor: tag, Value: v}
+}
+
+// instant reads a time; fractions of a millisecond are rounded.
+func (r *cborReader) instant(v any) any {
+	const most = math.MaxInt64/1000 - 1
+	switch v := v.(type) {
+	case string:
+		if t, err := time.Parse(time.RFC3339, v); err == nil {
+			return value.TimestampOf(t)
+		}
+	case int64:
+		if v <= most && v >= -most {
+			return value.Timestamp(v * 1000)
+		}
+	case float32:
+		return r.instant(float64(v))
+	case float64:
+		if math.Abs(v) < 1<<40 { // the year 36812: a double keeps milliseconds until then
+			return value.Timestamp(math.Round(v * 1000))
+		}
+	}
+	return r.fail("a time is malformed")
+}
+
+// decimal reads [exponent, mantissa].
+func (r *cborReader) decimal(v any) any {
+	l, _ := v.(value.List)
+	if len(l) != 2 {
+		return r.fail(badNumber)
+	}
+	exponent, ok := l[0].(int64)
+	if !ok {
+		return r.fail(badNumber)
+	}
+	switch l[1].(type) {
+	case int64, uint64, value.Decimal128:
+	default:
+		return r.fail(badNumber)
+	}
+	mantissa := value.Text(l[1])
+	if strings.ContainsAny(mantissa, "E.") {
+		return r.fail(inexact)
+	}
+	return r.decimal128(mantissa + "E" + strconv.FormatInt(exponent, 10))
+}
