@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -103,76 +104,43 @@ const (
 )
 
 var members = [...]member{
-	{"token", textInto(func(q *request) *string { return &q.token })},
-	{"entity", textInto(func(q *request) *string { return &q.entity })},
-	{"feed", func(q *request, r codec.Reader) (err error) {
-		q.feed, err = readWhole(r, 1, maxID)
-		return err
-	}},
-	{"session", textInto(func(q *request) *string { return &q.session })},
-	{"nextSession", func(q *request, r codec.Reader) (err error) {
-		q.nextSession, err = readBool(r)
-		return err
-	}},
+	{"token", into(func(q *request) *string { return &q.token }, frame.ReadText)},
+	{"entity", into(func(q *request) *string { return &q.entity }, frame.ReadText)},
+	{"feed", into(func(q *request) *int64 { return &q.feed }, readID)},
+	{"session", into(func(q *request) *string { return &q.session }, frame.ReadText)},
+	{"nextSession", into(func(q *request) *bool { return &q.nextSession }, readBool)},
 	{"wait", func(q *request, r codec.Reader) (err error) {
 		q.wait, err = frame.ReadSeconds(r)
 		q.wait = min(q.wait, maxWait)
 		return err
 	}},
-	{"mode", oneOf(func(q *request, m core.ReceiveMode) { q.mode = m }, choice[core.ReceiveMode]{"peekLock", core.PeekLock}, choice[core.ReceiveMode]{"receiveAndDelete", core.ReceiveAndDelete})},
-	{"credit", wholeInto(func(q *request) *int { return &q.credit }, 0, maxCredit)},
-	{"bodies", oneOf(func(q *request, b bool) { q.binary = b }, choice[bool]{"binary", true}, choice[bool]{"decoded", false})},
-	{"accept", textInto(func(q *request) *string { return &q.accept })},
-	{"messages", func(q *request, r codec.Reader) (err error) {
-		q.messages, err = readItems(r, frame.ReadMessage)
-		return err
-	}},
-	{"settlements", func(q *request, r codec.Reader) (err error) {
-		q.settlements, err = readItems(r, readSettlement)
-		return err
-	}},
-	{"lockTokens", func(q *request, r codec.Reader) (err error) {
-		q.lockTokens, err = readItems(r, readLockToken)
-		return err
-	}},
-	{"sequenceNumbers", func(q *request, r codec.Reader) (err error) {
-		q.sequenceNumbers, err = readItems(r, readSequenceNumber)
-		return err
-	}},
-	{"from", func(q *request, r codec.Reader) (err error) {
-		q.from, err = readSequenceNumber(r)
-		return err
-	}},
-	{"max", wholeInto(func(q *request) *int { return &q.max }, 1, maxGroup)},
-	{"inState", oneOf(func(q *request, s core.State) { q.inState = s }, choice[core.State]{"Active", core.Active}, choice[core.State]{"Deferred", core.Deferred}, choice[core.State]{"Scheduled", core.Scheduled})},
-	{"before", timeInto(func(q *request) *time.Time { return &q.before })},
-	{"since", timeInto(func(q *request) *time.Time { return &q.since })},
-	{"state", func(q *request, r codec.Reader) (err error) {
-		q.state, err = readState(r)
-		return err
-	}},
-	{"skip", wholeInto(func(q *request) *int { return &q.skip }, 0, 1<<31-1)},
-	{"top", wholeInto(func(q *request) *int { return &q.top }, 1, maxTop)},
-	{"kind", oneOf(func(q *request, k core.Kind) { q.kind = k }, choice[core.Kind]{"queue", core.Queue}, choice[core.Kind]{"topic", core.Topic}, choice[core.Kind]{"subscription", core.Subscription})},
-	{"topic", textInto(func(q *request) *string { return &q.topic })},
-	{"settings", func(q *request, r codec.Reader) (err error) {
-		q.settings, err = readSettings(r)
-		return err
-	}},
+	{"mode", into(func(q *request) *core.ReceiveMode { return &q.mode }, oneOf(choice[core.ReceiveMode]{"peekLock", core.PeekLock}, choice[core.ReceiveMode]{"receiveAndDelete", core.ReceiveAndDelete}))},
+	{"credit", into(func(q *request) *int { return &q.credit }, whole[int](0, maxCredit))},
+	{"bodies", into(func(q *request) *bool { return &q.binary }, oneOf(choice[bool]{"binary", true}, choice[bool]{"decoded", false}))},
+	{"accept", into(func(q *request) *string { return &q.accept }, frame.ReadText)},
+	{"messages", into(func(q *request) *[]*core.Message { return &q.messages }, items(frame.ReadMessage))},
+	{"settlements", into(func(q *request) *[]core.Settlement { return &q.settlements }, items(readSettlement))},
+	{"lockTokens", into(func(q *request) *[]core.LockToken { return &q.lockTokens }, items(readLockToken))},
+	{"sequenceNumbers", into(func(q *request) *[]int64 { return &q.sequenceNumbers }, items(readSequenceNumber))},
+	{"from", into(func(q *request) *int64 { return &q.from }, readSequenceNumber)},
+	{"max", into(func(q *request) *int { return &q.max }, whole[int](1, maxGroup))},
+	{"inState", into(func(q *request) *core.State { return &q.inState }, oneOf(choice[core.State]{"Active", core.Active}, choice[core.State]{"Deferred", core.Deferred}, choice[core.State]{"Scheduled", core.Scheduled}))},
+	{"before", into(func(q *request) *time.Time { return &q.before }, frame.ReadTime)},
+	{"since", into(func(q *request) *time.Time { return &q.since }, frame.ReadTime)},
+	{"state", into(func(q *request) *[]byte { return &q.state }, readState)},
+	{"skip", into(func(q *request) *int { return &q.skip }, whole[int](0, 1<<31-1))},
+	{"top", into(func(q *request) *int { return &q.top }, whole[int](1, maxTop))},
+	{"kind", into(func(q *request) *core.Kind { return &q.kind }, oneOf(choice[core.Kind]{"queue", core.Queue}, choice[core.Kind]{"topic", core.Topic}, choice[core.Kind]{"subscription", core.Subscription}))},
+	{"topic", into(func(q *request) *string { return &q.topic }, frame.ReadText)},
+	{"settings", into(func(q *request) *settings { return &q.settings }, readSettings)},
 	{"rule", func(q *request, r codec.Reader) error {
 		rule, err := readRule(r)
 		q.rule = &rule
 		return err
 	}},
-	{"rules", func(q *request, r codec.Reader) (err error) {
-		q.rules, err = readItems(r, readRule)
-		return err
-	}},
-	{"message", func(q *request, r codec.Reader) (err error) {
-		q.message, err = frame.ReadMessage(r)
-		return err
-	}},
-	{"name", textInto(func(q *request) *string { return &q.name })},
+	{"rules", into(func(q *request) *[]core.Rule { return &q.rules }, items(readRule))},
+	{"message", into(func(q *request) **core.Message { return &q.message }, frame.ReadMessage)},
+	{"name", into(func(q *request) *string { return &q.name }, frame.ReadText)},
 	{"exclusive", func(q *request, r codec.Reader) error {
 		exclusive, err := readBool(r)
 		q.shared = !exclusive
@@ -184,8 +152,8 @@ var members = [...]member{
 		}
 		return err
 	}},
-	{"connection", textInto(func(q *request) *string { return &q.connection })},
-	{"namespace", textInto(func(q *request) *string { return &q.namespace })},
+	{"connection", into(func(q *request) *string { return &q.connection }, frame.ReadText)},
+	{"namespace", into(func(q *request) *string { return &q.namespace }, frame.ReadText)},
 }
 
 // memberOf finds a member by its name.
@@ -223,7 +191,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 		return nil, faulty(closeNoID, "The request has no id.")
 	}
 	r.Reset(b.members[id].Value, true)
-	if q.id, err = readWhole(r, 1, maxID); err != nil {
+	if q.id, err = readID(r); err != nil {
 		return nil, faulty(closeNoID, "%v", frame.In("id", err))
 	}
 	if q.op = operations[string(name)]; q.op == nil {
@@ -277,24 +245,10 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	return nil
 }
 
-func textInto(field func(*request) *string) func(*request, codec.Reader) error {
+// into reads a member into a field.
+func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) func(*request, codec.Reader) error {
 	return func(q *request, r codec.Reader) (err error) {
-		*field(q), err = frame.ReadText(r)
-		return err
-	}
-}
-
-func timeInto(field func(*request) *time.Time) func(*request, codec.Reader) error {
-	return func(q *request, r codec.Reader) (err error) {
-		*field(q), err = frame.ReadTime(r)
-		return err
-	}
-}
-
-func wholeInto(field func(*request) *int, least, most int64) func(*request, codec.Reader) error {
-	return func(q *request, r codec.Reader) error {
-		n, err := readWhole(r, least, most)
-		*field(q) = int(n)
+		*field(q), err = read(r)
 		return err
 	}
 }
@@ -305,70 +259,69 @@ type choice[T any] struct {
 	means T
 }
 
-func oneOf[T any](set func(*request, T), choices ...choice[T]) func(*request, codec.Reader) error {
-	return func(q *request, r codec.Reader) error {
-		v, err := readChoice(r, choices)
-		if err == nil {
-			set(q, v)
-		}
-		return err
-	}
-}
-
-func readChoice[T any](r codec.Reader, choices []choice[T]) (none T, err error) {
-	word, err := frame.ReadText(r)
-	if err != nil {
-		return none, err
-	}
-	var words strings.Builder
+// oneOf reads one of the words.
+func oneOf[T any](choices ...choice[T]) func(codec.Reader) (T, error) {
+	words := make([]string, len(choices))
 	for i, c := range choices {
-		if c.word == word {
-			return c.means, nil
-		}
-		if words.WriteString(c.word); i < len(choices)-1 {
-			words.WriteString(", ")
-		}
+		words[i] = c.word
 	}
-	return none, frame.Wrong("is %.40q: it must be one of %s", word, words.String())
-}
-
-// readWhole reads a whole number within its limits.
-func readWhole(r codec.Reader, least, most int64) (int64, error) {
-	switch k := r.Kind(); k {
-	case codec.Int:
-		if n := r.Int(); n >= least && n <= most {
-			return n, nil
-		}
-	case codec.Uint, codec.Huge:
-	default:
-		return 0, frame.Wrong("is %s: it must be a whole number", k)
-	}
-	return 0, &frame.Error{Code: core.OutOfRange, Text: wholeRange(least, most)}
-}
-
-// readItems reads a list of 1 to maxGroup elements.
-func readItems[T any](r codec.Reader, read func(codec.Reader) (T, error)) ([]T, error) {
-	if k := r.Kind(); k != codec.List {
-		return nil, frame.Wrong("is %s: it must be a list", k)
-	}
-	var items []T
-	for r.Open(); r.More(); {
-		if len(items) == maxGroup {
-			return nil, &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
-		}
-		item, err := read(r)
+	return func(r codec.Reader) (none T, err error) {
+		word, err := frame.ReadText(r)
 		if err != nil {
-			return nil, frame.At(len(items), err)
+			return none, err
 		}
-		items = append(items, item)
+		if i := slices.Index(words, word); i >= 0 {
+			return choices[i].means, nil
+		}
+		return none, frame.Wrong("is %.40q: it must be one of %s", word, strings.Join(words, ", "))
 	}
-	if len(items) == 0 {
-		return nil, frame.Wrong("is empty")
-	}
-	return items, nil
 }
 
-// countItems is how many elements readItems would make of a list.
+// whole reads a whole number within its limits.
+func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
+	return func(r codec.Reader) (T, error) {
+		switch k := r.Kind(); k {
+		case codec.Int:
+			if n := r.Int(); n >= least && n <= most {
+				return T(n), nil
+			}
+		case codec.Uint, codec.Huge:
+		default:
+			return 0, frame.Wrong("is %s: it must be a whole number", k)
+		}
+		return 0, &frame.Error{Code: core.OutOfRange, Text: wholeRange(least, most)}
+	}
+}
+
+var (
+	readID             = whole[int64](1, maxID) // of a request or a feed
+	readSequenceNumber = whole[int64](0, math.MaxInt64)
+)
+
+// items reads a list of 1 to maxGroup elements.
+func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, error) {
+	return func(r codec.Reader) (all []T, err error) {
+		if k := r.Kind(); k != codec.List {
+			return nil, frame.Wrong("is %s: it must be a list", k)
+		}
+		for r.Open(); r.More(); {
+			if len(all) == maxGroup {
+				return nil, &frame.Error{Code: core.OutOfRange, Text: wholeRange(1, maxGroup) + " elements"}
+			}
+			item, err := read(r)
+			if err != nil {
+				return nil, frame.At(len(all), err)
+			}
+			all = append(all, item)
+		}
+		if len(all) == 0 {
+			return nil, frame.Wrong("is empty")
+		}
+		return all, nil
+	}
+}
+
+// countItems is how many elements items would make of a list.
 func countItems(r codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0
@@ -389,10 +342,6 @@ func readLockToken(r codec.Reader) (core.LockToken, error) {
 		return token, frame.Wrong("is %.60q: %v", text, err)
 	}
 	return token, nil
-}
-
-func readSequenceNumber(r codec.Reader) (int64, error) {
-	return readWhole(r, 0, 1<<63-1)
 }
 
 func wholeRange(least, most int64) string {

@@ -33,15 +33,16 @@ func readRule(r codec.Reader) (rule core.Rule, err error) {
 	return rule, err
 }
 
+var readFilterKind = oneOf(choice[core.FilterKind]{"sql", core.SQLFilter}, choice[core.FilterKind]{"correlation", core.CorrelationFilter},
+	choice[core.FilterKind]{"true", core.TrueFilter}, choice[core.FilterKind]{"false", core.FalseFilter})
+
 func readFilter(r codec.Reader) (f core.Filter, err error) {
 	kinded, correlated, worded := false, false, false
 	err = readMap(r, func(name string) (err error) {
 		switch name {
 		case "kind":
 			kinded = true
-			f.Kind, err = readChoice(r, []choice[core.FilterKind]{
-				{"sql", core.SQLFilter}, {"correlation", core.CorrelationFilter}, {"true", core.TrueFilter}, {"false", core.FalseFilter},
-			})
+			f.Kind, err = readFilterKind(r)
 		case "sql":
 			worded = true
 			f.SQL, err = frame.ReadText(r)

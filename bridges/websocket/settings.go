@@ -22,11 +22,9 @@ func readOne(s *core.Setting, r codec.Reader, q *core.Settings) (err error) {
 			return frame.Wrong("is %.40q: it must be an ISO 8601 duration such as PT1M or P14D", text)
 		}
 	case *int64:
-		*v, err = readWhole(r, 0, math.MaxInt32) // the setting's own limits are the core's
+		*v, err = whole[int64](0, math.MaxInt32)(r) // the setting's own limits are the core's
 	case *int:
-		var n int64
-		n, err = readWhole(r, 0, math.MaxInt32)
-		*v = int(n)
+		*v, err = whole[int](0, math.MaxInt32)(r)
 	case *bool:
 		*v, err = readBool(r)
 	case *string:
@@ -132,7 +130,7 @@ func readAccessRules(r codec.Reader) ([]core.AccessRule, error) {
 }
 
 func readRights(r codec.Reader) (rights core.Right, err error) {
-	names, err := readItems(r, frame.ReadText)
+	names, err := items(frame.ReadText)(r)
 	if err != nil {
 		return 0, err
 	}

@@ -156,13 +156,8 @@ func (c *conn) renew(q *request) {
 	})
 }
 
-var outcomes = []choice[core.Outcome]{
-	{"complete", core.Complete},
-	{"abandon", core.Abandon},
-	{"defer", core.Defer},
-	{"deadLetter", core.DeadLetterOutcome},
-	{"release", core.Release},
-}
+var readOutcome = oneOf(choice[core.Outcome]{"complete", core.Complete}, choice[core.Outcome]{"abandon", core.Abandon},
+	choice[core.Outcome]{"defer", core.Defer}, choice[core.Outcome]{"deadLetter", core.DeadLetterOutcome}, choice[core.Outcome]{"release", core.Release})
 
 // readSettlement reads how one lock is to end.
 func readSettlement(r codec.Reader) (s core.Settlement, err error) {
@@ -174,7 +169,7 @@ func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 		case "lockToken":
 			s.Token, err = readLockToken(r)
 		case "outcome":
-			s.Outcome, err = readChoice(r, outcomes)
+			s.Outcome, err = readOutcome(r)
 		case "properties":
 			s.Properties, err = frame.ReadProperties(r)
 		case "reason", "description":
