@@ -89,6 +89,13 @@ type put struct {
 // putEstimate is more than a put takes, but for texts.
 const putEstimate = 128
 
+const (
+	// keepBuffer is how many bytes of effects the room of one call may be for to be used again, and
+	// keepPrepared how many messages.
+	keepBuffer   = 256 << 10
+	keepPrepared = 1 << 12
+)
+
 // flushAt is how large the effects of a sweep become before it is interrupted.
 const flushAt = 1 << 20
 
@@ -106,7 +113,7 @@ func (x *effects) release() {
 	clear(x.puts)
 	clear(x.prepared)
 	*x = effects{buf: x.buf[:0], puts: x.puts[:0], prepared: x.prepared[:0]}
-	if cap(x.buf) <= flushAt {
+	if cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared && cap(x.puts) <= keepPrepared {
 		effectsPool.Put(x)
 	}
 }

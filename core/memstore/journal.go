@@ -178,6 +178,9 @@ func (x *effects) copies(ctx context.Context, ms ...*core.Message) error {
 			}
 			body = nil
 		}
+		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
+			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the journal keeps the heads before
+		}
 		from := len(x.heads)
 		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
 			x.heads = appendHead(x.heads, m, uint64(behind), uint64(leaderLength))
@@ -200,6 +203,9 @@ func (x *effects) copies(ctx context.Context, ms ...*core.Message) error {
 	}
 	return nil
 }
+
+// fewBytes are less than most heads take.
+const fewBytes = 64
 
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 

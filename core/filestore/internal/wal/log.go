@@ -39,7 +39,7 @@ type Options struct {
 	MaxFrame    int // largest frame, default 256 MiB; a frame larger than SegmentSize has its own segment
 	LargeBody   int // bodies above are for WriteBody, default 1 MiB
 	Backlog     int // bytes reserved or appended but not yet written that Reserve allows, default 64 MiB
-	Recent      int // bytes of records kept in memory behind the last write, for Read, default 32 MiB
+	Recent      int // bytes of memory that records take which were written last, for Read, default 32 MiB
 
 	// Keep is how many bytes of the disk Reserve(Grow) leaves to control records, default
 	// 64 MiB. SetKeep changes it: it should grow with the snapshots.
@@ -108,7 +108,7 @@ type appended struct {
 	next    Position // of the next frame
 	gather  *batch   // what the writer takes next; the last of batches
 	batches []*batch // by position: recent ones, the one being written, gather
-	recent  int      // bytes of records in written batches
+	recent  int      // bytes of memory that written batches take
 	spare   []*batch // to use again
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
 )
@@ -61,7 +62,9 @@ func (o *output) refer(b []byte) {
 }
 
 func (o *output) clear() {
-	clear(o.parts)
+	if clear(o.parts); cap(o.buf) > 2*writeSize {
+		o.buf = nil // grown by a large frame
+	}
 	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
 }
 
@@ -151,17 +154,26 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// retire counts a written batch among the recent ones, and lets the oldest go.
+// keepBatch is how many bytes of effects, and of records without their contents, a batch may have room
+// for to be used again.
+const keepBatch = 256 << 10
+
+// memory is what the batch takes. Of small records it is much more than what they take in the file.
+func (b *batch) memory() int {
+	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
+}
+
+// retire counts a written batch among the recent ones, and removes the oldest.
 func (l *Log) retire(b *batch) {
 	size := b.bytes
 	l.mu.Lock()
-	l.recent += size
+	l.recent += b.memory()
 	n := 0
 	for ; l.recent > l.o.Recent && l.batches[n] != l.gather; n++ {
 		old := l.batches[n]
-		l.recent -= old.bytes
+		l.recent -= old.memory()
 		clear(old.records)
-		if len(l.spare) < 4 && cap(old.effects) <= 1<<20 && cap(old.records) <= 1<<14 {
+		if len(l.spare) < 4 && old.memory()-old.bytes <= keepBatch {
 			*old = batch{frames: old.frames[:0], effects: old.effects[:0], records: old.records[:0]}
 			l.spare = append(l.spare, old)
 		}
