@@ -22,14 +22,14 @@ import (
 // the model's wakes.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
-	play(t, fmt.Sprintf("seed %d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
+	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
 }
 
 // Play is Differential with operations read from bytes, for fuzzing.
 func Play(t testing.TB, data []byte, a, b core.Store, clock *Clock) {
 	t.Helper()
 	s := script(data)
-	play(t, fmt.Sprintf("script %x", data), &s, a, b, clock, nil)
+	play(t, fmt.Sprintf("script %x", data), fmt.Sprintf("play-%d", plays.Add(1)), &s, a, b, clock, nil)
 }
 
 // player plays on two stores.
@@ -54,13 +54,13 @@ type player struct {
 // pair is the same thing as each store names it.
 type pair[T any] struct{ a, b T }
 
-// plays counts entities, so that each play has its own.
+// plays counts entities, so that each play of a script has its own.
 var plays atomic.Int64
 
-func play(t testing.TB, title string, c chooser, a, b core.Store, clock *Clock, restart func()) {
+func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	p := &player{TB: t, chooser: c, title: title, a: a, b: b, clock: clock, restart: restart}
-	p.entity = newEntity(fmt.Sprintf("play-%d", plays.Add(1)), "")
+	p.entity = newEntity(entity, "")
 	p.entity.ID = strings.ReplaceAll(p.entity.Name, "-", "")
 	if p.pick(3) == 0 {
 		p.entity.Kind = core.Topic
