@@ -13,9 +13,16 @@ func TestHopsThatAClientWrites(t *testing.T) {
 		want    uint8 // after the next hop; 0: there is none
 	}{
 		{nil, 1},
-		{uint8(3), 4}, {int32(3), 4}, {uint64(3), 4},
-		{int64(-5), 1}, {"7", 1}, {3.0, 1}, {true, 1},
-		{uint8(core.MaxRemoteHops), 0}, {int64(1) << 40, 0}, {uint64(1) << 63, 0},
+		{uint8(3), 4},
+		{int32(3), 4},
+		{uint64(3), 4},
+		{int64(-5), 1},
+		{"7", 1},
+		{3.0, 1},
+		{true, 1},
+		{uint8(core.MaxRemoteHops), 0},
+		{int64(1) << 40, 0},
+		{uint64(1) << 63, 0},
 	} {
 		m := &core.Message{}
 		if c.written != nil {

@@ -228,11 +228,12 @@ func (r *golden) try(t *testing.T, line string, replace func(string) string) str
 		args = append(args, "--data="+t.TempDir())
 	}
 	code, out, errs := r.gateway.try(t, r.connections[words[0]], "", args...)
-	got := fmt.Sprintf("%s\n  exit %d\n", strings.TrimSpace(line), code)
+	var got strings.Builder
+	got.WriteString(fmt.Sprintf("%s\n  exit %d\n", strings.TrimSpace(line), code))
 	for said := range strings.Lines(requested.ReplaceAllString(varying.ReplaceAllString(strings.NewReplacer(r.volatile...).Replace(out+errs), "$1 SIZE"), "REQUEST: ")) {
-		got += strings.TrimRight("  "+said, "\n ") + "\n"
+		got.WriteString(strings.TrimRight("  "+said, "\n ") + "\n")
 	}
-	return got
+	return got.String()
 }
 
 // compareGolden compares a text with a file of testdata, or writes it with -update.

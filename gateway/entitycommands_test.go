@@ -221,9 +221,9 @@ func TestWhatCommandsForEntitiesPrintStays(t *testing.T) {
 	r.connect("web", "WEB", served(http.StatusNotFound, "text/html", "<html><body>no such page</body></html>"))
 	r.connect("page", "PAGE", served(http.StatusOK, "text/html", "<html><body>a page</body></html>"))
 	r.connect("busy", "BUSY", served(http.StatusForbidden, "application/xml", "<Error><Code>403</Code><Detail>SubCode=40300. The namespace is full. TrackingId:1, Timestamp:2</Detail></Error>"))
-	got := ""
+	var got strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(entityCommands)) {
-		got += r.try(t, line, strings.NewReplacer("SET_", "SET ").Replace)
+		got.WriteString(r.try(t, line, strings.NewReplacer("SET_", "SET ").Replace))
 	}
-	compareGolden(t, "entity-commands.txt", got)
+	compareGolden(t, "entity-commands.txt", got.String())
 }

@@ -394,9 +394,11 @@ func (idle) DeleteEntity(context.Context, core.Identity, string) error { return 
 func (idle) CreateQueue(context.Context, core.Identity, string, core.Settings) (core.Entity, error) {
 	return core.Entity{}, nil
 }
+
 func (idle) Peek(context.Context, core.Identity, core.Address, int64, int) ([]core.Delivery, error) {
 	return nil, nil
 }
+
 func (idle) OpenSender(context.Context, core.Identity, core.Address, func(error)) (core.Sender, error) {
 	return idleSender{}, nil
 }

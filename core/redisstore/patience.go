@@ -92,4 +92,3 @@ func passes(err error) bool {
 	f := failureOf(err)
 	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause
 }
-

@@ -56,8 +56,10 @@ func TestTheMembersOfALineStay(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	for _, x := range []*core.Stored{
-		everything(t), {Kind: core.StoredState, Subscription: "sub", Session: "x", SessionState: []byte{255}, Time: at(5)},
-		{Kind: core.StoredLast, Sub: core.Transfer, Last: 9}, {Kind: core.StoredSeen, Key: "id", Time: at(6)},
+		everything(t),
+		{Kind: core.StoredState, Subscription: "sub", Session: "x", SessionState: []byte{255}, Time: at(5)},
+		{Kind: core.StoredLast, Sub: core.Transfer, Last: 9},
+		{Kind: core.StoredSeen, Key: "id", Time: at(6)},
 	} {
 		line := record.Of(x, "orders")
 		if err := json.NewEncoder(&out).Encode(&line); err != nil {
