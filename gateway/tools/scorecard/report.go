@@ -53,6 +53,8 @@ func (r *record) markdown(reasons map[string]string) []byte {
 		}
 	}
 	b.WriteString(measured)
+	b.WriteString("\n## By feature\n\n")
+	b.Write(r.table())
 	r.about(&b)
 	r.list(&b, "Not passed", func(s *score) map[string]told { return s.Failed }, func(name string, _ told) string {
 		if reason := reasons[name]; reason != "" {
