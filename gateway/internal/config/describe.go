@@ -101,10 +101,15 @@ func policiesFrom(rules []core.AccessRule) []Policy {
 // YAML is the policies, queues and topics as a file has them.
 func (h *Contents) YAML() ([]byte, error) {
 	shown := Contents{Policies: h.Policies, Queues: h.Queues, Topics: h.Topics}
-	n, err := written(reflect.ValueOf(shown))
-	if err != nil || n == nil {
-		return nil, err
+	n := printer{}.structure(reflect.ValueOf(shown), "", true)
+	if len(n.Content) == 0 {
+		return nil, nil
 	}
+	return encode(n)
+}
+
+// encode writes YAML as all commands print it.
+func encode(n *yaml.Node) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
@@ -114,57 +119,45 @@ func (h *Contents) YAML() ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written is a value of a configuration as YAML; nil where it says nothing.
-func written(v reflect.Value) (*yaml.Node, error) {
+// written is a value of a setting as YAML; nil where it says nothing.
+func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
 		return scalar(FormatDuration(x))
 	case core.Right:
 		if x == 0 {
-			return nil, nil
+			return nil
 		}
 		return scalar(x.String())
-	case Policy:
-		return mapping(reflect.ValueOf(x.asWritten()))
 	case map[string]any:
 		if len(x) == 0 {
-			return nil, nil
+			return nil
 		}
-		n := &yaml.Node{Style: yaml.FlowStyle}
-		err := n.Encode(x)
+		n := scalar(x)
 		n.Style = yaml.FlowStyle
-		return n, err
+		return n
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
-			return nil, nil
+			return nil
 		}
-		if n, err := written(v.Elem()); n != nil || err != nil {
-			return n, err
+		if n := written(v.Elem()); n != nil {
+			return n
 		}
 		return scalar(v.Elem().Interface()) // it was given, and says nothing
-	case reflect.Struct:
-		return mapping(v)
 	case reflect.Slice:
 		if v.IsNil() {
-			return nil, nil
+			return nil
 		}
 		list := &yaml.Node{Kind: yaml.SequenceNode}
-		if v.Len() == 0 {
-			list.Style = yaml.FlowStyle
-		}
 		for i := range v.Len() {
-			n, err := written(v.Index(i))
-			if err != nil {
-				return nil, err
-			}
-			list.Content = append(list.Content, n)
+			list.Content = append(list.Content, scalar(v.Index(i).Interface()))
 		}
-		return list, nil
+		return list
 	}
 	if v.IsZero() {
-		return nil, nil
+		return nil
 	}
 	return scalar(v.Interface())
 }
@@ -180,24 +173,10 @@ func (p Policy) asWritten() Policy {
 	return p
 }
 
-func mapping(v reflect.Value) (*yaml.Node, error) {
-	m := &yaml.Node{Kind: yaml.MappingNode}
-	for _, f := range fields(v.Type()) {
-		n, err := written(v.FieldByIndex(f.Index))
-		if err != nil {
-			return nil, err
-		}
-		if n != nil {
-			name, _ := scalar(f.Tag.Get("config"))
-			m.Content = append(m.Content, name, n)
-		}
-	}
-	return m, nil
-}
-
-func scalar(v any) (*yaml.Node, error) {
+func scalar(v any) *yaml.Node {
 	n := &yaml.Node{}
-	return n, n.Encode(v)
+	_ = n.Encode(v) // it was decoded, or is plain
+	return n
 }
 
 // FormatDuration writes a duration as ParseDuration reads it, without parts that are zero.
@@ -217,10 +196,7 @@ func FormatDuration(d time.Duration) string {
 
 // Line is a rule on one line: what it says in a file.
 func (r *Rule) Line() (string, error) {
-	n, err := written(reflect.ValueOf(*r))
-	if err != nil {
-		return "", err
-	}
+	n := printer{}.structure(reflect.ValueOf(*r), "", true)
 	if len(n.Content) == 0 {
 		return "every message", nil
 	}

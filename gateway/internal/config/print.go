@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"crypto/tls"
 	"net/url"
 	"os"
@@ -58,18 +57,12 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 			break
 		}
 	}
-	name, _ := scalar("policies")
-	root.Content = append(root.Content, name, p.policies(c))
-	var b bytes.Buffer
-	e := yaml.NewEncoder(&b)
-	e.SetIndent(2)
-	if err := e.Encode(root); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), e.Close()
+	root.Content = append(root.Content, scalar("policies"), p.policies(c))
+	return encode(root)
 }
 
-// printer makes YAML of a configuration.
+// printer makes YAML of a configuration: with the source of each setting, and without secrets, if it knows
+// what was read.
 type printer struct{ r *report }
 
 // policies are those that are in force: of several with one name the last, and the development policy.
@@ -97,18 +90,22 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 		name := f.Tag.Get("config")
 		inner := strings.TrimPrefix(path+"."+name, ".")
 		field := v.FieldByIndex(f.Index)
-		if field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct && !field.IsNil() {
-			field = field.Elem()
-		}
 		var n *yaml.Node
 		switch {
 		case field.Kind() == reflect.Struct:
 			if n = p.structure(field, inner, inList); len(n.Content) == 0 {
 				n = nil
 			}
+		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct:
+			if !field.IsNil() {
+				n = p.structure(field.Elem(), inner, inList)
+			}
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
-			if field.Len() > 0 {
+			if !field.IsNil() {
 				n = &yaml.Node{Kind: yaml.SequenceNode}
+			}
+			if field.Len() == 0 && n != nil {
+				n.Style = yaml.FlowStyle // it was given, and says that there are none
 			}
 			for i := range field.Len() {
 				n.Content = append(n.Content, p.structure(field.Index(i), elementPath(inner, i), true))
@@ -117,8 +114,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 			n = p.leaf(field, name, inner, inList)
 		}
 		if n != nil {
-			key, _ := scalar(name)
-			m.Content = append(m.Content, key, n)
+			m.Content = append(m.Content, scalar(name), n)
 		}
 	}
 	return m
@@ -126,6 +122,9 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 
 // leaf prints a setting with its source; nil if it says nothing.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
+	if p.r == nil {
+		return written(v)
+	}
 	source := p.source(path)
 	if text, ok := v.Interface().(string); ok && path != "tls.key" { // which is the name of a file
 		v = reflect.ValueOf(masked(name, text))
@@ -137,14 +136,11 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	if known, ok := builtIn[path]; ok && !given {
 		v = reflect.ValueOf(known)
 	}
-	n, err := written(v)
-	if err != nil {
-		return nil
-	}
+	n := written(v)
 	if n == nil {
 		switch plain := v.Kind() != reflect.Pointer && v.Kind() != reflect.Slice && v.Kind() != reflect.Map; {
 		case v.Kind() == reflect.Bool && !inList, given && plain:
-			n, _ = scalar(v.Interface())
+			n = scalar(v.Interface())
 		default:
 			return nil
 		}

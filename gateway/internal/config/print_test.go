@@ -101,3 +101,22 @@ func TestThePrintedDefaultsAreThoseOfTheSample(t *testing.T) {
 		t.Errorf("only %d settings are printed", len(defaults))
 	}
 }
+
+// An empty list of rules says in a file that no message fits, and so it does in print.
+func TestWhatIsGivenAndEmptyIsPrinted(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	text := `store: memory
+topics:
+  - name: events
+    subscriptions:
+      - {name: none, rules: []}
+      - {name: all}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := printed(t, nil, "--config", file); strings.Count(got, "rules: []\n") != 1 {
+		t.Errorf("got\n%s", got)
+	}
+}
