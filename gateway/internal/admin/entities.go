@@ -3,6 +3,7 @@ package admin
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -76,4 +77,76 @@ func (a *API) purge(c *call) (any, error) {
 		}
 		last = n < leastPurge // one more call tells whether a partition failed
 	}
+}
+
+// entityPage is how many entities are counted at a time.
+const entityPage = 1000
+
+// entities lists the entities of the client's namespace with their counts.
+func (a *API) entities(c *call) (any, error) {
+	list := api.EntityList{Entities: []api.Entity{}}
+	queues, err := a.listEntities(c, core.Listing{Kind: core.Queue})
+	if err != nil {
+		return nil, err
+	}
+	topics, err := a.listEntities(c, core.Listing{Kind: core.Topic})
+	if err != nil {
+		return nil, err
+	}
+	list.Entities = append(list.Entities, queues...)
+	for _, topic := range topics {
+		list.Entities = append(list.Entities, topic)
+		subscriptions, err := a.listEntities(c, core.Listing{Kind: core.Subscription, Topic: topic.Name})
+		if err != nil && core.CodeOf(err) != core.NotFound { // it may be deleted meanwhile
+			return nil, err
+		}
+		list.Entities = append(list.Entities, subscriptions...)
+	}
+	list.At = time.Now()
+	return list, nil
+}
+
+func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error) {
+	for {
+		es, counts, err := a.Broker.Entities(c.Context(), c.id, l, len(all), entityPage)
+		if err != nil || len(es) == 0 {
+			return all, err
+		}
+		for i := range es {
+			all = append(all, entityOf(&es[i], &counts[i]))
+		}
+	}
+}
+
+func entityOf(e *core.Entity, n *core.Runtime) api.Entity {
+	return api.Entity{
+		Name: e.Name, Kind: strings.ToLower(e.Kind.String()), Status: string(e.Settings.Status),
+		Active: n.Active, Locked: n.Locked, Deferred: n.Deferred, Scheduled: n.Scheduled, DeadLetter: n.DeadLetter,
+		Transfer: n.Transfer, TransferDeadLetter: n.TransferDeadLetter, Damaged: n.Damaged, Bytes: n.Bytes, Enqueued: n.Enqueued, Consumers: n.Consumers,
+	}
+}
+
+// history answers with the samples of an entity, or of the client's namespace.
+func (a *API) history(c *call) (any, error) {
+	if err := c.id.Check(core.Manage, c.path, time.Now()); err != nil {
+		return nil, err
+	}
+	var told api.History
+	if c.path != "" {
+		e, err := a.Broker.Resolve(c.Context(), c.id, core.At(c.path))
+		if err != nil {
+			return nil, err
+		}
+		told.Entity = e.Name
+	}
+	samples := a.History.Of(c.Context(), c.id.NamespaceID(), told.Entity)
+	n := len(samples)
+	told.At, told.In, told.Out = make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, s := range samples {
+		told.At[i], told.In[i], told.Out[i] = int64(s.At), s.In, s.Out
+		if told.Entity != "" {
+			told.Active, told.Scheduled, told.DeadLetter = append(told.Active, int64(s.Active)), append(told.Scheduled, int64(s.Scheduled)), append(told.DeadLetter, int64(s.DeadLetter))
+		}
+	}
+	return told, nil
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -57,4 +58,103 @@ func AccountOf(namespace string, a *core.Account) Account {
 		}
 	}
 	return told
+}
+
+// InstantLayout is the form of times, the same as in logs.
+const InstantLayout = "2006-01-02T15:04:05.000Z"
+
+// Sentence tells the event in words.
+func (e *Event) Sentence() string {
+	var b strings.Builder
+	b.WriteString(e.happened())
+	if e.SubQueue != "" {
+		fmt.Fprintf(&b, " in its %s", e.subQueue())
+	}
+	by := "by"
+	switch e.Event {
+	case core.EventAccepted, core.EventScheduled, core.EventDuplicate:
+		by = "from"
+	case core.EventDelivered:
+		by = "to"
+	}
+	switch {
+	case e.Policy != "" && e.Peer != "":
+		fmt.Fprintf(&b, ", %s %s at %s", by, e.Policy, e.Peer)
+	case e.Policy != "" || e.Peer != "":
+		fmt.Fprintf(&b, ", %s %s", by, e.Policy+e.Peer)
+	}
+	if e.Reason != "" {
+		fmt.Fprintf(&b, ": %s", e.Reason)
+	}
+	return b.String()
+}
+
+// subQueue is the sub-queue in words.
+func (e *Event) subQueue() string {
+	switch e.SubQueue {
+	case "$DeadLetterQueue":
+		return "dead-letter queue"
+	case "$Transfer":
+		return "transfer queue"
+	default:
+		return "transfer dead-letter queue"
+	}
+}
+
+func (e *Event) until() string {
+	if e.Until == nil {
+		return "later"
+	}
+	return e.Until.UTC().Format(InstantLayout)
+}
+
+// happened is the event, without the client and the sub-queue.
+func (e *Event) happened() string {
+	switch e.Event {
+	case core.EventAccepted:
+		if e.Entity != "" {
+			return fmt.Sprintf("accepted as %d, forwarded from %s", e.SequenceNumber, e.Entity)
+		}
+		return fmt.Sprintf("accepted as %d", e.SequenceNumber)
+	case core.EventScheduled:
+		return fmt.Sprintf("accepted as %d, scheduled for %s", e.SequenceNumber, e.until())
+	case core.EventDuplicate:
+		return "dropped as a duplicate of what had the same id"
+	case core.EventActivated:
+		return fmt.Sprintf("became active as %d", e.Other)
+	case core.EventPublished:
+		return fmt.Sprintf("%d was published", e.SequenceNumber)
+	case core.EventMatched:
+		if e.Rule == "" {
+			return "went to " + e.Entity
+		}
+		return fmt.Sprintf("matched %s of %s", e.Rule, e.Entity)
+	case core.EventUnmatched:
+		return "matched by no rule of any subscription"
+	case core.EventDelivered:
+		return fmt.Sprintf("%d was delivered (delivery %d)", e.SequenceNumber, e.Failures+1)
+	case core.EventCompleted, core.EventReleased, core.EventDeferred, core.EventCancelled:
+		return fmt.Sprintf("%d was %s", e.SequenceNumber, e.Event)
+	case core.EventAbandoned:
+		return fmt.Sprintf("%d was abandoned (failure %d)", e.SequenceNumber, e.Failures)
+	case core.EventPostponed:
+		return fmt.Sprintf("%d was abandoned, to be delivered again at %s", e.SequenceNumber, e.until())
+	case core.EventReturned:
+		return fmt.Sprintf("%d became available again (failure %d)", e.SequenceNumber, e.Failures)
+	case core.EventLockExpired:
+		return fmt.Sprintf("the lock of %d expired (failure %d)", e.SequenceNumber, e.Failures)
+	case core.EventDeadLettered:
+		return fmt.Sprintf("%d was dead-lettered as %d", e.SequenceNumber, e.Other)
+	case core.EventExpired:
+		return fmt.Sprintf("%d expired and was dropped", e.SequenceNumber)
+	case core.EventForwarded:
+		return fmt.Sprintf("%d was forwarded to %s", e.SequenceNumber, e.Entity)
+	case core.EventDropped, core.EventDiverted, core.EventRouted:
+		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventDiverted: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
+		return fmt.Sprintf("%s by the plugin %s", did[e.Event], e.Plugin)
+	case core.EventParked:
+		return "parked until its plugins are back"
+	default:
+		return string(e.Event)
+	}
 }

@@ -1,6 +1,9 @@
 package api
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // MessagesPath is followed by the name of a queue or subscription, or of a sub-queue of one. POST moves
 // messages from there to another entity, to its dead letters, or removes them. Of an entity that requires
@@ -65,4 +68,51 @@ type Judgement struct {
 	Error        string   `json:"error,omitempty"`
 	// Message is what the subscription gets, as crosstown record prints it.
 	Message json.RawMessage `json:"message,omitempty"`
+}
+
+// DamagedPath is followed by the name of a queue or subscription, or of its sub-queue. GET lists the
+// messages that the file store has put aside because they are damaged, by sequence number, with the
+// parameters from (a sequence number) and top (100, at most 1000), for clients with Listen on the entity.
+const DamagedPath = "/$crosstown/damaged/"
+
+// DamagedList is a page of damaged messages.
+type DamagedList struct {
+	Damaged []Damaged `json:"damaged"`
+}
+
+// Damaged is what is known of a damaged message.
+type Damaged struct {
+	SequenceNumber int64      `json:"sequenceNumber"`
+	Enqueued       time.Time  `json:"enqueued"`
+	Expires        *time.Time `json:"expires,omitempty"`
+	Deliveries     uint32     `json:"failedDeliveries"`
+	Session        string     `json:"session,omitempty"`
+	Reason         string     `json:"reason"`
+}
+
+// DepositPath is followed by the name of a queue, topic or subscription, or of the dead-letter queue of
+// one. POST stores messages there that come from another broker: the body has one message a line, as
+// crosstown record prints them. A message whose transit.Key was stored within a day is not stored again.
+const DepositPath = "/$crosstown/deposit/"
+
+// Deposited is the answer to a deposit.
+type Deposited struct {
+	Messages []DepositedMessage `json:"messages"` // in the order of the request
+}
+
+// DepositedMessage is what became of a message. Without an error it is stored.
+type DepositedMessage struct {
+	Known     bool   `json:"known,omitempty"` // it had been stored before
+	Error     string `json:"error,omitempty"`
+	Permanent bool   `json:"permanent,omitempty"` // of an error: another try has the same result
+}
+
+// TapPath is followed by the name of a queue or topic. GET prints what clients send to it through this
+// gateway, one message a line as crosstown record prints them, until the client goes, or after the
+// seconds of the query parameter timeout. A client that reads too slowly gets a line Missed.
+const TapPath = "/$crosstown/tap/"
+
+// Missed is a line of a tap: so many messages are not in it.
+type Missed struct {
+	Missed int `json:"missed"`
 }

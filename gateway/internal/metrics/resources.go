@@ -2,6 +2,8 @@ package metrics
 
 import (
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/core/filestore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
@@ -30,5 +32,37 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 		limit(s, float64(of.Limit))
 		waiting(s, float64(of.Waiting))
 		refused(s, float64(of.Refused))
+	})
+}
+
+// Disk adds what the file store takes on the disk and in memory.
+func (m *Metrics) Disk(usage func() filestore.Usage) {
+	var c collector
+	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
+	segments := c.gauge("store_segments", "Files of the file store's log and of large messages.")
+	unsynced := c.gauge("store_unsynced_bytes", "What the file store has written and not synced yet.")
+	resident := c.gauge("store_memory_bytes", "Messages that the file store keeps in memory too.")
+	m.register(&c, func(s scrape) {
+		u := usage()
+		bytes(s, float64(u.Bytes))
+		segments(s, float64(u.Segments))
+		unsynced(s, float64(u.Unsynced))
+		resident(s, float64(u.Resident))
+	})
+}
+
+// Admission shows how many connections there are, and what strangers take.
+func (m *Metrics) Admission(state func() listen.AdmissionState) {
+	var c collector
+	connections := c.gauge("open_connections", "Connections that are open, of any protocol and HTTP.")
+	strangers := c.gauge("stranger_connections", "Connections without a proven identity.")
+	shut := c.counter("shut_connections_total", "Connections without a proven identity that were closed because there were too many strangers, bytes of strangers, or connections.", "of")
+	m.register(&c, func(s scrape) {
+		held := state()
+		connections(s, float64(held.Connections))
+		strangers(s, float64(held.Strangers))
+		for of, n := range held.Closed {
+			shut(s, float64(n), of)
+		}
 	})
 }

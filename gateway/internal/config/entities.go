@@ -1,0 +1,184 @@
+package config
+
+import (
+	"reflect"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Queue is a queue to create at start-up if it does not exist.
+type Queue struct {
+	Name          string `config:"name"`
+	QueueSettings `config:",squash"`
+}
+
+// QueueSettings are EntitySettings of a queue. Those without a usage text, which the official Go SDK
+// cannot send, have no flag: they are kept and shown, without effect.
+type QueueSettings struct {
+	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
+	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
+	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
+	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop messages whose id was seen within the window"`
+	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered"`
+	RequiresSession                     *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
+	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
+	DeadLetteringOnMessageExpiration    *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages"`
+	MaxDeliveryCount                    *int           `config:"max-delivery-count" usage:"deliveries after which a message is dead-lettered"`
+	EnableBatchedOperations             *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
+	Status                              *core.Status   `config:"status" usage:"Active, Disabled, SendDisabled or ReceiveDisabled"`
+	ForwardTo                           *string        `config:"forward-to" usage:"queue or topic that gets all messages"`
+	ForwardDeadLetteredMessagesTo       *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic that gets the dead letters"`
+	UserMetadata                        *string        `config:"user-metadata" usage:"text of your own"`
+	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the queue after this time without use"`
+	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"spread the queue over several partitions"`
+	SupportOrdering                     *bool          `config:"support-ordering"`
+	EnableExpress                       *bool          `config:"enable-express"`
+	IsAnonymousAccessible               *bool          `config:"is-anonymous-accessible"`
+	Policies                            []Policy       `config:"policies"`
+}
+
+// Apply lays what was given over s.
+func (q *QueueSettings) Apply(s *core.Settings) {
+	overlay(q, s)
+	addAccessRules(s, q.Policies)
+}
+
+// Topic is a topic to create at start-up, with its subscriptions, as far as they
+// do not exist.
+type Topic struct {
+	Name          string `config:"name"`
+	TopicSettings `config:",squash"`
+	Subscriptions []Subscription `config:"subscriptions"`
+}
+
+// TopicSettings are EntitySettings of a topic, those without a flag as in QueueSettings.
+type TopicSettings struct {
+	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic with its subscriptions"`
+	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
+	RequiresDuplicateDetection          *bool          `config:"requires-duplicate-detection" usage:"drop messages whose id was seen within the window"`
+	DuplicateDetectionHistoryTimeWindow *time.Duration `config:"duplicate-detection-history-time-window" usage:"how long message ids are remembered"`
+	DefaultMessageTimeToLive            *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
+	EnableBatchedOperations             *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
+	Status                              *core.Status   `config:"status" usage:"Active, Disabled or SendDisabled"`
+	UserMetadata                        *string        `config:"user-metadata" usage:"text of your own"`
+	AutoDeleteOnIdle                    *time.Duration `config:"auto-delete-on-idle" usage:"delete the topic after this time without use"`
+	EnablePartitioning                  *bool          `config:"enable-partitioning" usage:"spread the topic over several partitions"`
+	SupportOrdering                     *bool          `config:"support-ordering"`
+	EnableExpress                       *bool          `config:"enable-express"`
+	IsAnonymousAccessible               *bool          `config:"is-anonymous-accessible"`
+	FilteringMessagesBeforePublishing   *bool          `config:"filtering-messages-before-publishing"`
+	EnableSubscriptionPartitioning      *bool          `config:"enable-subscription-partitioning"`
+	Policies                            []Policy       `config:"policies"`
+}
+
+// Apply lays what was given over s.
+func (t *TopicSettings) Apply(s *core.Settings) {
+	overlay(t, s)
+	addAccessRules(s, t.Policies)
+}
+
+// Subscription is a topic's subscription. With rules it gets what they match,
+// without everything; with an empty list of rules, nothing.
+type Subscription struct {
+	Name                 string `config:"name"`
+	SubscriptionSettings `config:",squash"`
+	Rules                []Rule `config:"rules"`
+}
+
+// SubscriptionSettings are EntitySettings of a subscription. The official Go SDK
+// cannot send a subscription's status, so there is no flag for it.
+type SubscriptionSettings struct {
+	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
+	RequiresSession                           *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
+	DefaultMessageTimeToLive                  *time.Duration `config:"default-message-time-to-live" usage:"maximum and default time to live of a message"`
+	DeadLetteringOnMessageExpiration          *bool          `config:"dead-lettering-on-message-expiration" usage:"dead-letter expired messages"`
+	DeadLetteringOnFilterEvaluationExceptions *bool          `config:"dead-lettering-on-filter-evaluation-exceptions" usage:"dead-letter messages for which a rule cannot be evaluated (default true)"`
+	MaxDeliveryCount                          *int           `config:"max-delivery-count" usage:"deliveries after which a message is dead-lettered"`
+	EnableBatchedOperations                   *bool          `config:"enable-batched-operations" usage:"accepted and shown, without effect: the gateway always batches"`
+	Status                                    *core.Status   `config:"status"`
+	ForwardTo                                 *string        `config:"forward-to" usage:"queue or topic that gets all messages"`
+	ForwardDeadLetteredMessagesTo             *string        `config:"forward-dead-lettered-messages-to" usage:"queue or topic that gets the dead letters"`
+	UserMetadata                              *string        `config:"user-metadata" usage:"text of your own"`
+	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription after this time without use"`
+}
+
+// Apply lays what was given over s.
+func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
+
+// EntitySettings are the given settings of a queue, topic or subscription. The fields, except
+// Policies, are pointers to what the field of the same name in core.Settings holds; nil was not
+// given.
+type EntitySettings interface {
+	QueueSettings | TopicSettings | SubscriptionSettings
+}
+
+// overlay lays what was given over s.
+func overlay[T EntitySettings](given *T, s *core.Settings) {
+	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
+	for i := range from.NumField() {
+		if v := from.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
+			to.FieldByName(from.Type().Field(i).Name).Set(v.Elem())
+		}
+	}
+}
+
+// each calls visit with every setting that was given, alone, policies left out.
+func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
+	all := reflect.ValueOf(given).Elem()
+	for i := range all.NumField() {
+		if v := all.Field(i); v.Kind() == reflect.Pointer && !v.IsNil() {
+			alone := new(T)
+			reflect.ValueOf(alone).Elem().Field(i).Set(v)
+			visit(all.Type().Field(i).Tag.Get("config"), alone)
+		}
+	}
+}
+
+// addAccessRules replaces the access rules by policies, if there are any.
+func addAccessRules(s *core.Settings, policies []Policy) {
+	if len(policies) > 0 {
+		s.AuthorizationRules = nil
+	}
+	for _, p := range policies {
+		s.AuthorizationRules = append(s.AuthorizationRules, p.Rule())
+	}
+}
+
+// Rule is the policy as the authority takes it.
+func (p Policy) Rule() core.AccessRule {
+	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Rights: p.Rights}
+}
+
+// names counts names without regard to case.
+type names map[string]bool
+
+// add reports whether the name is new.
+func (n *names) add(name string) bool {
+	folded := core.FoldName(name)
+	if (*n)[folded] {
+		return false
+	}
+	if *n == nil {
+		*n = names{}
+	}
+	(*n)[folded] = true
+	return true
+}
+
+// Given lists the settings that were given, by their names in a file and in core.Settings.
+func Given[T EntitySettings](given *T) (all []GivenSetting) {
+	v := reflect.ValueOf(given).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			all = append(all, GivenSetting{v.Type().Field(i).Tag.Get("config"), core.SettingNamed(v.Type().Field(i).Name)})
+		}
+	}
+	return all
+}
+
+// GivenSetting is a setting of an entity that a source gives.
+type GivenSetting struct {
+	Name string // in a file
+	*core.Setting
+}
