@@ -57,6 +57,7 @@ environment do not count; --config names a file with queues, topics and so on.`,
 	}
 	c.Flags().StringVar(&file, "config", "", "configuration `FILE` in YAML; its listeners, store and data directory do not count")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error; the log goes to standard error")
+	_ = c.Flags().SetAnnotation("log-level", config.FlagValues, []string{"debug", "info", "warn", "error"}) // it is there
 	return c
 }
 

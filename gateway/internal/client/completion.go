@@ -12,30 +12,26 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/messages"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 // completionTimeout bounds how long a shell waits for the names of a gateway.
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues are the values of flags that have a few. A flag whose values depend on the command has the
-// command's name before it.
+// flagValues are the values of flags that have a few, but for those that the configuration declares. A flag
+// whose values depend on the command has the command's name before it.
 var flagValues = map[string][]string{
-	"bench --mode":      {"throughput", "latency", "lone", "sessions", "idle"},
-	"bench --settle":    {"batch", "each", "first", "none"},
-	"receive --mode":    {"peeklock", "delete"},
-	"purge --state":     append(slices.Clone(messages.PurgeStates), "all"),
-	"--console":         {"auto", "on", "off"},
-	"--effect":          command.Words(faults.Effects()),
-	"--log-format":      {"text", "json"},
-	"--log-level":       {"debug", "info", "warn", "error"},
-	"--operation":       command.Words(faults.Operations()),
-	"--rights":          {"Send", "Listen", "Send,Listen", "Manage"},
-	"--require-tls":     {"auto", "on", "off"},
-	"--status":          {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
-	"--store":           {"auto", "file", "memory", "redis://", "rediss://"},
-	"--strict":          {"standard", "premium"},
-	"--sync":            {"always", "interval", "never"},
-	"--traces-protocol": {"http", "grpc"},
+	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
+	"bench --settle": {"batch", "each", "first", "none"},
+	"receive --mode": {"peeklock", "delete"},
+	"purge --state":  append(slices.Clone(messages.PurgeStates), "all"),
+	"--effect":       command.Words(faults.Effects()),
+	"--operation":    command.Words(faults.Operations()),
+	"--rights":       {"Send", "Listen", "Send,Listen", "Manage"},
+	"--status":       {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
+	"--store":        {"auto", "file", "memory", "redis://", "rediss://"},
+	"--strict":       {"standard", "premium"},
+	"--sync":         {"always", "interval", "never"},
 }
 
 // flagNames are flags whose value is a name that a gateway knows; as in flagValues.
@@ -97,6 +93,9 @@ func Complete(c *cobra.Command, environ []string) {
 		values, ok := flagValues[c.Name()+" --"+f.Name]
 		if !ok {
 			values, ok = flagValues["--"+f.Name]
+		}
+		if !ok {
+			values, ok = f.Annotations[config.FlagValues]
 		}
 		list := flagNames[c.Name()+" --"+f.Name]
 		if list == nil {

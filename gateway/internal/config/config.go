@@ -16,7 +16,7 @@ import (
 // Config is the whole configuration. Setting names are those of the file; the
 // flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
 // with a usage text have a flag; all but lists of structures have a variable.
-// A value that is given must be in the range, if there is one.
+// A value that is given must be in the range, or one of the values, if there are any.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -35,8 +35,8 @@ type Config struct {
 	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
 	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `config:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
-	RequireTLS     string        `config:"require-tls" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
-	Console        string        `config:"console" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
+	RequireTLS     string        `config:"require-tls" values:"auto, on, off" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
+	Console        string        `config:"console" values:"auto, on, off" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
 	UpdateEntities bool          `config:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
 	EmulatorConfig string        `config:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
 	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
@@ -65,8 +65,8 @@ type TLS struct {
 
 // Log says what is logged, and how.
 type Log struct {
-	Level  string `config:"level" usage:"minimum level to log: debug, info, warn or error"`
-	Format string `config:"format" usage:"log format: text or json"`
+	Level  string `config:"level" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
+	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 
 // Metrics bounds what is shown to Prometheus. Zeros are the defaults.

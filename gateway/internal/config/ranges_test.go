@@ -2,13 +2,14 @@ package config
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // TestRangesAreReadAndFollowTheirPackages reads the range of every setting, and compares those that another
-// package decides.
+// package decides. The values of a setting are in its help.
 func TestRangesAreReadAndFollowTheirPackages(t *testing.T) {
 	t.Parallel()
 	decided := map[string]int64{"partitions": core.MaxPartitions, "first-delay": int64(core.MaxBackoff), "max-delay": int64(core.MaxBackoff)}
@@ -23,7 +24,12 @@ func TestRangesAreReadAndFollowTheirPackages(t *testing.T) {
 			if inner.Kind() == reflect.Struct {
 				look(inner)
 			}
-			text, name := f.Tag.Get("range"), f.Tag.Get("config")
+			text, name, usage := f.Tag.Get("range"), f.Tag.Get("config"), f.Tag.Get("usage")
+			for word := range strings.SplitSeq(f.Tag.Get("values"), ", ") {
+				if !strings.Contains(usage, word) {
+					t.Errorf("%s %s: the usage has no %q: %s", typ, name, word, usage)
+				}
+			}
 			if text == "" {
 				continue
 			}

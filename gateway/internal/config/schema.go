@@ -12,6 +12,7 @@ type setting struct {
 	path  string // "log.level"
 	usage string // without one it has no flag
 	alone string // what the flag without a value means; "": it needs one
+	words string // its values, if there are a few
 	typ   reflect.Type
 	index []int // of the field, for reflect.Value.FieldByIndex
 }
@@ -36,7 +37,7 @@ func settings(t reflect.Type) []setting {
 			}
 		case f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 		default:
-			all = append(all, setting{name, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Type, f.Index})
+			all = append(all, setting{name, f.Tag.Get("usage"), f.Tag.Get("alone"), f.Tag.Get("values"), f.Type, f.Index})
 		}
 	}
 	return all

@@ -53,6 +53,9 @@ func (f *raw) Set(s string) error {
 	return nil
 }
 
+// FlagValues is the annotation of a flag that has its values, if there are a few.
+const FlagValues = "values"
+
 // Bind adds the gateway's flags to a command.
 func Bind(flags *pflag.FlagSet) {
 	flags.Var(&raw{typ: "FILE"}, fileFlag, "configuration file in YAML (see configs/crosstown.yaml)")
@@ -102,6 +105,9 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 	}
 	f := flags.VarPF(value, s.flag(), "", usage)
 	f.NoOptDefVal = s.alone
+	if s.words != "" {
+		f.Annotations = map[string][]string{FlagValues: strings.Split(s.words, ", ")}
+	}
 	if value.typ == "bool" {
 		f.NoOptDefVal = "true"
 	}

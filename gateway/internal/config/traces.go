@@ -9,7 +9,7 @@ import (
 // Traces says where OpenTelemetry's spans of messages go.
 type Traces struct {
 	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
-	Protocol string  `config:"protocol" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
+	Protocol string  `config:"protocol" values:"http, grpc" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
 	Sample   float64 `config:"sample" usage:"fraction of the messages without a trace context to trace, 0 to 1"`
 }
 
@@ -75,9 +75,6 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 func (t *Traces) complete(r *report) {
 	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
 		r.add("traces.sample", "%v is no part of the messages: use 0 to 1, such as 0.01", t.Sample)
-	}
-	if t.Protocol != "" {
-		oneOf(r, "traces.protocol", t.Protocol, tracesHTTP, tracesGRPC)
 	}
 	if t.Endpoint == "" {
 		return

@@ -19,7 +19,7 @@ import (
 
 // validate reports every setting that is outside its limits or at odds with another.
 func (c *Config) validate(r *report) {
-	validateRanges(r, reflect.ValueOf(c).Elem(), "")
+	validateTags(r, reflect.ValueOf(c).Elem(), "")
 	if err := namespaces.CheckName(c.Namespace); err != nil {
 		r.add("namespace", "%v", err)
 	}
@@ -38,10 +38,6 @@ func (c *Config) validate(r *report) {
 	}
 	c.validateStore(r)
 	c.validateSync(r)
-	oneOf(r, "log.level", c.Log.Level, "debug", "info", "warn", "error")
-	oneOf(r, "log.format", c.Log.Format, "text", "json")
-	oneOf(r, "require-tls", c.RequireTLS, "auto", "on", "off")
-	oneOf(r, "console", c.Console, "auto", "on", "off")
 	if c.StoreWait < 0 {
 		r.add("store-wait", "%v is negative: use 0s to end at once, or more", c.StoreWait)
 	}
@@ -151,25 +147,29 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// validateRanges reports the settings of a structure that are given and outside their range, and those of
-// structures in it.
-func validateRanges(r *report, v reflect.Value, path string) {
+// validateTags reports the settings of a structure that are given and outside their range or none of their
+// values, and those of structures in it.
+func validateTags(r *report, v reflect.Value, path string) {
 	for _, f := range fields(v.Type()) {
 		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
 		switch {
 		case field.Kind() == reflect.Struct:
-			validateRanges(r, field, at)
+			validateTags(r, field, at)
 		case field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct:
 			for i := range field.Len() {
-				validateRanges(r, field.Index(i), elementPath(at, i))
+				validateTags(r, field.Index(i), elementPath(at, i))
 			}
 		}
-		text := f.Tag.Get("range")
-		if _, given := r.origins[at]; text == "" || !given || r.concerns(at) {
+		if _, given := r.origins[at]; !given || r.concerns(at) {
 			continue
 		}
-		if least, most := bounds(text); field.Int() < least || field.Int() > most {
-			r.add(at, "%v is out of range: use %s", field, text)
+		if text, ok := f.Tag.Lookup("range"); ok {
+			if least, most := bounds(text); field.Int() < least || field.Int() > most {
+				r.add(at, "%v is out of range: use %s", field, text)
+			}
+		}
+		if text, ok := f.Tag.Lookup("values"); ok {
+			oneOf(r, at, field.String(), strings.Split(text, ", ")...)
 		}
 	}
 }
