@@ -79,7 +79,7 @@ var arrows = []struct {
 	{"gateway/internal/client/move", []string{"core", "bridges/amqp", "bridges/https", "bridges/remote", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/client/deposit", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/listen", "github.com/spf13/..."}},
 	{"gateway/internal/client/test", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/internal/bench", "gateway/internal/client/command", "github.com/spf13/..."}},
 	{"gateway/internal/client/setup", []string{"core", "core/auth", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/devca", "gateway/internal/listen", "github.com/spf13/..."}},
-	{"gateway/internal/client", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/internal/client/...", "plugins/host", "github.com/spf13/..."}},
+	{"gateway/internal/client", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/internal/client/...", "gateway/internal/config", "plugins/host", "github.com/spf13/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
 	{"examples/plugins/avro", []string{"plugins/sdk", "plugins/plugintest", "github.com/hamba/avro/v2"}},
 	{"examples/plugins/protobuf", []string{"plugins/sdk", "plugins/plugintest", "google.golang.org/protobuf/..."}},
