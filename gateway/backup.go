@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,15 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/backup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
-
-// listPage is how many entities, rules or namespaces are asked for at once.
-const listPage = 500
 
 func backupCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
@@ -90,142 +84,66 @@ func hasEntries(dir string) bool {
 
 // backupTo writes to the file that args name, which is complete or not there, or to standard output.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
-	b := &backup{store: st, progress: command.NewProgress(c.ErrOrStderr(), "backed up")}
+	b := &backup.Writer{Store: st.Store, By: versionText(), Progress: command.NewProgress(c.ErrOrStderr(), "backed up").At}
 	if len(args) == 0 {
-		err = b.write(c.Context(), c.OutOrStdout())
+		err = b.Write(c.Context(), c.OutOrStdout())
 	} else {
-		err = command.WriteWhole(args[0], func(w io.Writer) error { return b.write(c.Context(), w) })
+		err = command.WriteWhole(args[0], func(w io.Writer) error { return b.Write(c.Context(), w) })
 	}
 	if err == nil {
-		_, _ = fmt.Fprintf(c.ErrOrStderr(), "backed up %d entities with %d messages\n", b.entities, b.out.Messages())
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "backed up %d entities with %d messages\n", b.Entities, b.Messages())
 	}
 	return err
 }
 
-// backup is a backup under way.
-type backup struct {
-	store    *store
-	out      *record.Writer
-	progress *command.Progress
-	entities int
-}
+func restoreCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restore [FILE]",
+		Short: "Put the namespaces, entities and messages of a backup into a store",
+		Long: `Put the namespaces, entities and messages of a backup into a store.
 
-func (b *backup) write(ctx context.Context, w io.Writer) (err error) {
-	source, ok := b.store.Store.(core.Backups)
-	if !ok {
-		return fmt.Errorf("a store of type %T cannot be copied", b.store.Store)
-	}
-	b.out, err = record.NewWriter(w, record.Header{Made: time.Now().UTC(), By: versionText(), Store: b.store.About(ctx).Engine})
-	if err != nil {
-		return err
-	}
-	if err := b.namespaces(ctx); err != nil {
-		return err
-	}
-	ids, err := source.NamespaceIDs(ctx)
-	if err != nil {
-		return err
-	}
-	var sources []*core.Entity // queues and topics
-	known := make(map[string]string)
-	for _, id := range ids {
-		some, err := b.catalogue(ctx, id, known)
-		if err != nil {
-			return err
-		}
-		sources = append(sources, some...)
-	}
-	for _, e := range sources {
-		for i := range e.Partitions {
-			if err := b.partition(ctx, source, e, uint16(i), known); err != nil {
+The backup is read from FILE or from standard input; crosstown backup has made it, of
+a store of any kind. An entity that exists and was never used is replaced. If one has,
+or had, messages, nothing of that name is restored: delete it, or choose an empty store.
+
+Stop the gateway first where the store is file; clients of gateways on a Redis
+must not use the entities meanwhile. A file is read to its end first: if it is
+truncated or damaged, nothing is restored. If the restore fails, or the backup
+comes through a pipe and is damaged, the entities that were created are deleted again.`,
+		Example: `  crosstown restore messages.jsonl
+  gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
+  crosstown backup --store file | crosstown restore --store redis://localhost:6379`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in := c.InOrStdin()
+			if len(args) > 0 {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return err
+				}
+				defer func() { _ = f.Close() }() // it was only read
+				in = f
+			}
+			if err := backup.Check(in); err != nil { // before a store is opened, and its files made
 				return err
 			}
-		}
-	}
-	return b.out.End()
-}
-
-func (b *backup) namespaces(ctx context.Context) error {
-	for after := ""; ; {
-		some, err := b.store.Namespaces(ctx, after, listPage)
-		if err != nil || len(some) == 0 {
-			return err
-		}
-		for i := range some {
-			if err := b.out.Write(&record.Line{Namespace: &some[i]}); err != nil {
+			from, header, err := backup.Open(in)
+			if err != nil {
 				return err
 			}
-			after = some[i].Name
-		}
-	}
-}
-
-// catalogue writes the entities of a namespace, a topic before its subscriptions, and returns its
-// queues and topics. known gets the name of each subscription by its ID.
-func (b *backup) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
-	for _, kind := range []core.Kind{core.Queue, core.Topic} {
-		for skip := 0; ; skip += listPage {
-			some, err := b.store.Entities(ctx, namespace, core.Listing{Kind: kind}, skip, listPage)
+			st, err := openForCopy(c, environ, false)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			for i := range some {
-				sources = append(sources, &some[i])
+			entities, err := backup.Restore(c.Context(), st.Store, from, command.NewProgress(c.ErrOrStderr(), "restored").At)
+			if err = errors.Join(err, st.Close()); err != nil {
+				return err
 			}
-			if len(some) < listPage {
-				break
-			}
-		}
+			_, _ = fmt.Fprintf(c.ErrOrStderr(), "restored %d entities with %d messages, as a store of kind %s had them on %s\n",
+				entities, from.Messages(), header.Store, header.Made.Format(time.RFC3339))
+			return nil
+		},
 	}
-	var written []*core.Entity
-	for _, e := range sources {
-		described := []core.Entity{*e}
-		if e.Kind == core.Topic {
-			view, err := b.store.Topic(ctx, namespace, e.Name)
-			if core.CodeOf(err) == core.NotFound {
-				continue // deleted meanwhile
-			}
-			if err != nil {
-				return nil, err
-			}
-			described = append([]core.Entity{view.Entity}, view.Subscriptions...)
-		}
-		for i := range described {
-			if described[i].Kind == core.Subscription {
-				known[described[i].ID] = described[i].Name
-			}
-			b.entities++
-			if err := b.out.Write(&record.Line{Entity: &described[i]}); err != nil {
-				return nil, err
-			}
-		}
-		written = append(written, e)
-	}
-	return written, nil
-}
-
-func (b *backup) partition(ctx context.Context, source core.Backups, e *core.Entity, index uint16, known map[string]string) error {
-	err := b.out.Write(&record.Line{Partition: &record.Partition{Namespace: e.Namespace, Entity: e.Name, ID: e.ID, Index: index}})
-	if err != nil {
-		return err
-	}
-	err = source.Export(ctx, core.Ref{Entity: e.ID, Index: index}, func(x *core.Stored) error {
-		path := e.Name
-		if x.Subscription != "" {
-			var there bool
-			if path, there = known[x.Subscription]; !there {
-				return nil // the subscription was created since
-			}
-		}
-		l := record.Of(x, path)
-		b.progress.At(b.out.Messages())
-		return b.out.Write(&l)
-	})
-	if core.CodeOf(err) == core.NotFound {
-		return nil // the entity was deleted meanwhile
-	}
-	if errors.Is(err, memstore.ErrDamaged) {
-		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)
-	}
-	return err
+	bindStoreFlags(c)
+	return c
 }

@@ -71,6 +71,7 @@ var arrows = []struct {
 	{"plugins/sdk", []string{"core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/..."}},
 	{"plugins/host", []string{"core", "core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 	{"plugins/plugintest", []string{"core", "core/value", "plugins", "plugins/host", "plugins/proto/...", "plugins/sdk", "google.golang.org/grpc/..."}},
+	{"gateway/internal/backup", []string{"core", "core/memstore", "core/namespaces", "gateway/internal/record"}},
 	{"gateway/internal/client/command", []string{"core", "core/auth", "bridges/https", "bridges/remote", "gateway/internal/config", "gateway/internal/devca", "gateway/internal/listen", "github.com/Azure/go-amqp", "github.com/spf13/..."}},
 	{"gateway/internal/client/deposit", []string{"core", "bridges/remote", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/record"}},
 	{"gateway/internal/client/messages", []string{"core", "core/rules", "core/value", "bridges/amqp", "bridges/remote", "bridges/typedjson", "gateway/internal/admin/api", "gateway/internal/client/command", "gateway/internal/client/deposit", "gateway/internal/config", "gateway/internal/record", "plugins/builtin", "github.com/Azure/go-amqp", "github.com/spf13/..."}},

@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// checkedBackup reads a backup and refuses what no store has: names and ids that none can have, lines
+// Reader reads a backup and refuses what no store has: names and ids that none can have, lines
 // that are twice, missing or out of order.
-type checkedBackup struct {
+type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
@@ -23,14 +23,15 @@ type checkedBackup struct {
 	last       map[string]int64        // number of the last message by subscription and sub-queue, of that partition
 }
 
-func newCheckedBackup(in io.Reader) (*checkedBackup, *record.Header, error) {
+// Open reads the header of a backup.
+func Open(in io.Reader) (*Reader, *record.Header, error) {
 	r, header, err := record.NewReader(in)
-	return &checkedBackup{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
+	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// checkWhole reads a backup to its end, and goes back to its beginning. It does nothing with what can
+// Check reads a backup to its end, and goes back to its beginning. It does nothing with what can
 // be read only once.
-func checkWhole(in io.Reader) error {
+func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {
 		return nil
@@ -39,7 +40,7 @@ func checkWhole(in io.Reader) error {
 	if err != nil {
 		return nil // a pipe or a terminal
 	}
-	b, _, err := newCheckedBackup(file)
+	b, _, err := Open(file)
 	for err == nil {
 		_, err = b.Next()
 	}
@@ -51,7 +52,7 @@ func checkWhole(in io.Reader) error {
 }
 
 // Next is that of record.Reader for lines that can be restored.
-func (b *checkedBackup) Next() (*record.Line, error) {
+func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil
 		return l, nil
@@ -97,7 +98,7 @@ func checkID(id string) error {
 	return nil
 }
 
-func (b *checkedBackup) checkEntity(e *core.Entity) error {
+func (b *Reader) checkEntity(e *core.Entity) error {
 	name := core.FoldName(e.Namespace) + ":" + core.FoldName(e.Name)
 	errs := []error{checkID(e.ID)}
 	if e.Namespace != "" {
@@ -142,7 +143,7 @@ func checkText(address string) error {
 	return nil
 }
 
-func (b *checkedBackup) checkPartition(p *record.Partition) error {
+func (b *Reader) checkPartition(p *record.Partition) error {
 	e, name := b.entities[p.ID], fmt.Sprint(p.ID, "/", p.Index)
 	switch {
 	case e == nil:
@@ -156,7 +157,7 @@ func (b *checkedBackup) checkPartition(p *record.Partition) error {
 	return nil
 }
 
-func (b *checkedBackup) checkStored(l *record.Line) error {
+func (b *Reader) checkStored(l *record.Line) error {
 	if b.of == nil {
 		return errors.New("the line of its partition is missing")
 	}
@@ -181,4 +182,4 @@ func (b *checkedBackup) checkStored(l *record.Line) error {
 }
 
 // Unread makes Next return a line again.
-func (b *checkedBackup) Unread(l *record.Line) { b.unread = l }
+func (b *Reader) Unread(l *record.Line) { b.unread = l }

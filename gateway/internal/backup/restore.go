@@ -1,89 +1,40 @@
-package main
+package backup
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-func restoreCommand(environ []string) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "restore [FILE]",
-		Short: "Put the namespaces, entities and messages of a backup into a store",
-		Long: `Put the namespaces, entities and messages of a backup into a store.
-
-The backup is read from FILE or from standard input; crosstown backup has made it, of
-a store of any kind. An entity that exists and was never used is replaced. If one has,
-or had, messages, nothing of that name is restored: delete it, or choose an empty store.
-
-Stop the gateway first where the store is file; clients of gateways on a Redis
-must not use the entities meanwhile. A file is read to its end first: if it is
-truncated or damaged, nothing is restored. If the restore fails, or the backup
-comes through a pipe and is damaged, the entities that were created are deleted again.`,
-		Example: `  crosstown restore messages.jsonl
-  gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
-  crosstown backup --store file | crosstown restore --store redis://localhost:6379`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			in := c.InOrStdin()
-			if len(args) > 0 {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return err
-				}
-				defer func() { _ = f.Close() }() // it was only read
-				in = f
-			}
-			if err := checkWhole(in); err != nil { // before a store is opened, and its files made
-				return err
-			}
-			backup, header, err := newCheckedBackup(in)
-			if err != nil {
-				return err
-			}
-			st, err := openForCopy(c, environ, false)
-			if err != nil {
-				return err
-			}
-			r := &restore{store: st, in: backup, progress: command.NewProgress(c.ErrOrStderr(), "restored")}
-			if err = r.run(c.Context()); err != nil {
-				err = errors.Join(err, r.undo(c.Context()))
-			}
-			if err = errors.Join(err, st.Close()); err != nil {
-				return err
-			}
-			_, _ = fmt.Fprintf(c.ErrOrStderr(), "restored %d entities with %d messages, as a store of kind %s had them on %s\n",
-				len(r.created), backup.Messages(), header.Store, header.Made.Format(time.RFC3339))
-			return nil
-		},
+// Restore puts a backup into a store, and returns how many entities it has created. progress is told how
+// many messages are restored. If it fails, the entities are deleted again.
+func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
+	target, ok := st.(core.Backups)
+	if !ok {
+		return 0, fmt.Errorf("a store of type %T cannot be restored to", st)
 	}
-	bindStoreFlags(c)
-	return c
+	r := &restore{store: st, target: target, in: in, progress: progress}
+	if err := r.run(ctx); err != nil {
+		return 0, errors.Join(err, r.undo(ctx))
+	}
+	return len(r.created), nil
 }
 
 // restore is a restore under way.
 type restore struct {
-	store    *store
+	store    core.Store
 	target   core.Backups
-	in       *checkedBackup
-	progress *command.Progress
+	in       *Reader
+	progress func(messages int)
 	created  []core.Entity
 }
 
 func (r *restore) run(ctx context.Context) error {
-	var ok bool
-	if r.target, ok = r.store.Store.(core.Backups); !ok {
-		return fmt.Errorf("a store of type %T cannot be restored to", r.store.Store)
-	}
 	for {
 		l, err := r.in.Next()
 		switch {
@@ -181,7 +132,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 			if !yield(x, err) || err != nil {
 				return
 			}
-			r.progress.At(r.in.Messages())
+			r.progress(r.in.Messages())
 		}
 	})
 	if err != nil {

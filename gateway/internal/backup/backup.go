@@ -1,0 +1,151 @@
+// Package backup copies all namespaces, entities and messages of a store to a file, and puts those of a file
+// into a store of any kind. The form of the file is that of package record.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+// listPage is how many entities, rules or namespaces are asked for at once.
+const listPage = 500
+
+// Writer copies a store.
+type Writer struct {
+	Store    core.Store
+	By       string             // the version of Crosstown
+	Progress func(messages int) // is told how many are written
+	Entities int                // that are written
+	out      *record.Writer
+}
+
+// Messages is how many are written.
+func (b *Writer) Messages() int { return b.out.Messages() }
+
+// Write writes the backup.
+func (b *Writer) Write(ctx context.Context, w io.Writer) (err error) {
+	source, ok := b.Store.(core.Backups)
+	if !ok {
+		return fmt.Errorf("a store of type %T cannot be copied", b.Store)
+	}
+	b.out, err = record.NewWriter(w, record.Header{Made: time.Now().UTC(), By: b.By, Store: b.Store.About(ctx).Engine})
+	if err != nil {
+		return err
+	}
+	if err := b.namespaces(ctx); err != nil {
+		return err
+	}
+	ids, err := source.NamespaceIDs(ctx)
+	if err != nil {
+		return err
+	}
+	var sources []*core.Entity // queues and topics
+	known := make(map[string]string)
+	for _, id := range ids {
+		some, err := b.catalogue(ctx, id, known)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, some...)
+	}
+	for _, e := range sources {
+		for i := range e.Partitions {
+			if err := b.partition(ctx, source, e, uint16(i), known); err != nil {
+				return err
+			}
+		}
+	}
+	return b.out.End()
+}
+
+func (b *Writer) namespaces(ctx context.Context) error {
+	for after := ""; ; {
+		some, err := b.Store.Namespaces(ctx, after, listPage)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for i := range some {
+			if err := b.out.Write(&record.Line{Namespace: &some[i]}); err != nil {
+				return err
+			}
+			after = some[i].Name
+		}
+	}
+}
+
+// catalogue writes the entities of a namespace, a topic before its subscriptions, and returns its
+// queues and topics. known gets the name of each subscription by its ID.
+func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
+	for _, kind := range []core.Kind{core.Queue, core.Topic} {
+		for skip := 0; ; skip += listPage {
+			some, err := b.Store.Entities(ctx, namespace, core.Listing{Kind: kind}, skip, listPage)
+			if err != nil {
+				return nil, err
+			}
+			for i := range some {
+				sources = append(sources, &some[i])
+			}
+			if len(some) < listPage {
+				break
+			}
+		}
+	}
+	var written []*core.Entity
+	for _, e := range sources {
+		described := []core.Entity{*e}
+		if e.Kind == core.Topic {
+			view, err := b.Store.Topic(ctx, namespace, e.Name)
+			if core.CodeOf(err) == core.NotFound {
+				continue // deleted meanwhile
+			}
+			if err != nil {
+				return nil, err
+			}
+			described = append([]core.Entity{view.Entity}, view.Subscriptions...)
+		}
+		for i := range described {
+			if described[i].Kind == core.Subscription {
+				known[described[i].ID] = described[i].Name
+			}
+			b.Entities++
+			if err := b.out.Write(&record.Line{Entity: &described[i]}); err != nil {
+				return nil, err
+			}
+		}
+		written = append(written, e)
+	}
+	return written, nil
+}
+
+func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Entity, index uint16, known map[string]string) error {
+	err := b.out.Write(&record.Line{Partition: &record.Partition{Namespace: e.Namespace, Entity: e.Name, ID: e.ID, Index: index}})
+	if err != nil {
+		return err
+	}
+	err = source.Export(ctx, core.Ref{Entity: e.ID, Index: index}, func(x *core.Stored) error {
+		path := e.Name
+		if x.Subscription != "" {
+			var there bool
+			if path, there = known[x.Subscription]; !there {
+				return nil // the subscription was created since
+			}
+		}
+		l := record.Of(x, path)
+		b.Progress(b.out.Messages())
+		return b.out.Write(&l)
+	})
+	if core.CodeOf(err) == core.NotFound {
+		return nil // the entity was deleted meanwhile
+	}
+	if errors.Is(err, memstore.ErrDamaged) {
+		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)
+	}
+	return err
+}
