@@ -23,6 +23,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
 	"github.com/crosstown-mq/crosstown/bridges/websocket/client"
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/intercept"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
@@ -411,4 +412,19 @@ func closeAll(listeners []net.Listener) {
 	for _, ln := range listeners {
 		_ = ln.Close()
 	}
+}
+
+func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
+	return metrics.New(metrics.Options{
+		Version: versionText(), MaxEntities: c.Metrics.MaxEntities, MaxNamespaces: c.Metrics.MaxNamespaces, Refresh: c.Metrics.Refresh, Logger: log,
+	})
+}
+
+// observed is the store with its calls timed.
+func observed(m *metrics.Metrics, st *store) core.Store {
+	if r := st.redis; r != nil {
+		m.Flushes(r.Flushes)
+		m.Failures(r.Failures)
+	}
+	return m.Store(st)
 }

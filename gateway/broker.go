@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -110,4 +113,41 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 		}
 	}
 	return false
+}
+
+// retries are how long abandoned messages wait.
+func retries(configured []config.Retry) []broker.Retry {
+	all := make([]broker.Retry, len(configured))
+	for i, r := range configured {
+		all[i] = broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter}
+	}
+	return all
+}
+
+// histories are which entities remember what happens to their messages.
+func histories(configured []config.History) []broker.History {
+	all := make([]broker.History, len(configured))
+	for i, h := range configured {
+		all[i] = broker.History{
+			Entity: h.Entity, Keep: cmp.Or(h.Keep, config.DefaultHistory), Max: cmp.Or(h.Max, config.DefaultEvents),
+		}
+	}
+	return all
+}
+
+// gatewayName is what this gateway is called in histories: the machine's name,
+// and the port of its first listener.
+func gatewayName(c *config.Config) string {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "gateway"
+	}
+	if len(c.Listen) == 0 {
+		return name
+	}
+	_, port, err := net.SplitHostPort(c.Listen[0])
+	if err != nil || port == "0" {
+		return name
+	}
+	return net.JoinHostPort(name, port)
 }
