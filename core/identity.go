@@ -114,6 +114,26 @@ func (id Identity) NamespaceID() string {
 	return id[0].NamespaceID
 }
 
+// Policies are the policies of the peer's claims, each once.
+func (id Identity) Policies() (all []string) {
+	for _, g := range id {
+		if !slices.Contains(all, g.Policy) {
+			all = append(all, g.Policy)
+		}
+	}
+	return all
+}
+
+// NextExpiry is when the next claim expires after now; zero: none does.
+func (id Identity) NextExpiry(now time.Time) (next time.Time) {
+	for _, g := range id {
+		if now.Before(g.Expires) && (next.IsZero() || g.Expires.Before(next)) {
+			next = g.Expires
+		}
+	}
+	return next
+}
+
 // With returns the identity with g, which replaces an older claim of the same policy and scope. It
 // has at most max claims, or With returns QuotaExceeded; claims that have expired at now make room.
 // A claim of another namespace is refused. The identity itself is not changed.

@@ -51,7 +51,7 @@ var arrows = []struct {
 	{"core/fair", []string{"core", "core/intercept"}},
 	{"core/taps", []string{"core", "core/fair", "core/intercept"}},
 	{"core/...", []string{"core", "core/value"}},
-	{"bridges", nil},
+	{"bridges", []string{"core"}},
 	{"bridges/refusals", []string{"core"}},
 	{"bridges/clients", []string{"core", "bridges"}},
 	{"bridges/origins", nil},

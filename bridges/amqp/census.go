@@ -77,12 +77,7 @@ func (b *Bridge) leave(c *conn) {
 // describe is for the owner.
 func (c *conn) describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
-	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions()}
-	for _, g := range c.identity {
-		if !slices.Contains(told.Policies, g.Policy) {
-			told.Policies = append(told.Policies, g.Policy)
-		}
-	}
+	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies()}
 	for l := range c.eng.Links() {
 		switch d := l.Data.(type) {
 		case *senderLink:

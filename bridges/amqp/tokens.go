@@ -140,13 +140,7 @@ func (c *conn) allow(g core.Grant) error {
 	c.identity = id
 	c.memory.Join(fair.Of(id))
 	c.standing.Join(fair.Of(id))
-	c.expires = time.Time{}
-	now := time.Now()
-	for _, g := range id {
-		if now.Before(g.Expires) && (c.expires.IsZero() || g.Expires.Before(c.expires)) {
-			c.expires = g.Expires
-		}
-	}
+	c.expires = id.NextExpiry(time.Now())
 	return nil
 }
 
@@ -233,11 +227,6 @@ func (c *conn) checkIdentity(now time.Time) (next time.Time) {
 			c.Detached(l)
 		}
 	}
-	c.expires = time.Time{}
-	for _, g := range c.identity {
-		if now.Before(g.Expires) && (c.expires.IsZero() || g.Expires.Before(c.expires)) {
-			c.expires = g.Expires
-		}
-	}
+	c.expires = c.identity.NextExpiry(now)
 	return c.expires
 }

@@ -27,7 +27,7 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 	if err != nil {
 		return err
 	}
-	entities, runtimes, err := b.fetchEntities(r.Context(), id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
+	entities, runtimes, err := bridges.Entities(r.Context(), b.admin, id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
@@ -41,22 +41,6 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 	}
 	p.write(w, entries, len(entities) > p.top)
 	return nil
-}
-
-// fetchEntities gets n entities, or all that are left, however few at a time the
-// admin is willing to list. Clients take a short page for the last.
-func (b *Bridge) fetchEntities(ctx context.Context, id core.Identity, l core.Listing, skip, n int) (entities []core.Entity, runtimes []core.Runtime, err error) {
-	for len(entities) < n {
-		es, rs, err := b.admin.Entities(ctx, id, l, skip+len(entities), n-len(entities))
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(es) == 0 {
-			break
-		}
-		entities, runtimes = append(entities, es...), append(runtimes, rs...)
-	}
-	return entities, runtimes, nil
 }
 
 // getEntity answers with a queue, topic or subscription. A missing queue or
@@ -165,24 +149,14 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	if err := p.checkForwarding(&core.Settings{}, &settings); err != nil {
 		return e, rt, err
 	}
-	switch p.kind {
-	case core.Subscription:
-		var first *core.Rule
-		if n := p.description.child("DefaultRuleDescription"); n != nil && !n.null {
-			first = new(core.Rule)
-			if *first, err = readRule(n); err != nil {
-				return e, rt, err
-			}
-			if first.Name == "" {
-				first.Name = core.DefaultRuleName
-			}
+	var first *core.Rule
+	if n := p.description.child("DefaultRuleDescription"); p.kind == core.Subscription && n != nil && !n.null {
+		first = new(core.Rule)
+		if *first, err = readRule(n); err != nil {
+			return e, rt, err
 		}
-		e, err = p.b.admin.CreateSubscription(ctx, p.id, p.t.node(), settings, first)
-	case core.Topic:
-		e, err = p.b.admin.CreateTopic(ctx, p.id, p.t.entity, settings)
-	default:
-		e, err = p.b.admin.CreateQueue(ctx, p.id, p.t.entity, settings)
 	}
+	e, err = bridges.Create(ctx, p.b.admin, p.id, p.kind, p.t.node(), settings, first)
 	return e, rt, err
 }
 

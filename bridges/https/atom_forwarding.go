@@ -20,19 +20,16 @@ const (
 // destination sends to it. The right comes from the token that the request has for it, which joins
 // its identity, else from its own.
 func (p *put) checkForwarding(before, after *core.Settings) error {
-	for _, f := range [...]struct{ name, header, before, after string }{
-		{"ForwardTo", forwardHeader, before.ForwardTo, after.ForwardTo},
-		{"ForwardDeadLetteredMessagesTo", forwardDeadLetterHeader, before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
-	} {
-		to := core.ResourcePath(f.after)
-		if to == "" || core.FoldName(to) == core.FoldName(core.ResourcePath(f.before)) {
-			continue
+	for setting, to := range bridges.Destinations(before, after) {
+		header := forwardHeader
+		if setting != "ForwardTo" {
+			header = forwardDeadLetterHeader
 		}
 		id := p.id
-		if token := p.r.Header.Get(f.header); token != "" {
+		if token := p.r.Header.Get(header); token != "" {
 			grant, err := p.b.auth.Token(p.r.Context(), bridges.Hosts(p.r), token, "")
 			if core.CodeOf(err) == core.Unauthorized {
-				return unauthorized("%s: the token in the header %s is refused. %s", f.name, f.header, core.TextOf(err))
+				return unauthorized("%s: the token in the header %s is refused. %s", setting, header, core.TextOf(err))
 			}
 			if err != nil {
 				return err
@@ -40,12 +37,12 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
 			id = core.Identity{grant}
 			if p.id.NamespaceID() != grant.NamespaceID {
-				return unauthorized("%s: the token in the header %s is for another namespace, to which nothing can be forwarded so.", f.name, f.header)
+				return unauthorized("%s: the token in the header %s is for another namespace, to which nothing can be forwarded so.", setting, header)
 			}
 			p.id = append(slices.Clone(p.id), grant) // beside the request's own, which may have the same policy and scope
 		}
 		if id.Check(core.Send, to, time.Now()) != nil {
-			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", f.name, to, f.header)
+			return unauthorized("%s: Unauthorized access. 'Send' claim(s) are required on '%s': give a token for it in the header %s.", setting, to, header)
 		}
 	}
 	return nil

@@ -72,11 +72,7 @@ func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Acc
 func (b *Bridge) fetch(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (core.Delivery, bool, error) {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	closed := make(chan error, 1)
-	o.Deliver = func(ds []core.Delivery) {
-		for _, d := range ds {
-			arrived <- d
-		}
-	}
+	o.Deliver = bridges.Into(arrived)
 	o.Closed = func(err error) { closed <- err }
 	rx, err := b.broker.OpenReceiver(ctx, id, address, o)
 	if err != nil {

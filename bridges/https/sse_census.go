@@ -31,15 +31,11 @@ type openStream struct {
 
 // describeStream is what others may know of a stream.
 func describeStream(r *http.Request, id core.Identity, entity string, mode core.ReceiveMode) bridges.Connection {
-	told := bridges.Connection{
+	return bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),
-		Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
-		Links:   []bridges.Link{{Entity: entity, Receives: true, Deletes: mode == core.ReceiveAndDelete}},
+		Policies: id.Policies(), Product: r.UserAgent()[:min(len(r.UserAgent()), maxProduct)],
+		Links: []bridges.Link{{Entity: entity, Receives: true, Deletes: mode == core.ReceiveAndDelete}},
 	}
-	for _, g := range id {
-		told.Policies = append(told.Policies, g.Policy)
-	}
-	return told
 }
 
 // add enters a stream until remove is called.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
@@ -15,14 +16,7 @@ import (
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	rx, err := b.broker.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
-		Mode:   core.ReceiveAndDelete,
-		Accept: q.accept,
-		Deliver: func(ds []core.Delivery) {
-			for _, d := range ds {
-				arrived <- d
-			}
-		},
-		Closed: out.expel,
+		Mode: core.ReceiveAndDelete, Accept: q.accept, Deliver: bridges.Into(arrived), Closed: out.expel,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
@@ -204,19 +205,11 @@ type pushing struct {
 	places   chan struct{} // holds one for each session with requests
 }
 
-func (w *pushing) options(arrived chan<- core.Delivery, closed func(error)) core.ReceiverOptions {
-	return core.ReceiverOptions{Mode: core.PeekLock, Closed: closed, Deliver: func(ds []core.Delivery) {
-		for _, d := range ds {
-			arrived <- d // the credit is its capacity
-		}
-	}}
-}
-
 // messages delivers those of an entity without sessions. When ctx ends, messages that no request has
 // begun with are released before the requests under way have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
-	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, w.options(arrived, w.end))
+	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: w.end})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -15,7 +16,7 @@ func (w *pushing) sessions(ctx context.Context) {
 	held := make(chan struct{}, heldSessions*w.Concurrent)
 	for take(ctx, held) {
 		arrived, closed := make(chan core.Delivery, 1), make(chan struct{})
-		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: w.options(arrived, func(error) { close(closed) })})
+		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: func(error) { close(closed) }}})
 		if err != nil {
 			<-held
 			if core.CodeOf(err) != core.Timeout { // else there is none, and ctx ends, or the broker looks again

@@ -235,14 +235,7 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 
 // describe is what others may know of the connection.
 func (c *conn) describe() bridges.Connection {
-	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product}
-	seen := map[string]bool{}
-	for _, g := range c.identity {
-		if !seen[g.Policy] {
-			seen[g.Policy] = true
-			about.Policies = append(about.Policies, g.Policy)
-		}
-	}
+	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies()}
 	for _, f := range c.feeds {
 		link := bridges.Link{Entity: f.address.String(), Receives: true, Deletes: f.mode == core.ReceiveAndDelete}
 		if f.held != nil {

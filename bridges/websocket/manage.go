@@ -14,25 +14,14 @@ import (
 // entities lists queues, topics, or a topic's subscriptions.
 func (c *conn) entities(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		var all []core.Entity
-		var counts []core.Runtime
-		for len(all) < q.top { // however few at a time the admin is willing to list
-			es, rs, err := c.bridge.admin.Entities(ctx, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip+len(all), q.top-len(all))
-			if err != nil {
-				return nil, err
-			}
-			if len(es) == 0 {
-				break
-			}
-			all, counts = append(all, es...), append(counts, rs...)
-		}
+		all, counts, err := bridges.Entities(ctx, c.bridge.admin, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip, q.top)
 		return func(w codec.Writer) {
 			w.Key("entities").OpenList()
 			for i := range all {
 				writeEntity(w, &all[i], &counts[i])
 			}
 			w.CloseList(len(all))
-		}, nil
+		}, err
 	})
 }
 
@@ -61,19 +50,7 @@ func (c *conn) create(q *request) {
 		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
 			return nil, err
 		}
-		var err error
-		switch q.kind {
-		case core.Subscription:
-			if q.rule != nil && q.rule.Name == "" {
-				q.rule.Name = core.DefaultRuleName
-			}
-			_, err = c.bridge.admin.CreateSubscription(ctx, id, q.entity, settings, q.rule)
-		case core.Topic:
-			_, err = c.bridge.admin.CreateTopic(ctx, id, q.entity, settings)
-		default:
-			_, err = c.bridge.admin.CreateQueue(ctx, id, q.entity, settings)
-		}
-		if err != nil {
+		if _, err := bridges.Create(ctx, c.bridge.admin, id, q.kind, q.entity, settings, q.rule); err != nil {
 			return nil, err
 		}
 		return c.told(ctx, id, q.entity)
@@ -109,16 +86,9 @@ func (c *conn) update(q *request) {
 // mayForward checks for Send on each entity that newly gets messages: whoever
 // sets a destination sends to it.
 func mayForward(id core.Identity, before, after *core.Settings) error {
-	for _, f := range [...]struct{ name, before, after string }{
-		{"ForwardTo", before.ForwardTo, after.ForwardTo},
-		{"ForwardDeadLetteredMessagesTo", before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
-	} {
-		to := core.ResourcePath(f.after)
-		if to == "" || core.FoldName(to) == core.FoldName(core.ResourcePath(f.before)) {
-			continue
-		}
+	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {
-			return core.Refuse(core.Unauthorized, "%s: Unauthorized access. 'Send' claim(s) are required on '%s': sign in with a token for it, too.", f.name, to)
+			return core.Refuse(core.Unauthorized, "%s: Unauthorized access. 'Send' claim(s) are required on '%s': sign in with a token for it, too.", setting, to)
 		}
 	}
 	return nil

@@ -129,13 +129,9 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 	if c.expires.IsZero() || now.Before(c.expires) {
 		return c.expires
 	}
-	var next, last time.Time
-	forever := false
+	next, last, forever := c.identity.NextExpiry(now), time.Time{}, false
 	for _, g := range c.identity {
 		forever = forever || g.Expires.IsZero()
-		if now.Before(g.Expires) && (next.IsZero() || g.Expires.Before(next)) {
-			next = g.Expires
-		}
 		if g.Expires.After(last) {
 			last = g.Expires
 		}

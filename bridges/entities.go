@@ -1,0 +1,55 @@
+package bridges
+
+import (
+	"context"
+	"iter"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Entities lists n entities after the first skip, or all that are left, however few at a time the admin
+// is willing to list: clients take a short page for the last.
+func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
+	for len(all) < n {
+		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(es) == 0 {
+			break
+		}
+		all, counts = append(all, es...), append(counts, rs...)
+	}
+	return all, counts, nil
+}
+
+// Create creates an entity. first is the first rule of a subscription; nil: one that matches all.
+func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
+	switch kind {
+	case core.Subscription:
+		if first != nil && first.Name == "" {
+			first.Name = core.DefaultRuleName
+		}
+		return admin.CreateSubscription(ctx, id, name, s, first)
+	case core.Topic:
+		return admin.CreateTopic(ctx, id, name, s)
+	default:
+		return admin.CreateQueue(ctx, id, name, s)
+	}
+}
+
+// Destinations yields the entities to which after newly forwards messages, by the name of the setting: a
+// client that sets one needs Send there.
+func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
+	return func(yield func(setting, entity string) bool) {
+		for _, f := range [...]struct{ setting, before, after string }{
+			{"ForwardTo", before.ForwardTo, after.ForwardTo},
+			{"ForwardDeadLetteredMessagesTo", before.ForwardDeadLetteredMessagesTo, after.ForwardDeadLetteredMessagesTo},
+		} {
+			to := core.ResourcePath(f.after)
+			if to != "" && core.FoldName(to) != core.FoldName(core.ResourcePath(f.before)) && !yield(f.setting, to) {
+				return
+			}
+		}
+	}
+}
