@@ -6,12 +6,20 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Bridge serves one protocol.
 type Bridge interface {
 	// Serve accepts on ln until ctx ends, then drains and returns nil.
 	Serve(ctx context.Context, ln net.Listener) error
+}
+
+// Front is what bridges call.
+type Front interface {
+	core.Broker
+	core.Admin
 }
 
 // Connection is what a bridge tells of one of its clients.

@@ -254,7 +254,7 @@ func (g *server) seen(b *backend, protocol string) *intercept.Front {
 
 func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
 	over := g.seen(b, "amqp")
-	bridge := amqp.New(over, over, b.directory, amqpOptions(g.c, b.pools, g.log))
+	bridge := amqp.New(over, b.directory, amqpOptions(g.c, b.pools, g.log))
 	front.Go("amqp", func(ctx context.Context) error { return bridge.Serve(ctx, g.mux.AMQP()) })
 	b.connected.Add(bridge)
 	return bridge
@@ -265,7 +265,7 @@ func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.
 	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
 	front.Go("amqp over websocket", t.Run)
 	over := g.seen(b, "websocket")
-	n := websocket.New(over, over, b.directory, nativeOptions(g.c, b.directory, b.pools, b.connected, g.log))
+	n := websocket.New(over, b.directory, nativeOptions(g.c, b.directory, b.pools, b.connected, g.log))
 	front.Go("websocket", n.Run)
 	b.metrics.Clients(b.connected.Closed, bridge, n)
 	return t, n
@@ -311,7 +311,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	lostAt := g.lostAt
 	o.Degraded = b.pools.degraded
 	o.Details = func() map[string]any { return b.pools.addHealth(st.addHealth(pluginHealth(g.plugins), lostAt)) }
-	web := https.New(over, over, b.directory, o)
+	web := https.New(over, b.directory, o)
 	b.metrics.Streams(web.Streams)
 	b.connected.Add(web)
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })

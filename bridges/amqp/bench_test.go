@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -11,7 +12,7 @@ import (
 
 // BenchmarkSend sends 1 KiB messages to a broker that forgets them, 100 at a time, and waits for their outcomes.
 func BenchmarkSend(b *testing.B) {
-	forgetful := func() core.Broker {
+	forgetful := func() bridges.Front {
 		broker := newFakeBroker("q1")
 		broker.queues["q1"].forget = true
 		return broker
@@ -44,7 +45,7 @@ func BenchmarkSend(b *testing.B) {
 
 // BenchmarkReceive receives 1 KiB messages, 100 at a time, and accepts them.
 func BenchmarkReceive(b *testing.B) {
-	endless := func() core.Broker {
+	endless := func() bridges.Front {
 		broker := newFakeBroker("q1")
 		q := broker.queues["q1"]
 		q.forget = true
@@ -116,7 +117,7 @@ func BenchmarkLargeBodies(b *testing.B) {
 			broker.queues["q1"].forget = true
 			broker.queues["q1"].maxSize = 100 << 20
 			broker.queues["q1"].ready = []core.Delivery{{Message: m, BrokerProperties: core.BrokerProperties{SequenceNumber: 1}}}
-			p := newPeer(b, overTCP(b, New(broker, nil, &fakeAuthority{}, Options{})))
+			p := newPeer(b, overTCP(b, New(broker, &fakeAuthority{}, Options{})))
 			p.open()
 			b.ReportAllocs()
 			b.SetBytes(int64(size))

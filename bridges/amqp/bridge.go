@@ -17,8 +17,7 @@ import (
 
 // Bridge serves AMQP connections.
 type Bridge struct {
-	broker    core.Broker
-	admin     core.Admin
+	front     bridges.Front
 	authority core.Authority
 	opts      Options
 	container string
@@ -31,13 +30,12 @@ type Bridge struct {
 	conns map[*conn]struct{} // that are served
 }
 
-// New returns a bridge in front of b, with admin for the rules of subscriptions, and a to
-// authenticate clients.
-func New(b core.Broker, admin core.Admin, a core.Authority, o Options) *Bridge {
+// New returns a bridge that calls front, and authenticates clients with a.
+func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	return &Bridge{
 		places: fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge()),
-		broker: b, admin: admin, authority: a, opts: o, container: newUUID().String(), refusals: refusals.New(),
+		front:  front, authority: a, opts: o, container: newUUID().String(), refusals: refusals.New(),
 		census: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
 	}
 }

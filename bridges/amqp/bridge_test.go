@@ -83,7 +83,7 @@ func TestTheListenerHearsWhoHasProvenWhoItIs(t *testing.T) {
 			served := make(chan struct{})
 			go func() {
 				defer close(served)
-				_ = New(newFakeBroker("q1"), nil, &fakeAuthority{}, Options{}).ServeConn(t.Context(), provable{there, proven})
+				_ = New(newFakeBroker("q1"), &fakeAuthority{}, Options{}).ServeConn(t.Context(), provable{there, proven})
 			}()
 			p := newPeer(t, here)
 			prove(p)
@@ -138,7 +138,7 @@ func TestServeFailsWithItsListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = ln.Close()
-	if err := New(newFakeBroker(), nil, &fakeAuthority{}, Options{}).Serve(t.Context(), ln); !errors.Is(err, net.ErrClosed) {
+	if err := New(newFakeBroker(), &fakeAuthority{}, Options{}).Serve(t.Context(), ln); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -28,7 +28,7 @@ func (n named) Protocol() string     { return "amqp over " + n.Addr.Network() }
 func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 	t.Parallel()
 	whole(t, Options{}, func(t *testing.T, s *fixture) {
-		bridge := New(s.Broker, s.Broker, &fakeAuthority{}, Options{})
+		bridge := New(s.Broker, &fakeAuthority{}, Options{})
 		if got := bridge.Connections(t.Context()); got != nil {
 			t.Errorf("without connections: got %+v", got)
 		}
@@ -90,7 +90,7 @@ func TestTheCensusTellsOfConnectionsAndTheirLinks(t *testing.T) {
 func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		bridge := New(newFakeBroker(), nil, &fakeAuthority{}, Options{})
+		bridge := New(newFakeBroker(), &fakeAuthority{}, Options{})
 		var served sync.WaitGroup
 		here, there := net.Pipe()
 		served.Go(func() { _ = bridge.ServeConn(context.Background(), there) })
@@ -147,7 +147,7 @@ func TestProductOf(t *testing.T) {
 
 func TestACensusWhileConnectionsComeAndGo(t *testing.T) {
 	t.Parallel()
-	bridge := New(newFakeBroker("q1"), nil, &fakeAuthority{}, Options{})
+	bridge := New(newFakeBroker("q1"), &fakeAuthority{}, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	var counting, served sync.WaitGroup
 	for range 2 {

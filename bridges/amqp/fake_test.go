@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // fakeBroker keeps queues in memory, as far as the tests of the bridge need it.
 type fakeBroker struct {
-	core.Broker // what it does not fake panics
+	bridges.Front // what it does not fake panics
 
 	mu     sync.Mutex
 	queues map[string]*fakeQueue
@@ -472,14 +473,8 @@ func (a *fakeAuthority) Key(_ context.Context, hosts []string, policy, key strin
 	return core.Grant{Policy: policy, Rights: core.AllRights}, nil
 }
 
-// adminOf is the admin that b is as well, or nil.
-func adminOf(b core.Broker) core.Admin {
-	admin, _ := b.(core.Admin)
-	return admin
-}
-
 // serve runs a bridge on a loopback port for the length of the test and returns its address.
-func serve(tb testing.TB, b core.Broker, a core.Authority, o Options) string {
+func serve(tb testing.TB, b bridges.Front, a core.Authority, o Options) string {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -487,7 +482,7 @@ func serve(tb testing.TB, b core.Broker, a core.Authority, o Options) string {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- New(b, adminOf(b), a, o).Serve(ctx, ln) }()
+	go func() { done <- New(b, a, o).Serve(ctx, ln) }()
 	tb.Cleanup(func() {
 		cancel()
 		select {

@@ -86,7 +86,7 @@ func FuzzConnection(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = New(broker, nil, &fakeAuthority{}, Options{Logger: slog.New(faults)}).ServeConn(context.Background(), there)
+			_ = New(broker, &fakeAuthority{}, Options{Logger: slog.New(faults)}).ServeConn(context.Background(), there)
 		}()
 		p := newPeer(t, here)
 		p.open()

@@ -17,7 +17,7 @@ import (
 func TestAsManyConnectionsAsTheTierAllows(t *testing.T) {
 	t.Parallel()
 	limits := core.StandardLimits()
-	b := New(newFakeBroker(), nil, &fakeAuthority{}, Options{MaxConnections: limits.MaxConnections, HandshakeTimeout: time.Hour, DrainGrace: time.Millisecond})
+	b := New(newFakeBroker(), &fakeAuthority{}, Options{MaxConnections: limits.MaxConnections, HandshakeTimeout: time.Hour, DrainGrace: time.Millisecond})
 	for i := range limits.MaxConnections {
 		if _, err := b.places.Open(fair.Who{Namespace: "ns", Policy: strconv.Itoa(i)}, 1); i < limits.MaxConnections*3/4 && err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	goamqp "github.com/Azure/go-amqp"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -461,7 +462,7 @@ func TestMessagesThatComeBackAreNotOvertaken(t *testing.T) {
 				t.Parallel()
 				b := &slowSettler{allowed: make(chan struct{})}
 				var addr string
-				addr, b.Broker = serveBrokerAs(t, Options{}, func(whole *broker.Broker) core.Broker {
+				addr, b.Broker = serveBrokerAs(t, Options{}, func(whole *broker.Broker) bridges.Front {
 					b.Broker = whole
 					return b
 				})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
@@ -54,8 +55,7 @@ func (c *conn) anyRight(path string) (err error) {
 
 // operation is a request to a $management node that is carried out outside the owner.
 type operation struct {
-	broker  core.Broker
-	admin   core.Admin
+	front   bridges.Front
 	ctx     context.Context
 	id      core.Identity
 	address core.Address
@@ -106,7 +106,7 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	}
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout(req.headers))
 	defer cancel()
-	o.broker, o.admin, o.ctx, o.args, o.named = c.bridge.broker, c.bridge.admin, ctx, args, req.session() != ""
+	o.front, o.ctx, o.args, o.named = c.bridge.front, ctx, args, req.session() != ""
 	o.maxPurge = c.bridge.opts.MaxPurge
 	resp, err := do(o)
 	if resp.text == "" {
@@ -147,7 +147,7 @@ func renewLocks(o *operation) (response, error) {
 	}
 	renewed := make(map[core.LockToken]time.Time, len(tokens))
 	expirations := make([]value.Timestamp, len(tokens))
-	for i, r := range o.broker.Renew(o.ctx, o.id, o.address, tokens) {
+	for i, r := range o.front.Renew(o.ctx, o.id, o.address, tokens) {
 		if r.Err != nil {
 			return response{}, r.Err
 		}
@@ -178,7 +178,7 @@ func peekMessages(o *operation) (response, error) {
 	}
 	var ds []core.Delivery
 	if ofState && o.sessionless() {
-		ds, err = o.broker.PeekState(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
+		ds, err = o.front.PeekState(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
 	} else {
 		ds, err = o.peek(from, int(min(count, core.MaxPeek)))
 	}
@@ -248,7 +248,7 @@ func (o *operation) schedule(group []*core.Message) ([]int64, error) {
 	if o.work != nil {
 		return o.work.Schedule(o.ctx, o.id, o.address, group)
 	}
-	sender, err := o.broker.OpenSender(o.ctx, o.id, o.address, nil)
+	sender, err := o.front.OpenSender(o.ctx, o.id, o.address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func cancelScheduled(o *operation) (response, error) {
 	if o.work != nil {
 		return response{status: 200}, o.work.Cancel(o.ctx, o.id, o.address, numbers)
 	}
-	return response{status: 200}, o.broker.Cancel(o.ctx, o.id, o.address, numbers)
+	return response{status: 200}, o.front.Cancel(o.ctx, o.id, o.address, numbers)
 }
 
 func receiveDeferred(o *operation) (response, error) {
@@ -336,7 +336,7 @@ func updateDisposition(o *operation) (response, error) {
 	if o.work != nil {
 		return response{status: 200}, o.work.Settle(o.ctx, o.id, o.address, settlements)
 	}
-	for _, err := range o.broker.Settle(o.ctx, o.id, o.address, settlements) {
+	for _, err := range o.front.Settle(o.ctx, o.id, o.address, settlements) {
 		if err != nil {
 			return response{}, err
 		}

@@ -47,7 +47,7 @@ func TestTheAuthorityHearsByWhatNamesTheClientCalls(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = New(newFakeBroker("q1"), nil, authority, Options{}).ServeConn(t.Context(), c.wrap(there))
+				_ = New(newFakeBroker("q1"), authority, Options{}).ServeConn(t.Context(), c.wrap(there))
 			}()
 			p := newPeer(t, here)
 			p.header(wire.ProtocolSASL)

@@ -96,7 +96,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 		return
 	}
 	open(c, l, addr, func(ctx context.Context, id core.Identity) (core.Receiver, error) {
-		return c.bridge.broker.OpenReceiver(ctx, id, r.addr, options)
+		return c.bridge.front.OpenReceiver(ctx, id, r.addr, options)
 	}, r.attach, core.Receiver.Close)
 }
 

@@ -26,7 +26,7 @@ func addRule(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	_, err = o.admin.CreateRule(o.ctx, o.id, o.address.String(), rule)
+	_, err = o.front.CreateRule(o.ctx, o.id, o.address.String(), rule)
 	return response{status: 200}, err
 }
 
@@ -35,7 +35,7 @@ func removeRule(o *operation) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	err = o.admin.DeleteRule(o.ctx, o.id, o.address.String(), name)
+	err = o.front.DeleteRule(o.ctx, o.id, o.address.String(), name)
 	if own := core.TextOf(err); core.CodeOf(err) == core.NotFound && own != "" {
 		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // it names the rule
 	}
@@ -54,7 +54,7 @@ func enumerateRules(o *operation) (response, error) {
 	if skip < 0 || top < 0 {
 		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must not be negative.", skip, top)
 	}
-	rules, err := o.admin.Rules(o.ctx, o.id, o.address.String(), int(skip), int(top))
+	rules, err := o.front.Rules(o.ctx, o.id, o.address.String(), int(skip), int(top))
 	if err != nil {
 		return response{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -33,16 +34,16 @@ func serveWhole(tb testing.TB, o Options, queues ...string) string {
 // serveBroker is serveWhole for a broker that the test fills itself.
 func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
 	tb.Helper()
-	return serveBrokerAs(tb, o, func(b *broker.Broker) core.Broker { return b })
+	return serveBrokerAs(tb, o, func(b *broker.Broker) bridges.Front { return b })
 }
 
 // serveBrokerAs is serveBroker, with what as makes of the broker between it and the bridge.
-func serveBrokerAs(tb testing.TB, o Options, as func(*broker.Broker) core.Broker) (addr string, b *broker.Broker) {
+func serveBrokerAs(tb testing.TB, o Options, as func(*broker.Broker) bridges.Front) (addr string, b *broker.Broker) {
 	tb.Helper()
 	return serveBrokerOn(tb, memstore.New(memstore.Options{}), o, as)
 }
 
-func serveBrokerOn(tb testing.TB, store core.Store, o Options, as func(*broker.Broker) core.Broker) (addr string, b *broker.Broker) {
+func serveBrokerOn(tb testing.TB, store core.Store, o Options, as func(*broker.Broker) bridges.Front) (addr string, b *broker.Broker) {
 	tb.Helper()
 	b = broker.New(store, broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(context.Background())

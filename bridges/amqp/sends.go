@@ -48,7 +48,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 		if s.isVia() {
 			return s.openVia(ctx, id, closed)
 		}
-		return c.bridge.broker.OpenSender(ctx, id, s.destination, closed)
+		return c.bridge.front.OpenSender(ctx, id, s.destination, closed)
 	}, s.attach, core.Sender.Close)
 }
 

@@ -29,7 +29,7 @@ func finalDestination(a *wire.Attach) (address core.Address, ok bool, err error)
 
 // openVia opens the sender of the entity that messages go through. The link ends with the rights of its client.
 func (s *senderLink) openVia(ctx context.Context, id core.Identity, closed func(error)) (core.Sender, error) {
-	broker := s.conn.bridge.broker
+	broker := s.conn.bridge.front
 	destination, err := broker.OpenSender(ctx, id, s.destination, nil)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *senderLink) send(ctx context.Context, sender core.Sender, groups [][]*c
 	}
 	answers := make([]core.Appended, len(groups))
 	for i, g := range groups {
-		t := s.conn.bridge.broker.Begin()
+		t := s.conn.bridge.front.Begin()
 		err := t.Send(ctx, s.lasting, s.destination, s.via, g)
 		if err == nil {
 			err = t.Commit(ctx)

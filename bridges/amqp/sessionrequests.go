@@ -33,14 +33,14 @@ func (o *operation) sessionless() bool {
 
 // inSessions reports whether the entity's messages are locked in sessions. One that cannot be asked for seems to have some.
 func (o *operation) inSessions() bool {
-	e, err := o.broker.Resolve(o.ctx, o.id, o.address)
+	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
 // peek looks into the session that the request is about, or else into the entity.
 func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
 	if o.sessionless() {
-		return o.broker.Peek(o.ctx, o.id, o.address, from, most)
+		return o.front.Peek(o.ctx, o.id, o.address, from, most)
 	}
 	s, err := o.held()
 	if err != nil {
@@ -52,7 +52,7 @@ func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
 // receiveDeferred receives from the session that the request is about, or else from the entity.
 func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	if o.sessionless() {
-		return o.broker.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
+		return o.front.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
 	}
 	s, err := o.held()
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]c
 // purge deletes from the session that the request is about, or else from the entity.
 func (o *operation) purge(before time.Time, most int) (int, error) {
 	if o.sessionless() {
-		return o.broker.Purge(o.ctx, o.id, o.address, before, most)
+		return o.front.Purge(o.ctx, o.id, o.address, before, most)
 	}
 	s, err := o.held()
 	if err != nil {
@@ -146,7 +146,7 @@ func listSessions(o *operation) (response, error) {
 	if stamp != allSessions {
 		since = instant(max(stamp, 0)) // the zero time would ask for all
 	}
-	ids, err := o.broker.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
+	ids, err := o.front.ListSessions(o.ctx, o.id, o.address, since, int(skip), int(min(top, maxSessionList)))
 	if err != nil {
 		return response{}, err
 	}

@@ -57,7 +57,7 @@ func (s *fixture) connect(t *testing.T) (p *peer, stop context.CancelFunc) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = New(s.Broker, s.Broker, &fakeAuthority{}, s.o).ServeConn(ctx, there)
+		_ = New(s.Broker, &fakeAuthority{}, s.o).ServeConn(ctx, there)
 	}()
 	t.Cleanup(func() { _ = here.Close(); <-done; stop() })
 	p = newPeer(t, here)

@@ -68,7 +68,7 @@ func (p *settleQueue) start() {
 	p.settling = true
 	id := p.conn.identity
 	p.conn.async(func(ctx context.Context) func() {
-		errs := p.conn.bridge.broker.Settle(ctx, id, p.address, settlements)
+		errs := p.conn.bridge.front.Settle(ctx, id, p.address, settlements)
 		return func() { p.settled(items, errs) }
 	})
 }

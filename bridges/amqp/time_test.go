@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // bubble runs a test with a fake clock and a peer on a pipe to the bridge. A goroutine that stays fails it.
-func bubble(t *testing.T, b core.Broker, a core.Authority, o Options, f func(p *peer, stop context.CancelFunc)) {
+func bubble(t *testing.T, b bridges.Front, a core.Authority, o Options, f func(p *peer, stop context.CancelFunc)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
@@ -23,7 +24,7 @@ func bubble(t *testing.T, b core.Broker, a core.Authority, o Options, f func(p *
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = New(b, adminOf(b), a, o).ServeConn(ctx, there)
+			_ = New(b, a, o).ServeConn(ctx, there)
 		}()
 		f(newPeer(t, here), stop)
 		_ = here.Close()
@@ -89,7 +90,7 @@ func TestHeartbeatsKeepTheClientHappy(t *testing.T) {
 func TestHeartbeatsGoOutTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		bridge := New(newFakeBroker(), nil, &fakeAuthority{}, Options{})
+		bridge := New(newFakeBroker(), &fakeAuthority{}, Options{})
 		var served sync.WaitGroup
 		var peers []*peer
 		for range 5 {

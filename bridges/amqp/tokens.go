@@ -114,9 +114,9 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 
 // resolve returns nil if there is an entity of that address. It may be called outside the owner.
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
-	e, err := c.bridge.broker.Resolve(ctx, id, addr)
+	e, err := c.bridge.front.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
-		if e, err := c.bridge.broker.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // which of the two is missing
+		if e, err := c.bridge.front.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // which of the two is missing
 			c.topics.learn(&e)
 		}
 	}

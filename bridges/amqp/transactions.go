@@ -144,7 +144,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: discharge some.", maxTransactions), core.Address{})
 	}
 	id := newUUID()
-	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.broker.Begin(), ended: make(chan struct{})}
+	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.front.Begin(), ended: make(chan struct{})}
 	if c.transactions == nil {
 		c.transactions = make(map[string]*transaction)
 	}

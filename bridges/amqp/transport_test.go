@@ -13,9 +13,9 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/bridges/websocket"
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -31,11 +31,11 @@ var transports = []struct {
 }
 
 // overEach runs a benchmark over each transport, with a bridge in front of broker.
-func overEach(b *testing.B, broker func() core.Broker, run func(*testing.B, *peer)) {
+func overEach(b *testing.B, broker func() bridges.Front, run func(*testing.B, *peer)) {
 	b.Helper()
 	for _, t := range transports {
 		b.Run(t.name, func(b *testing.B) {
-			p := newPeer(b, t.connect(b, New(broker(), nil, &fakeAuthority{}, Options{})))
+			p := newPeer(b, t.connect(b, New(broker(), &fakeAuthority{}, Options{})))
 			p.open()
 			b.ReportAllocs()
 			run(b, p)

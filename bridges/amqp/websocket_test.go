@@ -24,7 +24,7 @@ func inWebSocket(tb testing.TB, addr string) *peer {
 }
 
 // flooding is a broker whose queue never runs out of messages.
-func flooding(tb testing.TB) core.Broker {
+func flooding(tb testing.TB) bridges.Front {
 	tb.Helper()
 	b := newFakeBroker("q1")
 	m, err := decodeMessage(plainMessage(100_000))
@@ -40,7 +40,7 @@ func flooding(tb testing.TB) core.Broker {
 // it does one over TCP, and nothing of any connection is left behind.
 func TestConnectionsInWebSocketsEndAsOverTCP(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()
-	bridge := New(flooding(t), nil, &fakeAuthority{}, Options{HandshakeTimeout: 300 * time.Millisecond, WriteTimeout: 300 * time.Millisecond})
+	bridge := New(flooding(t), &fakeAuthority{}, Options{HandshakeTimeout: 300 * time.Millisecond, WriteTimeout: 300 * time.Millisecond})
 	addr, stop := tunnelTo(t, bridge)
 	for name, story := range map[string]func(*testing.T, *peer){
 		"orderly": func(t *testing.T, p *peer) {
@@ -112,7 +112,7 @@ func TestConnectionsInWebSocketsEndAsOverTCP(t *testing.T) { // not parallel: it
 func TestConnectionsInWebSocketsDrain(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
-	addr, stop := tunnelTo(t, New(b, nil, &fakeAuthority{}, Options{}))
+	addr, stop := tunnelTo(t, New(b, &fakeAuthority{}, Options{}))
 	p := inWebSocket(t, addr)
 	p.open()
 	p.attach(0, wire.RoleSender, "q1")
@@ -128,7 +128,7 @@ func TestConnectionsInWebSocketsDrain(t *testing.T) {
 
 func TestTheCensusNamesTheWebSocket(t *testing.T) {
 	t.Parallel()
-	bridge := New(newFakeBroker(), nil, &fakeAuthority{}, Options{})
+	bridge := New(newFakeBroker(), &fakeAuthority{}, Options{})
 	addr, stop := tunnelTo(t, bridge)
 	p := inWebSocket(t, addr)
 	p.open()
@@ -143,7 +143,7 @@ func TestTheCensusNamesTheWebSocket(t *testing.T) {
 // What is under way when an operator closes a connection is done first.
 func TestAConnectionIsClosedOnRequest(t *testing.T) {
 	t.Parallel()
-	bridge := New(newFakeBroker("q1"), nil, &fakeAuthority{}, Options{})
+	bridge := New(newFakeBroker("q1"), &fakeAuthority{}, Options{})
 	addr, stop := tunnelTo(t, bridge)
 	defer stop()
 	p := inWebSocket(t, addr)

@@ -37,7 +37,7 @@ func TestEachAnswerIsToldOnceWithItsRoute(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var told tally
-	b := New(f, f, f, Options{Logger: quiet(), Answered: told.note, Routes: map[string]http.Handler{
+	b := New(f, f, Options{Logger: quiet(), Answered: told.note, Routes: map[string]http.Handler{
 		"/Mounted":  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
 		"/mounted/": http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
 	}, Home: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("page")) })})
@@ -68,7 +68,7 @@ func TestAClientThatLeftIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var told tally
-	b := New(f, f, f, Options{Logger: quiet(), Answered: told.note})
+	b := New(f, f, Options{Logger: quiet(), Answered: told.note})
 	ctx, cancel := context.WithCancel(t.Context())
 	r := request(t, "POST", "/q/messages/head?timeout=60", nil).WithContext(ctx)
 	go func() {
@@ -86,7 +86,7 @@ func TestAWebSocketIsToldWhenItBegins(t *testing.T) {
 	f := newFakeBus("q")
 	var told tally
 	told101 := make(chan struct{})
-	b := New(f, f, f, Options{Logger: quiet(), Answered: func(route string, status int) {
+	b := New(f, f, Options{Logger: quiet(), Answered: func(route string, status int) {
 		told.note(route, status)
 		close(told101)
 	}, Routes: map[string]http.Handler{"/ws": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

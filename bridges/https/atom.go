@@ -126,7 +126,7 @@ func (b *Bridge) namespaceInfo(w http.ResponseWriter, r *http.Request, at refere
 	if err != nil {
 		return err
 	}
-	info, err := b.admin.Namespace(r.Context(), id)
+	info, err := b.front.Namespace(r.Context(), id)
 	if err != nil {
 		return target{}.denied(at, read, err)
 	}

@@ -27,7 +27,7 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 	if err != nil {
 		return err
 	}
-	entities, runtimes, err := bridges.Entities(r.Context(), b.admin, id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
+	entities, runtimes, err := bridges.Entities(r.Context(), b.front, id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
@@ -52,10 +52,10 @@ func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference,
 	if err != nil {
 		return err
 	}
-	entity, runtime, err := b.admin.Entity(r.Context(), id, t.node())
+	entity, runtime, err := b.front.Entity(r.Context(), id, t.node())
 	if t.subscription == "" {
 		if core.CodeOf(err) == core.Unauthorized {
-			if _, missing := b.broker.Resolve(r.Context(), id, core.At(t.entity)); core.CodeOf(missing) == core.NotFound {
+			if _, missing := b.front.Resolve(r.Context(), id, core.At(t.entity)); core.CodeOf(missing) == core.NotFound {
 				err = missing
 			}
 		}
@@ -156,7 +156,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 			return e, rt, err
 		}
 	}
-	e, err = bridges.Create(ctx, p.b.admin, p.id, p.kind, p.t.node(), settings, first)
+	e, err = bridges.Create(ctx, p.b.front, p.id, p.kind, p.t.node(), settings, first)
 	return e, rt, err
 }
 
@@ -164,7 +164,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 // their defaults, except those that some SDK has no word for or that cannot
 // change: they stay.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
-	before, rt, err := p.b.admin.Entity(ctx, p.id, p.t.node())
+	before, rt, err := p.b.front.Entity(ctx, p.id, p.t.node())
 	if err != nil {
 		return e, rt, err
 	}
@@ -190,7 +190,7 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	if err := p.checkForwarding(&before.Settings, &settings); err != nil {
 		return e, rt, err
 	}
-	e, err = p.b.admin.UpdateEntity(ctx, p.id, p.t.node(), settings)
+	e, err = p.b.front.UpdateEntity(ctx, p.id, p.t.node(), settings)
 	return e, rt, err
 }
 
@@ -199,7 +199,7 @@ func (b *Bridge) deleteEntity(w http.ResponseWriter, r *http.Request, at referen
 	if err != nil {
 		return err
 	}
-	if err := b.admin.DeleteEntity(r.Context(), id, t.node()); err != nil {
+	if err := b.front.DeleteEntity(r.Context(), id, t.node()); err != nil {
 		return t.denied(at, remove, err)
 	}
 	_ = respond(w, http.StatusOK, nil)

@@ -32,7 +32,7 @@ func (b *Bridge) listRules(w http.ResponseWriter, r *http.Request, at reference,
 	if err != nil {
 		return err
 	}
-	all, err := b.admin.Rules(r.Context(), id, t.node(), p.skip, p.top+1)
+	all, err := b.front.Rules(r.Context(), id, t.node(), p.skip, p.top+1)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
@@ -49,7 +49,7 @@ func (b *Bridge) getRule(w http.ResponseWriter, r *http.Request, at reference, t
 	if err != nil {
 		return err
 	}
-	rule, err := b.admin.Rule(r.Context(), id, t.node(), t.rule)
+	rule, err := b.front.Rule(r.Context(), id, t.node(), t.rule)
 	if err != nil {
 		return t.denied(at, read, err)
 	}
@@ -80,9 +80,9 @@ func (b *Bridge) putRule(w http.ResponseWriter, r *http.Request, at reference, t
 	if t.rule != "" {
 		rule.Name = t.rule
 	}
-	do, status := b.admin.CreateRule, http.StatusCreated
+	do, status := b.front.CreateRule, http.StatusCreated
 	if r.Header.Get("If-Match") != "" {
-		do, status = b.admin.UpdateRule, http.StatusOK
+		do, status = b.front.UpdateRule, http.StatusOK
 	}
 	if rule, err = do(r.Context(), id, t.node(), rule); err != nil {
 		return t.denied(at, write, err)
@@ -96,7 +96,7 @@ func (b *Bridge) deleteRule(w http.ResponseWriter, r *http.Request, at reference
 	if err != nil {
 		return err
 	}
-	if err := b.admin.DeleteRule(r.Context(), id, t.node(), t.rule); err != nil {
+	if err := b.front.DeleteRule(r.Context(), id, t.node(), t.rule); err != nil {
 		return t.denied(at, remove, err)
 	}
 	_ = respond(w, http.StatusOK, nil)

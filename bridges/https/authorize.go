@@ -41,7 +41,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	}
 	if scope := scopeOf(grant.Scope, core.FoldName(strings.Join(segments, "/")), core.FoldName(node)); scope != grant.Scope {
 		// It may be the name of an entity too: then the token is for that, and for nothing more.
-		switch _, err := b.broker.Resolve(r.Context(), core.Identity{grant}, core.At(grant.Scope)); core.CodeOf(err) {
+		switch _, err := b.front.Resolve(r.Context(), core.Identity{grant}, core.At(grant.Scope)); core.CodeOf(err) {
 		case core.NotFound:
 			grant.Scope = scope
 		case "":

@@ -84,8 +84,7 @@ const (
 // Bridge speaks the Service Bus REST runtime and the ATOM admin API for a
 // broker. It is safe for concurrent use.
 type Bridge struct {
-	broker core.Broker
-	admin  core.Admin
+	front  bridges.Front
 	auth   core.Authority
 	log    *slog.Logger
 	opts   Options
@@ -100,7 +99,7 @@ type Bridge struct {
 }
 
 // New makes a bridge. It starts nothing.
-func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge {
+func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -121,7 +120,7 @@ func New(b core.Broker, adm core.Admin, auth core.Authority, o Options) *Bridge 
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
-		broker: b, admin: adm, auth: auth, log: o.Logger, opts: o,
+		front: front, auth: auth, log: o.Logger, opts: o,
 		exact: map[string]http.Handler{}, prefix: map[string]http.Handler{}, origins: origins.New(o.Origins), refusals: refusals.New(),
 	}
 	for path, h := range o.Routes {

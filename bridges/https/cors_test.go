@@ -14,7 +14,7 @@ func TestPagesOfListedOriginsMayUseTheRuntime(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var lines bytes.Buffer
-	b := New(f, f, f, Options{Logger: slog.New(slog.NewTextHandler(&lines, nil)), Origins: []string{"https://*.App.example"}})
+	b := New(f, f, Options{Logger: slog.New(slog.NewTextHandler(&lines, nil)), Origins: []string{"https://*.App.example"}})
 	const listed, other = "https://shop.app.example", "https://evil.example"
 	preflight := func(path, method, origin string) http.Header {
 		w := call(b, http.MethodOptions, path, "", "Authorization: ", "Origin: "+origin,

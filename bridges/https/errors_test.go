@@ -18,7 +18,7 @@ import (
 // quiet is a logger for tests that provoke errors.
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-func newBridge(f *fakeBus) *Bridge { return New(f, f, f, Options{Logger: quiet()}) }
+func newBridge(f *fakeBus) *Bridge { return New(f, f, Options{Logger: quiet()}) }
 
 // call sends a request as the identity "all" unless a header says otherwise.
 // headers are "Name: value".
@@ -117,7 +117,7 @@ func TestRefusalsAreToldAndOtherErrorsAreNot(t *testing.T) {
 func TestPlainRequestIsToldToUpgrade(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
-	b := New(f, f, f, Options{Logger: quiet(), Plain: func(string) bool { return false }})
+	b := New(f, f, Options{Logger: quiet(), Plain: func(string) bool { return false }})
 	w := call(b, "GET", "http://bus.example.com:5300/q", "")
 	if w.Code != http.StatusUpgradeRequired || w.Header().Get("Upgrade") != "TLS/1.2, HTTP/1.1" || w.Header().Get("Connection") != "Upgrade" {
 		t.Errorf("got %d, %v, want 426 with what to upgrade to", w.Code, w.Header())

@@ -8,14 +8,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // fakeBus is a broker, an admin and an authority in one, small enough to see
 // that it is right. Time stands still in it: locks do not expire.
 type fakeBus struct {
-	core.Broker // what it does not fake panics
-	core.Admin
+	bridges.Front // what it does not fake panics
 
 	mu      sync.Mutex
 	queues  map[string]*fakeQueue // by folded name

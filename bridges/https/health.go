@@ -29,7 +29,7 @@ func (b *Bridge) health(w http.ResponseWriter, r *http.Request) error {
 		answer.Details = b.opts.Details()
 	}
 	status := http.StatusOK
-	if about, err := b.broker.Health(ctx); err == nil {
+	if about, err := b.front.Health(ctx); err == nil {
 		answer.Store = &store{about.Engine, about.Durable, about.Skew.String(), about.Warnings}
 		if b.opts.Degraded != nil {
 			if answer.Reason = b.opts.Degraded(); answer.Reason != "" {

@@ -74,7 +74,7 @@ func (b *Bridge) fetch(ctx context.Context, id core.Identity, address core.Addre
 	closed := make(chan error, 1)
 	o.Deliver = bridges.Into(arrived)
 	o.Closed = func(err error) { closed <- err }
-	rx, err := b.broker.OpenReceiver(ctx, id, address, o)
+	rx, err := b.front.OpenReceiver(ctx, id, address, o)
 	if err != nil {
 		return core.Delivery{}, false, err
 	}
@@ -151,7 +151,7 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	for _, err := range b.broker.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
+	for _, err := range b.front.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
 		if err != nil {
 			b.log.Debug("release of an undelivered message", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
 		}

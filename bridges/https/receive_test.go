@@ -24,7 +24,7 @@ func TestReceiveSaysWhatTheClientAccepts(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	l := listening{f, make(chan string, 1)}
-	b := New(l, f, f, Options{Logger: quiet()})
+	b := New(l, f, Options{Logger: quiet()})
 	for want, headers := range map[string][]string{
 		"":                               nil,
 		"application/json":               {"Accept: application/json"},

@@ -123,7 +123,7 @@ func TestPublicURLIsUsedInLinks(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	f.put("q", &core.Message{})
-	b := New(f, f, f, Options{Logger: quiet(), PublicURL: "https://bus.example.com/"})
+	b := New(f, f, Options{Logger: quiet(), PublicURL: "https://bus.example.com/"})
 	w := call(b, "POST", "/q/messages/head", "")
 	if got := w.Header().Get("Location"); !strings.HasPrefix(got, "https://bus.example.com/q/messages/1/") {
 		t.Errorf("Location: got %s, want it below the public URL", got)
@@ -313,7 +313,7 @@ func TestBodyLimits(t *testing.T) {
 		}
 	}
 	f.limit = 1 << 20
-	b = New(f, f, f, Options{Logger: quiet(), MaxBodyBytes: 4})
+	b = New(f, f, Options{Logger: quiet(), MaxBodyBytes: 4})
 	if w := call(b, "POST", "/q/messages", "12345"); w.Code != 403 || !strings.Contains(detail(t, w), "limit of 4 bytes") {
 		t.Errorf("beyond MaxBodyBytes: got %d %s, want 403", w.Code, w.Body)
 	}
@@ -485,7 +485,7 @@ func TestMountedRoutesComeFirst(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
 	}
 	f := newFakeBus("q")
-	b := New(f, f, f, Options{Logger: quiet(), Routes: map[string]http.Handler{
+	b := New(f, f, Options{Logger: quiet(), Routes: map[string]http.Handler{
 		"/metrics": answer("metrics"), "/$servicebus/websocket": answer("ws"), "/Console/": answer("console"), "/console/deep/": answer("deep"),
 	}})
 	for target, want := range map[string]string{

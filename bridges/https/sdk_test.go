@@ -44,7 +44,7 @@ func newGateway(t *testing.T) *gateway {
 		Entities: func(ctx context.Context, name string) (core.Entity, error) { return store.Entity(ctx, "ns", name) },
 	})
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	srv := httptest.NewTLSServer(https.New(b, b, authority, https.Options{Logger: log}).Handler())
+	srv := httptest.NewTLSServer(https.New(b, authority, https.Options{Logger: log}).Handler())
 	t.Cleanup(func() {
 		srv.Close()
 		cancel()

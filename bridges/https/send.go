@@ -21,7 +21,7 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	if err != nil {
 		return err
 	}
-	tx, err := b.broker.OpenSender(r.Context(), id, address, nil)
+	tx, err := b.front.OpenSender(r.Context(), id, address, nil)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestDrainLetsRequestsFinish(t *testing.T) {
 func TestGraceEnds(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
-	b := New(f, f, f, Options{Logger: quiet(), Grace: 10 * time.Millisecond})
+	b := New(f, f, Options{Logger: quiet(), Grace: 10 * time.Millisecond})
 	origin, stop := serve(t, b)
 	release := make(chan struct{})
 	answer := sendSlowly(t, origin, release)
@@ -231,7 +231,7 @@ func TestHTTP2(t *testing.T) {
 func TestHostsThatAreNotTheGatewaysAreRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
-	b := New(f, f, f, Options{
+	b := New(f, f, Options{
 		Logger: quiet(),
 		Host: func(host string) error {
 			if host == "evil.example" {

@@ -27,7 +27,7 @@ func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message,
 	}
 	switch r.Method {
 	case http.MethodPost:
-		for _, renewal := range b.broker.Renew(r.Context(), id, address, []core.LockToken{token}) {
+		for _, renewal := range b.front.Renew(r.Context(), id, address, []core.LockToken{token}) {
 			err = renewal.Err
 		}
 	case http.MethodDelete:
@@ -58,7 +58,7 @@ func (b *Bridge) unlock(r *http.Request, id core.Identity, address core.Address,
 }
 
 func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s core.Settlement) error {
-	for _, err := range b.broker.Settle(r.Context(), id, address, []core.Settlement{s}) {
+	for _, err := range b.front.Settle(r.Context(), id, address, []core.Settlement{s}) {
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Ad
 	if err != nil || n == token.SequenceNumber() {
 		return nil
 	}
-	ds, err := b.broker.Peek(r.Context(), id, address, token.SequenceNumber(), 1)
+	ds, err := b.front.Peek(r.Context(), id, address, token.SequenceNumber(), 1)
 	if err != nil {
 		return err
 	}

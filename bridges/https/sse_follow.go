@@ -59,7 +59,7 @@ func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
-	ent, err := b.broker.Resolve(ctx, out.id, out.address)
+	ent, err := b.front.Resolve(ctx, out.id, out.address)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *follower) skip(ctx context.Context) error {
 
 // peek looks at up to n messages of a partition, where it goes on.
 func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
-	ds, err := f.broker.Peek(ctx, f.out.id, f.out.address, core.SequenceNumber(uint16(partition), f.next[partition]), n)
+	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, core.SequenceNumber(uint16(partition), f.next[partition]), n)
 	for i := range ds {
 		if at, _ := core.SplitSequenceNumber(ds[i].SequenceNumber); int(at) != partition {
 			return ds[:i], err
@@ -116,7 +116,7 @@ func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery,
 
 // look sends all that there is now, and reports whether that was anything.
 func (f *follower) look(ctx context.Context) (found bool, err error) {
-	ent, err := f.broker.Resolve(ctx, f.out.id, f.out.address)
+	ent, err := f.front.Resolve(ctx, f.out.id, f.out.address)
 	if err != nil {
 		return false, err
 	}

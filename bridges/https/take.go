@@ -15,7 +15,7 @@ import (
 // to it, and one message more, is lost with a client that vanishes.
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
-	rx, err := b.broker.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
+	rx, err := b.front.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{
 		Mode: core.ReceiveAndDelete, Accept: q.accept, Deliver: bridges.Into(arrived), Closed: out.expel,
 	})
 	if err != nil {

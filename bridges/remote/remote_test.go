@@ -349,7 +349,7 @@ func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 						return e, err
 					},
 				})
-				bridge := amqp.New(there, there, authority, amqp.Options{DrainGrace: time.Millisecond})
+				bridge := amqp.New(there, authority, amqp.Options{DrainGrace: time.Millisecond})
 				dials := 0
 				o := Options{Name: "hq", Host: "localhost", Policy: "root", Key: "key", Dial: func(context.Context) (net.Conn, error) {
 					near, far := net.Pipe()

@@ -41,7 +41,7 @@ func newSiteAt(t testing.TB, remotes map[string]core.Remote, clock func() time.T
 		t.Fatal(err)
 	}
 	authority := auth.New(auth.Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}}})
-	bridge := amqp.New(b, b, authority, amqp.Options{DrainGrace: time.Millisecond})
+	bridge := amqp.New(b, authority, amqp.Options{DrainGrace: time.Millisecond})
 	running(t, b.Run)
 	running(t, func(ctx context.Context) error { return bridge.Serve(ctx, ln) })
 	return &site{b, newWay(t, ln.Addr().String())}

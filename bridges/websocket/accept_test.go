@@ -4,31 +4,32 @@ import (
 	"context"
 	"testing"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
 // listening notes what receivers accept.
 type listening struct {
-	core.Broker
+	bridges.Front
 	accept chan string
 }
 
 func (l listening) OpenReceiver(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions) (core.Receiver, error) {
 	l.accept <- o.Accept
-	return l.Broker.OpenReceiver(ctx, id, address, o)
+	return l.Front.OpenReceiver(ctx, id, address, o)
 }
 
 func (l listening) AcceptSession(ctx context.Context, id core.Identity, address core.Address, o core.SessionOptions) (core.Session, error) {
 	l.accept <- o.Accept
-	return l.Broker.AcceptSession(ctx, id, address, o)
+	return l.Front.AcceptSession(ctx, id, address, o)
 }
 
 func TestAFeedSaysWhatTheClientAccepts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
 		h.queue("s", func(s *core.Settings) { s.RequiresSession = true })
-		l := listening{h.bridge.broker, make(chan string, 1)}
-		h.bridge.broker = l
+		l := listening{h.bridge.front, make(chan string, 1)}
+		h.bridge.front = l
 		p := h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "q"})
 		if got := <-l.accept; got != "" {

@@ -37,8 +37,7 @@ const stoppingText = "The gateway is stopping. Connect again."
 // Bridge is an HTTP handler for clients of the native protocol. It is safe for
 // concurrent use.
 type Bridge struct {
-	broker   core.Broker
-	admin    core.Admin
+	front    bridges.Front
 	auth     core.Authority
 	opts     Options
 	upgrader *upgrader
@@ -51,12 +50,11 @@ type Bridge struct {
 	conns map[*conn]struct{}
 }
 
-// New returns a bridge in front of b, with admin for operations that need Manage, and auth to
-// authenticate clients. Run must be called for it to stop.
-func New(b core.Broker, admin core.Admin, auth core.Authority, o Options) *Bridge {
+// New returns a bridge that calls front, and authenticates clients with auth. Run must be called for it to stop.
+func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
-		broker: b, admin: admin, auth: auth, opts: o, conns: make(map[*conn]struct{}),
+		front: front, auth: auth, opts: o, conns: make(map[*conn]struct{}),
 		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
 		places: fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge()),
 	}

@@ -16,9 +16,9 @@ func (c *conn) peek(q *request) {
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 			if q.given.has(hasInState) {
-				return show(c.bridge.broker.PeekState(ctx, id, core.At(q.entity), q.inState, q.from, q.max))
+				return show(c.bridge.front.PeekState(ctx, id, core.At(q.entity), q.inState, q.from, q.max))
 			}
-			return show(c.bridge.broker.Peek(ctx, id, core.At(q.entity), q.from, q.max))
+			return show(c.bridge.front.Peek(ctx, id, core.At(q.entity), q.from, q.max))
 		})
 		return
 	}
@@ -46,7 +46,7 @@ func (c *conn) receiveDeferred(q *request) {
 	}
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-			return show(c.bridge.broker.ReceiveDeferred(ctx, id, core.At(q.entity), q.sequenceNumbers, q.mode))
+			return show(c.bridge.front.ReceiveDeferred(ctx, id, core.At(q.entity), q.sequenceNumbers, q.mode))
 		})
 		return
 	}
@@ -67,7 +67,7 @@ func (c *conn) purge(q *request) {
 	}
 	if q.given.has(hasEntity) {
 		c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-			return count(c.bridge.broker.Purge(ctx, id, core.At(q.entity), q.before, q.max))
+			return count(c.bridge.front.Purge(ctx, id, core.At(q.entity), q.before, q.max))
 		})
 		return
 	}

@@ -113,7 +113,7 @@ func (c *conn) openFeed(q *request) {
 			if q.shared {
 				so.Sharing = core.NonExclusive
 			}
-			s, err := c.bridge.broker.AcceptSession(ctx, identity, f.address, so)
+			s, err := c.bridge.front.AcceptSession(ctx, identity, f.address, so)
 			return func() {
 				if err == nil {
 					l := s.Lock()
@@ -125,7 +125,7 @@ func (c *conn) openFeed(q *request) {
 		return
 	}
 	c.async(func(ctx context.Context) func() {
-		r, err := c.bridge.broker.OpenReceiver(ctx, identity, f.address, o)
+		r, err := c.bridge.front.OpenReceiver(ctx, identity, f.address, o)
 		return func() {
 			if err == nil {
 				f.receiver = r

@@ -44,7 +44,7 @@ func TestAFeedEndsWhileItsSessionDelivers(t *testing.T) {
 		h := openHouse(t, Options{})
 		h.queue("s", func(s *core.Settings) { s.RequiresSession = true })
 		var stage locking
-		h.bridge.broker = intercept.New(&intercept.Space{Broker: h.broker, Admin: h.broker}, &stage)
+		h.bridge.front = intercept.New(&intercept.Space{Broker: h.broker, Admin: h.broker}, &stage)
 		p := h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "s", "session": "1"})
 		h.bridge.mu.Lock()

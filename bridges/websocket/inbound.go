@@ -252,7 +252,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	if address == (core.Address{}) {
 		return minFrame, nil
 	}
-	e, err := c.bridge.broker.Resolve(c.ctx, id, address)
+	e, err := c.bridge.front.Resolve(c.ctx, id, address)
 	if err != nil { // the request is told
 		return minFrame, nil
 	}

@@ -14,7 +14,7 @@ import (
 // entities lists queues, topics, or a topic's subscriptions.
 func (c *conn) entities(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		all, counts, err := bridges.Entities(ctx, c.bridge.admin, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip, q.top)
+		all, counts, err := bridges.Entities(ctx, c.bridge.front, id, core.Listing{Kind: q.kind, Topic: q.topic}, q.skip, q.top)
 		return func(w codec.Writer) {
 			w.Key("entities").OpenList()
 			for i := range all {
@@ -33,7 +33,7 @@ func (c *conn) entity(q *request) {
 
 // told is the answer with an entity as it is now.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
-	e, counts, err := c.bridge.admin.Entity(ctx, id, name)
+	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
 }
 
@@ -50,7 +50,7 @@ func (c *conn) create(q *request) {
 		if err := mayForward(id, &core.Settings{}, &settings); err != nil {
 			return nil, err
 		}
-		if _, err := bridges.Create(ctx, c.bridge.admin, id, q.kind, q.entity, settings, q.rule); err != nil {
+		if _, err := bridges.Create(ctx, c.bridge.front, id, q.kind, q.entity, settings, q.rule); err != nil {
 			return nil, err
 		}
 		return c.told(ctx, id, q.entity)
@@ -65,7 +65,7 @@ func (q *request) names(name string) bool {
 // update changes the settings that are named.
 func (c *conn) update(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		e, _, err := c.bridge.admin.Entity(ctx, id, q.entity)
+		e, _, err := c.bridge.front.Entity(ctx, id, q.entity)
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (c *conn) update(q *request) {
 		if err := mayForward(id, &e.Settings, &settings); err != nil {
 			return nil, err
 		}
-		if _, err := c.bridge.admin.UpdateEntity(ctx, id, q.entity, settings); err != nil {
+		if _, err := c.bridge.front.UpdateEntity(ctx, id, q.entity, settings); err != nil {
 			return nil, err
 		}
 		return c.told(ctx, id, q.entity)
@@ -96,7 +96,7 @@ func mayForward(id core.Identity, before, after *core.Settings) error {
 
 func (c *conn) remove(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.admin.DeleteEntity(ctx, id, q.entity)
+		return nil, c.bridge.front.DeleteEntity(ctx, id, q.entity)
 	})
 }
 

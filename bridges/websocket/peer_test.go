@@ -105,7 +105,7 @@ func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
 func openHouse(tb testing.TB, o Options, queues ...string) *house {
 	tb.Helper()
 	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
-	h := &house{tb: tb, broker: b, bridge: New(b, b, keys{}, o), pipes: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}}
+	h := &house{tb: tb, broker: b, bridge: New(b, keys{}, o), pipes: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}}
 	server := &http.Server{Handler: h.bridge}
 	behind, cancelBroker := context.WithCancel(context.Background())
 	front, cancelBridge := context.WithCancel(context.Background())

@@ -119,14 +119,14 @@ func writeRule(w codec.Writer, rule core.Rule) {
 // rules lists a subscription's.
 func (c *conn) rules(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		rules, err := c.bridge.admin.Rules(ctx, id, q.entity, 0, math.MaxInt)
+		rules, err := c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
 		return func(w codec.Writer) { codec.WriteList(w.Key("rules"), rules, writeRule) }, err
 	})
 }
 
-func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.admin.CreateRule) }
+func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.front.CreateRule) }
 
-func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.admin.UpdateRule) }
+func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.front.UpdateRule) }
 
 func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
@@ -137,7 +137,7 @@ func (c *conn) putRule(q *request, put func(context.Context, core.Identity, stri
 
 func (c *conn) deleteRule(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.admin.DeleteRule(ctx, id, q.entity, q.name)
+		return nil, c.bridge.front.DeleteRule(ctx, id, q.entity, q.name)
 	})
 }
 
@@ -155,12 +155,12 @@ func (c *conn) testRules(q *request) {
 func (c *conn) runRuleTest(ctx context.Context, id core.Identity, q *request) ([]core.Judgement, error) {
 	topic, subscription, ok := core.SplitSubscription(q.entity)
 	if !ok {
-		return c.bridge.admin.TestRules(ctx, id, q.entity, q.message, q.rules)
+		return c.bridge.front.TestRules(ctx, id, q.entity, q.message, q.rules)
 	}
-	if _, _, err := c.bridge.admin.Entity(ctx, id, q.entity); err != nil {
+	if _, _, err := c.bridge.front.Entity(ctx, id, q.entity); err != nil {
 		return nil, err
 	}
-	all, err := c.bridge.admin.TestRules(ctx, id, topic, q.message, q.rules)
+	all, err := c.bridge.front.TestRules(ctx, id, topic, q.message, q.rules)
 	return slices.DeleteFunc(all, func(j core.Judgement) bool {
 		return q.rules == nil && core.FoldName(j.Subscription) != core.FoldName(subscription)
 	}), err

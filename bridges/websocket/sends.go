@@ -80,7 +80,7 @@ func (o *sendQueue) start() {
 		opened := sender
 		if opened == nil {
 			var err error
-			opened, err = o.conn.bridge.broker.OpenSender(ctx, id, o.address, func(error) {
+			opened, err = o.conn.bridge.front.OpenSender(ctx, id, o.address, func(error) {
 				o.conn.owner.Do(o.drop)
 			})
 			if err != nil {
@@ -153,6 +153,6 @@ func (o *sendQueue) release() {
 // cancelScheduled removes scheduled messages.
 func (c *conn) cancelScheduled(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		return nil, c.bridge.broker.Cancel(ctx, id, core.At(q.entity), q.sequenceNumbers)
+		return nil, c.bridge.front.Cancel(ctx, id, core.At(q.entity), q.sequenceNumbers)
 	})
 }

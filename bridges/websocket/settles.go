@@ -90,7 +90,7 @@ func (p *settleQueue) start() {
 	p.settling = true
 	id := p.conn.identity
 	p.conn.async(func(ctx context.Context) func() {
-		errs := p.conn.bridge.broker.Settle(ctx, id, p.address, settlements)
+		errs := p.conn.bridge.front.Settle(ctx, id, p.address, settlements)
 		return func() { p.settled(requests, errs) }
 	})
 }
@@ -141,7 +141,7 @@ func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i i
 // renew extends locks.
 func (c *conn) renew(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		renewals := c.bridge.broker.Renew(ctx, id, core.At(q.entity), q.lockTokens)
+		renewals := c.bridge.front.Renew(ctx, id, core.At(q.entity), q.lockTokens)
 		return func(w codec.Writer) {
 			c.writeResults(w, q.entity, len(renewals), func(i int) error {
 				if err := renewals[i].Err; err != nil {

@@ -79,10 +79,10 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	mux := listen.New([]net.Listener{listener}, listen.Options{Logger: log})
 	d, b := g.directory, intercept.New(g.directory)
 	g.broker = b
-	overAMQP := amqp.New(b, b, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
+	overAMQP := amqp.New(b, d, amqp.Options{Logger: log, DrainGrace: drainGrace})
 	tunnel := websocket.NewTunnel(overAMQP.ServeConn, websocket.TunnelOptions{Logger: log})
-	native := websocket.New(b, b, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
-	overHTTP := https.New(b, b, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
+	native := websocket.New(b, d, websocket.Options{Logger: log, DrainGrace: drainGrace})
+	overHTTP := https.New(b, d, https.Options{Logger: log, Grace: drainGrace, Routes: map[string]http.Handler{
 		websocket.TunnelPath: tunnel, websocket.TunnelPath + "/": tunnel, websocket.Path: native, websocket.Path + "/": native,
 	}})
 	g.front.Go("listen", mux.Serve)

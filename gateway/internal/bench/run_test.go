@@ -23,7 +23,7 @@ func memoryBroker(t *testing.T, queues ...string) string {
 		t.Fatal(err)
 	}
 	authority := auth.New(auth.Options{Policies: []core.AccessRule{{Name: "root", PrimaryKey: "key", Rights: core.AllRights}}})
-	bridge := amqp.New(b, b, authority, amqp.Options{DrainGrace: time.Millisecond})
+	bridge := amqp.New(b, authority, amqp.Options{DrainGrace: time.Millisecond})
 	for _, task := range []func(context.Context) error{b.Run, func(ctx context.Context) error { return bridge.Serve(ctx, ln) }} {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
