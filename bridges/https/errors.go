@@ -11,32 +11,29 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// condition is what the answer to an HTTP client says of a core.Code, besides its status.
-type condition struct {
-	subCode int    // the finer number that SDKs look for in the text; 0: none
-	text    string // when the refusal carries none
+// subCodes are the finer numbers that SDKs look for in the text of a refusal. 40301 means an operation that
+// the entity does not allow.
+var subCodes = map[core.Code]int{
+	core.AlreadyExists:   40900,
+	core.Conflict:        40901,
+	core.EntityDisabled:  40301,
+	core.NotAllowed:      40000,
+	core.InvalidArgument: 40000,
+	core.OutOfRange:      40000,
+	core.Busy:            50001,
 }
 
-// conditions has a row for every code. 40301 means an operation that the entity does not allow.
-var conditions = map[core.Code]condition{
-	core.NotFound:        {0, "The messaging entity could not be found."},
-	core.AlreadyExists:   {40900, "Conflict. An entity of this name exists already."},
-	core.Conflict:        {40901, "Another conflicting operation is in progress. Try again."},
-	core.EntityDisabled:  {40301, "The messaging entity is disabled for this operation."},
-	core.Unauthorized:    {0, "Unauthorized access. The token does not allow this operation."},
-	core.NotAllowed:      {40000, "The operation does not fit the entity or the message."},
-	core.InvalidArgument: {40000, "An argument of the request is not valid."},
-	core.OutOfRange:      {40000, "An argument of the request is out of its range."},
-	core.TooLarge:        {0, "The message is larger than the entity allows."},
-	core.QuotaExceeded:   {0, "A quota of the entity or of the gateway is exhausted."},
-	core.LockLost:        {0, "The lock supplied is invalid: it has expired, or the message was settled already."},
-	core.MessageNotFound: {0, "No such message could be found."},
-	core.SessionLockLost: {0, "The session lock has expired. Accept the session again."},
-	core.SessionLocked:   {0, "The requested session cannot be accepted. It may be locked by another receiver."},
-	core.Timeout:         {0, "The operation did not finish in time."},
-	core.Busy:            {50001, "The store cannot serve this now. Try again."},
-	core.NotImplemented:  {0, "The operation is not offered by this gateway."},
-	core.Internal:        {0, "An internal error happened. The gateway's log knows more under the tracking id."},
+// textOf is what a client reads of an error: nothing of one without a code but that it happened.
+func textOf(err error) string {
+	text := core.TextOf(err)
+	switch code := core.CodeOf(err); {
+	case text != "":
+		return text
+	case code == core.AlreadyExists:
+		return "Conflict. An entity of this name exists already."
+	default:
+		return refusals.Text(code)
+	}
 }
 
 // retryAfter is for how many seconds a client should leave the gateway alone that is busy: as long as the SDKs do.
@@ -71,13 +68,9 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	} else {
 		code := core.CodeOf(err)
-		c := conditions[code]
-		status, text = refusals.HTTPStatus(code), core.TextOf(err)
-		if text == "" {
-			text = c.text
-		}
-		if c.subCode != 0 && !strings.HasPrefix(text, "SubCode=") {
-			text = fmt.Sprintf("SubCode=%d. %s", c.subCode, text)
+		status, text = refusals.HTTPStatus(code), textOf(err)
+		if sub := subCodes[code]; sub != 0 && !strings.HasPrefix(text, "SubCode=") {
+			text = fmt.Sprintf("SubCode=%d. %s", sub, text)
 		}
 	}
 	b.told(r, "", tracking, err, "status", status)

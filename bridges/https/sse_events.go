@@ -226,10 +226,7 @@ func (s *events) end(err error, tracking string) {
 		Text      string    `json:"text"`
 		Retriable bool      `json:"retriable"`
 		Tracking  string    `json:"tracking"`
-	}{core.CodeOf(err), core.TextOf(err), core.CodeOf(err).Retriable(), tracking}
-	if last.Text == "" {
-		last.Text = conditions[last.Code].text
-	}
+	}{core.CodeOf(err), textOf(err), core.CodeOf(err).Retriable(), tracking}
 	data, err := json.Marshal(last)
 	if err != nil {
 		panic(err) // texts and a boolean can always be written

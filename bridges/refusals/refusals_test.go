@@ -36,6 +36,15 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+func TestEveryCodeHasAStatusAndWords(t *testing.T) {
+	t.Parallel()
+	for _, code := range core.Codes() {
+		if refusals.HTTPStatus(code) < 400 || refusals.Text(code) == "" {
+			t.Errorf("%s: got status %d and text %q", code, refusals.HTTPStatus(code), refusals.Text(code))
+		}
+	}
+}
+
 func TestStrangersCannotFillTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

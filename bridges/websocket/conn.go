@@ -215,7 +215,7 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 		c.busy--
 		if err != nil {
 			c.log.Error("broker call", "err", err)
-			c.close(closeInternal, texts[core.Internal])
+			c.close(closeInternal, refusals.Text(core.Internal))
 			return
 		}
 		then()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -140,6 +141,6 @@ func (c *conn) finishTasks() {
 func (c *conn) fail(err error) {
 	c.log.Error("connection", "err", err)
 	_ = c.nc.SetWriteDeadline(time.Now().Add(closeGrace))
-	_, _ = c.nc.Write(appendClose(nil, closeInternal, texts[core.Internal])) // if no frame is half written
-	_ = c.nc.Close()                                                         // which ends the reader
+	_, _ = c.nc.Write(appendClose(nil, closeInternal, refusals.Text(core.Internal))) // if no frame is half written
+	_ = c.nc.Close()                                                                 // which ends the reader
 }

@@ -11,29 +11,6 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// texts has words for every code, for refusals that bring none. Codes
-// themselves are told to clients as they are.
-var texts = map[core.Code]string{
-	core.NotFound:        "The messaging entity could not be found.",
-	core.AlreadyExists:   "Something of this name exists already.",
-	core.Conflict:        "Another conflicting operation is in progress. Try again.",
-	core.EntityDisabled:  "The messaging entity is disabled for this operation.",
-	core.Unauthorized:    "Unauthorized access. The token does not allow this operation.",
-	core.NotAllowed:      "The operation does not fit the entity or the message.",
-	core.InvalidArgument: "An argument of the request is not valid.",
-	core.OutOfRange:      "An argument of the request is out of its range.",
-	core.TooLarge:        "The message is larger than the entity allows.",
-	core.QuotaExceeded:   "A quota of the entity or of the gateway is exhausted.",
-	core.LockLost:        "The lock supplied is invalid: it has expired, or the message was settled already.",
-	core.MessageNotFound: "No such message could be found.",
-	core.SessionLockLost: "The session lock has expired. Accept the session again.",
-	core.SessionLocked:   "The requested session cannot be accepted. It may be locked by another receiver.",
-	core.Timeout:         "The operation did not finish in time.",
-	core.Busy:            "The store cannot serve this now. Try again.",
-	core.NotImplemented:  "The operation is not offered by this gateway.",
-	core.Internal:        "An internal error happened. The gateway's log knows more under the tracking id.",
-}
-
 // words are what a client learns of an error: of one without a code only that
 // it happened.
 func words(err error) (core.Code, string) {
@@ -49,7 +26,7 @@ func words(err error) (core.Code, string) {
 		text = ""
 	}
 	if text == "" {
-		text = texts[code]
+		text = refusals.Text(code)
 	}
 	return code, text
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
+	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -18,18 +19,6 @@ func codeNames() (names []any) {
 	return names
 }
 
-func TestEveryCodeHasWords(t *testing.T) {
-	t.Parallel()
-	for _, code := range core.Codes() {
-		if texts[code] == "" {
-			t.Errorf("%s has none", code)
-		}
-	}
-	if len(texts) != len(core.Codes()) {
-		t.Errorf("there are words for %d codes, want %d", len(texts), len(core.Codes()))
-	}
-}
-
 func TestAClientLearnsWhatIsMeantForItAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -38,10 +27,10 @@ func TestAClientLearnsWhatIsMeantForItAndNothingElse(t *testing.T) {
 		text string
 	}{
 		{core.Refuse(core.TooLarge, "Too large by 5."), core.TooLarge, "Too large by 5."},
-		{fmt.Errorf("send q: %w", core.LockLost), core.LockLost, texts[core.LockLost]},
+		{fmt.Errorf("send q: %w", core.LockLost), core.LockLost, refusals.Text(core.LockLost)},
 		{frame.In("messages", frame.At(3, frame.Wrong("is odd"))), core.InvalidArgument, "messages[3] is odd."},
-		{errors.New("dial redis://secret"), core.Internal, texts[core.Internal]},
-		{fmt.Errorf("%w: secret", io.ErrUnexpectedEOF), core.Internal, texts[core.Internal]},
+		{errors.New("dial redis://secret"), core.Internal, refusals.Text(core.Internal)},
+		{fmt.Errorf("%w: secret", io.ErrUnexpectedEOF), core.Internal, refusals.Text(core.Internal)},
 	} {
 		if code, text := words(tt.err); code != tt.code || text != tt.text {
 			t.Errorf("%v: got %s %q, want %s %q", tt.err, code, text, tt.code, tt.text)
