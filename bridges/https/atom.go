@@ -3,6 +3,7 @@ package https
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,43 +21,81 @@ const (
 	maxDescriptionBytes = 256 << 10
 )
 
+// management is a request to the admin API.
+type management struct {
+	*Bridge
+	w       http.ResponseWriter
+	r       *http.Request
+	at      reference
+	target  target
+	methods string // those of the runtime API, where the path is one of it too; else ""
+	id      core.Identity
+}
+
 // atom is the admin API. Where the path is one of the runtime API too, methods are those
 // that it takes there, else "".
-func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) error {
-	at := referenceOf(b.origin(r), r.URL)
+func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) (err error) {
+	m := &management{Bridge: b, w: w, r: r, at: referenceOf(b.origin(r), r.URL), methods: methods}
 	name := strings.Join(segments, "/")
 	switch folded := strings.ToLower(name); {
 	case name == "":
-		return b.listing(w, r, at)
+		return m.only("GET, HEAD", m.listing)
 	case folded == "$namespaceinfo":
-		return b.namespaceInfo(w, r, at)
+		return m.authorized("GET, HEAD", m.namespaceInfo)
 	case folded == "$resources/queues":
-		return b.listEntities(w, r, at, target{feed: true}, core.Queue)
+		m.target.feed = true
+		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Queue) })
 	case folded == "$resources/topics", folded == "topics" && isPage(r.URL.Query()):
-		return b.listEntities(w, r, at, target{feed: true}, core.Topic)
+		m.target.feed = true
+		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
 	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // to create it is refused as the name that it is
 		return core.Refuse(core.NotFound, "There is no resource '/%s'.", name)
 	}
-	t, err := parseTarget(name)
-	if err != nil {
+	if m.target, err = parseTarget(name); err != nil {
 		return err
 	}
+	t := m.target
+	isRule := t.subscription != "" && (t.rule != "" || t.feed)
+	do, drop := m.getEntity, m.deleteEntity
 	switch {
-	case t.subscription != "" && (t.rule != "" || t.feed):
-		return b.rules(w, r, at, t)
+	case isRule && r.Method == http.MethodPut: // the Go SDK puts a rule without a name to the feed
+		return m.authorized("PUT", m.putRule)
+	case isRule && t.feed:
+		return m.authorized("GET, HEAD", m.listRules)
+	case isRule:
+		do, drop = m.getRule, m.deleteRule
 	case t.feed:
-		return b.listEntities(w, r, at, t, core.Subscription)
+		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Subscription) })
 	}
 	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return b.getEntity(w, r, at, t, methods)
 	case http.MethodPut:
-		return b.putEntity(w, r, at, t)
+		do = m.putEntity
 	case http.MethodDelete:
-		return b.deleteEntity(w, r, at, t)
+		do = drop
 	}
-	return methodNotAllowed(r, "GET, HEAD, PUT, DELETE")
+	return m.authorized("GET, HEAD, PUT, DELETE", do)
 }
+
+// only carries out a request whose method is one of those.
+func (m *management) only(methods string, do func() error) error {
+	if !slices.Contains(strings.Split(methods, ", "), m.r.Method) {
+		return methodNotAllowed(m.r, methods)
+	}
+	return do()
+}
+
+// authorized is only for a request that must prove an identity.
+func (m *management) authorized(methods string, do func() error) error {
+	return m.only(methods, func() (err error) {
+		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
+			return err
+		}
+		return do()
+	})
+}
+
+// denied words a missing right as the admin API does.
+func (m *management) denied(a access, err error) error { return m.target.denied(m.at, a, err) }
 
 // isPage reports whether a query asks for a part of a list: /topics is the old
 // path of the feed of all topics, and may be an entity's too.
@@ -101,36 +140,21 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// onlyGet authorizes a request that may only read.
-func (b *Bridge) onlyGet(r *http.Request, node string) (core.Identity, error) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return nil, methodNotAllowed(r, "GET, HEAD")
-	}
-	return b.authorize(r, node)
-}
-
 // listing is the root: the public services, of which there are none.
-func (b *Bridge) listing(w http.ResponseWriter, r *http.Request, at reference) error {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return methodNotAllowed(r, "GET, HEAD")
-	}
-	writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.self(), "", nil))
+func (m *management) listing() error {
+	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil
 }
 
 // publicListing titles the empty feed that stands for "no such entity": the SDKs look for it.
 const publicListing = "Publicly Listed Services"
 
-func (b *Bridge) namespaceInfo(w http.ResponseWriter, r *http.Request, at reference) error {
-	id, err := b.onlyGet(r, "")
+func (m *management) namespaceInfo() error {
+	info, err := m.front.Namespace(m.r.Context(), m.id)
 	if err != nil {
-		return err
+		return m.denied(read, err)
 	}
-	info, err := b.front.Namespace(r.Context(), id)
-	if err != nil {
-		return target{}.denied(at, read, err)
-	}
-	writeAtom(w, http.StatusOK, entryType, appendNamespace(nil, at, info))
+	writeAtom(m.w, http.StatusOK, entryType, appendNamespace(nil, m.at, info))
 	return nil
 }
 

@@ -18,28 +18,24 @@ var descriptions = [...]string{
 // listEntities is a page of the feed of all queues, of all topics, or of a
 // topic's subscriptions. One more than asked for is fetched, to know whether
 // there is a next page.
-func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at reference, t target, kind core.Kind) error {
-	id, err := b.onlyGet(r, t.entity)
+func (m *management) listEntities(kind core.Kind) error {
+	p, err := parsePage(m.r, m.at, kind.String()+"s")
 	if err != nil {
 		return err
 	}
-	p, err := parsePage(r, at, kind.String()+"s")
+	entities, runtimes, err := bridges.Entities(m.r.Context(), m.front, m.id, core.Listing{Kind: kind, Topic: m.target.entity}, p.skip, p.top+1)
 	if err != nil {
-		return err
-	}
-	entities, runtimes, err := bridges.Entities(r.Context(), b.front, id, core.Listing{Kind: kind, Topic: t.entity}, p.skip, p.top+1)
-	if err != nil {
-		return t.denied(at, read, err)
+		return m.denied(read, err)
 	}
 	var entries []byte
 	for i := range entities[:min(p.top, len(entities))] {
-		link := at.link("/"+escapePath(entities[i].Name), at.versioned)
+		link := m.at.link("/"+escapePath(entities[i].Name), m.at.versioned)
 		if _, name, ok := core.SplitSubscription(entities[i].Name); ok {
-			link = at.below(name)
+			link = m.at.below(name)
 		}
-		entries = appendEntity(entries, at, link, &entities[i], runtimes[i])
+		entries = appendEntity(entries, m.at, link, &entities[i], runtimes[i])
 	}
-	p.write(w, entries, len(entities) > p.top)
+	p.write(m.w, entries, len(entities) > p.top)
 	return nil
 }
 
@@ -47,57 +43,48 @@ func (b *Bridge) listEntities(w http.ResponseWriter, r *http.Request, at referen
 // topic is the empty public listing, for identities without rights too: the
 // SDKs take that for "not found". But where methods are those of the runtime API on
 // this path, the request was meant for that.
-func (b *Bridge) getEntity(w http.ResponseWriter, r *http.Request, at reference, t target, methods string) error {
-	id, err := b.authorize(r, t.node())
-	if err != nil {
-		return err
-	}
-	entity, runtime, err := b.front.Entity(r.Context(), id, t.node())
-	if t.subscription == "" {
+func (m *management) getEntity() error {
+	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
+	if m.target.subscription == "" {
 		if core.CodeOf(err) == core.Unauthorized {
-			if _, missing := b.front.Resolve(r.Context(), id, core.At(t.entity)); core.CodeOf(missing) == core.NotFound {
+			if _, missing := m.front.Resolve(m.r.Context(), m.id, core.At(m.target.entity)); core.CodeOf(missing) == core.NotFound {
 				err = missing
 			}
 		}
-		if core.CodeOf(err) == core.NotFound && methods != "" {
-			return methodNotAllowed(r, methods)
+		if core.CodeOf(err) == core.NotFound && m.methods != "" {
+			return methodNotAllowed(m.r, m.methods)
 		}
 		if core.CodeOf(err) == core.NotFound {
-			writeAtom(w, http.StatusOK, feedType, appendFeed(nil, publicListing, at.self(), "", nil))
-			return nil
+			return m.listing()
 		}
 	}
 	if err != nil {
-		return t.denied(at, read, err)
+		return m.denied(read, err)
 	}
-	writeAtom(w, http.StatusOK, entryType, appendEntity(nil, at, at.self(), &entity, runtime))
+	writeAtom(m.w, http.StatusOK, entryType, appendEntity(nil, m.at, m.at.self(), &entity, runtime))
 	return nil
 }
 
 // putEntity creates an entity or, with an If-Match header, updates it.
-func (b *Bridge) putEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.authorize(r, t.node())
+func (m *management) putEntity() error {
+	description, err := readDescription(m.w, m.r)
 	if err != nil {
 		return err
 	}
-	description, err := readDescription(w, r)
+	kind, err := m.target.kind(description)
 	if err != nil {
 		return err
 	}
-	kind, err := t.kind(description)
-	if err != nil {
-		return err
-	}
-	p := put{b: b, r: r, at: at, t: t, id: id, kind: kind, description: description}
+	p := put{management: m, kind: kind, description: description}
 	do, status := p.create, http.StatusCreated
-	if r.Header.Get("If-Match") != "" {
+	if m.r.Header.Get("If-Match") != "" {
 		do, status = p.update, http.StatusOK
 	}
-	entity, runtime, err := do(core.WithHosts(r.Context(), append(bridges.Hosts(r), at.host())))
+	entity, runtime, err := do(core.WithHosts(m.r.Context(), append(bridges.Hosts(m.r), m.at.host())))
 	if err != nil {
-		return t.denied(at, write, err)
+		return m.denied(write, err)
 	}
-	writeAtom(w, status, entryType, appendEntity(nil, at, at.self(), &entity, runtime))
+	writeAtom(m.w, status, entryType, appendEntity(nil, m.at, m.at.self(), &entity, runtime))
 	return nil
 }
 
@@ -128,11 +115,7 @@ func (t target) kind(description *node) (core.Kind, error) {
 
 // put is a request to create or update an entity.
 type put struct {
-	b           *Bridge
-	r           *http.Request
-	at          reference
-	t           target
-	id          core.Identity
+	*management
 	kind        core.Kind
 	description *node
 }
@@ -156,7 +139,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 			return e, rt, err
 		}
 	}
-	e, err = bridges.Create(ctx, p.b.front, p.id, p.kind, p.t.node(), settings, first)
+	e, err = bridges.Create(ctx, p.front, p.id, p.kind, p.target.node(), settings, first)
 	return e, rt, err
 }
 
@@ -164,7 +147,7 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 // their defaults, except those that some SDK has no word for or that cannot
 // change: they stay.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
-	before, rt, err := p.b.front.Entity(ctx, p.id, p.t.node())
+	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
 		return e, rt, err
 	}
@@ -190,18 +173,14 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	if err := p.checkForwarding(&before.Settings, &settings); err != nil {
 		return e, rt, err
 	}
-	e, err = p.b.front.UpdateEntity(ctx, p.id, p.t.node(), settings)
+	e, err = p.front.UpdateEntity(ctx, p.id, p.target.node(), settings)
 	return e, rt, err
 }
 
-func (b *Bridge) deleteEntity(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.authorize(r, t.node())
-	if err != nil {
-		return err
+func (m *management) deleteEntity() error {
+	if err := m.front.DeleteEntity(m.r.Context(), m.id, m.target.node()); err != nil {
+		return m.denied(remove, err)
 	}
-	if err := b.front.DeleteEntity(r.Context(), id, t.node()); err != nil {
-		return t.denied(at, remove, err)
-	}
-	_ = respond(w, http.StatusOK, nil)
+	_ = respond(m.w, http.StatusOK, nil)
 	return nil
 }

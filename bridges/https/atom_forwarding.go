@@ -27,7 +27,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 		}
 		id := p.id
 		if token := p.r.Header.Get(header); token != "" {
-			grant, err := p.b.auth.Token(p.r.Context(), bridges.Hosts(p.r), token, "")
+			grant, err := p.auth.Token(p.r.Context(), bridges.Hosts(p.r), token, "")
 			if core.CodeOf(err) == core.Unauthorized {
 				return unauthorized("%s: the token in the header %s is refused. %s", setting, header, core.TextOf(err))
 			}

@@ -6,64 +6,37 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// rules is {subscription}/Rules and what lies below.
-func (b *Bridge) rules(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	switch {
-	case r.Method == http.MethodPut: // the Go SDK puts a rule without a name to the feed
-		return b.putRule(w, r, at, t)
-	case t.feed:
-		return b.listRules(w, r, at, t)
-	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		return b.getRule(w, r, at, t)
-	case r.Method == http.MethodDelete:
-		return b.deleteRule(w, r, at, t)
-	}
-	return methodNotAllowed(r, "GET, HEAD, PUT, DELETE")
-}
-
 // listRules is a page of the feed of a subscription's rules. One more than asked
 // for is fetched, to know whether there is a next page.
-func (b *Bridge) listRules(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.onlyGet(r, t.node())
+func (m *management) listRules() error {
+	p, err := parsePage(m.r, m.at, "Rules")
 	if err != nil {
 		return err
 	}
-	p, err := parsePage(r, at, "Rules")
+	all, err := m.front.Rules(m.r.Context(), m.id, m.target.node(), p.skip, p.top+1)
 	if err != nil {
-		return err
-	}
-	all, err := b.front.Rules(r.Context(), id, t.node(), p.skip, p.top+1)
-	if err != nil {
-		return t.denied(at, read, err)
+		return m.denied(read, err)
 	}
 	var entries []byte
 	for _, rule := range all[:min(p.top, len(all))] {
-		entries = appendRuleEntry(entries, at, t, rule)
+		entries = appendRuleEntry(entries, m.at, m.target, rule)
 	}
-	p.write(w, entries, len(all) > p.top)
+	p.write(m.w, entries, len(all) > p.top)
 	return nil
 }
 
-func (b *Bridge) getRule(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.authorize(r, t.node())
+func (m *management) getRule() error {
+	rule, err := m.front.Rule(m.r.Context(), m.id, m.target.node(), m.target.rule)
 	if err != nil {
-		return err
+		return m.denied(read, err)
 	}
-	rule, err := b.front.Rule(r.Context(), id, t.node(), t.rule)
-	if err != nil {
-		return t.denied(at, read, err)
-	}
-	writeAtom(w, http.StatusOK, entryType, appendRuleEntry(nil, at, t, rule))
+	writeAtom(m.w, http.StatusOK, entryType, appendRuleEntry(nil, m.at, m.target, rule))
 	return nil
 }
 
 // putRule creates a rule or, with an If-Match header, replaces it.
-func (b *Bridge) putRule(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.authorize(r, t.node())
-	if err != nil {
-		return err
-	}
-	description, err := readDescription(w, r)
+func (m *management) putRule() error {
+	description, err := readDescription(m.w, m.r)
 	if err != nil {
 		return err
 	}
@@ -74,31 +47,27 @@ func (b *Bridge) putRule(w http.ResponseWriter, r *http.Request, at reference, t
 	if err != nil {
 		return err
 	}
-	if t.rule != "" && rule.Name != "" && core.FoldName(rule.Name) != core.FoldName(t.rule) {
-		return core.Refuse(core.InvalidArgument, "The rule is named '%s' in the path and '%s' in <Name>: give it one name.", t.rule, rule.Name)
+	if named := m.target.rule; named != "" {
+		if rule.Name != "" && core.FoldName(rule.Name) != core.FoldName(named) {
+			return core.Refuse(core.InvalidArgument, "The rule is named '%s' in the path and '%s' in <Name>: give it one name.", named, rule.Name)
+		}
+		rule.Name = named
 	}
-	if t.rule != "" {
-		rule.Name = t.rule
+	do, status := m.front.CreateRule, http.StatusCreated
+	if m.r.Header.Get("If-Match") != "" {
+		do, status = m.front.UpdateRule, http.StatusOK
 	}
-	do, status := b.front.CreateRule, http.StatusCreated
-	if r.Header.Get("If-Match") != "" {
-		do, status = b.front.UpdateRule, http.StatusOK
+	if rule, err = do(m.r.Context(), m.id, m.target.node(), rule); err != nil {
+		return m.denied(write, err)
 	}
-	if rule, err = do(r.Context(), id, t.node(), rule); err != nil {
-		return t.denied(at, write, err)
-	}
-	writeAtom(w, status, entryType, appendRuleEntry(nil, at, t, rule))
+	writeAtom(m.w, status, entryType, appendRuleEntry(nil, m.at, m.target, rule))
 	return nil
 }
 
-func (b *Bridge) deleteRule(w http.ResponseWriter, r *http.Request, at reference, t target) error {
-	id, err := b.authorize(r, t.node())
-	if err != nil {
-		return err
+func (m *management) deleteRule() error {
+	if err := m.front.DeleteRule(m.r.Context(), m.id, m.target.node(), m.target.rule); err != nil {
+		return m.denied(remove, err)
 	}
-	if err := b.front.DeleteRule(r.Context(), id, t.node(), t.rule); err != nil {
-		return t.denied(at, remove, err)
-	}
-	_ = respond(w, http.StatusOK, nil)
+	_ = respond(m.w, http.StatusOK, nil)
 	return nil
 }

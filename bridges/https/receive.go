@@ -14,11 +14,7 @@ import (
 // receive answers with one message, 201 if it is locked for the client and 200
 // if it is gone from the entity, or with 204 when none came in time.
 func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode) error {
-	id, err := b.authorize(r, entity)
-	if err != nil {
-		return err
-	}
-	address, err := messageNode(entity)
+	id, address, err := b.enter(r, entity)
 	if err != nil {
 		return err
 	}

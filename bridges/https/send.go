@@ -13,11 +13,7 @@ const batchMediaType = "application/vnd.microsoft.servicebus.json"
 
 // send stores one message, or a batch of them, and answers 201.
 func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) error {
-	id, err := b.authorize(r, entity)
-	if err != nil {
-		return err
-	}
-	address, err := messageNode(entity)
+	id, address, err := b.enter(r, entity)
 	if err != nil {
 		return err
 	}
@@ -44,13 +40,16 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	return nil
 }
 
-// messageNode reads an address, and refuses one that holds no messages.
-func messageNode(entity string) (core.Address, error) {
-	address, err := core.ParseAddress(entity)
-	if err == nil && address.Management {
+// enter proves the identity behind a request about messages, and reads the address, which must be one
+// that holds some.
+func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
+	if id, err = b.authorize(r, entity); err != nil {
+		return nil, address, err
+	}
+	if address, err = core.ParseAddress(entity); err == nil && address.Management {
 		err = core.Refuse(core.NotFound, "The messaging entity '%s' could not be found.", entity)
 	}
-	return address, err
+	return id, address, err
 }
 
 // readMessages makes the messages of a send request.

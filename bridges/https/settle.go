@@ -10,11 +10,7 @@ import (
 // settle completes (DELETE), abandons (PUT) or renews (POST) the lock that the
 // path names, and answers 200.
 func (b *Bridge) settle(w http.ResponseWriter, r *http.Request, entity, message, lock string) error {
-	id, err := b.authorize(r, entity)
-	if err != nil {
-		return err
-	}
-	address, err := messageNode(entity)
+	id, address, err := b.enter(r, entity)
 	if err != nil {
 		return err
 	}

@@ -24,11 +24,7 @@ const (
 // takes away. It goes on until the client leaves, or something ends it: then the
 // last event says what.
 func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
-	id, err := b.authorize(r, entity)
-	if err != nil {
-		return err
-	}
-	address, err := messageNode(entity)
+	id, address, err := b.enter(r, entity)
 	if err != nil {
 		return err
 	}
