@@ -46,24 +46,6 @@ const (
 	longestPause  = 30 * time.Second
 )
 
-// The settings of each kind in the order in which Azure wants their elements.
-var settingOrder = [...][]string{
-	core.Queue: {
-		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
-		"DuplicateDetectionHistoryTimeWindow", "MaxDeliveryCount", "EnableBatchedOperations", "IsAnonymousAccessible", "AuthorizationRules", "Status", "ForwardTo",
-		"UserMetadata", "SupportOrdering", "AutoDeleteOnIdle", "EnablePartitioning", "ForwardDeadLetteredMessagesTo", "EnableExpress", "MaxMessageSizeInKilobytes",
-	},
-	core.Topic: {
-		"DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "EnableBatchedOperations",
-		"FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "UserMetadata", "SupportOrdering", "AutoDeleteOnIdle",
-		"EnablePartitioning", "EnableSubscriptionPartitioning", "EnableExpress", "MaxMessageSizeInKilobytes",
-	},
-	core.Subscription: {
-		"LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration", "DeadLetteringOnFilterEvaluationExceptions",
-		"MaxDeliveryCount", "EnableBatchedOperations", "Status", "ForwardTo", "UserMetadata", "AutoDeleteOnIdle", "ForwardDeadLetteredMessagesTo",
-	},
-}
-
 // StatusError is an answer that refuses a request.
 type StatusError struct {
 	Status int
@@ -342,11 +324,11 @@ func (c *AdminClient) DeleteEntity(ctx context.Context, _ core.Identity, name st
 func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *core.Settings, first *core.Rule, change bool) (core.Entity, error) {
 	at := reference{origin: c.Origin, apiVersion: ruleTimesEnd}
 	body := openDescription(descriptions[kind])
-	for _, setting := range settingOrder[kind] {
+	for _, setting := range elements[kind] {
 		if setting == authorizationRules && len(s.AuthorizationRules) == 0 {
 			continue
 		}
-		body = appendSettings(body, at, s, setting)
+		body = appendSetting(body, at, s, core.SettingNamed(setting))
 		if setting == "DeadLetteringOnFilterEvaluationExceptions" && first != nil {
 			body = append(body, `<DefaultRuleDescription>`...)
 			body = appendRule(body, first)

@@ -25,13 +25,8 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 	dst = append(dst, '<')
 	dst = append(dst, descriptions[e.Kind]...)
 	dst = append(dst, ` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
-	switch e.Kind {
-	case core.Queue:
-		dst = appendQueue(dst, at, e, rt)
-	case core.Topic:
-		dst = appendTopic(dst, at, e, rt)
-	case core.Subscription:
-		dst = appendSubscription(dst, at, e, rt)
+	for _, name := range elements[e.Kind] {
+		dst = appendFact(dst, at, e, &rt, name)
 	}
 	dst = append(dst, '<', '/')
 	dst = append(dst, descriptions[e.Kind]...)
@@ -39,103 +34,92 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 	return closeEntry(dst)
 }
 
-func appendQueue(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
-	s := &e.Settings
-	dst = appendSettings(dst, at, s, "LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive",
-		"DeadLetteringOnMessageExpiration", "DuplicateDetectionHistoryTimeWindow", "MaxDeliveryCount", "EnableBatchedOperations")
-	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
-	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
-	dst = appendSettings(dst, at, s, "IsAnonymousAccessible", "AuthorizationRules", "Status", "ForwardTo", "UserMetadata")
-	dst = appendTimes(dst, e)
-	dst = appendSettings(dst, at, s, "SupportOrdering")
-	dst = appendCounts(dst, rt)
-	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle", "EnablePartitioning")
-	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	dst = appendSettings(dst, at, s, "ForwardDeadLetteredMessagesTo", "EnableExpress")
-	return appendMessageSize(dst, at, s)
+// elements are those of the description of each kind, in the order that is part of the contract: settings, which a
+// client sends in the same order, and what only the broker knows.
+var elements = [...][]string{
+	core.Queue: {
+		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
+		"DuplicateDetectionHistoryTimeWindow", "MaxDeliveryCount", "EnableBatchedOperations", "SizeInBytes", "MessageCount", "IsAnonymousAccessible",
+		"AuthorizationRules", "Status", "ForwardTo", "UserMetadata", "CreatedAt", "UpdatedAt", "AccessedAt", "SupportOrdering", "CountDetails", "AutoDeleteOnIdle",
+		"EnablePartitioning", "EntityAvailabilityStatus", "ForwardDeadLetteredMessagesTo", "EnableExpress", "MaxMessageSizeInKilobytes",
+	},
+	core.Topic: {
+		"DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow", "EnableBatchedOperations",
+		"SizeInBytes", "FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "UserMetadata", "CreatedAt", "UpdatedAt",
+		"AccessedAt", "SupportOrdering", "CountDetails", "SubscriptionCount", "AutoDeleteOnIdle", "EnablePartitioning", "EntityAvailabilityStatus",
+		"EnableSubscriptionPartitioning", "EnableExpress", "MaxMessageSizeInKilobytes", "SqlFilterCount", "CorrelationFilterCount",
+	},
+	core.Subscription: {
+		"LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration", "DeadLetteringOnFilterEvaluationExceptions",
+		"MessageCount", "MaxDeliveryCount", "EnableBatchedOperations", "Status", "ForwardTo", "CreatedAt", "UpdatedAt", "AccessedAt", "UserMetadata",
+		"CountDetails", "AutoDeleteOnIdle", "EntityAvailabilityStatus", "ForwardDeadLetteredMessagesTo",
+	},
 }
 
-func appendTopic(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
-	s := &e.Settings
-	dst = appendSettings(dst, at, s, "DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "DuplicateDetectionHistoryTimeWindow",
-		"EnableBatchedOperations")
-	dst = appendNumber(dst, "SizeInBytes", rt.Bytes)
-	dst = appendSettings(dst, at, s, "FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "UserMetadata")
-	dst = appendTimes(dst, e)
-	dst = appendSettings(dst, at, s, "SupportOrdering")
-	dst = appendCounts(dst, rt)
-	dst = appendNumber(dst, "SubscriptionCount", int64(rt.Subscriptions))
-	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle", "EnablePartitioning")
-	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	dst = appendSettings(dst, at, s, "EnableSubscriptionPartitioning", "EnableExpress")
-	dst = appendMessageSize(dst, at, s)
-	if at.apiVersion >= filterCountsVersion {
-		dst = appendNumber(dst, "SqlFilterCount", int64(rt.SQLFilters))
-		dst = appendNumber(dst, "CorrelationFilterCount", int64(rt.CorrelationFilters))
+// appendFact appends one of the elements of an entity.
+func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name string) []byte {
+	switch name {
+	case "SizeInBytes":
+		return appendNumber(dst, name, rt.Bytes)
+	case "MessageCount":
+		return appendNumber(dst, name, rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
+	case "CreatedAt":
+		return appendTime(dst, name, e.CreatedAt)
+	case "UpdatedAt":
+		return appendTime(dst, name, e.UpdatedAt)
+	case "AccessedAt":
+		return appendTime(dst, name, e.AccessedAt)
+	case "CountDetails":
+		return appendCounts(dst, rt)
+	case "SubscriptionCount":
+		return appendNumber(dst, name, int64(rt.Subscriptions))
+	case "EntityAvailabilityStatus":
+		return appendElement(dst, name, rt.Availability)
 	}
-	return dst
+	switch {
+	case name == "MaxMessageSizeInKilobytes" && at.apiVersion < messageSizeVersion:
+		return dst
+	case name == "SqlFilterCount" && at.apiVersion >= filterCountsVersion:
+		return appendNumber(dst, name, int64(rt.SQLFilters))
+	case name == "CorrelationFilterCount" && at.apiVersion >= filterCountsVersion:
+		return appendNumber(dst, name, int64(rt.CorrelationFilters))
+	}
+	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-func appendSubscription(dst []byte, at reference, e *core.Entity, rt core.Runtime) []byte {
-	s := &e.Settings
-	dst = appendSettings(dst, at, s, "LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
-		"DeadLetteringOnFilterEvaluationExceptions")
-	dst = appendNumber(dst, "MessageCount", rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
-	dst = appendSettings(dst, at, s, "MaxDeliveryCount", "EnableBatchedOperations", "Status", "ForwardTo")
-	dst = appendTimes(dst, e)
-	dst = appendSettings(dst, at, s, "UserMetadata")
-	dst = appendCounts(dst, rt)
-	dst = appendSettings(dst, at, s, "AutoDeleteOnIdle")
-	dst = appendElement(dst, "EntityAvailabilityStatus", rt.Availability)
-	return appendSettings(dst, at, s, "ForwardDeadLetteredMessagesTo")
-}
-
-// appendSettings appends the elements of settings. Texts that are empty have none.
-func appendSettings(dst []byte, at reference, q *core.Settings, names ...string) []byte {
-	for _, name := range names {
-		s := core.SettingNamed(name)
-		switch v := s.Of(q).(type) {
-		case *time.Duration:
-			dst = appendElement(dst, name, core.FormatDuration(*v))
-		case *int64:
-			dst = appendNumber(dst, name, *v)
-		case *int:
-			dst = appendNumber(dst, name, int64(*v))
-		case *bool:
-			dst = appendBool(dst, name, *v)
-		case *core.Status:
-			dst = appendElement(dst, name, string(*v))
-		case *[]core.AccessRule:
-			dst = appendAccessRules(dst, at, *v)
-		case *string:
-			switch {
-			case *v == "":
-			case s.Path && !strings.Contains(*v, "://"): // SDKs expect an absolute URI
-				dst = appendElement(dst, name, "sb://"+at.host()+"/"+*v)
-			default:
-				dst = appendElement(dst, name, *v)
-			}
+// appendSetting appends the element of a setting; nil is none. A text that is empty has none.
+func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
+	if s == nil {
+		return dst
+	}
+	switch v := s.Of(q).(type) {
+	case *time.Duration:
+		return appendElement(dst, s.Name, core.FormatDuration(*v))
+	case *int64:
+		return appendNumber(dst, s.Name, *v)
+	case *int:
+		return appendNumber(dst, s.Name, int64(*v))
+	case *bool:
+		return appendBool(dst, s.Name, *v)
+	case *core.Status:
+		return appendElement(dst, s.Name, string(*v))
+	case *[]core.AccessRule:
+		return appendAccessRules(dst, at, *v)
+	case *string:
+		switch {
+		case *v == "":
+		case s.Path && !strings.Contains(*v, "://"): // SDKs expect an absolute URI
+			return appendElement(dst, s.Name, "sb://"+at.host()+"/"+*v)
+		default:
+			return appendElement(dst, s.Name, *v)
 		}
 	}
 	return dst
 }
 
-func appendMessageSize(dst []byte, at reference, s *core.Settings) []byte {
-	if at.apiVersion < messageSizeVersion {
-		return dst
-	}
-	return appendNumber(dst, "MaxMessageSizeInKilobytes", s.MaxMessageSizeInKilobytes)
-}
-
-func appendTimes(dst []byte, e *core.Entity) []byte {
-	dst = appendTime(dst, "CreatedAt", e.CreatedAt)
-	dst = appendTime(dst, "UpdatedAt", e.UpdatedAt)
-	return appendTime(dst, "AccessedAt", e.AccessedAt)
-}
-
 // appendCounts appends the counts of messages. Their element's one attribute
 // declares the prefix of its children: clients read it from there.
-func appendCounts(dst []byte, rt core.Runtime) []byte {
+func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	dst = append(dst, `<CountDetails xmlns:d2p1="`+countSpace+`">`...)
 	dst = appendNumber(dst, "d2p1:ActiveMessageCount", rt.Active)
 	dst = appendNumber(dst, "d2p1:DeadLetterMessageCount", rt.DeadLetter)
