@@ -18,6 +18,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
@@ -80,7 +81,7 @@ func bytesOfKept(t *testing.T) string {
 	for i := range 40 {
 		must(p.In(s).Append(ctx, [][]*core.Message{{{MessageID: core.StringID(fmt.Sprint(i)), Body: core.Body{Bytes: bytes.Repeat([]byte{byte(i)}, 1000)}}}})[0].Err)
 	}
-	must(p.In(s).Append(ctx, [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, memstore.LargeBody)}}}})[0].Err)
+	must(p.In(s).Append(ctx, [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, journal.LargeBody)}}}})[0].Err)
 	ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 36}})
 	must(err)
 	for _, d := range ds {
@@ -98,7 +99,7 @@ func bytesOfKept(t *testing.T) string {
 		return core.Publication{Message: m, Copies: []core.Copy{to, other}}
 	}
 	at := topic.Partition(0, core.Main)
-	must(at.In(s).Publish(ctx, version, [][]core.Publication{{copies([]byte("small")), copies(make([]byte, memstore.LargeBody))}})[0].Err)
+	must(at.In(s).Publish(ctx, version, [][]core.Publication{{copies([]byte("small")), copies(make([]byte, journal.LargeBody))}})[0].Err)
 	must(s.TouchEntities(ctx, "ns", map[string]time.Time{"kept-topic": clock.Now()}))
 	s.abandon()
 	sumBytes(t, dir, sum)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys/faultfs"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
@@ -28,10 +29,15 @@ const crashDir = "/data"
 func snapshotOf(t testing.TB, s *memstore.Store) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Snapshot(&b, func(memstore.Ref) {}); err != nil {
+	if err := writeSnapshot(&b, s); err != nil {
 		t.Fatalf("snapshot: %v", err)
 	}
 	return b.Bytes()
+}
+
+// writeSnapshot writes a snapshot for nobody.
+func writeSnapshot(w io.Writer, s *memstore.Store) error {
+	return journal.Write(w, s, func() memstore.Position { return 0 }, func(memstore.Ref) {})
 }
 
 // itemsOf is snapshotOf in a form that is the same for the same state.
@@ -54,15 +60,10 @@ func itemsOf(t testing.TB, s *memstore.Store) (items []string) {
 
 // afterRestart is what a store has when it opens at an instant with what it held: what lives with
 // links has ended.
-func afterRestart(t testing.TB, held []byte, at time.Time, j *journal) []string {
+func afterRestart(t testing.TB, held []byte, at time.Time, j *journal.Journal) []string {
 	t.Helper()
-	in := bytes.NewBuffer(held)
 	s := memstore.New(memstore.Options{Clock: func() time.Time { return at }, Journal: noJournal{j}})
-	err := s.Load(in, func(item []byte) error {
-		_, err := io.ReadFull(in, item)
-		return err
-	})
-	if err != nil {
+	if err := journal.Load(s, io.NopCloser(bytes.NewReader(held))); err != nil {
 		t.Fatalf("load: %v", err)
 	}
 	s.EndLinks()
@@ -72,13 +73,11 @@ func afterRestart(t testing.TB, held []byte, at time.Time, j *journal) []string 
 // noJournal keeps nothing of a copy of a store.
 type noJournal struct{ memstore.Journal }
 
-func (noJournal) Begin() memstore.Frame { return noFrame{} }
+func (j noJournal) Begin() memstore.Call { return noCall{j.Journal.Begin()} }
 
-type noFrame struct{ memstore.Frame }
+type noCall struct{ memstore.Call }
 
-func (noFrame) Append([]byte) memstore.Position { return 0 }
-
-func (noFrame) Release() {}
+func (noCall) Append() memstore.Position { return 0 }
 
 // common is how many items two states have in common, from the first on.
 func common(a, b []string) int {

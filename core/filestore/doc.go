@@ -2,8 +2,8 @@
 // server beside it. It is core/memstore with a journal, so what it answers is what the memory engine
 // answers, and what is here is how that lasts.
 //
-// Package wal has the log that the journal is: frames of effects (core/memstore/effects.go says
-// which), records of messages that the effects name, and snapshots. What waits for what:
+// Package journal encodes the effects of calls (memstore.Sink says which) for the log of package wal:
+// frames of effects, records of messages that the effects name, and snapshots. What waits for what:
 //
 //   - An answer that acknowledges waits until everything that was in the log when its call left the
 //     partition is as durable as Options.Sync promises. Locks are given and extended without waiting.

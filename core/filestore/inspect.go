@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
@@ -39,10 +40,10 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 		return err
 	}
 	mem := memstore.New(memstore.Options{})
-	err = load(mem, in)
+	err = journal.Load(mem, in)
 	named := make(map[uint32]bool) // whether it has a large body
 	if err == nil {
-		mem.Records(func(r memstore.Ref, large bool) { named[walRef(r).Segment()] = large })
+		mem.Records(func(r memstore.Ref, large bool) { named[wal.Position(r.Position).Segment()] = large })
 	}
 	for i := range found.Segments {
 		s := &found.Segments[i]

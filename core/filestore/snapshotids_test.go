@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
@@ -84,11 +85,11 @@ func TestIDsOfASnapshotUnderWay(t *testing.T) {
 			for range 3 {
 				_, err = s.log.WriteSnapshot(t.Context(), s.log.End(), func(w io.Writer) error {
 					out := bufio.NewWriterSize(w, 1<<16)
-					err := s.Store.Snapshot(meanwhile{out, func() {
+					err := journal.Write(meanwhile{out, func() {
 						if dice.IntN(2) == 0 {
 							act()
 						}
-					}}, func(memstore.Ref) {})
+					}}, s.Store, s.journal.End, func(memstore.Ref) {})
 					return errors.Join(err, out.Flush())
 				})
 				if err != nil {
@@ -140,7 +141,7 @@ func TestPiecesOfASnapshotAreSmall(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := s.Store.Snapshot(&b, func(memstore.Ref) {}); err != nil {
+	if err := writeSnapshot(&b, s.Store); err != nil {
 		t.Fatal(err)
 	}
 	const most = 1<<20 + 128<<10

@@ -1,11 +1,9 @@
 package filestore
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/fsys"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/journal"
 	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
 	"github.com/crosstown-mq/crosstown/core/memstore"
 )
@@ -54,7 +53,7 @@ type Options struct {
 // Store is a core.Store in the files of a directory.
 type Store struct {
 	*memstore.Store
-	journal *journal
+	journal *journal.Journal
 	log     *wal.Log
 	o       Options
 	dir     string
@@ -66,7 +65,7 @@ type Store struct {
 	err   error
 
 	snapshotting sync.Mutex
-	lastAt       int64 // journal.appended at the last snapshot
+	lastAt       int64 // journal.Appended at the last snapshot
 	lastSize     int64 // bytes of the last snapshot
 }
 
@@ -119,14 +118,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sync mode %q is unknown: use always, interval or never", o.Sync)
 	}
 	log, err := wal.Open(o.fs, dir, wal.Options{
-		Sync: mode, Interval: o.Interval, LargeBody: memstore.LargeBody, Repair: o.Repair, Logger: o.Logger,
+		Sync: mode, Interval: o.Interval, LargeBody: journal.LargeBody, Repair: o.Repair, Logger: o.Logger,
 		SegmentSize: o.segmentSize, Recent: o.recent,
 	})
 	if err != nil {
 		return nil, repairHint(err)
 	}
 	s := &Store{log: log, o: o, dir: dir, stop: make(chan struct{})}
-	s.journal = &journal{log: log, logger: o.Logger, memory: o.Memory}
+	s.journal = journal.New(log, journal.Options{Memory: o.Memory, Compact: o.compact, Logger: o.Logger})
 	if err := s.replay(); err != nil {
 		return nil, errors.Join(repairHint(err), log.Close())
 	}
@@ -156,7 +155,7 @@ func (s *Store) replay() error {
 		mem := s.newMemory(now)
 		r, err := s.log.OpenSnapshot(info)
 		if err == nil {
-			err = load(mem, r)
+			err = journal.Load(mem, r)
 		}
 		if err == nil {
 			s.Store, from, s.lastSize = mem, info.From, info.Size
@@ -170,16 +169,8 @@ func (s *Store) replay() error {
 	if s.Store == nil {
 		s.Store = s.newMemory(now)
 	}
-	err := s.log.Replay(from, func(f wal.Frame) error {
-		s.opened.Replayed++
-		refs := make([]memstore.Ref, len(f.Records))
-		for i, r := range f.Records {
-			refs[i] = memRef(r)
-		}
-		s.journal.appended.Add(int64(f.End - f.At))
-		return s.Apply(memstore.Position(f.At), f.Effects, refs)
-	})
-	if err != nil {
+	var err error
+	if s.opened.Replayed, err = s.journal.Replay(from, s.Store.Replay()); err != nil {
 		return err
 	}
 	if own != nil {
@@ -207,16 +198,6 @@ type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *memstore.Store {
 	return memstore.New(memstore.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})
-}
-
-// load fills an empty store with a snapshot, and closes that.
-func load(mem *memstore.Store, r io.ReadCloser) error {
-	in := bufio.NewReaderSize(r, 1<<16)
-	err := mem.Load(in, func(b []byte) error {
-		_, err := io.ReadFull(in, b)
-		return err
-	})
-	return errors.Join(err, r.Close())
 }
 
 func (s *Store) adjust(c *clock) {
@@ -302,7 +283,7 @@ func (s *Store) Close() error {
 		close(s.stop)
 		s.tasks.Wait()
 		err := s.Store.Close()
-		if s.log.Err() == nil && s.journal.appended.Load() > s.lastAt {
+		if s.log.Err() == nil && s.journal.Appended() > s.lastAt {
 			err = errors.Join(err, s.Snapshot(context.Background()))
 		}
 		s.err = errors.Join(err, s.log.Close())

@@ -12,7 +12,7 @@ type Usage struct {
 
 // Usage looks at the files that the store knows.
 func (s *Store) Usage() Usage {
-	u := Usage{Resident: s.journal.resident.Load(), Failed: s.log.Err() != nil}
+	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
 	for _, x := range s.log.Segments() {
 		u.Segments++
 		u.Bytes += x.Size

@@ -13,7 +13,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 	answers := make([]core.Appended, len(groups))
 	x, err := p.begin(ctx, func(x *effects) error {
 		for _, group := range groups {
-			if err := x.messages(ctx, group); err != nil {
+			if err := x.Messages(ctx, group); err != nil {
 				return err
 			}
 		}
@@ -103,9 +103,8 @@ func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) 
 func (t *txn) newEntry(m *core.Message) *entry {
 	e := &entry{noted: t.History.Max > 0}
 	if x := t.effects; x != nil {
-		record, body := x.use(m)
-		e.record = int32(record) + 1
-		if body.Length > 0 {
+		record, body := x.Record(m)
+		if e.record = record; body.Length > 0 {
 			e.more = &extra{body: body}
 		}
 	}
@@ -143,7 +142,7 @@ func (t *txn) schedule(m *core.Message, due int64) int64 {
 }
 
 // waitForTime keeps m in a state that ends at an instant, and returns its sequence number.
-func (t *txn) waitForTime(m *core.Message, state messageState, until int64) int64 {
+func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
 	e.state, e.until = state, until
@@ -170,8 +169,8 @@ func (t *txn) scheduleReserved(e *entry) {
 	e.until = e.message.ScheduledEnqueueTime.UnixMilli()
 	t.queue.move(e, scheduled)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
-	if j := t.Store.journal; j != nil {
-		t.queue.settleDown(e, j)
+	if t.effects != nil {
+		t.queue.settleDown(e)
 	}
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 }

@@ -29,7 +29,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 			continue
 		}
 		d := t.delivery(e)
-		if e.state.isLocked() {
+		if e.state.IsLocked() {
 			d.LockedUntil = instant(e.until)
 		}
 		deliveries = append(deliveries, d)
@@ -106,7 +106,7 @@ func (e *entry) deadLetterSource() string {
 }
 
 // state is how the state is shown to receivers.
-func (s messageState) state() core.State {
+func (s MessageState) state() core.State {
 	switch s {
 	case deferred, lockedDeferred:
 		return core.Deferred

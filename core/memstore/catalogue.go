@@ -167,10 +167,10 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
 		return nil, 0, core.QuotaExceeded
 	}
-	end := c.ledger.note(func(x *effects) {
-		x.entity(new(described(e)), version)
+	end := c.ledger.note(func(x Sink) {
+		x.Entity(new(described(e)), version)
 		if e.Kind == core.Subscription {
-			x.rules(e.ID, e.Rules)
+			x.Rules(e.ID, e.Rules)
 		}
 	})
 	if e.Kind == core.Subscription {
@@ -290,10 +290,10 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 		version = c.topics[e.TopicID].version + 1
 	}
 	book := c.rules[e.ID]
-	end = c.ledger.note(func(x *effects) {
-		x.entity(e, version)
+	end = c.ledger.note(func(x Sink) {
+		x.Entity(e, version)
 		if change != nil && book != nil {
-			x.rule(e.ID, *change)
+			x.Rule(e.ID, change)
 		}
 	})
 	if change != nil && book != nil {
@@ -327,7 +327,7 @@ func (c *catalogue) remove(key entityKey) ([]entityKey, Position) {
 		return nil, 0
 	}
 	version := c.versionWithout(&e)
-	end := c.ledger.note(func(x *effects) { x.noEntity(key, version) })
+	end := c.ledger.note(func(x Sink) { x.NoEntity(key.namespace, key.folded, version) })
 	return c.leave(key, version), end
 }
 
@@ -392,7 +392,7 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 			if e.Kind == core.Subscription {
 				version = c.topics[e.TopicID].version
 			}
-			end = c.ledger.note(func(x *effects) { x.entity(&e, version) })
+			end = c.ledger.note(func(x Sink) { x.Entity(&e, version) })
 			c.put(key, e)
 		}
 	}

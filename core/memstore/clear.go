@@ -19,8 +19,8 @@ func (p *handle) Clear(ctx context.Context) error {
 	t := txn{partition: shard, handle: p}
 	if p.journal != nil {
 		shard.effects = newEffects(p.journal)
-		shard.effects.now, shard.effects.virtual = p.millis(), p.virtual
-		shard.effects.clear(shard)
+		shard.effects.At(p.millis(), p.virtual)
+		shard.effects.Clear(shard.own.ref)
 	}
 	t.clearAll()
 	t.leave()

@@ -185,7 +185,7 @@ func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 		p.mu.Lock()
 		if s.journal != nil {
 			p.effects = newEffects(s.journal)
-			p.effects.now = t.now
+			p.effects.At(t.now, false)
 		}
 		var err error
 		for _, t.home = range p.homes() {

@@ -36,7 +36,8 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	}
 	home.addEvent(e, now)
 	if x := t.effects; x != nil {
-		x.event(home, h.trimmed+int64(len(h.events))-1, &e, now)
+		last := len(h.events) - 1
+		x.Event(home.ref, h.trimmed+int64(last), now, &h.events[last])
 	}
 	t.trimHistory(home, now)
 }
@@ -57,7 +58,7 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 	}
 	home.dropEvents(gone)
 	if x := t.effects; x != nil {
-		x.until(home, effectTrim, h.trimmed)
+		x.Trim(home.ref, h.trimmed)
 	}
 }
 

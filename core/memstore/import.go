@@ -73,16 +73,15 @@ func (s *Store) checkEmpty(r core.Ref) error {
 }
 
 func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored) error {
+	var ms []*core.Message
 	x, err := s.begin(ctx, func(x *effects) error {
 		for i := range batch {
-			x.estimate += putEstimate + len(batch[i].SessionState) + 2*len(batch[i].Session) + len(batch[i].Key)
+			x.Room(len(batch[i].SessionState) + 2*len(batch[i].Session) + len(batch[i].Key))
 			if m := batch[i].Message; m != nil {
-				if err := x.copies(ctx, m); err != nil {
-					return err
-				}
+				ms = append(ms, m)
 			}
 		}
-		return nil
+		return x.Messages(ctx, ms)
 	})
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored
 	}
 	now := s.millis()
 	if x != nil {
-		x.now = now
+		x.At(now, false)
 	}
 	p.effects = x
 	t := txn{partition: p, handle: &handle{Store: s, Ref: r}, now: now}
@@ -119,7 +118,7 @@ func (t *txn) importThing(x *core.Stored) error {
 	case core.StoredLast:
 		q.last = max(q.last, x.Last)
 		if e := t.effects; e != nil {
-			e.last(q)
+			e.Last(q.ref, q.last)
 		}
 	case core.StoredState:
 		q.keep(q.session(core.KeyOfSession(x.Session)), slices.Clone(x.SessionState), millisOf(x.Time), x.Session)
@@ -127,12 +126,12 @@ func (t *txn) importThing(x *core.Stored) error {
 		return t.importMessage(q, x)
 	case core.StoredSeen:
 		if e := t.effects; e != nil {
-			e.text(home, effectSeen, x.Key, millisOf(x.Time))
+			e.Seen(home.ref, x.Key, millisOf(x.Time))
 		}
 		home.see(x.Key, millisOf(x.Time))
 	case core.StoredMove:
 		if e := t.effects; e != nil {
-			e.text(home, effectMoved, x.Key, millisOf(x.Time))
+			e.Moved(home.ref, x.Key, millisOf(x.Time))
 		}
 		home.remember(&home.moves, x.Key, millisOf(x.Time))
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -12,26 +11,24 @@ import (
 // Journal keeps what calls change, so that a Store can be made again from it. A Store without one
 // keeps everything in memory only, and does nothing of what follows.
 //
-// A call encodes its messages into records of a Frame before it takes the partition's mutex, and
-// its effects (see effects.go) while it holds it; it appends the frame before it gives the mutex
-// back. So the order of the frames of a partition is the order of its changes.
+// A Call is given its messages before it takes the partition's mutex, and its effects while it holds
+// it; they are appended before it gives the mutex back. So the order of the frames of a partition is
+// the order of its changes.
 type Journal interface {
-	// Begin returns an empty frame. It ends with its Release.
-	Begin() Frame
+	// Begin returns an empty call. It ends with its Release.
+	Begin() Call
 	// End is the position behind the last frame that was appended.
 	End() Position
 	// Wait waits until everything before a position is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the parts of a record, which may not be changed. The error wraps ErrDamaged if
-	// the record is not what was written.
-	Read(r Ref) (head, body []byte, err error)
+	// Read returns the message of a record, whose large body lies apart unless that is zero. The error
+	// wraps ErrDamaged if it is not what was written.
+	Read(r, body Ref) (*core.Message, error)
 	// PutAside says that a message is not delivered any more, because its record is damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
 	// Pin keeps records from being removed until unpin is called, those whose last entry goes
 	// meanwhile too. It never waits.
 	Pin() (unpin func())
-	// Moved says that an entry which is new names a record of an earlier frame.
-	Moved(r Ref)
 	// Resident asks whether a message of so many bytes may stay in memory beside its record. Evicted
 	// is the opposite of an answer that it may.
 	Resident(bytes int) bool
@@ -40,23 +37,31 @@ type Journal interface {
 	Err() error
 }
 
-// Frame is what one call adds to a Journal: all of it, or nothing.
-type Frame interface {
-	// Add prepares a record, and returns its place among those of the frame and what it takes there.
-	Add(head, body []byte) (i int, footprint int64)
-	// AddBody writes a large body at once, apart from the frame.
-	AddBody(ctx context.Context, body []byte) (Ref, error)
-	// Reserve makes room for what was added, and so many bytes of effects. Append fails then only
-	// with the journal itself. Errors are those of a call that has done nothing.
-	Reserve(ctx context.Context, effects int) error
-	// Use puts n prepared records, from the i-th on, into the frame, one behind the other, and
-	// returns the place of the first in it.
-	Use(i, n int) int
+// Call is what one call adds to a Journal: all of it, or nothing.
+type Call interface {
+	// Messages prepares messages, and Copies some that may have the same body: it is kept once. Room
+	// prepares an effect that has so many bytes of text.
+	Messages(ctx context.Context, ms []*core.Message) error
+	Copies(ctx context.Context, ms []*core.Message) error
+	Room(bytes int)
+	// Reserve makes room for what was prepared. Append fails then only with the journal itself. Errors
+	// are those of a call that has done nothing.
+	Reserve(ctx context.Context) error
+	// Record takes a message that was prepared: they are taken in the order of their preparation,
+	// perhaps not all. It returns the place of its record in the frame, from 1 on, and where its body
+	// is that lies apart.
+	Record(m *core.Message) (record int32, body Ref)
+
+	// At says when the call happens, and whether in the time of a view.
+	At(now int64, virtual bool)
+	Sink
+	// IsLarge reports whether the effects so far should become a frame.
+	IsLarge() bool
 	// Append ends the frame, and returns the position behind it. It never waits. More frames may
 	// follow, each with its own effects.
-	Append(effects []byte) Position
-	// Ref is where the i-th record of the frame lies, once it was appended.
-	Ref(i int) Ref
+	Append() Position
+	// Ref is where a record of the frame lies, once it was appended.
+	Ref(record int32) Ref
 	// Release gives back what Reserve took.
 	Release()
 }
@@ -64,23 +69,11 @@ type Frame interface {
 // Position is a place in a Journal. Later ones are larger.
 type Position uint64
 
-// Ref names a record of a Journal.
+// Ref names a record of a Journal, which alone knows what that is. The store asks for no more than the
+// newest of some.
 type Ref struct {
 	Position
 	Length uint32
-}
-
-// LargeBody is the size of a body from which on it is written apart from the frame.
-const LargeBody = 1 << 20
-
-// prepared is a message as it was encoded before the partition's mutex was taken.
-type prepared struct {
-	m      *core.Message
-	leader int // place in effects.prepared of the first of those that share its record's group
-	group  int // of a leader: how many records
-	record int // in the frame as prepared
-	used   int // of a leader: the place in the frame of its record, -1 as long as it is not used
-	body   Ref // where a large body lies; zero: in the record
 }
 
 // begin makes the effects of a call that adds messages: nil without a journal.
@@ -94,23 +87,13 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 		err = prepare(x)
 	}
 	if err == nil {
-		err = x.frame.Reserve(ctx, x.estimate)
+		err = x.Reserve(ctx)
 	}
 	if err != nil {
 		x.release()
 		return nil, core.CertainlyNotDone(err)
 	}
 	return x, nil
-}
-
-// messages prepares the records of messages.
-func (x *effects) messages(ctx context.Context, ms []*core.Message) error {
-	for _, m := range ms {
-		if err := x.copies(ctx, m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // publications prepares the records of what topics publish: a scheduled message itself, else the
@@ -125,7 +108,7 @@ func (x *effects) publications(ctx context.Context, group []core.Publication) er
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)
 		}
-		if err := x.copies(ctx, ms...); err != nil {
+		if err := x.Copies(ctx, ms); err != nil {
 			return err
 		}
 	}
@@ -134,99 +117,24 @@ func (x *effects) publications(ctx context.Context, group []core.Publication) er
 
 // work prepares the records of what a transaction stores.
 func (x *effects) work(ctx context.Context, w *core.Work) error {
-	err := x.messages(ctx, w.Messages)
+	err := x.Messages(ctx, w.Messages)
 	switch {
 	case err != nil:
 	case w.Reserve.IsZero():
 		err = x.publications(ctx, w.Publications)
 	default:
 		for i := range w.Publications {
-			err = errors.Join(err, x.copies(ctx, w.Publications[i].Message))
+			err = errors.Join(err, x.Messages(ctx, []*core.Message{w.Publications[i].Message}))
 		}
 	}
 	for _, s := range w.States {
-		x.estimate += putEstimate + len(s.State)
+		x.Room(len(s.State))
 	}
-	err = errors.Join(err, x.messages(ctx, w.Transfers))
+	err = errors.Join(err, x.Messages(ctx, w.Transfers))
 	for i := range w.Effects {
-		err = errors.Join(err, x.messages(ctx, w.Effects[i].DeadLetters), x.messages(ctx, w.Effects[i].Transfers))
+		err = errors.Join(err, x.Messages(ctx, w.Effects[i].DeadLetters), x.Messages(ctx, w.Effects[i].Transfers))
 	}
 	return err
-}
-
-// copies prepares the records of messages that have the same body: it is written once.
-func (x *effects) copies(ctx context.Context, ms ...*core.Message) error {
-	leader := len(x.prepared)
-	var shared Ref       // of a large body
-	var behind int64     // bytes from the leader's record to the next one
-	var leaderLength int // of the leader's head and body
-	for k, m := range ms {
-		p := prepared{m: m, leader: leader, used: -1}
-		body := m.Body.Bytes
-		if len(body) >= LargeBody {
-			if k == 0 || !sameBytes(body, ms[0].Body.Bytes) {
-				ref, err := x.frame.AddBody(ctx, body)
-				if err != nil {
-					return err
-				}
-				if k == 0 {
-					shared = ref
-				}
-				p.body = ref
-			} else {
-				p.body = shared
-			}
-			body = nil
-		}
-		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
-			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the journal keeps the heads before
-		}
-		from := len(x.heads)
-		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
-			x.heads = appendHead(x.heads, m, uint64(behind), uint64(leaderLength))
-			body = nil
-		} else {
-			x.heads = appendHead(x.heads, m, 0, 0)
-		}
-		head := x.heads[from:len(x.heads):len(x.heads)]
-		if k == 0 {
-			leaderLength = len(head) + len(body)
-		}
-		i, footprint := x.frame.Add(head, body)
-		p.record = i
-		behind += footprint
-		x.prepared = append(x.prepared, p)
-		x.estimate += putEstimate + len(m.SessionID) + len(m.MessageID.Raw())*2
-	}
-	if len(ms) > 0 {
-		x.prepared[leader].group = len(ms)
-	}
-	return nil
-}
-
-// fewBytes are less than most heads take.
-const fewBytes = 64
-
-func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
-
-// use puts the record of a message into the frame and returns its place there. Messages are used
-// in the order in which they were prepared, perhaps not all.
-func (x *effects) use(m *core.Message) (record int, body Ref) {
-	for range x.prepared {
-		if x.cursor >= len(x.prepared) {
-			x.cursor = 0
-		}
-		i := x.cursor
-		x.cursor++
-		if p := &x.prepared[i]; p.m == m {
-			leader := &x.prepared[p.leader]
-			if leader.used < 0 {
-				leader.used = x.frame.Use(leader.record, leader.group)
-			}
-			return leader.used + p.record - leader.record, p.body
-		}
-	}
-	panic("memstore: a message was not prepared for the journal")
 }
 
 // wait waits until what was there when a call left its partition is durable.
@@ -312,28 +220,14 @@ func (t *txn) unpin() {
 	}
 }
 
-// read makes a message of its record.
+// read returns the message of a record, with what came later.
 func (s *Store) read(r Ref, more *extra) (*core.Message, error) {
-	head, body, err := s.journal.Read(r)
-	if err != nil {
-		return nil, err
+	if more == nil {
+		return s.journal.Read(r, Ref{})
 	}
-	m, behind, length, err := decodeHead(head)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	switch {
-	case more != nil && more.body.Length > 0:
-		_, body, err = s.journal.Read(more.body)
-	case behind > 0:
-		_, body, err = s.journal.Read(Ref{r.Position - Position(behind), uint32(length)})
-	}
-	if err != nil {
-		return nil, err
-	}
-	m.Body.Bytes = body
-	if more != nil && !more.overlay.IsEmpty() {
+	m, err := s.journal.Read(r, more.body)
+	if err == nil && !more.overlay.IsEmpty() {
 		m.Properties = m.Properties.Merge(more.overlay)
 	}
-	return m, nil
+	return m, err
 }

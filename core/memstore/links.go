@@ -41,7 +41,7 @@ func (t *txn) endLinks(q *queue) {
 		} else {
 			q.move(e, again) // what has expired meanwhile is found by the next sweep
 		}
-		if x := t.effects; x != nil && len(x.buf) > flushAt {
+		if x := t.effects; x != nil && x.IsLarge() {
 			x.append()
 		}
 	}

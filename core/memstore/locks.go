@@ -94,7 +94,7 @@ func (q *queue) oldest() *entry {
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
 // lock claims e and returns it as it is delivered.
-func (t *txn) lock(e *entry, as messageState, nonce uint64, until int64) core.Delivery {
+func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
 	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
 	t.queue.move(e, as)
 	d := t.delivery(e)
@@ -139,7 +139,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 // not be swept yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.state.isLocked() || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.IsLocked() || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e
@@ -172,7 +172,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 }
 
 // lockUnder is lock with the lock of a session, or a new one if it is nil.
-func (t *txn) lockUnder(e *entry, as messageState, x *session) core.Delivery {
+func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.nonce, x.until)
 	}
@@ -197,7 +197,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 
 // allInState returns the entries of sequence numbers, or nil if one is not
 // there, is in another state, or is given twice.
-func (t *txn) allInState(numbers []int64, as ...messageState) []*entry {
+func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
 	for i, number := range numbers {
@@ -211,7 +211,7 @@ func (t *txn) allInState(numbers []int64, as ...messageState) []*entry {
 }
 
 // inState returns the entry of a sequence number if it is in one of the states given, else nil.
-func (t *txn) inState(number int64, as ...messageState) *entry {
+func (t *txn) inState(number int64, as ...MessageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.Ref.Index {
 		return nil

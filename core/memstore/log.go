@@ -179,7 +179,7 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 }
 
 // aside yields the messages in some states from number n on. None in these states is a row.
-func (l *log) aside(n int64, states ...messageState) iter.Seq[*entry] {
+func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
 			i, _ := c.searchEntry(n)

@@ -52,7 +52,7 @@ func (t *txn) isRepeated(m *core.Message) bool {
 	t.forgetMoves()
 	t.home.remember(&t.home.moves, key, t.now)
 	if x := t.effects; x != nil {
-		x.text(t.home, effectMoved, key, t.now)
+		x.Moved(t.home.ref, key, t.now)
 	}
 	return false
 }
@@ -70,7 +70,7 @@ func (t *txn) forgetMoves() {
 	}
 	until = t.home.moves.some(until)
 	if x := t.effects; x != nil {
-		x.until(t.home, effectMovedUntil, until)
+		x.MovedUntil(t.home.ref, until)
 	}
 	t.home.forget(&t.home.moves, until)
 }
@@ -97,6 +97,6 @@ func (b *entityState) forgetMove(key string) {
 	}
 	b.partition.remembered.ids.Add(-weight)
 	if x := b.partition.effects; x != nil {
-		x.text(b, effectForget, key, 0)
+		x.Forget(b.ref, key)
 	}
 }

@@ -42,7 +42,7 @@ func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	if _, taken := r.byName[folded]; taken {
 		return 0, false
 	}
-	end = r.ledger.note(func(x *effects) { x.namespace(&n) })
+	end = r.ledger.note(func(x Sink) { x.Namespace(&n) })
 	r.put(n)
 	return end, true
 }
@@ -107,7 +107,7 @@ func (r *registry) replace(n *core.Namespace) (end Position, err error) {
 		return 0, core.Conflict
 	}
 	n.Revision++
-	end = r.ledger.note(func(x *effects) { x.namespace(n) })
+	end = r.ledger.note(func(x Sink) { x.Namespace(n) })
 	r.put(*n)
 	return end, nil
 }
@@ -164,10 +164,10 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	s.catalogue.mu.Lock()
 	defer s.catalogue.mu.Unlock()
 	until := now - sealLife.Milliseconds()
-	end = s.catalogue.ledger.note(func(x *effects) {
-		x.noNamespace(n.Name)
-		x.unseal(until)
-		x.seal(n.ID, now)
+	end = s.catalogue.ledger.note(func(x Sink) {
+		x.NoNamespace(n.Name)
+		x.Unseal(until)
+		x.Seal(n.ID, now)
 	})
 	delete(s.byName, core.FoldName(name))
 	s.sealed.forget(until)
@@ -216,9 +216,9 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	if keys == nil {
 		return nil
 	}
-	c.ledger.note(func(x *effects) {
+	c.ledger.note(func(x Sink) {
 		for _, key := range keys {
-			x.noEntity(key, 0)
+			x.NoEntity(key.namespace, key.folded, 0)
 		}
 	})
 	for _, key := range keys {

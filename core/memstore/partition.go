@@ -180,7 +180,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	}
 	now := p.millis()
 	if x != nil {
-		x.now, x.virtual = now, p.virtual
+		x.At(now, p.virtual)
 	}
 	shard.effects = x
 	home := shard.entity(p.Subscription)
@@ -197,9 +197,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 // pause gives the partition to others after a step. The call's effects go on.
 func (t *txn) pause() {
 	if x := t.effects; x != nil {
-		if x.begun {
-			x.append()
-		}
+		x.append()
 		t.partition.effects = nil
 	}
 	t.unlockAndRing()
@@ -221,17 +219,11 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 
 // endEffects gives the journal what the call has done, and notes the position behind it.
 func (t *txn) endEffects() {
-	x := t.effects
-	if x == nil {
-		return
-	}
-	if x.begun {
+	if x := t.effects; x != nil {
 		t.end = x.append()
-	} else {
-		t.end = t.Store.journal.End()
+		t.partition.effects = nil
+		x.release()
 	}
-	t.partition.effects = nil
-	x.release()
 }
 
 // wake is a call of the doorbells of a queue, for one session or for none.

@@ -7,11 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// messageState says what may happen to a stored message.
-type messageState uint8
+// MessageState says what may happen to a stored message.
+type MessageState uint8
 
 const (
-	fresh          messageState = iota // available, never delivered
+	fresh          MessageState = iota // available, never delivered
 	again                              // available, delivered before
 	locked                             // under lock
 	deferred                           // aside, to be asked for by number
@@ -19,17 +19,17 @@ const (
 	scheduled                          // waiting for its time
 	reserved                           // waiting for its transaction, which will have it scheduled
 	broken                             // put aside: its record is damaged
-	messageStates
+	MessageStates
 )
 
 // isAvailable reports whether a message can be locked by the next receiver.
-func (s messageState) isAvailable() bool { return s == fresh || s == again }
+func (s MessageState) isAvailable() bool { return s == fresh || s == again }
 
-// isTimed reports whether entry.until says something.
-func (s messageState) isTimed() bool { return s.isLocked() || s == scheduled || s == reserved }
+// IsTimed reports whether entry.until says something.
+func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
 
-// isLocked reports whether a message is under lock.
-func (s messageState) isLocked() bool { return s == locked || s == lockedDeferred }
+// IsLocked reports whether a message is under lock.
+func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferred }
 
 // entry is a stored message and what the broker knows of it.
 type entry struct {
@@ -44,7 +44,7 @@ type entry struct {
 	size       int    // sizeOf its message
 	record     int32  // in the frame under way, the place of its record there + 1
 	failures   uint32 // deliveries that ended and left it here, deferrals included
-	state      messageState
+	state      MessageState
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
 	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
 	sessionful bool     // it belongs to the session of its SessionKey, where
@@ -68,7 +68,7 @@ type queue struct {
 	last     int64 // the number given last
 	cursor   int64 // no message up to this number waits for its first delivery
 	log      log
-	counts   [messageStates]int64
+	counts   [MessageStates]int64
 	bytes    int64
 	resident int  // bytes of messages that stay in memory beside their records
 	woken    bool // the call under way calls the doorbells for none
@@ -94,15 +94,7 @@ func (q *queue) append(e *entry) {
 	e.n = q.last + 1
 	q.insert(e)
 	if x := q.effects(); x != nil {
-		if e.record > 0 {
-			x.puts = append(x.puts, put{e, q})
-		} else {
-			x.moved(e)
-		}
 		x.put(q, e)
-		if e.record == 0 {
-			q.settleDown(e, x.journal)
-		}
 	}
 }
 
@@ -117,7 +109,7 @@ func (q *queue) insert(e *entry) {
 // remove forgets e.
 func (q *queue) remove(e *entry) {
 	if x := q.effects(); x != nil {
-		x.remove(q, e)
+		x.Remove(q.ref, e.n)
 	}
 	q.quit(e)
 	q.grow(-weightOf(e))
@@ -136,13 +128,13 @@ func (q *queue) evict() {
 // settleDown lets e keep its message in memory beside its record, if the journal allows it. If that is
 // all there is to e, a row takes its place otherwise. What is reserved is kept in any case: its
 // transaction needs the message.
-func (q *queue) settleDown(e *entry, j Journal) {
+func (q *queue) settleDown(e *entry) {
 	switch {
 	case e.resident:
 	case e.message == nil:
 		q.demote(e)
 	case e.state == reserved:
-	case j.Resident(weightOf(e)):
+	case q.home.partition.journal.Resident(weightOf(e)):
 		e.resident = true
 		q.resident += weightOf(e)
 	default:
@@ -168,13 +160,13 @@ func (q *queue) release(e *entry) {
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
-		x.last(q)
+		x.Last(q.ref, q.last)
 	}
 	return q.last
 }
 
 // move changes e's state. What else changes of e has changed before.
-func (q *queue) move(e *entry, to messageState) {
+func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state = to
 	q.join(e)

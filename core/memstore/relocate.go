@@ -48,57 +48,28 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 			continue
 		}
 		var found []stray
+		var ms []*core.Message
 		for i := range strays {
-			m, err := s.readAsKept(&strays[i])
+			x := &strays[i]
+			m, err := s.journal.Read(x.ref, Ref{}) // as it is there: without what came later
 			if err != nil {
 				// It may have been removed meanwhile, and its segment with it. What is damaged stays
 				// where it is.
-				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, &strays[i]) {
+				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
 					return err
 				}
 				continue
 			}
-			strays[i].message = m
-			found = append(found, strays[i])
+			x.message = m
+			found, ms = append(found, *x), append(ms, m)
 		}
-		x, err := s.begin(ctx, func(x *effects) error {
-			for i := range found {
-				x.recordAnew(&found[i])
-			}
-			return nil
-		})
+		x, err := s.begin(ctx, func(x *effects) error { return x.Messages(ctx, ms) })
 		if err != nil {
 			return err
 		}
 		p.place(home, sub, found, x)
 	}
 	return nil
-}
-
-// readAsKept reads the message of a record as it is there: without what came later.
-func (s *Store) readAsKept(x *stray) (*core.Message, error) {
-	head, body, err := s.journal.Read(x.ref)
-	if err != nil {
-		return nil, err
-	}
-	m, behind, length, err := decodeHead(head)
-	if err != nil {
-		return nil, err
-	}
-	if behind > 0 {
-		_, body, err = s.journal.Read(Ref{x.ref.Position - Position(behind), uint32(length)})
-	}
-	m.Body.Bytes = body
-	return m, err
-}
-
-// recordAnew prepares the record of a message with its body, if that does not lie apart.
-func (x *effects) recordAnew(s *stray) {
-	from := len(x.heads)
-	x.heads = appendHead(x.heads, s.message, 0, 0)
-	i, _ := x.frame.Add(x.heads[from:len(x.heads):len(x.heads)], s.message.Body.Bytes)
-	x.prepared = append(x.prepared, prepared{m: s.message, leader: len(x.prepared), group: 1, record: i, used: -1})
-	x.estimate += putEstimate
 }
 
 // strays lists some messages of a sub-queue, from a number on, whose records from chooses. next is
@@ -156,12 +127,9 @@ func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x
 		if e.isRow {
 			q.promote(e) // until the frame is appended
 		}
-		record, _ := x.use(found[i].message)
-		e.record = int32(record) + 1
-		x.place(q, e)
+		e.record, _ = x.Record(found[i].message)
+		x.Place(q.ref, e.n, e.record)
 		x.puts = append(x.puts, put{e, q})
 	}
-	if x.begun {
-		x.append()
-	}
+	x.append()
 }

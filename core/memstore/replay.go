@@ -1,29 +1,44 @@
 package memstore
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Apply does the effects of a frame that a journal has kept, which begins at a position and has
-// records. It is for an empty Store, or one that Load has filled, before any other call; frames
-// come in the order in which they were appended, and Start follows.
-func (s *Store) Apply(at Position, frame []byte, records []Ref) error {
-	r := &replay{reader: reader{rest: frame}, store: s, at: at, records: records}
-	err := r.apply()
-	if err == nil {
-		err = r.reader.err
-	}
-	if err != nil {
-		return fmt.Errorf("apply the frame at %x: %w", at, err)
-	}
-	return nil
+// Replay does the effects again that a journal has kept. It is for an empty Store, before any other
+// call: the pieces of a snapshot come first, then frames in the order in which they were appended, and
+// Start follows.
+type Replay struct {
+	store   *Store
+	at      Position // of the frame or piece under way
+	records []Ref    // of the frame
+	piece   bool     // what is in a piece is never old
+	err     error
+
+	ref   core.Ref // of what was looked up last:
+	p     *partition
+	home  *entityState
+	queue *queue
 }
+
+var _ Sink = (*Replay)(nil)
+
+// Replay begins a replay. Each frame and each piece of a snapshot is a part of it.
+func (s *Store) Replay() *Replay { return &Replay{store: s} }
+
+// Frame begins a frame, whose records are where it says.
+func (r *Replay) Frame(at Position, records []Ref) {
+	r.at, r.records, r.piece, r.p = at, records, false, nil
+}
+
+// Happened says when the call of the frame has happened.
+func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
+
+// Err is why the store cannot be made.
+func (r *Replay) Err() error { return r.err }
 
 // Start ends the replay: messages that must be in memory are read, and removals that were under way
 // go on.
@@ -38,278 +53,148 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// replay applies one frame.
-type replay struct {
-	reader
-	store   *Store
-	at      Position
-	records []Ref
-	p       *partition
-	home    *entityState
-	queue   *queue
-	e       entry // of the put under way
-}
-
-func (r *replay) apply() error {
-	switch effectKind(r.byte()) {
-	case aboutCatalogue:
-		return r.catalogue()
-	case aboutPartition:
-		return r.partition(false)
-	case aboutPartitionVirtual:
-		return r.partition(true)
-	case aboutPiece:
-		return r.loadPiece()
-	}
-	return errors.New("it is about something that this version does not know")
-}
-
-// Latest is when the last of the calls that were applied has happened, zero if none was. Calls of
+// Latest is when the last of the calls that were replayed has happened, zero if none was. Calls of
 // views do not count.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
-var errNoRecord = errors.New("a message has a record that the frame does not have")
+var (
+	errNoRecord = errors.New("a message has a record that the frame does not have")
+	// ErrUnknownEffect says that a later version has written an effect.
+	ErrUnknownEffect = errors.New("an effect is of a kind that this version does not know")
+)
 
-var errUnknownEffect = errors.New("an effect is of a kind that this version does not know")
-
-// partition applies effects of a partition. Those of one that was deleted since are passed over.
-func (r *replay) partition(virtual bool) error {
-	entity, index, now := r.string(), r.uint(), r.int()
-	if !virtual {
-		r.store.latest = max(r.store.latest, now)
+// in looks up a queue. It is nil where the effects are about an entity that was deleted since.
+func (r *Replay) in(at core.Ref) *queue {
+	if r.p == nil || r.ref != at {
+		r.ref, r.home, r.queue = at, nil, nil
+		if r.p = r.store.partition(at); r.p != nil {
+			r.home = r.p.entity(at.Subscription)
+		}
+		if r.home != nil && at.Sub < core.SubQueues {
+			r.queue = r.home.queue(at.Sub)
+		}
 	}
-	p := r.store.partition(core.Ref{Entity: entity, Index: uint16(index)})
-	if p == nil || r.err != nil {
-		r.rest = nil
+	return r.queue
+}
+
+// of looks up what a queue, topic or subscription has of a partition, nil where that was deleted since,
+// or where a snapshot that was loaded had the effect.
+func (r *Replay) of(at core.Ref) *entityState {
+	if r.in(at); r.isOld(0) {
 		return nil
 	}
-	r.p, r.home = p, p.own
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.selectQueue(p.own, core.Main)
-	for len(r.rest) > 0 {
-		if err := r.effect(effectKind(r.byte())); err != nil {
-			return fmt.Errorf("%s/%d: %w", entity, index, err)
-		}
-	}
-	return nil
-}
-
-func (r *replay) selectQueue(home *entityState, sub core.SubQueue) {
-	r.home, r.queue = home, nil
-	if home != nil && sub < core.SubQueues {
-		r.queue = home.queue(sub)
-	}
-}
-
-func (r *replay) effect(k effectKind) error {
-	switch k {
-	case effectSelect:
-		subscription := r.string()
-		r.selectQueue(r.p.entity(subscription), core.SubQueue(r.byte()))
-	case effectPut:
-		return r.put()
-	case effectState:
-		return r.state()
-	case effectRemove:
-		n := int64(r.uint())
-		if q := r.queue; q != nil && !r.isOld(n) {
-			e := q.entry(n)
-			if e == nil {
-				return r.missing(n)
-			}
-			q.remove(e)
-		}
-	case effectPlace:
-		n, i := int64(r.uint()), r.uint()
-		if q := r.queue; q != nil && !r.isOld(n) {
-			e := q.entry(n)
-			if e == nil {
-				return r.missing(n)
-			}
-			if i >= uint64(len(r.records)) {
-				return errNoRecord
-			}
-			e.ref = r.records[i]
-			q.demote(e)
-		}
-	case effectLast:
-		last := int64(r.uint())
-		if q := r.queue; q != nil {
-			q.last = max(q.last, last)
-		}
-	case effectSession:
-		r.session()
-	case effectSeen, effectMoved, effectForget:
-		r.key(k)
-	case effectSeenUntil, effectMovedUntil:
-		until := r.int()
-		if h := r.home; h == nil || r.isOld(0) {
-			break
-		} else if k == effectSeenUntil {
-			h.forgetSeen(until)
-		} else {
-			h.forget(&h.moves, until)
-		}
-	case effectEvent:
-		r.event()
-	case effectTrim:
-		first := r.int()
-		if h := r.home; h != nil {
-			if gone := min(first-h.history.trimmed, int64(len(h.history.events))); gone > 0 {
-				h.dropEvents(int(gone))
-			}
-			h.history.trimmed = max(h.history.trimmed, first)
-		}
-	case effectClear:
-		if !r.isOld(0) {
-			t := txn{partition: r.p, handle: &handle{Store: r.store}}
-			t.clearAll()
-			for _, w := range t.wakes { // no receiver waits yet
-				w.queue.woken = false
-			}
-			clear(t.wakes)
-			t.wakes = t.wakes[:0]
-			r.selectQueue(r.p.own, core.Main)
-		}
-	default:
-		return errUnknownEffect
-	}
-	return nil
-}
-
-func (r *replay) missing(n int64) error {
-	if r.store.lenient {
-		return nil
-	}
-	return fmt.Errorf("message %d of sub-queue %d of %q is not there", n, r.queue.ref.Sub, r.home.ref.Subscription)
+	return r.home
 }
 
 // isOld reports whether a snapshot that was loaded had the effect of this frame on message n, or, for
 // 0, on what is not about a message or a session.
-func (r *replay) isOld(n int64) bool {
-	return r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
+func (r *Replay) isOld(n int64) bool {
+	return !r.piece && r.p != nil && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-func (r *replay) put() error {
-	flags := r.uint()
-	e := &r.e
-	*e = entry{
-		state: messageState(flags & flagState), delayed: flags&flagDelayed != 0, sessionful: flags&flagSessionful != 0,
-		n: int64(r.uint()), origin: r.int(), enqueued: r.int(), expires: r.int(), failures: uint32(r.int()), size: int(r.int()),
-		noted: flags&flagID != 0, byBroker: flags&flagByBroker != 0,
-	}
-	if e.state >= messageStates || flags >= flagsEnd {
-		return errUnknownEffect
-	}
-	r.changing(e)
-	if flags&flagInFrame != 0 {
-		i := r.uint()
-		if i >= uint64(len(r.records)) {
-			return errNoRecord
-		}
-		e.ref = r.records[i]
-	} else {
-		e.ref = r.ref()
-	}
-	var more extra
-	if flags&flagSessionful != 0 {
-		more.session = r.string()
-	}
-	if flags&flagOverlay != 0 {
-		more.overlay = r.properties()
-	}
-	if flags&flagBody != 0 {
-		more.body = r.ref()
-	}
-	if flags&flagID != 0 {
-		more.id = r.id()
-	}
-	if flags&(flagSessionful|flagOverlay|flagBody|flagID) != 0 {
-		e.more = &more
-	}
-	q := r.queue
-	switch {
-	case r.err != nil || q == nil || r.isOld(e.n):
-	case q.log.highest() >= e.n:
-		return fmt.Errorf("message %d comes after a later one", e.n)
-	default:
-		last := q.last
-		if e.isPlain() {
-			q.insertRow(e)
-		} else {
-			q.insert(new(*e))
-		}
-		q.last = max(q.last, last)
-	}
-	return nil
-}
-
-func (r *replay) changing(e *entry) {
-	if e.state.isTimed() {
-		e.until = r.int()
-	}
-	if e.state.isLocked() {
-		e.nonce = r.fixed64()
-	}
-}
-
-func (r *replay) ref() Ref { return Ref{Position(r.uint()), uint32(r.uint())} }
-
-func (r *replay) properties() core.Properties { return core.RawProperties(slices.Clone(r.bytes())) }
-
-func (r *replay) state() error {
-	flags, n := r.uint(), int64(r.uint())
-	to := entry{state: messageState(flags & flagState), failures: uint32(r.uint())}
-	r.changing(&to)
-	size, overlay := 0, core.Properties{}
-	if flags&flagOverlay != 0 {
-		size, overlay = int(r.uint()), r.properties()
-	}
-	if to.state >= messageStates || flags >= flagsEnd {
-		return errUnknownEffect
-	}
-	q := r.queue
-	if r.err != nil || q == nil || r.isOld(n) {
+// entry looks up a message, nil where the effect on it is passed over.
+func (r *Replay) entry(at core.Ref, n int64) *entry {
+	q := r.in(at)
+	if q == nil || r.isOld(n) {
 		return nil
 	}
 	e := q.entry(n)
-	if e == nil {
-		return r.missing(n)
+	if e == nil && !r.store.lenient {
+		r.err = fmt.Errorf("message %d of sub-queue %d of %q is not there", n, at.Sub, at.Subscription)
 	}
-	if !overlay.IsEmpty() {
-		e.change(func(more *extra) { more.overlay = overlay })
-		q.resize(e, size)
-	}
-	q.quit(e) // by its state and its expiry, which does not change
-	e.failures, e.until, e.nonce, e.state = to.failures, to.until, to.nonce, to.state
-	e.delayed, e.byBroker = flags&flagDelayed != 0, flags&flagByBroker != 0
-	q.join(e)
-	return nil
+	return e
 }
 
-func (r *replay) session() {
-	key := core.SessionKey(r.string())
-	until, nonce, mode, passed := r.int(), r.fixed64(), core.SessionMode(r.byte()), uint32(r.uint())
-	var state []byte
-	var stated int64
-	var stater string
-	if r.bool() {
-		state = append([]byte{}, r.bytes()...)
-		stated, stater = r.int(), r.string()
+// record is where a record of the frame lies.
+func (r *Replay) record(i int32) (ref Ref) {
+	if i <= 0 || int(i) > len(r.records) {
+		r.err = errNoRecord
+		return ref
 	}
-	q := r.queue
-	if r.err != nil || q == nil {
+	return r.records[i-1]
+}
+
+// Put implements Sink.
+func (r *Replay) Put(at core.Ref, m *Put) {
+	q := r.in(at)
+	e := entry{
+		n: m.Number, origin: m.Origin, enqueued: m.Enqueued, expires: m.Expires, size: m.Size,
+		state: m.State, delayed: m.Delayed, byBroker: m.ByBroker, failures: m.Failures, until: m.Until, nonce: m.Nonce,
+		sessionful: m.Sessionful, noted: !m.ID.IsZero(), ref: m.Ref,
+	}
+	if m.Record != 0 {
+		e.ref = r.record(m.Record)
+	}
+	if m.Sessionful || e.noted || m.Body.Length > 0 || !m.Overlay.IsEmpty() {
+		e.more = &extra{m.Overlay, m.Body, m.Session, m.ID}
+	}
+	switch {
+	case r.err != nil || q == nil || r.isOld(e.n):
+	case q.log.highest() >= e.n:
+		r.err = fmt.Errorf("message %d comes after a later one", e.n)
+	default:
+		last := q.last
+		if e.isPlain() {
+			q.insertRow(&e)
+		} else {
+			q.insert(new(e))
+		}
+		q.last = max(q.last, last)
+	}
+}
+
+// Change implements Sink.
+func (r *Replay) Change(at core.Ref, n int64, c *Change) {
+	e := r.entry(at, n)
+	if e == nil {
 		return
 	}
-	s := q.session(key)
+	q := r.queue
+	if !c.Overlay.IsEmpty() {
+		e.change(func(more *extra) { more.overlay = c.Overlay })
+		q.resize(e, c.Size)
+	}
+	q.quit(e) // by its state and its expiry, which does not change
+	e.failures, e.until, e.nonce, e.state, e.delayed, e.byBroker = c.Failures, c.Until, c.Nonce, c.State, c.Delayed, c.ByBroker
+	q.join(e)
+}
+
+// Remove implements Sink.
+func (r *Replay) Remove(at core.Ref, n int64) {
+	if e := r.entry(at, n); e != nil {
+		r.queue.remove(e)
+	}
+}
+
+// Place implements Sink.
+func (r *Replay) Place(at core.Ref, n int64, record int32) {
+	if e := r.entry(at, n); e != nil {
+		e.ref = r.record(record)
+		r.queue.demote(e)
+	}
+}
+
+// Last implements Sink.
+func (r *Replay) Last(at core.Ref, n int64) {
+	if q := r.in(at); q != nil {
+		q.last = max(q.last, n)
+	}
+}
+
+// Session implements Sink.
+func (r *Replay) Session(at core.Ref, x Session) {
+	q := r.in(at)
+	if q == nil {
+		return
+	}
+	s := q.session(x.Key)
 	q.grow(-s.weight())
-	s.state, s.stated, s.stater = state, stated, stater
+	s.state, s.stated, s.stater = x.State, x.Stated, x.Stater
 	q.grow(s.weight())
-	s.mode, s.passed = mode, passed
+	s.mode, s.passed = x.Mode, x.Passed
 	switch {
-	case until != 0:
-		q.hold(s, nonce, until)
+	case x.Until != 0:
+		q.hold(s, x.Nonce, x.Until)
 	case s.isHeld():
 		q.letGo(s)
 	default:
@@ -317,104 +202,115 @@ func (r *replay) session() {
 	}
 }
 
-func (r *replay) key(k effectKind) {
-	key, at := r.string(), r.int()
-	h := r.home
-	if r.err != nil || h == nil || r.isOld(0) {
+// Clear implements Sink.
+func (r *Replay) Clear(at core.Ref) {
+	if r.of(at) == nil {
 		return
 	}
-	switch k {
-	case effectSeen:
-		h.see(key, at)
-	case effectMoved:
-		h.remember(&h.moves, key, at)
-	default:
+	t := txn{partition: r.p, handle: &handle{Store: r.store}}
+	t.clearAll()
+	for _, w := range t.wakes { // no receiver waits yet
+		w.queue.woken = false
+	}
+	clear(t.wakes)
+	t.wakes = t.wakes[:0]
+	r.p = nil // it has other queues now
+}
+
+// Seen implements Sink.
+func (r *Replay) Seen(at core.Ref, id string, when int64) {
+	if h := r.of(at); h != nil {
+		h.see(id, when)
+	}
+}
+
+// SeenUntil implements Sink.
+func (r *Replay) SeenUntil(at core.Ref, until int64) {
+	if h := r.of(at); h != nil {
+		h.forgetSeen(until)
+	}
+}
+
+// Moved implements Sink.
+func (r *Replay) Moved(at core.Ref, key string, when int64) {
+	if h := r.of(at); h != nil {
+		h.remember(&h.moves, key, when)
+	}
+}
+
+// MovedUntil implements Sink.
+func (r *Replay) MovedUntil(at core.Ref, until int64) {
+	if h := r.of(at); h != nil {
+		h.forget(&h.moves, until)
+	}
+}
+
+// Forget implements Sink.
+func (r *Replay) Forget(at core.Ref, key string) {
+	if h := r.of(at); h != nil {
 		h.forgetMove(key)
 		h.moves.tidy()
 	}
 }
 
-func (r *replay) event() {
-	serial, written := r.int(), r.int()
-	e := core.Event{
-		Time: instant(r.int()), Kind: core.EventKind(r.string()), Sub: core.SubQueue(r.byte()), Number: r.int(), Other: r.int(),
-		MessageID: r.id(), Count: uint32(r.uint()), Until: instant(r.int()), Reason: r.string(),
+// Event implements Sink.
+func (r *Replay) Event(at core.Ref, serial, written int64, e *core.Event) {
+	r.in(at)
+	if b := r.home; b != nil && serial >= b.history.trimmed+int64(len(b.history.events)) {
+		b.addEvent(*e, written)
 	}
-	for _, text := range [...]*string{&e.By.Policy, &e.By.Peer, &e.Entity, &e.Rule, &e.Plugin, &e.Gateway} {
-		*text = r.string()
+}
+
+// Trim implements Sink.
+func (r *Replay) Trim(at core.Ref, first int64) {
+	r.in(at)
+	if b := r.home; b != nil {
+		if gone := min(first-b.history.trimmed, int64(len(b.history.events))); gone > 0 {
+			b.dropEvents(int(gone))
+		}
+		b.history.trimmed = max(b.history.trimmed, first)
 	}
-	if r.err != nil || r.home == nil {
+}
+
+// HasCatalogue reports whether the snapshot that was loaded has the effects of this frame on the
+// catalogue.
+func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
+
+// Entity implements Sink.
+func (r *Replay) Entity(e *core.Entity, version int64) {
+	if e.Kind == core.Subscription && r.store.topics[e.TopicID] == nil {
+		r.err = fmt.Errorf("subscription %s has no topic", e)
 		return
 	}
-	if h := &r.home.history; serial >= h.trimmed+int64(len(h.events)) {
-		r.home.addEvent(e, written)
+	r.store.catalogue.enter(*e, version)
+	if r.piece {
+		r.expectPieces(e)
 	}
 }
 
-// catalogue applies effects of the catalogue and the registry.
-func (r *replay) catalogue() error {
-	s := r.store
-	if r.at < s.catalogued {
-		r.rest = nil // the snapshot has them
-		return nil
-	}
-	for len(r.rest) > 0 && r.err == nil {
-		var err error
-		switch effectKind(r.byte()) {
-		case effectEntity:
-			version := r.int()
-			var e core.Entity
-			if err = r.object(&e); err == nil {
-				err = s.replayEntity(e, version)
-			}
-		case effectNoEntity:
-			key := entityKey{r.string(), r.string()}
-			s.catalogue.leave(key, r.int())
-		case effectRules:
-			id := r.string()
-			var rules []core.Rule
-			if err = r.object(&rules); err == nil {
-				s.setRules(id, rules)
-			}
-		case effectRule:
-			id := r.string()
-			var change core.RuleChange
-			if err = r.object(&change); err == nil && s.rules[id] != nil {
-				s.rules[id].change(change)
-			}
-		case effectSeal:
-			s.sealed.remember(r.string(), r.int())
-		case effectUnseal:
-			s.sealed.forget(r.int())
-		case effectNamespace:
-			var n core.Namespace
-			if err = r.object(&n); err == nil {
-				s.registry.put(n)
-			}
-		case effectNoNamespace:
-			delete(s.byName, core.FoldName(r.string()))
-		default:
-			err = errUnknownEffect
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// NoEntity implements Sink.
+func (r *Replay) NoEntity(namespace, folded string, version int64) {
+	r.store.catalogue.leave(entityKey{namespace, folded}, version)
 }
 
-func (s *Store) replayEntity(e core.Entity, version int64) error {
-	if e.Kind == core.Subscription && s.topics[e.TopicID] == nil {
-		return fmt.Errorf("subscription %s has no topic", &e)
+// Rules implements Sink.
+func (r *Replay) Rules(id string, rules []core.Rule) { r.store.setRules(id, rules) }
+
+// Rule implements Sink.
+func (r *Replay) Rule(id string, c *core.RuleChange) {
+	if b := r.store.rules[id]; b != nil {
+		b.change(*c)
 	}
-	s.catalogue.enter(e, version)
-	return nil
 }
 
-func (r *replay) object(into any) error {
-	b := r.bytes()
-	if r.err != nil {
-		return r.err
-	}
-	return json.Unmarshal(b, into)
-}
+// Seal implements Sink.
+func (r *Replay) Seal(namespace string, at int64) { r.store.sealed.remember(namespace, at) }
+
+// Unseal implements Sink.
+func (r *Replay) Unseal(until int64) { r.store.sealed.forget(until) }
+
+// Namespace implements Sink.
+func (r *Replay) Namespace(n *core.Namespace) { r.store.registry.put(*n) }
+
+// NoNamespace implements Sink.
+func (r *Replay) NoNamespace(name string) { delete(r.store.byName, core.FoldName(name)) }

@@ -82,7 +82,7 @@ func (q *queue) enrol(e *entry) {
 		// Other than in a queue without sessions, those delivered before need no
 		// heap of their own: their numbers are lower.
 		s.ready.add(e, e.n, e.n, &e.place)
-	case e.state.isLocked():
+	case e.state.IsLocked():
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
 	default:
 		s.aside.add(e, e.n, e.n, &e.sessionPlace)
@@ -98,7 +98,7 @@ func (q *queue) strike(e *entry) {
 	switch {
 	case e.state.isAvailable():
 		s.ready.remove(e.place)
-	case e.state.isLocked():
+	case e.state.IsLocked():
 		s.locked.remove(e.sessionPlace)
 	default:
 		s.aside.remove(e.sessionPlace)
@@ -144,7 +144,7 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 // noteSession tells the journal of s, after any change but of its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
-		x.session(q, s)
+		x.Session(q.ref, s.kept())
 	}
 }
 

@@ -170,7 +170,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, 
 // SetSessionState keeps state with the session until it is set to nil.
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	room, err := p.begin(ctx, func(x *effects) error {
-		x.estimate += putEstimate + len(state)
+		x.Room(len(state))
 		return nil
 	})
 	if err != nil {

@@ -1,10 +1,8 @@
 package memstore
 
 import (
-	"encoding/binary"
+	"cmp"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -12,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// A snapshot is a run of items, each its length and effects: the catalogue first, then the
-// partitions in pieces. A piece is written while its partition's mutex is held, and no longer, so
+// A snapshot consists of pieces, each of them effects: the catalogue first, then those of the
+// partitions. A piece is written while its partition's mutex is held, and no longer, so
 // calls go on meanwhile; it says the position of the journal then. The first piece of an entity has
 // the numbers of its queues; the others have messages of one sub-queue, from a number up to that of the
 // next piece, or ids and keys that are remembered, sessions, or events. Frames before a piece's position
@@ -23,19 +21,43 @@ import (
 //
 // A partition that is cleared while its pieces are written is written again from its beginning.
 
+// pieceSize is how many messages, sessions or events a piece has at most, and of ids about. A piece that
+// is large ends earlier.
+const pieceSize = 1000
+
+// Piece says what a piece of a snapshot has.
+type Piece struct {
+	Kind PieceKind
+	Now  int64    // of the catalogue: when it is written
+	Of   core.Ref // the queue, topic or subscription; of messages, their queue
+	From int64    // of messages: those from that number on
+}
+
+// PieceKind is one of the kinds of pieces. Journals keep these numbers.
+type PieceKind byte
+
+// The kinds.
 const (
-	// pieceSize is how many messages, sessions or events a piece has at most, and of ids about.
-	pieceSize = 1000
-	// pieceBytes is how large a piece is when nothing more goes into it.
-	pieceBytes = 1 << 20
+	PieceCatalogue PieceKind = iota
+	PieceHome
+	PieceMessages
+	PieceSessions
+	PieceEvents
+	PieceIDs
 )
 
-// isFull reports whether a piece that has n things is to end.
-func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || len(o.x.buf) > pieceBytes }
+// Snapshot takes the pieces of a snapshot: it is told the effects of each between Begin and End. All but
+// End is called with the mutex of what the piece is about held.
+type Snapshot interface {
+	Begin(p Piece)
+	Sink
+	IsLarge() bool
+	End() error
+}
 
-// Snapshot writes what there is for Load: the same bytes for the same state, but for positions. referenced is called with each record that it names.
-func (s *Store) Snapshot(w io.Writer, referenced func(Ref)) error {
-	out := &snapshotWriter{w: w, store: s, referenced: referenced}
+// Snapshot writes what there is for a Replay: the same effects for the same state.
+func (s *Store) Snapshot(to Snapshot) error {
+	out := &snapshotWriter{Snapshot: to, store: s}
 	if err := out.catalogue(); err != nil {
 		return err
 	}
@@ -73,40 +95,27 @@ func (p *partition) homes() []*entityState {
 }
 
 type snapshotWriter struct {
-	w          io.Writer
-	store      *Store
-	referenced func(Ref)
-	x          effects // of the item under way
+	Snapshot
+	store   *Store
+	message Put // under way
 }
 
-// item writes what was encoded.
-func (o *snapshotWriter) item() error {
-	var length [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(length[:], uint64(len(o.x.buf)))
-	_, err := o.w.Write(length[:n])
-	if err == nil {
-		_, err = o.w.Write(o.x.buf)
-	}
-	o.x.buf = o.x.buf[:0]
-	return err
-}
+// isFull reports whether a piece that has n things is to end.
+func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
 // catalogue writes the catalogue and the registry as they are at one moment.
 func (o *snapshotWriter) catalogue() error {
-	s, x := o.store, &o.x
+	s := o.store
 	s.registry.mu.RLock()
 	defer s.registry.mu.RUnlock()
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
-	x.kind(aboutPiece)
-	x.uint(uint64(s.journal.End()))
-	x.buf = append(x.buf, byte(pieceCatalogue))
-	x.int(s.millis())
+	o.Begin(Piece{Kind: PieceCatalogue, Now: s.millis()})
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		x.namespace(new(s.byName[name]))
+		o.Namespace(new(s.byName[name]))
 	}
 	for _, id := range s.sealed.order {
-		x.seal(id.key, id.at)
+		o.Seal(id.key, id.at)
 	}
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription} {
 		for _, namespace := range slices.Sorted(maps.Keys(s.spaces)) {
@@ -122,14 +131,14 @@ func (o *snapshotWriter) catalogue() error {
 				} else if t := s.topics[e.TopicID]; t != nil {
 					version = t.version
 				}
-				x.entity(&e, version)
+				o.Entity(&e, version)
 				if e.Kind == core.Subscription {
-					x.rules(e.ID, s.rules[e.ID].page(0, allRules))
+					o.Rules(e.ID, s.rules[e.ID].page(0, allRules))
 				}
 			}
 		}
 	}
-	return o.item()
+	return o.End()
 }
 
 // partition writes the pieces of p. again says that p was cleared meanwhile.
@@ -139,7 +148,7 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 	p.mu.Unlock()
 	for _, home := range homes {
 		var keys [core.SubQueues][]core.SessionKey
-		err := o.piece(p, home, pieceHome, func() {
+		err := o.piece(p, Piece{Kind: PieceHome, Of: home.ref}, func() {
 			for sub, q := range home.queues {
 				if q != nil {
 					keys[sub] = slices.Collect(maps.Keys(q.sessions))
@@ -148,10 +157,10 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 			o.home(home)
 		})
 		if err == nil {
-			err = o.ids(p, home, effectSeen, &home.seen)
+			err = o.ids(p, home, &home.seen, o.Seen)
 		}
 		if err == nil {
-			err = o.ids(p, home, effectMoved, &home.moves)
+			err = o.ids(p, home, &home.moves, o.Moved)
 		}
 		if err != nil {
 			return false, err
@@ -170,49 +179,28 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 	return p.cleared != cleared, nil
 }
 
-// pieceKind says what a piece has.
-type pieceKind byte
-
-const (
-	pieceCatalogue pieceKind = iota
-	pieceHome
-	pieceMessages
-	pieceSessions
-	pieceEvents
-	pieceIDs
-)
-
-// piece writes what is encoded of an entity while the mutex of its partition is held.
-func (o *snapshotWriter) piece(p *partition, home *entityState, k pieceKind, encode func()) error {
+// piece writes a piece of an entity while the mutex of its partition is held.
+func (o *snapshotWriter) piece(p *partition, piece Piece, effects func()) error {
 	p.mu.Lock()
-	o.x.kind(aboutPiece)
-	o.x.uint(uint64(o.store.journal.End()))
-	o.x.buf = append(o.x.buf, byte(k))
-	o.x.string(p.entityID)
-	o.x.uint(uint64(p.index))
-	o.x.string(home.ref.Subscription)
-	encode()
+	o.Begin(piece)
+	effects()
 	p.mu.Unlock()
-	o.x.begun, o.x.home = false, nil
-	return o.item()
+	return o.End()
 }
 
-// home encodes the numbers of the queues.
+// home writes the numbers of the queues.
 func (o *snapshotWriter) home(home *entityState) {
-	x := &o.x
-	x.begun, x.home, x.sub = true, home, core.Main
 	for _, q := range home.queues {
 		if q != nil && q.last > 0 {
-			x.last(q)
+			o.Last(q.ref, q.last)
 		}
 	}
 }
 
 // ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
-func (o *snapshotWriter) ids(p *partition, home *entityState, k effectKind, s *seenIDs) error {
+func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, write func(core.Ref, string, int64)) error {
 	for after, more := int64(math.MinInt64), true; more; {
-		err := o.piece(p, home, pieceIDs, func() {
-			o.x.begun, o.x.home, o.x.sub = true, home, core.Main
+		err := o.piece(p, Piece{Kind: PieceIDs, Of: home.ref}, func() {
 			rest := s.behind(after)
 			written := make(map[string]bool) // a key that was forgotten and seen again is there twice
 			for i, id := range rest {
@@ -221,7 +209,7 @@ func (o *snapshotWriter) ids(p *partition, home *entityState, k effectKind, s *s
 				}
 				if after = id.at; s.known[id.key] == id.at && !written[id.key] {
 					written[id.key] = true
-					o.x.text(home, k, id.key, id.at)
+					write(home.ref, id.key, id.at)
 				}
 			}
 			more = false
@@ -235,15 +223,13 @@ func (o *snapshotWriter) ids(p *partition, home *entityState, k effectKind, s *s
 
 // queue writes the sessions and messages of a sub-queue.
 func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueue, keys []core.SessionKey) error {
-	x := &o.x
 	slices.Sort(keys)
 	for len(keys) > 0 {
-		err := o.piece(p, home, pieceSessions, func() {
-			x.begun, x.home, x.sub = true, home, core.Main
+		err := o.piece(p, Piece{Kind: PieceSessions, Of: home.ref}, func() {
 			q := home.queue(sub)
 			for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
 				if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
-					x.session(q, s)
+					o.Session(q.ref, s.kept())
 				}
 				keys = keys[1:]
 			}
@@ -252,11 +238,10 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 			return err
 		}
 	}
+	of := home.ref
+	of.Sub = sub
 	for next, more := int64(0), true; more; {
-		err := o.piece(p, home, pieceMessages, func() {
-			x.begun, x.home, x.sub = true, home, core.Main
-			x.buf = append(x.buf, byte(sub))
-			x.uint(uint64(next))
+		err := o.piece(p, Piece{Kind: PieceMessages, Of: of, From: next}, func() {
 			q, n := home.queues[sub], 0
 			more = false
 			if q == nil {
@@ -267,11 +252,8 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 					next, more = e.n, true
 					break
 				}
-				x.put(q, e)
-				o.referenced(e.ref)
-				if e.more != nil && e.more.body.Length > 0 {
-					o.referenced(e.more.body)
-				}
+				o.message.set(e)
+				o.Put(q.ref, &o.message)
 				n++
 			}
 		})
@@ -285,16 +267,15 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 // events writes the history of an entity.
 func (o *snapshotWriter) events(p *partition, home *entityState) error {
 	for next, more := int64(0), true; more; {
-		err := o.piece(p, home, pieceEvents, func() {
-			o.x.begun, o.x.home, o.x.sub = true, home, core.Main
+		err := o.piece(p, Piece{Kind: PieceEvents, Of: home.ref}, func() {
 			h := &home.history
 			if next == 0 && h.trimmed > 0 {
-				o.x.until(home, effectTrim, h.trimmed)
+				o.Trim(home.ref, h.trimmed)
 			}
 			next = max(next, h.trimmed)
 			for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
 				i := next - h.trimmed
-				o.x.event(home, next, &h.events[i], h.written[i])
+				o.Event(home.ref, next, h.written[i], &h.events[i])
 				next++
 			}
 			more = next < h.trimmed+int64(len(h.events))
@@ -345,87 +326,52 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Load fills an empty Store with what Snapshot has written. After an error it is of no use.
-func (s *Store) Load(r io.ByteReader, read func([]byte) error) error {
-	var buf []byte
-	for {
-		n, err := binary.ReadUvarint(r)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if n > maxItem {
-			return fmt.Errorf("an item of a snapshot has %d bytes", n)
-		}
-		buf = slices.Grow(buf[:0], int(n))[:n]
-		if err := read(buf); err != nil {
-			return err
-		}
-		if err := s.Apply(0, buf, nil); err != nil {
-			return err
-		}
+// Piece begins a piece that was written at a position. It returns false if there is nothing to do: the
+// entity was created after the catalogue was written, and the frames have all of it.
+func (r *Replay) Piece(at Position, piece *Piece) bool {
+	r.Frame(at, nil)
+	r.piece = true
+	if piece.Kind == PieceCatalogue {
+		r.Happened(piece.Now)
+		r.store.catalogued = at
+		return true
 	}
+	of := piece.Of
+	of.Sub = core.Main
+	r.in(of)
+	switch {
+	case r.home == nil:
+		return false
+	case r.p.pieces == nil:
+		r.err = errors.New("a piece of a partition comes before the catalogue")
+		return false
+	}
+	home := r.p.pieces.homes[of.Subscription]
+	switch piece.Kind {
+	case PieceHome:
+		r.home.reset()
+		*home = homePieces{at: at}
+		r.p = nil // it has other queues now
+	case PieceMessages:
+		sub := piece.Of.Sub
+		if sub >= core.SubQueues {
+			r.err = ErrUnknownEffect
+			return false
+		}
+		home.spans[sub] = append(home.spans[sub], span{piece.From, at})
+	}
+	return true
 }
 
-// maxItem bounds what is read at once.
-const maxItem = 1 << 30
-
-// loadPiece loads a piece of a snapshot.
-func (r *replay) loadPiece() error {
-	at, kind := Position(r.uint()), pieceKind(r.byte())
-	if kind == pieceCatalogue {
-		r.store.latest = max(r.store.latest, r.int())
-		if err := r.catalogue(); err != nil {
-			return err
-		}
-		r.store.catalogued = at
-		for _, p := range r.store.allPartitions() {
+// expectPieces says that an entity of the catalogue that is loaded was deleted before its first piece
+// was written, until that comes.
+func (r *Replay) expectPieces(e *core.Entity) {
+	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
+		if p.pieces == nil {
 			p.pieces = &pieces{homes: make(map[string]*homePieces)}
-			for _, home := range p.homes() {
-				p.pieces.homes[home.ref.Subscription] = &homePieces{gone: true}
-			}
 		}
-		return nil
+		p.pieces.homes[e.Ref(p.index, core.Main).Subscription] = &homePieces{gone: true}
 	}
-	entity, index, subscription := r.string(), r.uint(), r.string()
-	p := r.store.partition(core.Ref{Entity: entity, Index: uint16(index)})
-	if p == nil || p.entity(subscription) == nil {
-		r.rest = nil // created after the catalogue was written: the frames have all of it
-		return nil
-	}
-	home := p.entity(subscription)
-	r.p = p
-	if p.pieces == nil {
-		return errors.New("a piece of a partition comes before the catalogue")
-	}
-	if kind == pieceHome {
-		home.reset()
-		p.pieces.homes[subscription] = &homePieces{at: at}
-	}
-	own := p.pieces.homes[subscription]
-	sub := core.Main
-	if kind == pieceMessages {
-		sub = core.SubQueue(r.byte())
-		from := int64(r.uint())
-		if sub >= core.SubQueues {
-			return errUnknownEffect
-		}
-		own.spans[sub] = append(own.spans[sub], span{from, at})
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	saved := p.pieces
-	p.pieces = nil // what is in a piece is never old
-	defer func() { p.pieces = saved }()
-	r.selectQueue(home, core.Main)
-	for len(r.rest) > 0 {
-		if err := r.effect(effectKind(r.byte())); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // reset empties what an earlier attempt to write the partition has loaded.

@@ -100,7 +100,7 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 // spend takes one of a sweep's budget. It returns false if nothing is left, or if the effects so far
 // are large.
 func (t *txn) spend(budget *int) bool {
-	if *budget == 0 || t.effects != nil && len(t.effects.buf) > flushAt {
+	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
 	}
 	*budget--

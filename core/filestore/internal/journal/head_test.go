@@ -1,4 +1,4 @@
-package memstore
+package journal
 
 import (
 	"reflect"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -68,13 +70,13 @@ func FuzzDecodeHead(f *testing.F) {
 func FuzzApply(f *testing.F) {
 	f.Add([]byte{byte(aboutCatalogue), byte(effectNoEntity), 0, 0, 0})
 	f.Add([]byte{byte(aboutPartition), 1, 'q', 0, 2, byte(effectPut), 0, 1, 2, 2, 0, 0, 0, 1, 1})
-	f.Add([]byte{byte(aboutPiece), 9, byte(pieceHome), 1, 'q', 0, 0, byte(effectSeen), 1, 'x', 2})
+	f.Add([]byte{byte(aboutPiece), 9, byte(memstore.PieceHome), 1, 'q', 0, 0, byte(effectSeen), 1, 'x', 2})
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		s := New(Options{})
+		s := memstore.New(memstore.Options{})
 		e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
 		if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 			t.Fatal(err)
 		}
-		_ = s.Apply(1, frame, []Ref{{1, 1}})
+		_ = apply(s.Replay(), wal.Frame{At: 1, Effects: frame, Records: []wal.Ref{{Position: 1, Length: 1}}})
 	})
 }

@@ -1,4 +1,4 @@
-package memstore
+package journal
 
 import (
 	"encoding/binary"

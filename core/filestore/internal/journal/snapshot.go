@@ -1,0 +1,107 @@
+package journal
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/filestore/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/memstore"
+)
+
+// Write writes a snapshot of a store for Load: the same bytes for the same state, but for positions. Each
+// piece is its length and effects, and begins with the position end at that moment. named is called with
+// each record that the snapshot names.
+func Write(w io.Writer, store *memstore.Store, end func() memstore.Position, named func(memstore.Ref)) error {
+	return store.Snapshot(&pieces{encoder{named: named}, w, end})
+}
+
+// pieces writes those of a snapshot.
+type pieces struct {
+	encoder
+	w   io.Writer
+	end func() memstore.Position
+}
+
+// Begin implements memstore.Snapshot.
+func (x *pieces) Begin(p memstore.Piece) {
+	x.kind(aboutPiece)
+	x.uint(uint64(x.end()))
+	x.buf = append(x.buf, byte(p.Kind))
+	x.begun, x.subscription, x.sub = true, p.Of.Subscription, core.Main
+	if p.Kind == memstore.PieceCatalogue {
+		x.int(p.Now)
+		return
+	}
+	x.string(p.Of.Entity)
+	x.uint(uint64(p.Of.Index))
+	x.string(p.Of.Subscription)
+	if p.Kind == memstore.PieceMessages {
+		x.buf = append(x.buf, byte(p.Of.Sub))
+		x.uint(uint64(p.From))
+	}
+}
+
+// End writes the piece.
+func (x *pieces) End() error {
+	_, err := x.w.Write(binary.AppendUvarint(nil, uint64(len(x.buf))))
+	if err == nil {
+		_, err = x.w.Write(x.buf)
+	}
+	x.buf = x.buf[:0]
+	return err
+}
+
+// maxPiece bounds what is read at once.
+const maxPiece = 1 << 30
+
+// Load fills an empty store with a snapshot, and closes that. After an error the store is of no use.
+func Load(store *memstore.Store, r io.ReadCloser) error {
+	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
+}
+
+func load(to *memstore.Replay, in *bufio.Reader) error {
+	var buf []byte
+	for {
+		n, err := binary.ReadUvarint(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n > maxPiece {
+			return fmt.Errorf("a piece of a snapshot has %d bytes", n)
+		}
+		buf = slices.Grow(buf[:0], int(n))[:n]
+		if _, err := io.ReadFull(in, buf); err != nil {
+			return err
+		}
+		if err := apply(to, wal.Frame{Effects: buf}); err != nil {
+			return err
+		}
+	}
+}
+
+// piece loads a piece of a snapshot.
+func (d *decoder) piece() error {
+	at, p := memstore.Position(d.uint()), memstore.Piece{Kind: memstore.PieceKind(d.byte())}
+	effect := (*decoder).effect
+	if p.Kind == memstore.PieceCatalogue {
+		p.Now, effect = d.int(), (*decoder).catalogue
+	} else {
+		p.Of = core.Ref{Entity: d.string(), Index: uint16(d.uint()), Subscription: d.string()}
+		d.at = p.Of
+	}
+	if p.Kind == memstore.PieceMessages {
+		p.Of.Sub, p.From = core.SubQueue(d.byte()), int64(d.uint())
+	}
+	if d.err != nil || !d.to.Piece(at, &p) {
+		return errors.Join(d.err, d.to.Err())
+	}
+	return d.effects(effect)
+}
