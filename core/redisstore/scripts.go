@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,7 +23,7 @@ var lua embed.FS
 // file's header.
 type script struct {
 	name        string
-	source, sha string
+	text        func() (source, sha string) // put together at its first use
 	keys, fixed int
 	moreKeys    bool
 	repeat      int
@@ -157,6 +158,12 @@ func newScript(name string, keys, fixed int, preludes ...string) *script {
 }
 
 func (s *script) load() *script {
+	s.text = sync.OnceValues(s.assemble)
+	return s
+}
+
+// assemble puts the script together from its files.
+func (s *script) assemble() (source, sha string) {
 	// Scripts cannot import, so preludes go between the #!lua line and the rest.
 	shebang, rest, _ := strings.Cut(luaFile(s.name), "\n")
 	var text strings.Builder
@@ -168,10 +175,9 @@ func (s *script) load() *script {
 		_, body, _ := strings.Cut(luaFile(part), "\n")
 		text.WriteString("local function " + part + "(ARGV)\n" + body + "end\n")
 	}
-	s.source = text.String() + rest
-	sum := sha1.Sum([]byte(s.source))
-	s.sha = hex.EncodeToString(sum[:])
-	return s
+	source = text.String() + rest
+	sum := sha1.Sum([]byte(source))
+	return source, hex.EncodeToString(sum[:])
 }
 
 func luaFile(name string) string {
@@ -185,10 +191,10 @@ func luaFile(name string) string {
 // command is an EVALSHA command, or an EVAL if whole.
 func (s *script) command(whole bool, keys []any, args ...any) []any {
 	c := make([]any, 0, 3+len(keys)+len(args))
-	if whole {
-		c = append(c, "EVAL", s.source)
+	if source, sha := s.text(); whole {
+		c = append(c, "EVAL", source)
 	} else {
-		c = append(c, "EVALSHA", s.sha)
+		c = append(c, "EVALSHA", sha)
 	}
 	c = append(c, len(keys))
 	c = append(c, keys...)
