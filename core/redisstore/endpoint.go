@@ -23,6 +23,7 @@ type endpoint struct {
 	single   *redis.Options
 	cluster  *redis.ClusterOptions
 	sentinel *redis.FailoverOptions
+	patience time.Duration // see Options
 }
 
 // parseURL reads the forms of URLs that Open documents.
@@ -177,18 +178,18 @@ func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterCli
 	case t.single != nil:
 		t.single.OnConnect = r.watch()
 		c := redis.NewClient(t.single)
-		c.AddHook(patience{alone: true})
+		c.AddHook(patience{t.patience, true})
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	case t.sentinel != nil:
 		t.sentinel.OnConnect = r.watch()
 		c := redis.NewFailoverClient(t.sentinel)
-		c.AddHook(patience{})
+		c.AddHook(patience{t.patience, false})
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	default:
 		c := redis.NewClusterClient(t.cluster)
-		c.AddHook(patience{})
+		c.AddHook(patience{t.patience, false})
 		c.AddHook(pipelineErrors{})
 		c.AddHook(refreshOnFailure{c})
 		return c, c

@@ -69,7 +69,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgetsThem(t *testing.T) {
 	t.Parallel()
 	// A server of its own: flushing is for all.
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), redisstore.Options{})
+	s := open(t, server.URL(), redisstore.Options{Patience: -1})
 	p := queue(t, s)
 	flush := func() {
 		t.Helper()
@@ -103,7 +103,7 @@ func TestScriptsAreLoadedAgainWhenTheServerForgetsThem(t *testing.T) {
 func TestAnUnreachableServerIsBusyUntilItIsBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: "always"})
-	s := open(t, server.URL(), redisstore.Options{})
+	s := open(t, server.URL(), redisstore.Options{Patience: -1})
 	p := queue(t, s)
 	send(t, s, p, "before")
 	held := lock(t, s, p, 1)[0]
@@ -165,7 +165,7 @@ type ledger struct {
 func TestNothingAcknowledgedIsLostWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{AOF: "always"})
-	s := open(t, server.URL(), redisstore.Options{})
+	s := open(t, server.URL(), redisstore.Options{Patience: -1})
 	p := queue(t, s)
 	p.LockDuration = 300 * time.Millisecond // locks whose answer was lost come back soon
 	p.MaxDeliveryCount = 1000
@@ -297,7 +297,7 @@ func (l *ledger) check(t *testing.T) {
 func TestACallerThatStopsWaitingGetsATimeout(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), redisstore.Options{})
+	s := open(t, server.URL(), redisstore.Options{Patience: -1})
 	p := queue(t, s)
 	send(t, s, p, "first")
 	if err := server.Client().Do(t.Context(), "CLIENT", "PAUSE", time.Hour.Milliseconds(), "WRITE").Err(); err != nil {

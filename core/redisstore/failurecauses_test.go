@@ -120,7 +120,7 @@ func TestTheReasonOfAFailureIsToldToOperatorsOnly(t *testing.T) {
 				a.url = r.URL()
 			}
 			log := &record{}
-			s := open(t, a.url, redisstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+			s := open(t, a.url, redisstore.Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Patience: -1})
 			plain, dated := queue(t, s), queue(t, s)
 			c.begin(t, r)
 			for range 3 {

@@ -10,17 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const (
-	// patienceTime is how long a call waits at most for a server that does not serve for a moment: one that
-	// starts again, or a replica that takes over.
-	patienceTime = 2 * time.Second
-	// patiencePause is how long it waits between two tries.
-	patiencePause = 25 * time.Millisecond
-)
+// patiencePause is how long a call waits between two tries.
+const patiencePause = 25 * time.Millisecond
 
 // patience tries again what a server has certainly not run, because it does not serve for a moment.
 type patience struct {
-	alone bool // there is no other server that could take its place
+	wait  time.Duration // see Options
+	alone bool          // there is no other server that could take its place
 }
 
 var _ redis.Hook = patience{}
@@ -32,7 +28,7 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 		return next
 	}
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = patiently(ctx, func() error {
+		err = p.retry(ctx, func() error {
 			c, err = next(ctx, network, address)
 			return err
 		}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) })
@@ -40,18 +36,18 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
-func (patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
-		return patiently(ctx, func() error {
+		return p.retry(ctx, func() error {
 			c.SetErr(nil)
 			return next(ctx, c)
 		}, passes)
 	}
 }
 
-func (patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cs []redis.Cmder) error {
-		return patiently(ctx, func() error {
+		return p.retry(ctx, func() error {
 			for _, c := range cs {
 				c.SetErr(nil)
 			}
@@ -67,13 +63,13 @@ func (patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-// patiently calls do until its error is none that passes, or the time is over.
-func patiently(ctx context.Context, do func() error, passes func(error) bool) error {
+// retry calls do until its error is none that passes, or the time is over.
+func (p patience) retry(ctx context.Context, do func() error, passes func(error) bool) error {
 	err := do()
 	if err == nil || !passes(err) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceTime)
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	for {
 		select {
@@ -81,8 +77,15 @@ func patiently(ctx context.Context, do func() error, passes func(error) bool) er
 		case <-ctx.Done():
 			return err
 		}
-		if err = do(); err == nil || !passes(err) {
-			return err
+		switch again := do(); {
+		case again == nil:
+			return nil
+		case ctx.Err() != nil:
+			return err // why it did not serve, and not that the time is over
+		case !passes(again):
+			return again
+		default:
+			err = again
 		}
 	}
 }

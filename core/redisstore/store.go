@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -24,6 +25,9 @@ type Options struct {
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Patience is how long a call waits at most for a server that does not serve for a moment: one that
+	// starts again, or a replica that takes over. Default: 2 s; negative: not at all.
+	Patience time.Duration
 }
 
 // Store is a core.Store on Redis, or a view of one with a time of its own.
@@ -89,6 +93,7 @@ func connect(url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.patience = cmp.Or(o.Patience, 2*time.Second)
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, fmt.Errorf("the key prefix %q holds a brace: use another character", o.Prefix)
 	}
