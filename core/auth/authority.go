@@ -271,8 +271,11 @@ func malformedResource(signed, why string) error {
 }
 
 func (a *Authority) isHost(segment string) bool {
-	if strings.Contains(segment, ":") { // no name of an entity has one
+	if strings.HasPrefix(segment, "[") {
 		return true
+	}
+	if _, port, ok := strings.Cut(segment, ":"); ok { // no name of an entity has one; REMOTE:ENTITY is another broker's
+		return port != "" && strings.Trim(port, "0123456789") == ""
 	}
 	for _, h := range a.hosts {
 		if strings.EqualFold(segment, h) {

@@ -198,6 +198,12 @@ func TestAResourceWithoutAHostOrEntityIsMalformed(t *testing.T) {
 		{"sb://host/o\u0301rders", "o\u0301rders"},
 		{"orders", "orders"},
 		{"/orders/", "orders"},
+		{"localhost:orders", "localhost:orders"}, // of another broker, and no host
+		{"localhost:5671", ""},
+		{"localhost:5671/orders", "orders"},
+		{"sb://localhost?/orders", "!"},
+		{"sb://localhost;orders", "!"},
+		{"sb://localhost:orders", "!"},
 		{"sb:///orders", "orders"},
 		{"sb://host//orders", "orders"},
 		{"sb://host/orders/x://y", "orders/x://y"},

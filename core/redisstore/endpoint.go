@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -178,18 +179,18 @@ func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterCli
 	case t.single != nil:
 		t.single.OnConnect = r.watch()
 		c := redis.NewClient(t.single)
-		c.AddHook(patience{t.patience, true})
+		c.AddHook(patience{t.patience, true, new(atomic.Int64)})
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	case t.sentinel != nil:
 		t.sentinel.OnConnect = r.watch()
 		c := redis.NewFailoverClient(t.sentinel)
-		c.AddHook(patience{t.patience, false})
+		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	default:
 		c := redis.NewClusterClient(t.cluster)
-		c.AddHook(patience{t.patience, false})
+		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
 		c.AddHook(pipelineErrors{})
 		c.AddHook(refreshOnFailure{c})
 		return c, c

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ const patiencePause = 25 * time.Millisecond
 type patience struct {
 	wait  time.Duration // see Options
 	alone bool          // there is no other server that could take its place
+	since *atomic.Int64 // when the server was first found not to serve, Unix nanoseconds; 0: it serves
 }
 
 var _ redis.Hook = patience{}
@@ -63,30 +65,32 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// retry calls do until its error is none that passes, or the time is over.
+// retry calls do until its error is none that passes, or the server has not served for too long: calls do
+// not wait for one that stays away.
 func (p patience) retry(ctx context.Context, do func() error, passes func(error) bool) error {
 	err := do()
-	if err == nil || !passes(err) {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.wait)
-	defer cancel()
 	for {
+		if err == nil || !passes(err) {
+			if err == nil && p.since.Load() != 0 {
+				p.since.Store(0)
+			}
+			return err
+		}
+		now := time.Now().UnixNano()
+		p.since.CompareAndSwap(0, now)
+		if now-p.since.Load() >= int64(p.wait) {
+			return err
+		}
 		select {
 		case <-time.After(patiencePause):
 		case <-ctx.Done():
 			return err
 		}
-		switch again := do(); {
-		case again == nil:
-			return nil
-		case ctx.Err() != nil:
+		again := do()
+		if again != nil && ctx.Err() != nil {
 			return err // why it did not serve, and not that the time is over
-		case !passes(again):
-			return again
-		default:
-			err = again
 		}
+		err = again
 	}
 }
 

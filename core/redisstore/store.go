@@ -25,8 +25,8 @@ type Options struct {
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Patience is how long a call waits at most for a server that does not serve for a moment: one that
-	// starts again, or a replica that takes over. Default: 2 s; negative: not at all.
+	// Patience is for how long after a server has ceased to serve calls wait for it: it may start again, or a
+	// replica take over. Default: 2 s; negative: not at all.
 	Patience time.Duration
 }
 

@@ -30,6 +30,9 @@ const (
 	// maxRemembered how many networks are.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
+	// newFor is how long a connection counts as one that has come as far as it can: it takes a moment
+	// to say anything, and to end a handshake.
+	newFor = time.Second
 )
 
 // AdmissionOptions bound an Admission. Zero fields have their defaults.
@@ -133,7 +136,7 @@ func (a *Admission) State() AdmissionState {
 // nc, if every connection has a proven identity.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
-	c.networks = networksOf(c.peer)
+	c.networks, c.since = networksOf(c.peer), time.Now()
 	a.mu.Lock()
 	var out *Conn
 	why := crowded
@@ -167,10 +170,11 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 
 // victim is the stranger that goes next. nil: there are no strangers. a.mu is held.
 func (a *Admission) victim() (out *Conn) {
+	now := time.Now()
 	spared := a.known <= max(1, a.o.Strangers/8) // those of networks that are known
 	for e := a.strangers.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*Conn)
-		if out == nil || a.goesBefore(c, out, spared) {
+		if out == nil || a.goesBefore(c, out, spared, now) {
 			out = c
 		}
 	}
@@ -178,11 +182,11 @@ func (a *Admission) victim() (out *Conn) {
 }
 
 // goesBefore reports whether c makes room before d, which came earlier.
-func (a *Admission) goesBefore(c, d *Conn, spared bool) bool {
+func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
 	}
-	if of, ofD := c.stage.Load(), d.stage.Load(); of != ofD {
+	if of, ofD := c.reachedBy(now), d.reachedBy(now); of != ofD {
 		return of < ofD
 	}
 	for i := range c.networks {
@@ -274,7 +278,8 @@ type Conn struct {
 	admission *Admission
 	peer      netip.Addr
 	networks  [3]netip.Prefix // of peer
-	known     bool            // somebody there has proven an identity of late
+	since     time.Time
+	known     bool // somebody there has proven an identity of late
 
 	stage  atomic.Int32
 	proven atomic.Bool
@@ -295,6 +300,14 @@ func (c *Conn) Proven() {
 	defer c.admission.mu.Unlock()
 	c.admission.leave(c)
 	c.admission.remember(c)
+}
+
+// reachedBy is how far the connection has come, or could have come if it is new.
+func (c *Conn) reachedBy(now time.Time) stage {
+	if now.Sub(c.since) < newFor {
+		return endedHandshake
+	}
+	return stage(c.stage.Load())
 }
 
 // reached says how far the connection has come.
