@@ -1,4 +1,4 @@
-// Package durable makes directories, and the names in them, survive a loss of power.
+// Package durable makes directories, the names in them, and files that appear at once survive a loss of power.
 package durable
 
 import (

@@ -110,7 +110,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 	ca, err := readPair(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if ca, err = newCA(now); err == nil {
-			err = writeNew(path, ca.pem(), 0o600)
+			err = durable.Create(path, 0o600, durable.Content(ca.pem()))
 		}
 		if errors.Is(err, fs.ErrExist) { // another process was faster
 			ca, err = readPair(path)
@@ -124,7 +124,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 	}
 	public := Path(dir)
 	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, ca.certificatePEM()) {
-		if err := replace(public, ca.certificatePEM(), 0o644); err != nil {
+		if err := durable.Replace(public, 0o644, durable.Content(ca.certificatePEM())); err != nil {
 			return pair{}, fmt.Errorf("development CA: %w", err)
 		}
 	}
@@ -156,7 +156,7 @@ func openServer(dir string, ca pair, o Options) (pair, error) {
 	}
 	server, err := issue(ca, o)
 	if err == nil {
-		err = replace(path, server.pem(), 0o600)
+		err = durable.Replace(path, 0o600, durable.Content(server.pem()))
 	}
 	if err != nil {
 		return pair{}, fmt.Errorf("development certificate: %w", err)

@@ -7,9 +7,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"path/filepath"
-
-	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // pair is a certificate and its private key. One file holds both, so that they
@@ -65,39 +62,4 @@ func readPair(path string) (pair, error) {
 		return pair{}, fmt.Errorf("%s: the key cannot sign: remove the file to have a new one made", path)
 	}
 	return newPair(signer, parsed.Certificate[0])
-}
-
-// writeNew creates path with all of data at once, or fails with fs.ErrExist.
-func writeNew(path string, data []byte, mode os.FileMode) error {
-	return viaTemp(path, data, mode, os.Link)
-}
-
-// replace puts data in place of what path held, at once.
-func replace(path string, data []byte, mode os.FileMode) error {
-	return viaTemp(path, data, mode, os.Rename)
-}
-
-func viaTemp(path string, data []byte, mode os.FileMode, publish func(from, to string) error) error {
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone already after a rename
-	_, err = temp.Write(data)
-	if err == nil {
-		err = temp.Chmod(mode)
-	}
-	if err == nil {
-		err = temp.Sync()
-	}
-	if closeErr := temp.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return err
-	}
-	if err := publish(temp.Name(), path); err != nil {
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(path))
 }

@@ -110,18 +110,11 @@ func makeKey(dir, path string) error {
 	if err := durable.MkdirAll(dir); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, "."+keyFile+".*") // mode 0600
-	if err != nil {
-		return err
+	err = durable.Create(path, 0o600, durable.Content(pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der})))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	defer func() { _ = os.Remove(temp.Name()) }()
-	if err := errors.Join(pem.Encode(temp, &pem.Block{Type: keyBlock, Bytes: der}), temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(temp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return durable.SyncDir(dir)
+	return err
 }
 
 // Secret is what the endpoint wants to hear from clients that can say one.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // The variables of the environment: the file with the contexts, and the context to use.
@@ -134,10 +134,7 @@ func (f *Contexts) Save() error {
 	if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
-	if err := WriteWhole(f.Path, func(w io.Writer) error {
-		_, err := w.Write(append(text, '\n'))
-		return err
-	}); err != nil {
+	if err := WriteWhole(f.Path, durable.Content(append(text, '\n'))); err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
 	return nil

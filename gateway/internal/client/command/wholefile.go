@@ -4,7 +4,8 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // WriteWhole writes a file that only its owner may read. It is written under another name first, so that
@@ -18,19 +19,5 @@ func WriteWhole(path string, write func(io.Writer) error) error {
 		}
 		return errors.Join(write(f), f.Close())
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part") // mode 0600
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error counts
-	}
-	return err
+	return durable.Replace(path, 0o600, write)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
 // bindTarget adds the flags that say where to connect; --to is another name of --connection-string, for
@@ -133,10 +134,7 @@ func writeContents(contents *config.Contents, output, name string, c *cobra.Comm
 	if output == "-" {
 		_, err = c.OutOrStdout().Write(text)
 	} else {
-		err = command.WriteWhole(output, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		err = command.WriteWhole(output, durable.Content(text))
 	}
 	if err != nil {
 		return err
