@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -56,8 +55,6 @@ type Rule struct {
 
 // Options adjust a Set. The zero value works.
 type Options struct {
-	// Client fetches keys; by default one that gives up after 10 s.
-	Client *http.Client
 	// Now is time.Now by default.
 	Now func() time.Time
 	// Logger may be nil.
@@ -78,9 +75,6 @@ type trusted struct {
 // New makes a Set. Key files must be readable; issuers on the network need not
 // answer before their first token comes.
 func New(issuers []Issuer, o Options) (*Set, error) {
-	if o.Client == nil {
-		o.Client = &http.Client{Timeout: fetchTimeout}
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -53,7 +53,7 @@ func newKeyring(i Issuer, o Options) (*keyring, error) {
 		}
 		k.held, k.fetched = held, o.Now()
 	default:
-		k.fetch = func(ctx context.Context) (*jose.JSONWebKeySet, error) { return discover(ctx, o.Client, i.Name) }
+		k.fetch = func(ctx context.Context) (*jose.JSONWebKeySet, error) { return discover(ctx, i.Name) }
 	}
 	return k, nil
 }
@@ -161,8 +161,8 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 }
 
 // discover follows OpenID Connect Discovery 1.0 §4 to an issuer's keys.
-func discover(ctx context.Context, client *http.Client, issuer string) (*jose.JSONWebKeySet, error) {
-	data, err := get(ctx, client, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
+func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
+	data, err := get(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
 	if err != nil {
 		return nil, err
 	}
@@ -179,18 +179,18 @@ func discover(ctx context.Context, client *http.Client, issuer string) (*jose.JS
 	if document.Keys == "" {
 		return nil, errors.New("the discovery document has no jwks_uri")
 	}
-	if data, err = get(ctx, client, document.Keys); err != nil {
+	if data, err = get(ctx, document.Keys); err != nil {
 		return nil, err
 	}
 	return parse(data)
 }
 
-func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+func get(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := (&http.Client{Timeout: fetchTimeout}).Do(req)
 	if err != nil {
 		return nil, err
 	}
