@@ -103,9 +103,9 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	}
 	config.Bind(serve.Flags())
 	grouped(root)
-	root.AddCommand(client.In(client.Operate, serve, healthCommand(environ), storeCommand(environ), backupCommand(environ), restoreCommand(environ))...)
+	root.AddCommand(client.In(client.Operate, serve, backupCommand(environ), restoreCommand(environ))...)
 	root.AddCommand(client.In(client.Test, testServerCommand())...)
-	root.AddCommand(client.In(client.SetUp, configCommand(environ), caCommand(environ), versionCommand())...)
+	root.AddCommand(client.In(client.SetUp, versionCommand())...)
 	root.AddCommand(client.Commands(environ)...)
 	client.Complete(root, environ)
 	return root

@@ -43,16 +43,16 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns the client's commands, whose defaults come from an
-// environment of NAME=VALUE entries.
+// Commands returns the commands, but for those that serve or open a store, with the
+// defaults of an environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(
 		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),
 			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ)),
 		In(Entities, entities.Queue(environ), entities.Topic(environ), entities.Subscription(environ), entities.Rule(environ), entities.Namespace(environ)),
-		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ)),
+		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ), operate.Health(environ), operate.Store(environ)),
 		In(Move, move.Import(environ), move.Export(environ), move.Diff(environ), move.Migrate(environ)),
 		In(Test, test.Clock(environ), test.Fault(environ), test.Bench(environ)),
-		In(SetUp, setup.Doctor(environ), setup.Context(environ), setup.Token(environ)),
+		In(SetUp, setup.Doctor(environ), setup.Context(environ), setup.Token(environ), setup.Config(environ), setup.CA(environ)),
 	)
 }

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 // healthTimeout bounds one question after a gateway's health.
 const healthTimeout = 5 * time.Second
 
-func healthCommand(environ []string) *cobra.Command {
+// Health is crosstown health.
+func Health(environ []string) *cobra.Command {
 	var named command.Flags
 	c := &cobra.Command{
 		Use:   "health [HOST:PORT]",

@@ -1,20 +1,17 @@
-package main
+package setup
 
 import (
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-func configCommand(environ []string) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "config",
-		Short: "Check a configuration, and print the one that is in force",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+// Config is crosstown config.
+func Config(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration, and print the one that is in force"})
 	check := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report all faults of a configuration file, each with its line and the remedy",

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"encoding/json"
@@ -16,7 +16,8 @@ import (
 // errDamaged is the end of a look at a store that found damage.
 var errDamaged = errors.New("the store is damaged: restore a copy, or start the gateway once with --repair")
 
-func storeCommand(environ []string) *cobra.Command {
+// Store is crosstown store.
+func Store(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Inspect and verify the files of a file store",

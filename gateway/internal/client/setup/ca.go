@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
 
-func caCommand(environ []string) *cobra.Command {
+// CA is crosstown ca.
+func CA(environ []string) *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "ca",
