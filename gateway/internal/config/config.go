@@ -5,7 +5,6 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -136,24 +135,6 @@ func Default() *Config {
 		Contents:     Contents{Partitions: defaultPartitions},
 		Identity:     Identity{DevIdentityListen: defaultDevListen},
 	}
-}
-
-// Data returns the default data directory in an environment of NAME=VALUE
-// entries: what CROSSTOWN_DATA says, else a place below the home directory, else "".
-func Data(environ []string) string {
-	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
-		return dir
-	}
-	if base := Variable(environ, "XDG_DATA_HOME"); filepath.IsAbs(base) {
-		return filepath.Join(base, "crosstown")
-	}
-	if home := Variable(environ, "HOME"); home != "" {
-		return filepath.Join(home, ".local", "share", "crosstown")
-	}
-	if base := Variable(environ, "LOCALAPPDATA"); filepath.IsAbs(base) { // Windows
-		return filepath.Join(base, "crosstown")
-	}
-	return ""
 }
 
 // HasDevKey reports whether the development key opens a namespace.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -19,6 +20,19 @@ type layer struct {
 }
 
 func newLayer() layer { return layer{map[string]any{}, origins{}} }
+
+func (l layer) set(path string, value any, source string) {
+	values := l.values
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		if values[name] == nil {
+			values[name] = map[string]any{}
+		}
+		values = values[name].(map[string]any)
+	}
+	values[names[len(names)-1]] = value
+	l.origins[path] = origin{source: source}
+}
 
 // readFile reads a YAML file. What cannot be read at all is reported at by, the
 // flag or variable that named the file.

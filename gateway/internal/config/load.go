@@ -108,3 +108,30 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 		values["policies"] = list
 	}
 }
+
+// policiesOf turns NAME=KEY:RIGHTS texts into entries like those of the file's list; NAME=@FILE:RIGHTS has its key in a
+// file, NAME:RIGHTS one that the gateway makes.
+func policiesOf(texts []string, source string, r *report) []any {
+	var all []any
+	for _, text := range texts {
+		name, rest, named := strings.Cut(text, "=")
+		if !named { // it has no key
+			if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
+				name, rest = text[:colon], text[colon:]
+			}
+		}
+		colon := strings.LastIndexByte(rest, ':')
+		if colon < 0 || named && colon == 0 {
+			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen, or NAME:RIGHTS for a key that the gateway makes", name)
+			continue
+		}
+		entry := map[string]any{"name": name, "rights": rest[colon+1:]}
+		if file, ok := strings.CutPrefix(rest[:colon], "@"); ok {
+			entry["key-file"] = file
+		} else if named {
+			entry["key"] = rest[:colon]
+		}
+		all = append(all, entry)
+	}
+	return all
+}

@@ -103,3 +103,6 @@ func (ps origins) overlay(over origins) {
 func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
+
+// elementPath is the path of a list's element.
+func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -3,12 +3,18 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/arm"
+	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
 // Source is what a file says that a namespace has.
@@ -91,4 +97,236 @@ func (c *Config) dropMadeKeys() {
 			}
 		}
 	})
+}
+
+// template collects the entities of an ARM template in the form of the emulator's file, which has the
+// same properties: objects with Name, Properties, Subscriptions and Rules.
+type template struct {
+	e        *emulator
+	chosen   string // the namespace; "": the only one
+	queues   []any
+	topics   []any
+	policies []any
+	paths    map[string]string // in the template, of each object here
+	index    map[string]int    // in its list, of each object here by the list's path and its name
+	others   []string          // types of resources of other services
+}
+
+// readTemplate reads an ARM template.
+func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
+	r := &report{origins: origins{}}
+	root, _ := document.(map[string]any)
+	found, problems := arm.Read(root, o.Parameters)
+	for _, p := range problems {
+		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
+	}
+	values := map[string]any{}
+	t := &template{e: &emulator{path: path, r: r, values: values}, chosen: o.Namespace, paths: map[string]string{}, index: map[string]int{}}
+	t.e.paths = t.paths
+	t.choose(found)
+	for i := range found {
+		t.add(&found[i])
+	}
+	slices.Sort(t.others)
+	for _, typ := range slices.Compact(t.others) {
+		t.e.skip("resources of the type %s: they are not of Service Bus", typ)
+	}
+	t.e.add("queues", t.queues, "Queues", t.queue)
+	t.e.add("topics", t.topics, "Topics", t.topic)
+	if t.policies != nil {
+		values["policies"] = t.policies
+	}
+	var c Config
+	decode(r, values, reflect.ValueOf(&c.Contents).Elem(), "")
+	named := c.keyless(DevKey)
+	c.validatePolicies("", r)
+	c.validateEntities("", r)
+	for _, p := range named {
+		p.Key = ""
+	}
+	return &Source{c.Contents, t.e.skipped}, r.err()
+}
+
+// keyless gives each policy a key that has none, and lists those.
+func (h *Contents) keyless(key string) (all []*Policy) {
+	for _, list := range h.allPolicies() {
+		for i := range list {
+			if p := &list[i]; p.Key == "" {
+				p.Key = key
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+func (h *Contents) allPolicies() [][]Policy {
+	all := [][]Policy{h.Policies}
+	for i := range h.Queues {
+		all = append(all, h.Queues[i].Policies)
+	}
+	for i := range h.Topics {
+		all = append(all, h.Topics[i].Policies)
+	}
+	return all
+}
+
+// choose picks the namespace where the template has several.
+func (t *template) choose(found []arm.Resource) {
+	var names []string
+	for i := range found {
+		r := &found[i]
+		if !t.isBus(r) {
+			continue
+		}
+		if strings.Contains(r.Names[0], "\x00") { // all that have no value are taken for one
+			r.Names[0] = "?"
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, r.Names[0]) }) {
+			names = append(names, r.Names[0])
+		}
+	}
+	at := origin{source: t.e.path}
+	switch {
+	case t.chosen == "" && len(names) > 1:
+		t.e.r.addAt(at, "it has %d namespaces: choose one with --namespace: %s", len(names), strings.Join(names, ", "))
+		t.chosen = names[0]
+	case t.chosen != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, t.chosen) }):
+		t.e.r.addAt(at, "it has no namespace %q: it has %s", t.chosen, strings.Join(names, ", "))
+	case len(names) == 0 && len(t.e.r.problems) == 0:
+		t.e.r.addAt(at, "it has no resource of the type %s, nor below one: name a template that has queues or topics", arm.ServiceBus)
+	}
+}
+
+// isBus reports whether a resource is of Service Bus: others have no names.
+func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
+
+// add adds a resource. Those that an entity is below may come later, or not at all: then they exist.
+func (t *template) add(r *arm.Resource) {
+	if !t.isBus(r) {
+		t.others = append(t.others, strings.Join(r.Types, "/"))
+		return
+	}
+	if t.chosen != "" && !strings.EqualFold(r.Names[0], t.chosen) {
+		return
+	}
+	kind, names := strings.ToLower(strings.Join(r.Types[1:], "/")), r.Names[1:]
+	if len(names) > 0 {
+		names[0] = strings.ReplaceAll(names[0], "~", "/") // as Azure writes a slash in the name of a queue or topic
+	}
+	what := strings.TrimSpace(kind + " " + strings.Join(names, "/"))
+	switch kind {
+	case "":
+		what = "the namespace"
+		for _, name := range slices.Sorted(maps.Keys(r.Properties)) {
+			t.e.skip("property %s of the namespace: a gateway has no such setting", name)
+		}
+	case "queues":
+		queue, at := t.named(&t.queues, "Queues", names[0])
+		fill(queue, r.Properties)
+		t.paths[at] = r.Path
+	case "topics":
+		topic, at := t.named(&t.topics, "Topics", names[0])
+		fill(topic, r.Properties)
+		t.paths[at] = r.Path
+	case "topics/subscriptions", "topics/subscriptions/rules":
+		topic, at := t.named(&t.topics, "Topics", names[0])
+		into, at := t.below(topic, at, "Subscriptions", names[1], r.Path)
+		properties := r.Properties
+		if len(names) > 2 {
+			into, _ = t.below(into, at, "Rules", names[2], r.Path)
+			properties = ruleProperties(properties)
+		}
+		fill(into, properties)
+	case "authorizationrules":
+		t.policies = append(t.policies, policyOf(names[0], r))
+		t.e.r.origins[elementPath("policies", len(t.policies)-1)] = origin{source: t.e.path, path: r.Path}
+	case "queues/authorizationrules", "topics/authorizationrules":
+		owners, at := &t.topics, "Topics"
+		if kind[0] == 'q' {
+			owners, at = &t.queues, "Queues"
+		}
+		owner, _ := t.named(owners, at, names[0])
+		list, _ := owner["Policies"].([]any)
+		owner["Policies"] = append(list, policyOf(names[1], r))
+	default:
+		t.e.skip("%s: Crosstown has no such resource", what)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Other)) {
+		t.e.skip("%s of %s: Crosstown has no such setting", name, what)
+	}
+}
+
+// named finds an object in the list at a path, or adds it, and returns it with its own path.
+func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
+	key := at + "/" + core.FoldName(name)
+	i, ok := t.index[key]
+	if !ok {
+		i = len(*list)
+		t.index[key] = i
+		*list = append(*list, map[string]any{"Name": name, "Properties": map[string]any{}})
+	}
+	return (*list)[i].(map[string]any), elementPath(at, i)
+}
+
+// below finds an object in a list of another, or adds it.
+func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
+	list, _ := owner[member].([]any)
+	o, path = t.named(&list, at+"."+member, name)
+	owner[member] = list
+	t.paths[path] = place
+	return o, path
+}
+
+func fill(o, properties map[string]any) {
+	maps.Copy(o["Properties"].(map[string]any), properties)
+}
+
+func policyOf(name string, r *arm.Resource) map[string]any {
+	p := map[string]any{"name": name}
+	if rights, _ := member(r.Properties, "rights").([]any); len(rights) > 0 {
+		p["rights"] = rights
+	}
+	return p
+}
+
+// ruleProperties are those of a rule without what only says which dialect its texts have.
+func ruleProperties(properties map[string]any) map[string]any {
+	kept := map[string]any{}
+	for name, v := range properties {
+		if o, ok := v.(map[string]any); ok {
+			o = maps.Clone(o)
+			maps.DeleteFunc(o, func(name string, _ any) bool {
+				return slices.Contains([]string{"requirespreprocessing", "compatibilitylevel"}, spelling.Fold(name))
+			})
+			v = o
+		}
+		kept[name] = v
+	}
+	if member(kept, "filterType") == nil {
+		switch {
+		case member(kept, "sqlFilter") != nil:
+			kept["filterType"] = "SqlFilter"
+		case member(kept, "correlationFilter") != nil:
+			kept["filterType"] = "CorrelationFilter"
+		}
+	}
+	return kept
+}
+
+// queue is the entry of a queue.
+func (t *template) queue(v any, at, path string) map[string]any {
+	return withPolicies(v, t.e.queue(v, at, path))
+}
+
+func (t *template) topic(v any, at, path string) map[string]any {
+	return withPolicies(v, t.e.topic(v, at, path))
+}
+
+func withPolicies(v any, entry map[string]any) map[string]any {
+	if policies, ok := member(v, "Policies").([]any); ok {
+		entry["policies"] = policies
+	}
+	return entry
 }

@@ -3,16 +3,10 @@ package config
 import (
 	"fmt"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
-
-const envPrefix = "CROSSTOWN_"
 
 // The file is named by a flag or a variable, not by a setting.
 const (
@@ -25,13 +19,6 @@ const (
 	policyFlag     = "policy"
 	policyVariable = envPrefix + "POLICY"
 )
-
-// otherVariables are used elsewhere in the program; BINARY names the program to tests that start it.
-var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
-
-// serviceLink matches what Kubernetes and Docker put into the environment of
-// neighbours of a service called crosstown or crosstown-something.
-var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
 // raw is the text of a flag, decoded later with everything else so that all
 // that is wrong is reported together.
@@ -141,88 +128,4 @@ func anys(texts []string) []any {
 		}
 	}
 	return all
-}
-
-// envLayer is what the environment sets. Variables with our prefix that mean
-// nothing are reported, apart from those that orchestrators make up.
-func envLayer(environ []string, all []setting, r *report) layer {
-	l := newLayer()
-	known := slices.Clone(otherVariables)
-	byVariable := map[string]setting{}
-	for _, s := range all {
-		known = append(known, s.variable())
-		byVariable[s.variable()] = s
-	}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) {
-			continue
-		}
-		s, ok := byVariable[name]
-		switch {
-		case ok && value != "":
-			l.set(s.path, value, name)
-		case ok, slices.Contains(otherVariables, name), serviceLink.MatchString(name):
-		default:
-			text := "no setting has this variable: unset it"
-			if near := spelling.Nearest(name, known); len(near) > 0 {
-				text = "no setting has this variable: did you mean " + near[0] + "?"
-			}
-			r.addAt(origin{source: name}, "%s", text)
-		}
-	}
-	return l
-}
-
-func (l layer) set(path string, value any, source string) {
-	values := l.values
-	names := strings.Split(path, ".")
-	for _, name := range names[:len(names)-1] {
-		if values[name] == nil {
-			values[name] = map[string]any{}
-		}
-		values = values[name].(map[string]any)
-	}
-	values[names[len(names)-1]] = value
-	l.origins[path] = origin{source: source}
-}
-
-// elementPath is the path of a list's element.
-func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
-
-// policiesOf turns NAME=KEY:RIGHTS texts into entries like those of the file's list; NAME=@FILE:RIGHTS has its key in a
-// file, NAME:RIGHTS one that the gateway makes.
-func policiesOf(texts []string, source string, r *report) []any {
-	var all []any
-	for _, text := range texts {
-		name, rest, named := strings.Cut(text, "=")
-		if !named { // it has no key
-			if colon := strings.LastIndexByte(text, ':'); colon >= 0 {
-				name, rest = text[:colon], text[colon:]
-			}
-		}
-		colon := strings.LastIndexByte(rest, ':')
-		if colon < 0 || named && colon == 0 {
-			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen, or NAME:RIGHTS for a key that the gateway makes", name)
-			continue
-		}
-		entry := map[string]any{"name": name, "rights": rest[colon+1:]}
-		if file, ok := strings.CutPrefix(rest[:colon], "@"); ok {
-			entry["key-file"] = file
-		} else if named {
-			entry["key"] = rest[:colon]
-		}
-		all = append(all, entry)
-	}
-	return all
-}
-
-// Variable returns a variable's value in an environment of NAME=VALUE entries; the last counts.
-func Variable(environ []string, name string) string {
-	for _, entry := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
