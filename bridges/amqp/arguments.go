@@ -6,7 +6,7 @@ import (
 )
 
 // modified are the properties that a settlement sets.
-func (o *operation) modified(outcome core.Outcome) (core.Properties, error) {
+func (o *operation) modified(outcome core.Outcome) core.Properties {
 	var pairs []core.Property
 	v, _ := o.args.Get("properties-to-modify")
 	m, _ := v.(value.Map)
@@ -28,27 +28,27 @@ func (o *operation) modified(outcome core.Outcome) (core.Properties, error) {
 	}
 	p, err := core.NewProperties(pairs...)
 	if err != nil {
-		return core.Properties{}, core.Refuse(core.InvalidArgument, "properties-to-modify: %v.", err)
+		o.refuse(core.InvalidArgument, "properties-to-modify: %v.", err)
 	}
-	return p, nil
+	return p
 }
 
 // tokens reads lock-tokens.
-func (o *operation) tokens() ([]core.LockToken, error) {
-	return elements(o.args, "lock-tokens", "UUIDs", func(v any) (core.LockToken, bool) {
+func (o *operation) tokens() []core.LockToken {
+	return elements(o, "lock-tokens", "UUIDs", func(v any) (core.LockToken, bool) {
 		u, ok := v.(value.UUID)
 		return core.LockToken(u), ok
 	})
 }
 
 // numbers reads sequence-numbers.
-func (o *operation) numbers() ([]int64, error) {
-	return elements(o.args, "sequence-numbers", "whole numbers", value.Int)
+func (o *operation) numbers() []int64 {
+	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }
 
 // elements reads an array, or what some clients send in its place, a list.
-func elements[T any](args value.Map, name, what string, read func(any) (T, bool)) ([]T, error) {
-	v, _ := args.Get(name)
+func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
+	v, _ := o.args.Get(name)
 	var values []any
 	switch v := v.(type) {
 	case value.Array:
@@ -56,25 +56,31 @@ func elements[T any](args value.Map, name, what string, read func(any) (T, bool)
 	case value.List:
 		values = v
 	}
-	if len(values) == 0 {
-		return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
+	out, ok := make([]T, len(values)), len(values) > 0
+	for i := 0; i < len(values) && ok; i++ {
+		out[i], ok = read(values[i])
 	}
-	out := make([]T, len(values))
-	for i, v := range values {
-		var ok bool
-		if out[i], ok = read(v); !ok {
-			return nil, core.Refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
-		}
+	if !ok {
+		o.refuse(core.InvalidArgument, "%s is not an array of %s.", name, what)
 	}
-	return out, nil
+	return out
 }
 
 // integer reads an argument that is a whole number of any type.
-func (o *operation) integer(name string) (int64, error) {
+func (o *operation) integer(name string) int64 {
 	v, _ := o.args.Get(name)
 	n, ok := value.Int(v)
 	if !ok {
-		return 0, core.Refuse(core.InvalidArgument, "%s is not a whole number.", name)
+		o.refuse(core.InvalidArgument, "%s is not a whole number.", name)
 	}
-	return n, nil
+	return n
+}
+
+func (o *operation) timestamp(name string) value.Timestamp {
+	v, _ := o.args.Get(name)
+	t, ok := v.(value.Timestamp)
+	if !ok {
+		o.refuse(core.InvalidArgument, "%s is not a timestamp.", name)
+	}
+	return t
 }

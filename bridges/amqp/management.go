@@ -65,6 +65,15 @@ type operation struct {
 	work    core.Transaction // that the operation is part of; nil: of none
 
 	maxPurge int // messages that the operation may delete
+
+	err error // what is wrong with the arguments, as far as they have been read
+}
+
+// refuse notes what is wrong with the arguments, if nothing was before.
+func (o *operation) refuse(c core.Code, format string, args ...any) {
+	if o.err == nil {
+		o.err = core.Refuse(c, format, args...)
+	}
 }
 
 // operations are those that are offered, by name without the prefix "com.microsoft:".
@@ -141,9 +150,9 @@ func serverTimeout(headers core.Properties) time.Duration {
 }
 
 func renewLocks(o *operation) (response, error) {
-	tokens, err := o.tokens()
-	if err != nil {
-		return response{}, err
+	tokens := o.tokens()
+	if o.err != nil {
+		return response{}, o.err
 	}
 	renewed := make(map[core.LockToken]time.Time, len(tokens))
 	expirations := make([]value.Timestamp, len(tokens))
@@ -158,25 +167,19 @@ func renewLocks(o *operation) (response, error) {
 }
 
 func peekMessages(o *operation) (response, error) {
-	from, err := o.integer("from-sequence-number")
-	if err != nil {
-		return response{}, err
-	}
-	count, err := o.integer("message-count")
-	if err != nil {
-		return response{}, err
-	}
+	from, count := o.integer("from-sequence-number"), o.integer("message-count")
 	if count < 1 {
-		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be at least 1.", count)
+		o.refuse(core.OutOfRange, "message-count is %d: it must be at least 1.", count)
 	}
 	omit, _ := o.args.Get("omit-message-body")
 	f := o.form()
 	f.peeked, f.bodiless = true, omit == true
-	state, ofState, err := o.stateToPeek()
-	if err != nil {
-		return response{}, err
+	state, ofState := o.stateToPeek()
+	if o.err != nil {
+		return response{}, o.err
 	}
 	var ds []core.Delivery
+	var err error
 	if ofState && o.sessionless() {
 		ds, err = o.front.PeekState(o.ctx, o.id, o.address, state, from, int(min(count, core.MaxPeek)))
 	} else {
@@ -206,16 +209,13 @@ func peekMessages(o *operation) (response, error) {
 // messages to peek at, as the annotation x-opt-message-state has it. A peek into a session ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
-func (o *operation) stateToPeek() (state core.State, given bool, err error) {
+func (o *operation) stateToPeek() (state core.State, given bool) {
 	v, given := o.args.Get(ArgumentPeekState)
-	if !given {
-		return 0, false, nil
-	}
 	n, ok := value.Int(v)
-	if !ok || n < 0 || n > int64(core.Scheduled) {
-		return 0, false, core.Refuse(core.InvalidArgument, "%s is no state of a message: write 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
+	if given && (!ok || n < 0 || n > int64(core.Scheduled)) {
+		o.refuse(core.InvalidArgument, "%s is no state of a message: write 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
 	}
-	return core.State(n), true, nil
+	return core.State(n), given
 }
 
 func scheduleMessages(o *operation) (response, error) {
@@ -261,9 +261,9 @@ func (o *operation) schedule(group []*core.Message) ([]int64, error) {
 }
 
 func cancelScheduled(o *operation) (response, error) {
-	numbers, err := o.numbers()
-	if err != nil {
-		return response{}, err
+	numbers := o.numbers()
+	if o.err != nil {
+		return response{}, o.err
 	}
 	if o.work != nil {
 		return response{status: 200}, o.work.Cancel(o.ctx, o.id, o.address, numbers)
@@ -272,9 +272,9 @@ func cancelScheduled(o *operation) (response, error) {
 }
 
 func receiveDeferred(o *operation) (response, error) {
-	numbers, err := o.numbers()
-	if err != nil {
-		return response{}, err
+	numbers := o.numbers()
+	if o.err != nil {
+		return response{}, o.err
 	}
 	mode := core.PeekLock
 	if v, _ := o.args.Get("receiver-settle-mode"); v != nil {
@@ -307,19 +307,16 @@ var dispositions = map[string]core.Outcome{
 }
 
 func updateDisposition(o *operation) (response, error) {
-	tokens, err := o.tokens()
-	if err != nil {
-		return response{}, err
-	}
+	tokens := o.tokens()
 	word, _ := o.args.Get("disposition-status")
 	status, _ := text(word)
 	outcome, ok := dispositions[status]
 	if !ok {
-		return response{}, core.Refuse(core.InvalidArgument, "disposition-status is '%.60s': it must be completed, abandoned, defered or suspended.", status)
+		o.refuse(core.InvalidArgument, "disposition-status is '%.60s': it must be completed, abandoned, defered or suspended.", status)
 	}
-	properties, err := o.modified(outcome)
-	if err != nil {
-		return response{}, err
+	properties := o.modified(outcome)
+	if o.err != nil {
+		return response{}, o.err
 	}
 	if o.session == nil && !o.sessionless() {
 		return response{}, core.SessionLockLost
@@ -345,17 +342,13 @@ func updateDisposition(o *operation) (response, error) {
 }
 
 func deleteMessages(o *operation) (response, error) {
-	count, err := o.integer("message-count")
-	if err != nil {
-		return response{}, err
-	}
+	count := o.integer("message-count")
 	if count < 1 || count > int64(o.maxPurge) {
-		return response{}, core.Refuse(core.OutOfRange, "message-count is %d: it must be between 1 and %d.", count, o.maxPurge)
+		o.refuse(core.OutOfRange, "message-count is %d: it must be between 1 and %d.", count, o.maxPurge)
 	}
-	v, _ := o.args.Get("enqueued-time-utc")
-	before, ok := v.(value.Timestamp)
-	if !ok {
-		return response{}, core.Refuse(core.InvalidArgument, "enqueued-time-utc is not a timestamp.")
+	before := o.timestamp("enqueued-time-utc")
+	if o.err != nil {
+		return response{}, o.err
 	}
 	n, err := o.purge(instant(before), int(count))
 	if err != nil {

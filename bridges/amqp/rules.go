@@ -22,20 +22,20 @@ const (
 )
 
 func addRule(o *operation) (response, error) {
-	rule, err := o.rule()
-	if err != nil {
-		return response{}, err
+	rule := o.rule()
+	if o.err != nil {
+		return response{}, o.err
 	}
-	_, err = o.front.CreateRule(o.ctx, o.id, o.address.String(), rule)
+	_, err := o.front.CreateRule(o.ctx, o.id, o.address.String(), rule)
 	return response{status: 200}, err
 }
 
 func removeRule(o *operation) (response, error) {
-	name, err := o.ruleName()
-	if err != nil {
-		return response{}, err
+	name := o.ruleName()
+	if o.err != nil {
+		return response{}, o.err
 	}
-	err = o.front.DeleteRule(o.ctx, o.id, o.address.String(), name)
+	err := o.front.DeleteRule(o.ctx, o.id, o.address.String(), name)
 	if own := core.TextOf(err); core.CodeOf(err) == core.NotFound && own != "" {
 		return response{status: 404, condition: wire.CondNotFound, text: own}, nil // it names the rule
 	}
@@ -43,16 +43,12 @@ func removeRule(o *operation) (response, error) {
 }
 
 func enumerateRules(o *operation) (response, error) {
-	skip, err := o.integer("skip")
-	if err != nil {
-		return response{}, err
-	}
-	top, err := o.integer("top")
-	if err != nil {
-		return response{}, err
-	}
+	skip, top := o.integer("skip"), o.integer("top")
 	if skip < 0 || top < 0 {
-		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must not be negative.", skip, top)
+		o.refuse(core.OutOfRange, "skip is %d and top is %d: they must not be negative.", skip, top)
+	}
+	if o.err != nil {
+		return response{}, o.err
 	}
 	rules, err := o.front.Rules(o.ctx, o.id, o.address.String(), int(skip), int(top))
 	if err != nil {
@@ -68,44 +64,38 @@ func enumerateRules(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "rules", Value: list}}}, nil
 }
 
-func (o *operation) ruleName() (string, error) {
+func (o *operation) ruleName() string {
 	v, _ := o.args.Get("rule-name")
 	name, ok := text(v)
 	if !ok {
-		return "", core.Refuse(core.InvalidArgument, "rule-name is not a string.")
+		o.refuse(core.InvalidArgument, "rule-name is not a string.")
 	}
-	return name, nil
+	return name
 }
 
 // rule reads the rule of an add-rule. Its conditions and its action are the broker's to check.
-func (o *operation) rule() (core.Rule, error) {
-	name, err := o.ruleName()
-	if err != nil {
-		return core.Rule{}, err
-	}
+func (o *operation) rule() core.Rule {
+	rule := core.Rule{Name: o.ruleName()}
 	v, _ := o.args.Get("rule-description")
 	description, ok := v.(value.Map)
 	if !ok {
-		return core.Rule{}, core.Refuse(core.InvalidArgument, "rule-description is not a map.")
+		o.refuse(core.InvalidArgument, "rule-description is not a map.")
 	}
-	rule := core.Rule{Name: name}
 	if action, _ := description.Get("sql-rule-action"); !isNoAction(action) {
-		if rule.Action, err = expression("sql-rule-action", action); err != nil {
-			return core.Rule{}, err
-		}
+		rule.Action = o.expression("sql-rule-action", action)
 	}
 	sql, _ := description.Get("sql-filter")
 	correlation, _ := description.Get("correlation-filter")
 	switch {
 	case sql != nil && correlation == nil:
-		rule.Filter.SQL, err = expression("sql-filter", sql)
+		rule.Filter.SQL = o.expression("sql-filter", sql)
 	case correlation != nil && sql == nil:
 		rule.Filter.Kind = core.CorrelationFilter
-		rule.Filter.Correlation, err = correlationOf(correlation)
+		rule.Filter.Correlation = o.correlation(correlation)
 	default:
-		err = core.Refuse(core.InvalidArgument, "rule-description must have one of sql-filter and correlation-filter.")
+		o.refuse(core.InvalidArgument, "rule-description must have one of sql-filter and correlation-filter.")
 	}
-	return rule, err
+	return rule
 }
 
 // isNoAction reports whether a value stands for no action: the SDK for Rust sends an empty map.
@@ -116,21 +106,21 @@ func isNoAction(v any) bool {
 }
 
 // expression reads the map of an SQL filter or action.
-func expression(name string, v any) (string, error) {
+func (o *operation) expression(name string, v any) string {
 	m, _ := v.(value.Map)
 	e, _ := m.Get("expression")
 	sql, ok := text(e)
 	if !ok {
-		return "", core.Refuse(core.InvalidArgument, "%s is not a map with an expression.", name)
+		o.refuse(core.InvalidArgument, "%s is not a map with an expression.", name)
 	}
-	return sql, nil
+	return sql
 }
 
-// correlationOf reads a correlation filter. What is null is not part of it.
-func correlationOf(v any) (*core.Correlation, error) {
+// correlation reads a correlation filter. What is null is not part of it.
+func (o *operation) correlation(v any) *core.Correlation {
 	m, ok := v.(value.Map)
 	if !ok {
-		return nil, core.Refuse(core.InvalidArgument, "correlation-filter is not a map.")
+		o.refuse(core.InvalidArgument, "correlation-filter is not a map.")
 	}
 	c := &core.Correlation{}
 	for name, field := range c.Conditions() {
@@ -141,28 +131,28 @@ func correlationOf(v any) (*core.Correlation, error) {
 		}
 		s, ok := text(v)
 		if !ok {
-			return nil, core.Refuse(core.InvalidArgument, "%s of the correlation-filter is not a string.", name)
+			o.refuse(core.InvalidArgument, "%s of the correlation-filter is not a string.", name)
 		}
 		*field = &s
 	}
 	v, _ = m.Get("properties")
 	properties, ok := v.(value.Map)
 	if !ok && v != nil {
-		return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter is not a map.")
+		o.refuse(core.InvalidArgument, "properties of the correlation-filter is not a map.")
 	}
 	var pairs []core.Property
 	for _, e := range properties {
 		key, ok := text(e.Key)
 		if !ok {
-			return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter has a key that is not a string.")
+			o.refuse(core.InvalidArgument, "properties of the correlation-filter has a key that is not a string.")
 		}
 		pairs = append(pairs, core.Property{Key: key, Value: narrowed(e.Value)})
 	}
 	var err error
 	if c.Properties, err = core.NewProperties(pairs...); err != nil {
-		return nil, core.Refuse(core.InvalidArgument, "properties of the correlation-filter: %v.", err)
+		o.refuse(core.InvalidArgument, "properties of the correlation-filter: %v.", err)
 	}
-	return c, nil
+	return c
 }
 
 // describeRule encodes a rule as clients read it: filter, action, name, time.

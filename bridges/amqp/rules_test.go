@@ -316,10 +316,11 @@ func FuzzRule(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		rule, err := (&operation{args: args}).rule()
-		if err != nil {
-			if core.TextOf(err) == "" {
-				t.Errorf("refused without a word: %v", err)
+		o := &operation{args: args}
+		rule := o.rule()
+		if o.err != nil {
+			if core.TextOf(o.err) == "" {
+				t.Errorf("refused without a word: %v", o.err)
 			}
 			return
 		}

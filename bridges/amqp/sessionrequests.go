@@ -37,40 +37,34 @@ func (o *operation) inSessions() bool {
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main
 }
 
-// peek looks into the session that the request is about, or else into the entity.
+// either carries out a request in the session that it is about, or else in the entity.
+func either[T any](o *operation, entity func() (T, error), session func(core.Session) (T, error)) (none T, err error) {
+	if o.sessionless() {
+		return entity()
+	}
+	s, err := o.held()
+	if err != nil {
+		return none, err
+	}
+	return session(s)
+}
+
 func (o *operation) peek(from int64, most int) ([]core.Delivery, error) {
-	if o.sessionless() {
+	return either(o, func() ([]core.Delivery, error) {
 		return o.front.Peek(o.ctx, o.id, o.address, from, most)
-	}
-	s, err := o.held()
-	if err != nil {
-		return nil, err
-	}
-	return s.Peek(o.ctx, from, most)
+	}, func(s core.Session) ([]core.Delivery, error) { return s.Peek(o.ctx, from, most) })
 }
 
-// receiveDeferred receives from the session that the request is about, or else from the entity.
 func (o *operation) receiveDeferred(numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
-	if o.sessionless() {
+	return either(o, func() ([]core.Delivery, error) {
 		return o.front.ReceiveDeferred(o.ctx, o.id, o.address, numbers, mode)
-	}
-	s, err := o.held()
-	if err != nil {
-		return nil, err
-	}
-	return s.ReceiveDeferred(o.ctx, numbers, mode)
+	}, func(s core.Session) ([]core.Delivery, error) { return s.ReceiveDeferred(o.ctx, numbers, mode) })
 }
 
-// purge deletes from the session that the request is about, or else from the entity.
 func (o *operation) purge(before time.Time, most int) (int, error) {
-	if o.sessionless() {
+	return either(o, func() (int, error) {
 		return o.front.Purge(o.ctx, o.id, o.address, before, most)
-	}
-	s, err := o.held()
-	if err != nil {
-		return 0, err
-	}
-	return s.Purge(o.ctx, before, most)
+	}, func(s core.Session) (int, error) { return s.Purge(o.ctx, before, most) })
 }
 
 func renewSession(o *operation) (response, error) {
@@ -126,21 +120,13 @@ func setSessionState(o *operation) (response, error) {
 const allSessions value.Timestamp = 253402300800000
 
 func listSessions(o *operation) (response, error) {
-	skip, err := o.integer("skip")
-	if err != nil {
-		return response{}, err
-	}
-	top, err := o.integer("top")
-	if err != nil {
-		return response{}, err
-	}
+	skip, top := o.integer("skip"), o.integer("top")
 	if skip < 0 || skip > 1<<31-1 || top < 1 {
-		return response{}, core.Refuse(core.OutOfRange, "skip is %d and top is %d: they must be at least 0 and 1.", skip, top)
+		o.refuse(core.OutOfRange, "skip is %d and top is %d: they must be at least 0 and 1.", skip, top)
 	}
-	v, _ := o.args.Get("last-updated-time")
-	stamp, ok := v.(value.Timestamp)
-	if !ok {
-		return response{}, core.Refuse(core.InvalidArgument, "last-updated-time is not a timestamp.")
+	stamp := o.timestamp("last-updated-time")
+	if o.err != nil {
+		return response{}, o.err
 	}
 	since := time.Time{}
 	if stamp != allSessions {
