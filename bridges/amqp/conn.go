@@ -105,7 +105,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 		Leeway:         link.Leeway,
 		ByReference:    c.writer.references(),
 	}, c, time.Now())
-	c.eng.Bound(strangerBounds())
+	c.eng.Bound(engine.Bounds{Sessions: strangerSessions, Links: strangerLinks})
 	return c
 }
 

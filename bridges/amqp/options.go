@@ -90,10 +90,6 @@ const (
 	strangerBytes    = 2 * maxTokenSize // of requests that are read and not answered, and of those that are not complete
 )
 
-func strangerBounds() engine.Bounds {
-	return engine.Bounds{Sessions: strangerSessions, Links: strangerLinks}
-}
-
 func (b *Bridge) bounds() engine.Bounds {
 	return engine.Bounds{Sessions: b.opts.MaxSessions, Links: b.opts.MaxLinks}
 }

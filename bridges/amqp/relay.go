@@ -24,11 +24,7 @@ func AppendMessage(dst []byte, m *core.Message) []byte {
 	if !m.Properties.IsEmpty() {
 		dst = wire.AppendSection(dst, wire.DescApplicationProperties, m.Properties.Encoded())
 	}
-	dst = appendBody(dst, m.Body)
-	if m.Footer != nil {
-		dst = wire.AppendSection(dst, wire.DescFooter, m.Footer)
-	}
-	return dst
+	return appendFooter(appendBody(dst, m.Body), m)
 }
 
 // appendSentAnnotations appends the message annotations, if there are any.

@@ -4,6 +4,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -134,10 +135,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "10")
 	}
-	text := core.TextOf(err)
-	if text == "" {
-		text = "The message could not be stored; the gateway's log knows more."
-	}
+	text := cmp.Or(core.TextOf(err), "The message could not be stored; the gateway's log knows more.")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may be gone

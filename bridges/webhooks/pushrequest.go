@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,18 +86,11 @@ func content(m *core.Message) (body []byte, contentType string) {
 	}
 	switch v := v.(type) {
 	case string:
-		return []byte(v), orElse(m.ContentType, "text/plain; charset=utf-8")
+		return []byte(v), cmp.Or(m.ContentType, "text/plain; charset=utf-8")
 	case []byte:
 		return v, m.ContentType
 	}
 	return value.AppendJSON(nil, v), "application/json"
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // setHeader sets a header unless the value is empty or no header can hold it.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/crosstown-mq/crosstown/bridges"
@@ -73,18 +72,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 // ServeHTTP makes the request's connection one of the native protocol. It
 // returns while that is served, so that what belongs to the request can be freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), Path) {
-		http.NotFound(w, r)
-		return
-	}
-	if text := b.enter(); text != "" {
-		http.Error(w, text, http.StatusServiceUnavailable)
-		return
-	}
-	in := &hijacker{ResponseWriter: w, size: readAhead}
-	ws, err := b.upgrader.upgrade(in, r)
+	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
 	if err != nil {
-		b.group.done()
 		b.opts.Logger.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
@@ -92,7 +81,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if ws.Subprotocol() == protocolPack {
 		encoding = codec.MessagePack
 	}
-	c := newConn(b, ws, in.buffer, encoding, r)
+	c := newConn(b, ws, in, encoding, r)
 	b.mu.Lock()
 	b.conns[c] = struct{}{}
 	b.mu.Unlock()
@@ -101,8 +90,8 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // enter lets a connection in, or says why it may not come in.
 func (b *Bridge) enter() (refusal string) {
-	if !b.group.add() {
-		return stoppingText
+	if refusal = b.group.enter(); refusal != "" {
+		return refusal
 	}
 	if b.places.Exhausted() {
 		b.group.done()

@@ -22,18 +22,18 @@ func newConnGroup() *connGroup {
 	return g
 }
 
-// add counts a connection, unless the group is closed.
-func (g *connGroup) add() bool {
+// enter counts a connection, or says why it may not come in.
+func (g *connGroup) enter() (refusal string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return false
+		return stoppingText
 	}
 	g.members.Add(1)
-	return true
+	return ""
 }
 
-// done is the reverse of add.
+// done is the reverse of enter.
 func (g *connGroup) done() { g.members.Done() }
 
 // drainAfter waits for ctx to end, closes the group, has its connections drain, and returns when they

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 )
@@ -58,23 +57,13 @@ func (t *Tunnel) Run(ctx context.Context) error {
 // ServeHTTP makes the request's connection an AMQP connection, and returns while
 // that is served, so that what belongs to the request can be freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), TunnelPath) {
-		http.NotFound(w, r)
-		return
-	}
-	if !t.group.add() {
-		http.Error(w, stoppingText, http.StatusServiceUnavailable)
-		return
-	}
-	in := &hijacker{ResponseWriter: w, size: tunnelBuffer}
-	ws, err := t.upgrader.upgrade(in, r)
+	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
 	if err != nil {
-		t.group.done()
 		t.log.Debug("websocket refused", "peer", r.RemoteAddr, "err", err)
 		return
 	}
 	go func() {
 		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in.buffer, bridges.Hosts(r))) // it logs what there is to say
+		_ = t.serve(t.group.ctx, newStream(ws, in, bridges.Hosts(r))) // it logs what there is to say
 	}()
 }

@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net/http"
@@ -58,6 +59,23 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 		return nil, u.refuse(w, http.StatusBadRequest, "Sec-WebSocket-Protocol must offer one of: "+strings.Join(u.protocols, ", ")+".")
 	}
 	return u.upgrader.Upgrade(w, r, nil)
+}
+
+// accept makes a request for a path a WebSocket connection, through which so many bytes are read ahead. enter
+// lets it in, or says why not; leave is called if there is no connection then.
+func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
+	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
+		http.NotFound(w, r)
+		return nil, nil, errors.New("there is no such path")
+	}
+	if text := enter(); text != "" {
+		return nil, nil, u.refuse(w, http.StatusServiceUnavailable, text)
+	}
+	h := &hijacker{ResponseWriter: w, size: readAhead}
+	if ws, err = u.upgrade(h, r); err != nil {
+		leave()
+	}
+	return ws, h.buffer, err
 }
 
 func (u *upgrader) refuse(w http.ResponseWriter, status int, text string) error {

@@ -113,7 +113,9 @@ func appendAttach(dst []byte, p *Attach) ([]byte, error) {
 	switch {
 	case p.Coordinator != nil:
 		l.n++
-		l.take(appendCoordinator(l.dst, p.Coordinator))
+		k := openList(l.dst, DescCoordinator)
+		k.symbols(p.Coordinator.Capabilities)
+		l.take(k.close(), k.err)
 	case p.Target != nil:
 		l.n++
 		l.take(appendTarget(l.dst, p.Target))
@@ -155,12 +157,6 @@ func appendTarget(dst []byte, t *Target) ([]byte, error) {
 	l.flag(t.Dynamic)
 	l.mapping(t.DynamicNodeProperties)
 	l.symbols(t.Capabilities)
-	return l.close(), l.err
-}
-
-func appendCoordinator(dst []byte, c *Coordinator) ([]byte, error) {
-	l := openList(dst, DescCoordinator)
-	l.symbols(c.Capabilities)
 	return l.close(), l.err
 }
 
