@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -24,10 +25,8 @@ type Bridge struct {
 	refusals  *refusals.Log
 	places    *fair.Pool       // of connections of clients with a proven identity
 	crowded   bridges.Warnings // of too many connections
-	census    chan struct{}    // holds an element while there is one
 
-	mu    sync.Mutex
-	conns map[*conn]struct{} // that are served
+	*link.Conns[*conn] // that are served
 }
 
 // New returns a bridge that calls front, and authenticates clients with a.
@@ -36,7 +35,7 @@ func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	return &Bridge{
 		places: fair.NewPlaces(o.MaxConnections, "AMQP connections (amqp.max-connections)", o.Budget.Gauge()),
 		front:  front, authority: a, opts: o, container: newUUID().String(), refusals: refusals.New(),
-		census: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
+		Conns: link.NewConns[*conn](),
 	}
 }
 
@@ -97,7 +96,7 @@ func (b *Bridge) admit(nc net.Conn) (*conn, error) {
 		return nil, core.Refuse(core.QuotaExceeded, "%d connections are open, which is the limit.", b.opts.MaxConnections)
 	}
 	c := newConn(b, nc, id, log)
-	b.enter(c)
+	b.Add(c)
 	log.Debug("connection opened")
 	return c, nil
 }
@@ -110,6 +109,6 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 	} else {
 		c.log.Debug("connection closed", "err", *err)
 	}
-	defer b.leave(c)
+	defer b.Remove(c)
 	c.dispose()
 }

@@ -2,11 +2,8 @@ package amqp
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
@@ -14,68 +11,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-const (
-	// censusTimeout ends a census that some connection's owner keeps waiting.
-	censusTimeout = 2 * time.Second
-	// maxProduct bounds what is kept of what a client calls itself, in bytes.
-	maxProduct = 256
-)
+// maxProduct bounds what is kept of what a client calls itself, in bytes.
+const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)
 
-// Connections lists the connections, the oldest first. Each connection's owner is asked; one that has not answered when
-// ctx or a time of two seconds ends is left out. There is one census at a time.
-func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
-	ctx, cancel := context.WithTimeout(ctx, censusTimeout)
-	defer cancel()
-	select {
-	case b.census <- struct{}{}:
-		defer func() { <-b.census }()
-	case <-ctx.Done():
-		return nil
-	}
-	b.mu.Lock()
-	conns := slices.Collect(maps.Keys(b.conns))
-	b.mu.Unlock()
-	owners := make([]*link.Owner, len(conns))
-	for i, c := range conns {
-		owners[i] = c.owner
-	}
-	all := link.Ask(ctx, owners, func(i int) bridges.Connection { return conns[i].describe() })
-	slices.SortFunc(all, func(x, y bridges.Connection) int {
-		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
-	})
-	return all
-}
+// Owned implements link.Member.
+func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
 
-// CloseConnection implements bridges.Census.
-func (b *Bridge) CloseConnection(id string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for c := range b.conns {
-		if c.id == id {
-			c.owner.Post(func() { c.drain(bridges.ForcedText) })
-			return true
-		}
-	}
-	return false
-}
+// Evacuate implements link.Member.
+func (c *conn) Evacuate(reason string) { c.drain(reason) }
 
-// enter counts a connection among those that are open; leave forgets it.
-func (b *Bridge) enter(c *conn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.conns[c] = struct{}{}
-}
-
-func (b *Bridge) leave(c *conn) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.conns, c)
-}
-
-// describe is for the owner.
-func (c *conn) describe() bridges.Connection {
+// Describe implements link.Member.
+func (c *conn) Describe() bridges.Connection {
 	peer := c.nc.RemoteAddr().String()
 	told := bridges.Connection{ID: c.id, Protocol: c.protocol(), Peer: peer, Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Sessions: c.eng.Sessions(), Policies: c.identity.Policies()}
 	for l := range c.eng.Links() {

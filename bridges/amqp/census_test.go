@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -98,11 +99,11 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		stuck := newConn(bridge, there, "id", slog.New(slog.DiscardHandler))
 		release := make(chan struct{})
 		go stuck.owner.Do(func() { <-release; stuck.owner.Stop() }) // jobs do not block; this one does
-		bridge.enter(stuck)
+		bridge.Add(stuck)
 		synctest.Wait()
 		began := time.Now()
-		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != censusTimeout {
-			t.Errorf("got %+v after %v, want one connection after %v", got, time.Since(began), censusTimeout)
+		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != link.CensusTimeout {
+			t.Errorf("got %+v after %v, want one connection after %v", got, time.Since(began), link.CensusTimeout)
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
@@ -116,7 +117,7 @@ func TestTheCensusDoesNotWaitForLong(t *testing.T) {
 		<-first
 
 		began = time.Now()
-		bridge.enter(stuck)
+		bridge.Add(stuck)
 		go func() { time.Sleep(time.Second); close(release) }()
 		if got := bridge.Connections(t.Context()); len(got) != 1 || time.Since(began) != time.Second {
 			t.Errorf("got %+v after %v, want one connection after a second", got, time.Since(began))

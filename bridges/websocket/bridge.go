@@ -3,10 +3,7 @@ package websocket
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"sync"
 
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
@@ -45,15 +42,14 @@ type Bridge struct {
 
 	places *fair.Pool // of connections of clients that have signed in
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
+	*link.Conns[*conn]
 }
 
 // New returns a bridge that calls front, and authenticates clients with auth. Run must be called for it to stop.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
-		front: front, auth: auth, opts: o, conns: make(map[*conn]struct{}),
+		front: front, auth: auth, opts: o, Conns: link.NewConns[*conn](),
 		upgrader: newUpgrader(o.Origins, 0, protocolPack, protocolJSON), group: newConnGroup(), refusals: refusals.New(),
 		places: fair.NewPlaces(o.MaxConnections, "WebSocket connections (websocket.max-connections)", o.Budget.Gauge()),
 	}
@@ -82,9 +78,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		encoding = codec.MessagePack
 	}
 	c := newConn(b, ws, in, encoding, r)
-	b.mu.Lock()
-	b.conns[c] = struct{}{}
-	b.mu.Unlock()
+	b.Add(c)
 	go b.serve(c)
 }
 
@@ -100,42 +94,10 @@ func (b *Bridge) enter() (refusal string) {
 	return ""
 }
 
-// leave is the reverse of enter.
-func (b *Bridge) leave(c *conn) {
-	b.mu.Lock()
-	delete(b.conns, c)
-	b.mu.Unlock()
-	b.group.done()
-}
-
 func (b *Bridge) serve(c *conn) {
-	defer b.leave(c)
+	defer b.group.done()
+	defer b.Remove(c)
 	defer c.dispose()
 	err := c.run(b.group.ctx)
 	c.log.Debug("connection closed", "err", err)
-}
-
-// Connections implements bridges.Census.
-func (b *Bridge) Connections(ctx context.Context) []bridges.Connection {
-	b.mu.Lock()
-	conns := slices.Collect(maps.Keys(b.conns))
-	b.mu.Unlock()
-	owners := make([]*link.Owner, len(conns))
-	for i, c := range conns {
-		owners[i] = c.owner
-	}
-	return link.Ask(ctx, owners, func(i int) bridges.Connection { return conns[i].describe() })
-}
-
-// CloseConnection implements bridges.Census.
-func (b *Bridge) CloseConnection(id string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for c := range b.conns {
-		if c.id == id {
-			c.owner.Post(func() { c.drain(&fault{closeForced, bridges.ForcedText}) })
-			return true
-		}
-	}
-	return false
 }

@@ -233,8 +233,14 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 	})
 }
 
-// describe is what others may know of the connection.
-func (c *conn) describe() bridges.Connection {
+// Owned implements link.Member.
+func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
+
+// Evacuate implements link.Member.
+func (c *conn) Evacuate(reason string) { c.drain(&fault{closeForced, reason}) }
+
+// Describe implements link.Member.
+func (c *conn) Describe() bridges.Connection {
 	about := bridges.Connection{ID: c.id, Protocol: "websocket", Peer: c.nc.RemoteAddr().String(), Since: c.since, Namespace: c.identity.Namespace(), Product: c.product, Policies: c.identity.Policies()}
 	for _, f := range c.feeds {
 		link := bridges.Link{Entity: f.address.String(), Receives: true, Deletes: f.mode == core.ReceiveAndDelete}

@@ -47,11 +47,7 @@ func TestAFeedEndsWhileItsSessionDelivers(t *testing.T) {
 		h.bridge.front = intercept.New(&intercept.Space{Broker: h.broker, Admin: h.broker}, &stage)
 		p := h.connect()
 		p.ok("feed", object{"feed": 1, "entity": "s", "session": "1"})
-		h.bridge.mu.Lock()
-		var c *conn
-		for c = range h.bridge.conns {
-		}
-		h.bridge.mu.Unlock()
+		c := h.bridge.All()[0]
 		ended := make(chan struct{})
 		stage.meantime = func() {
 			defer close(ended)

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"context"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -24,30 +23,4 @@ func attempt(work func() (then func())) (then func(), err error) {
 		}
 	}()
 	return work(), nil
-}
-
-// Ask runs f(i) as a job of the i-th owner, for all of them, until ctx ends. It returns the answers of
-// those that have not ended before.
-func Ask[T any](ctx context.Context, owners []*Owner, f func(i int) T) []T {
-	answers := make([]chan T, len(owners))
-	for i, o := range owners {
-		answers[i] = make(chan T, 1) // so that no owner waits
-		o.Post(func() { answers[i] <- f(i) })
-	}
-	var all []T
-	for i, o := range owners {
-		select {
-		case told := <-answers[i]:
-			all = append(all, told)
-			continue
-		case <-o.Ended():
-		case <-ctx.Done():
-		}
-		select { // it may have answered all the same
-		case told := <-answers[i]:
-			all = append(all, told)
-		default:
-		}
-	}
-	return all
 }

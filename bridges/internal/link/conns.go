@@ -1,0 +1,115 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+)
+
+// CensusTimeout ends a census that some connection's owner keeps waiting.
+const CensusTimeout = 2 * time.Second
+
+// Member is a connection among Conns.
+type Member interface {
+	comparable
+	// Owned returns the connection's id, as in the log, and its owner. They do not change.
+	Owned() (id string, owner *Owner)
+	// Describe tells of the connection, and Evacuate begins its end, for that reason. They are jobs of the owner.
+	Describe() bridges.Connection
+	Evacuate(reason string)
+}
+
+// Conns are the open connections of a bridge. They implement bridges.Census.
+type Conns[C Member] struct {
+	asking chan struct{} // holds an element while there is a census
+
+	mu   sync.Mutex
+	open map[C]struct{}
+}
+
+// NewConns returns Conns without any.
+func NewConns[C Member]() *Conns[C] {
+	return &Conns[C]{asking: make(chan struct{}, 1), open: make(map[C]struct{})}
+}
+
+// Add adds a connection until Remove is called.
+func (s *Conns[C]) Add(c C) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[c] = struct{}{}
+}
+
+// Remove is the reverse of Add.
+func (s *Conns[C]) Remove(c C) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+}
+
+// All returns the connections that are open now.
+func (s *Conns[C]) All() []C {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.open))
+}
+
+// Connections lists the connections, the oldest first. Each connection's owner is asked; one that has not answered when
+// ctx or a time of two seconds ends is left out. There is one census at a time.
+func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
+	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
+	defer cancel()
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return nil
+	}
+	all := ask(ctx, s.All())
+	slices.SortFunc(all, func(x, y bridges.Connection) int {
+		return cmp.Or(x.Since.Compare(y.Since), cmp.Compare(x.ID, y.ID))
+	})
+	return all
+}
+
+// ask has the owner of each connection describe it, until ctx ends. It returns the answers of those that have not ended
+// before.
+func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
+	answers := make([]chan bridges.Connection, len(conns))
+	for i, c := range conns {
+		answers[i] = make(chan bridges.Connection, 1) // so that no owner waits
+		_, owner := c.Owned()
+		owner.Post(func() { answers[i] <- c.Describe() })
+	}
+	for i, c := range conns {
+		_, owner := c.Owned()
+		select {
+		case told := <-answers[i]:
+			all = append(all, told)
+			continue
+		case <-owner.Ended():
+		case <-ctx.Done():
+		}
+		select { // it may have answered all the same
+		case told := <-answers[i]:
+			all = append(all, told)
+		default:
+		}
+	}
+	return all
+}
+
+// CloseConnection implements bridges.Census.
+func (s *Conns[C]) CloseConnection(id string) bool {
+	for _, c := range s.All() {
+		if of, owner := c.Owned(); of == id {
+			owner.Post(func() { c.Evacuate(bridges.ForcedText) })
+			return true
+		}
+	}
+	return false
+}
