@@ -8,7 +8,6 @@ import (
 
 	goamqp "github.com/Azure/go-amqp"
 
-	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -39,13 +38,6 @@ func (m *management) ask(ctx context.Context, entity, operation string, argument
 	return answer, err
 }
 
-// node is the management node of an entity.
-type node struct {
-	requests *goamqp.Sender
-	answers  *goamqp.Receiver
-	reply    string // the address of answers
-}
-
 // node is the node of an entity, attached if need be.
 func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	if n := m.nodes[entity]; n != nil {
@@ -54,45 +46,17 @@ func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	if err := m.connection.tokens.prove(ctx, m.connection, entity); err != nil {
 		return nil, err
 	}
-	address := entity + "/$management"
-	n := &node{reply: fmt.Sprintf("crosstown-management-%d", m.connection.tag.Add(1))}
-	var err error
-	if n.answers, err = m.connection.session.NewReceiver(ctx, address, &goamqp.ReceiverOptions{Credit: 1, TargetAddress: n.reply}); err != nil {
-		return nil, err
-	}
-	if n.requests, err = m.connection.session.NewSender(ctx, address, &goamqp.SenderOptions{SourceAddress: n.reply}); err != nil {
+	n, err := m.connection.node(ctx, entity+"/$management", fmt.Sprintf("crosstown-management-%d", m.connection.tag.Add(1)), 1)
+	if err != nil {
 		return nil, err
 	}
 	m.nodes[entity] = n
 	return n, nil
 }
 
-// close ends the links of a node.
-func (n *node) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
-	defer cancel()
-	_ = n.requests.Close(ctx) // they may be broken
-	_ = n.answers.Close(ctx)
-}
-
 // ask makes a request.
 func (n *node) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
-	err := n.requests.Send(ctx, &goamqp.Message{
-		Properties:            &goamqp.MessageProperties{MessageID: operation, ReplyTo: &n.reply},
-		ApplicationProperties: map[string]any{"operation": operation},
-		Value:                 arguments,
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	m, err := n.answers.Receive(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.answers.AcceptMessage(ctx, m); err != nil {
-		return nil, err
-	}
-	answer, err := amqp.ReadMessage(encodedOf(m))
+	answer, err := n.request(ctx, operation, map[string]any{"operation": operation}, arguments)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	goamqp "github.com/Azure/go-amqp"
 
-	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
@@ -26,18 +25,14 @@ const (
 // tokens proves over $cbs what may be done with entities. The zero tokens prove
 // nothing, and need not.
 type tokens struct {
-	mu       sync.Mutex
-	requests *goamqp.Sender // nil: the connection needs no tokens
-	answers  *goamqp.Receiver
-	proven   map[string]struct{} // entities
+	mu     sync.Mutex
+	node   *node               // nil: the connection needs no tokens
+	proven map[string]struct{} // entities
 }
 
 func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	t.proven = map[string]struct{}{}
-	if t.answers, err = l.session.NewReceiver(ctx, "$cbs", &goamqp.ReceiverOptions{Credit: 10, TargetAddress: "crosstown-cbs"}); err != nil {
-		return err
-	}
-	if t.requests, err = l.session.NewSender(ctx, "$cbs", &goamqp.SenderOptions{SourceAddress: "crosstown-cbs"}); err != nil {
+	if t.node, err = l.node(ctx, "$cbs", "crosstown-cbs", 10); err != nil {
 		return err
 	}
 	return t.introduce(ctx, l)
@@ -95,7 +90,7 @@ func (e *refusedToken) Error() string {
 
 // prove puts a token for an entity unless there is one.
 func (t *tokens) prove(ctx context.Context, l *connection, entity string) error {
-	if t.requests == nil {
+	if t.node == nil {
 		return nil
 	}
 	t.mu.Lock()
@@ -118,25 +113,9 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	if token == "" {
 		token = auth.SignSAS(audience, l.policy, l.key, expires)
 	}
-	reply := "crosstown-cbs"
-	err := t.requests.Send(ctx, &goamqp.Message{
-		Properties: &goamqp.MessageProperties{MessageID: entity, ReplyTo: &reply},
-		ApplicationProperties: map[string]any{
-			"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience, "expiration": expires,
-		},
-		Value: token,
-	}, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := t.answers.Receive(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := t.answers.AcceptMessage(ctx, answer); err != nil {
-		return err
-	}
-	a, err := amqp.ReadMessage(encodedOf(answer))
+	a, err := t.node.request(ctx, entity, map[string]any{
+		"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience, "expiration": expires,
+	}, token)
 	if err != nil {
 		return err
 	}
@@ -151,7 +130,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 // renewTokens replaces tokens in time, until ctx ends. Where that fails the
 // connection is given up.
 func (l *connection) renewTokens(ctx context.Context) {
-	if l.tokens.requests == nil || l.r.o.Signature != "" {
+	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return
 	}
 	tick := time.NewTicker(tokenRenewal)

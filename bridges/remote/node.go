@@ -1,0 +1,51 @@
+package remote
+
+import (
+	"context"
+
+	goamqp "github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+)
+
+// node is the links to and from a node of the remote that answers requests.
+type node struct {
+	requests *goamqp.Sender
+	answers  *goamqp.Receiver
+	reply    string // the address of answers
+}
+
+// node attaches the links of a node, on which so many answers may be under way.
+func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
+	n := &node{reply: reply}
+	var err error
+	if n.answers, err = l.session.NewReceiver(ctx, address, &goamqp.ReceiverOptions{Credit: credit, TargetAddress: reply}); err != nil {
+		return nil, err
+	}
+	n.requests, err = l.session.NewSender(ctx, address, &goamqp.SenderOptions{SourceAddress: reply})
+	return n, err
+}
+
+// request makes a request, and waits for the answer.
+func (n *node) request(ctx context.Context, id string, properties map[string]any, v any) (amqp.Arrival, error) {
+	m := &goamqp.Message{Properties: &goamqp.MessageProperties{MessageID: id, ReplyTo: &n.reply}, ApplicationProperties: properties, Value: v}
+	if err := n.requests.Send(ctx, m, nil); err != nil {
+		return amqp.Arrival{}, err
+	}
+	answer, err := n.answers.Receive(ctx, nil)
+	if err == nil {
+		err = n.answers.AcceptMessage(ctx, answer)
+	}
+	if err != nil {
+		return amqp.Arrival{}, err
+	}
+	return amqp.ReadMessage(encodedOf(answer))
+}
+
+// close ends the links.
+func (n *node) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	_ = n.requests.Close(ctx) // they may be broken
+	_ = n.answers.Close(ctx)
+}
