@@ -33,7 +33,6 @@ func (o *operation) modified(outcome core.Outcome) core.Properties {
 	return p
 }
 
-// tokens reads lock-tokens.
 func (o *operation) tokens() []core.LockToken {
 	return elements(o, "lock-tokens", "UUIDs", func(v any) (core.LockToken, bool) {
 		u, ok := v.(value.UUID)
@@ -41,7 +40,6 @@ func (o *operation) tokens() []core.LockToken {
 	})
 }
 
-// numbers reads sequence-numbers.
 func (o *operation) numbers() []int64 {
 	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }

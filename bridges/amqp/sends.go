@@ -107,7 +107,6 @@ func (s *senderLink) finish() {
 	})
 }
 
-// received queues a message.
 func (s *senderLink) received(m engine.Message) {
 	if state, ok := m.State.(wire.TransactionalState); ok {
 		s.enlist(m, state)

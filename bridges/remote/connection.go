@@ -39,7 +39,6 @@ type connection struct {
 	tokens      tokens
 }
 
-// connect opens a connection.
 func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

@@ -54,7 +54,6 @@ func (m *management) node(ctx context.Context, entity string) (*node, error) {
 	return n, nil
 }
 
-// ask makes a request.
 func (n *node) ask(ctx context.Context, operation string, arguments map[string]any) (value.Map, error) {
 	answer, err := n.request(ctx, operation, map[string]any{"operation": operation}, arguments)
 	if err != nil {

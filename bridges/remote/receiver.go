@@ -350,7 +350,6 @@ func (r *Receiver) renew(ctx context.Context) {
 	}
 }
 
-// renewLocks renews the locks of messages.
 func (r *Receiver) renewLocks(ctx context.Context, ms ...*goamqp.Message) error {
 	var tokens []goamqp.UUID
 	for _, m := range ms {

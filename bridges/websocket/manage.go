@@ -37,7 +37,6 @@ func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(co
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
 }
 
-// create makes an entity.
 func (c *conn) create(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		settings := core.DefaultSettings(q.kind)

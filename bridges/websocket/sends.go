@@ -67,7 +67,6 @@ func (c *conn) forgetIdle() {
 	}
 }
 
-// start sends what is queued.
 func (o *sendQueue) start() {
 	if o.sending || len(o.queue) == 0 {
 		return

@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// AppendNull appends null.
+// The Append functions append a value of the type that they name, in its smallest encoding. They take Go's types, whose
+// names AMQP has otherwise: see Kind.
+
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
 
-// AppendBool appends a boolean.
 func AppendBool(dst []byte, v bool) []byte {
 	if v {
 		return append(dst, codeTrue)
@@ -18,15 +19,12 @@ func AppendBool(dst []byte, v bool) []byte {
 	return append(dst, codeFalse)
 }
 
-// AppendUint8 appends a ubyte.
 func AppendUint8(dst []byte, v uint8) []byte { return append(dst, codeUbyte, v) }
 
-// AppendUint16 appends a ushort.
 func AppendUint16(dst []byte, v uint16) []byte {
 	return binary.BigEndian.AppendUint16(append(dst, codeUshort), v)
 }
 
-// AppendUint32 appends a uint.
 func AppendUint32(dst []byte, v uint32) []byte {
 	switch {
 	case v == 0:
@@ -38,7 +36,6 @@ func AppendUint32(dst []byte, v uint32) []byte {
 	}
 }
 
-// AppendUint64 appends a ulong.
 func AppendUint64(dst []byte, v uint64) []byte {
 	switch {
 	case v == 0:
@@ -50,15 +47,12 @@ func AppendUint64(dst []byte, v uint64) []byte {
 	}
 }
 
-// AppendInt8 appends a byte.
 func AppendInt8(dst []byte, v int8) []byte { return append(dst, codeByte, byte(v)) }
 
-// AppendInt16 appends a short.
 func AppendInt16(dst []byte, v int16) []byte {
 	return binary.BigEndian.AppendUint16(append(dst, codeShort), uint16(v))
 }
 
-// AppendInt32 appends an int.
 func AppendInt32(dst []byte, v int32) []byte {
 	if v == int32(int8(v)) {
 		return append(dst, codeSmallInt, byte(v))
@@ -66,7 +60,6 @@ func AppendInt32(dst []byte, v int32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, codeInt), uint32(v))
 }
 
-// AppendInt64 appends a long.
 func AppendInt64(dst []byte, v int64) []byte {
 	if v == int64(int8(v)) {
 		return append(dst, codeSmallLong, byte(v))
@@ -74,27 +67,22 @@ func AppendInt64(dst []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, codeLong), uint64(v))
 }
 
-// AppendFloat32 appends a float.
 func AppendFloat32(dst []byte, v float32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, codeFloat), math.Float32bits(v))
 }
 
-// AppendFloat64 appends a double.
 func AppendFloat64(dst []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, codeDouble), math.Float64bits(v))
 }
 
-// AppendTimestamp appends a timestamp.
 func AppendTimestamp(dst []byte, v Timestamp) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, codeTimestamp), uint64(v))
 }
 
-// AppendUUID appends a uuid.
 func AppendUUID(dst []byte, v UUID) []byte {
 	return append(append(dst, codeUUID), v[:]...)
 }
 
-// AppendBinary appends a binary.
 func AppendBinary(dst, v []byte) []byte {
 	return append(AppendBinaryHead(dst, len(v)), v...)
 }

@@ -10,7 +10,6 @@ import (
 // The Read functions return the first value in b, which must be of their type, and the bytes after it. They allocate
 // only on failure; slices alias b.
 
-// ReadBool reads a boolean.
 func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	code, data, rest, err := read(b, KindBool)
 	if err != nil {
@@ -23,41 +22,34 @@ func ReadBool(b []byte) (v bool, rest []byte, err error) {
 	return n == 1, rest, nil
 }
 
-// ReadUint8 reads a ubyte.
 func ReadUint8(b []byte) (v uint8, rest []byte, err error) {
 	n, rest, err := readUnsigned(b, KindUint8)
 	return uint8(n), rest, err
 }
 
-// ReadUint16 reads a ushort.
 func ReadUint16(b []byte) (v uint16, rest []byte, err error) {
 	n, rest, err := readUnsigned(b, KindUint16)
 	return uint16(n), rest, err
 }
 
-// ReadUint32 reads a uint.
 func ReadUint32(b []byte) (v uint32, rest []byte, err error) {
 	n, rest, err := readUnsigned(b, KindUint32)
 	return uint32(n), rest, err
 }
 
-// ReadUint64 reads a ulong.
 func ReadUint64(b []byte) (v uint64, rest []byte, err error) {
 	return readUnsigned(b, KindUint64)
 }
 
-// ReadInt32 reads an int.
 func ReadInt32(b []byte) (v int32, rest []byte, err error) {
 	n, rest, err := readSigned(b, KindInt32)
 	return int32(n), rest, err
 }
 
-// ReadInt64 reads a long.
 func ReadInt64(b []byte) (v int64, rest []byte, err error) {
 	return readSigned(b, KindInt64)
 }
 
-// ReadFloat32 reads a float.
 func ReadFloat32(b []byte) (v float32, rest []byte, err error) {
 	_, data, rest, err := read(b, KindFloat32)
 	if err != nil {
@@ -66,7 +58,6 @@ func ReadFloat32(b []byte) (v float32, rest []byte, err error) {
 	return math.Float32frombits(binary.BigEndian.Uint32(data)), rest, nil
 }
 
-// ReadFloat64 reads a double.
 func ReadFloat64(b []byte) (v float64, rest []byte, err error) {
 	_, data, rest, err := read(b, KindFloat64)
 	if err != nil {
@@ -75,13 +66,11 @@ func ReadFloat64(b []byte) (v float64, rest []byte, err error) {
 	return math.Float64frombits(binary.BigEndian.Uint64(data)), rest, nil
 }
 
-// ReadTimestamp reads a timestamp.
 func ReadTimestamp(b []byte) (v Timestamp, rest []byte, err error) {
 	n, rest, err := readSigned(b, KindTimestamp)
 	return Timestamp(n), rest, err
 }
 
-// ReadUUID reads a uuid.
 func ReadUUID(b []byte) (v UUID, rest []byte, err error) {
 	_, data, rest, err := read(b, KindUUID)
 	if err != nil {
@@ -90,16 +79,13 @@ func ReadUUID(b []byte) (v UUID, rest []byte, err error) {
 	return UUID(data), rest, nil
 }
 
-// ReadBinary reads a binary.
 func ReadBinary(b []byte) (v, rest []byte, err error) {
 	_, v, rest, err = read(b, KindBinary)
 	return v, rest, err
 }
 
-// ReadString reads a string.
 func ReadString(b []byte) (v, rest []byte, err error) { return readText(b, KindString) }
 
-// ReadSymbol reads a symbol.
 func ReadSymbol(b []byte) (v, rest []byte, err error) { return readText(b, KindSymbol) }
 
 // ReadText reads a string or a symbol.

@@ -537,7 +537,6 @@ func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	return out, nil
 }
 
-// ReadText reads a text.
 func ReadText(r codec.Reader) (string, error) {
 	if k := r.Kind(); k != codec.Text {
 		return "", Wrong("is %s: it must be a text", k)

@@ -43,7 +43,6 @@ func WriteValue(w codec.Writer, b []byte) {
 	Write(w, v)
 }
 
-// writeBinary is Write of a binary.
 func writeBinary(w codec.Writer, v []byte) {
 	if w.Encoding() == codec.MessagePack {
 		w.Binary(v)

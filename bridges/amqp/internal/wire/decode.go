@@ -258,7 +258,6 @@ func decodeTarget(f *fields, p *Attach) {
 	f.close(&in)
 }
 
-// state reads an optional delivery state.
 func (f *fields) state(name string) DeliveryState {
 	in, ok := f.described(name)
 	if !ok {
@@ -321,7 +320,6 @@ func (f *fields) txnID() []byte {
 	return id
 }
 
-// error reads an optional error.
 func (f *fields) error(name string) *Error {
 	in, ok := f.described(name)
 	if !ok {

@@ -72,7 +72,6 @@ func (f *fields) done() error {
 	return f.err
 }
 
-// field reads an optional field.
 func field[T any](f *fields, name string, read func([]byte) (T, []byte, error)) (v value.Opt[T]) {
 	if !f.next() {
 		return v
@@ -86,7 +85,6 @@ func field[T any](f *fields, name string, read func([]byte) (T, []byte, error)) 
 	return v
 }
 
-// must reads a mandatory field.
 func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T {
 	v := field(f, name, read)
 	if !v.Set {
@@ -164,7 +162,6 @@ func (f *fields) decoded(name string) any {
 	return v
 }
 
-// mapping reads an optional map field.
 func (f *fields) mapping(name string) value.Map {
 	switch v := f.decoded(name).(type) {
 	case nil:

@@ -125,7 +125,6 @@ func (l *list) symbols(s []value.Symbol) {
 	}
 }
 
-// state appends a delivery state.
 func (l *list) state(s DeliveryState) {
 	if s == nil {
 		l.null()

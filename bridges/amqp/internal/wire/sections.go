@@ -2,7 +2,6 @@ package wire
 
 import "github.com/crosstown-mq/crosstown/core/value"
 
-// section is one section of a message.
 type section struct {
 	desc Descriptor
 	raw  []byte // with the descriptor
@@ -230,7 +229,6 @@ func AppendSection(dst []byte, d Descriptor, raw []byte) []byte {
 	return append(value.AppendDescriptor(dst, uint64(d)), raw...)
 }
 
-// AppendDataSection appends a data section.
 func AppendDataSection(dst, payload []byte) []byte {
 	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
 }
