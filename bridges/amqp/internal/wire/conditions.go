@@ -16,8 +16,8 @@ const (
 	CondIllegalState          value.Symbol = "amqp:illegal-state"
 	CondFrameSizeTooSmall     value.Symbol = "amqp:frame-size-too-small"
 
-	CondConnectionForced   value.Symbol = "amqp:connection:forced"
-	CondFramingError       value.Symbol = "amqp:connection:framing-error"
+	CondConnectionForced value.Symbol = "amqp:connection:forced"
+	CondFramingError     value.Symbol = "amqp:connection:framing-error"
 
 	CondWindowViolation  value.Symbol = "amqp:session:window-violation"
 	CondHandleInUse      value.Symbol = "amqp:session:handle-in-use"
@@ -32,15 +32,15 @@ const (
 
 // Conditions of Service Bus.
 const (
-	CondTimeout                 value.Symbol = "com.microsoft:timeout"
-	CondServerBusy              value.Symbol = "com.microsoft:server-busy"
-	CondArgumentError           value.Symbol = "com.microsoft:argument-error"
-	CondArgumentOutOfRange      value.Symbol = "com.microsoft:argument-out-of-range"
-	CondEntityDisabled          value.Symbol = "com.microsoft:entity-disabled"
-	CondEntityAlreadyExists     value.Symbol = "com.microsoft:entity-already-exists"
-	CondMessageLockLost         value.Symbol = "com.microsoft:message-lock-lost"
-	CondSessionLockLost         value.Symbol = "com.microsoft:session-lock-lost"
-	CondSessionCannotBeLocked   value.Symbol = "com.microsoft:session-cannot-be-locked"
-	CondMessageNotFound         value.Symbol = "com.microsoft:message-not-found"
-	CondDeadLetter              value.Symbol = "com.microsoft:dead-letter" // sent by clients, in Rejected
+	CondTimeout               value.Symbol = "com.microsoft:timeout"
+	CondServerBusy            value.Symbol = "com.microsoft:server-busy"
+	CondArgumentError         value.Symbol = "com.microsoft:argument-error"
+	CondArgumentOutOfRange    value.Symbol = "com.microsoft:argument-out-of-range"
+	CondEntityDisabled        value.Symbol = "com.microsoft:entity-disabled"
+	CondEntityAlreadyExists   value.Symbol = "com.microsoft:entity-already-exists"
+	CondMessageLockLost       value.Symbol = "com.microsoft:message-lock-lost"
+	CondSessionLockLost       value.Symbol = "com.microsoft:session-lock-lost"
+	CondSessionCannotBeLocked value.Symbol = "com.microsoft:session-cannot-be-locked"
+	CondMessageNotFound       value.Symbol = "com.microsoft:message-not-found"
+	CondDeadLetter            value.Symbol = "com.microsoft:dead-letter" // sent by clients, in Rejected
 )
