@@ -233,6 +233,26 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 	})
 }
 
+// fetch has a request answered with what call returns, as write writes it.
+func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Identity) (T, error), write func(codec.Writer, T)) {
+	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
+		v, err := call(ctx, id)
+		return func(w codec.Writer) { write(w, v) }, err
+	})
+}
+
+// fetchIn is fetch of an entity, or of the session of the feed that the request names.
+func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
+	if q.given.has(hasEntity) {
+		fetch(c, q, entity, write)
+		return
+	}
+	c.onSession(q, func(ctx context.Context, s core.Session) (func(codec.Writer), error) {
+		v, err := session(ctx, s)
+		return func(w codec.Writer) { write(w, v) }, err
+	})
+}
+
 // Owned implements link.Member.
 func (c *conn) Owned() (id string, owner *link.Owner) { return c.id, c.owner }
 

@@ -144,9 +144,8 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 // connections lists the clients of this gateway that are in the namespace,
 // whatever they speak; for operators those of all.
 func (c *conn) connections(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		all, err := c.bridge.opts.Clients.Connections(ctx, id)
-		return func(w codec.Writer) { codec.WriteList(w.Key("connections"), all, writeConnection) }, err
+	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
+		codec.WriteList(w.Key("connections"), all, writeConnection)
 	})
 }
 

@@ -118,10 +118,9 @@ func writeRule(w codec.Writer, rule core.Rule) {
 
 // rules lists a subscription's.
 func (c *conn) rules(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		rules, err := c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
-		return func(w codec.Writer) { codec.WriteList(w.Key("rules"), rules, writeRule) }, err
-	})
+	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Rule, error) {
+		return c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
+	}, func(w codec.Writer, rules []core.Rule) { codec.WriteList(w.Key("rules"), rules, writeRule) })
 }
 
 func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.front.CreateRule) }
@@ -129,10 +128,9 @@ func (c *conn) createRule(q *request) { c.putRule(q, c.bridge.front.CreateRule) 
 func (c *conn) updateRule(q *request) { c.putRule(q, c.bridge.front.UpdateRule) }
 
 func (c *conn) putRule(q *request, put func(context.Context, core.Identity, string, core.Rule) (core.Rule, error)) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		rule, err := put(ctx, id, q.entity, *q.rule)
-		return func(w codec.Writer) { writeRule(w.Key("rule"), rule) }, err
-	})
+	fetch(c, q, func(ctx context.Context, id core.Identity) (core.Rule, error) {
+		return put(ctx, id, q.entity, *q.rule)
+	}, func(w codec.Writer, rule core.Rule) { writeRule(w.Key("rule"), rule) })
 }
 
 func (c *conn) deleteRule(q *request) {

@@ -67,8 +67,7 @@ func readState(r codec.Reader) ([]byte, error) {
 
 // sessions lists the ids of an entity's sessions.
 func (c *conn) sessions(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		ids, err := c.bridge.front.ListSessions(ctx, id, core.At(q.entity), q.since, q.skip, q.top)
-		return func(w codec.Writer) { codec.WriteList(w.Key("sessions"), ids, codec.Writer.Text) }, err
-	})
+	fetch(c, q, func(ctx context.Context, id core.Identity) ([]string, error) {
+		return c.bridge.front.ListSessions(ctx, id, core.At(q.entity), q.since, q.skip, q.top)
+	}, func(w codec.Writer, ids []string) { codec.WriteList(w.Key("sessions"), ids, codec.Writer.Text) })
 }
