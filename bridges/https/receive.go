@@ -25,7 +25,7 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	if err := skipBody(w, r); err != nil {
 		return err
 	}
-	d, ok, err := b.fetch(r.Context(), id, address, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
+	d, ok, err := bridges.Next(r.Context(), b.front, id, address, core.ReceiverOptions{Mode: mode, Accept: accepted(r)}, wait)
 	if err != nil {
 		return err
 	}
@@ -40,10 +40,6 @@ func (b *Bridge) receive(w http.ResponseWriter, r *http.Request, entity string, 
 	}
 	return nil
 }
-
-// drainTimeout bounds how long past its wait a receive gives the broker to say
-// that there is nothing.
-const drainTimeout = 5 * time.Second
 
 // pollTime reads ?timeout=s.
 func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
@@ -62,83 +58,6 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 // accepted is the request's Accept header. Content types that no serializer writes are no reason to
 // refuse it (RFC 9110 §12.5.1): clients name all sorts.
 func accepted(r *http.Request) string { return strings.Join(r.Header.Values("Accept"), ",") }
-
-// fetch waits for one message, and reports whether one came. Whatever ends it,
-// no message stays locked that it does not return.
-func (b *Bridge) fetch(ctx context.Context, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (core.Delivery, bool, error) {
-	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
-	closed := make(chan error, 1)
-	o.Deliver = bridges.Into(arrived)
-	o.Closed = func(err error) { closed <- err }
-	rx, err := b.front.OpenReceiver(ctx, id, address, o)
-	if err != nil {
-		return core.Delivery{}, false, err
-	}
-	defer rx.Close()
-	rx.AddCredit(1, core.AnyMessage)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	var ended error
-	select {
-	case d := <-arrived:
-		return d, true, nil
-	case ended = <-closed:
-	case <-ctx.Done():
-	case <-bridges.Ending(ctx):
-		d, came, _ := last(ctx, rx, arrived)
-		return d, came, nil
-	case <-timer.C:
-		// The broker has looked, even if the wait was zero, once it has drained.
-		d, came, drained := last(ctx, rx, arrived)
-		if came {
-			return d, true, nil
-		}
-		select {
-		case ended = <-closed:
-		default:
-			if !drained && ctx.Err() == nil {
-				ended = core.Refuse(core.Busy, "The entity did not answer whether it has messages. Try again.")
-			}
-		}
-		return d, false, ended
-	}
-	if d, came := left(rx, arrived); came {
-		return d, true, nil
-	}
-	return core.Delivery{}, false, ended
-}
-
-// left closes a receiver and returns the message that it delivered just before.
-// Afterwards there is no further delivery.
-func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
-	rx.Close()
-	select {
-	case d = <-arrived:
-		return d, true
-	default:
-		return d, false
-	}
-}
-
-// last drains and closes a receiver, and returns the message that it still
-// delivered. So one that is being removed for a receive-and-delete is not lost.
-// drained says that the broker has looked.
-func last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
-	done := make(chan struct{})
-	rx.Drain(func(int) { close(done) })
-	timer := time.NewTimer(drainTimeout)
-	defer timer.Stop()
-	select {
-	case d := <-arrived:
-		return d, true, true
-	case <-done:
-		drained = true
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	d, came = left(rx, arrived)
-	return d, came, drained
-}
 
 // release releases a lock for a client that is gone, without counting the delivery.
 func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Address, d core.Delivery) {

@@ -45,7 +45,7 @@ func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 		if err == nil {
 			continue
 		}
-		if d, came, _ := last(ctx, rx, arrived); came && send(d) != nil {
+		if d, came, _ := bridges.Last(ctx, rx, arrived); came && send(d) != nil {
 			return errGone
 		}
 		return err

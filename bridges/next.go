@@ -1,0 +1,91 @@
+package bridges
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// drainTimeout bounds how long past its wait Next gives the broker to say that there is nothing.
+const drainTimeout = 5 * time.Second
+
+// Next waits for one message of an entity, and reports whether one came. Whatever ends it, the wait, the context or
+// the server that took the request, no message stays locked that it does not return. Of o it sets Deliver and Closed.
+func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
+	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
+	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }
+	rx, err := b.OpenReceiver(ctx, id, address, o)
+	if err != nil {
+		return d, false, err
+	}
+	defer rx.Close()
+	rx.AddCredit(1, core.AnyMessage)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	drained := true
+	select {
+	case d = <-arrived:
+		return d, true, nil
+	case err = <-closed:
+		d, came = left(rx, arrived)
+	case <-ctx.Done():
+		d, came = left(rx, arrived)
+	case <-Ending(ctx):
+		d, came, _ = Last(ctx, rx, arrived)
+	case <-timer.C: // the broker has looked, even if the wait was zero, once it has drained
+		d, came, drained = Last(ctx, rx, arrived)
+	}
+	if came {
+		return d, true, nil
+	}
+	if !drained && ctx.Err() == nil {
+		err = core.Refuse(core.Busy, "The entity did not answer whether it has messages. Try again.")
+	}
+	select {
+	case err = <-closed:
+	default:
+	}
+	return d, false, err
+}
+
+// Into is a ReceiverOptions.Deliver that puts deliveries into a channel. The credit given must never exceed
+// what is free of its capacity.
+func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
+	return func(ds []core.Delivery) {
+		for _, d := range ds {
+			arrived <- d
+		}
+	}
+}
+
+// Last drains and closes a receiver, and returns the message that it still delivered. So one that is being removed for
+// a receive-and-delete is not lost. drained says that the broker has looked.
+func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
+	done := make(chan struct{})
+	rx.Drain(func(int) { close(done) })
+	timer := time.NewTimer(drainTimeout)
+	defer timer.Stop()
+	select {
+	case d := <-arrived:
+		return d, true, true
+	case <-done:
+		drained = true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	d, came = left(rx, arrived)
+	return d, came, drained
+}
+
+// left closes a receiver and returns the message that it delivered just before. Afterwards there is no further
+// delivery.
+func left(rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came bool) {
+	rx.Close()
+	select {
+	case d = <-arrived:
+		return d, true
+	default:
+		return d, false
+	}
+}
