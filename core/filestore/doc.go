@@ -2,7 +2,7 @@
 // server beside it. It is core/memstore with a journal, so what it answers is what the memory engine
 // answers, and what is here is how that lasts.
 //
-// Package journal encodes the effects of calls (memstore.Sink says which) for the log of package wal:
+// Package journal encodes the effects of calls (memstore.Effect says which) for the log of package wal:
 // frames of effects, records of messages that the effects name, and snapshots. What waits for what:
 //
 //   - An answer that acknowledges waits until everything that was in the log when its call left the

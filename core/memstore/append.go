@@ -104,7 +104,7 @@ func (t *txn) newEntry(m *core.Message) *entry {
 	e := &entry{noted: t.History.Max > 0}
 	if x := t.effects; x != nil {
 		record, body := x.Record(m)
-		if e.record = record; body.Length > 0 {
+		if e.record = record + 1; body.Length > 0 {
 			e.more = &extra{body: body}
 		}
 	}

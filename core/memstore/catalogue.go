@@ -167,15 +167,12 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
 		return nil, 0, core.QuotaExceeded
 	}
-	end := c.ledger.note(func(x Sink) {
-		x.Entity(new(described(e)), version)
-		if e.Kind == core.Subscription {
-			x.Rules(e.ID, e.Rules)
-		}
-	})
+	effects := []Effect{{Kind: EffectEntity, Number: version, Object: new(described(e))}}
 	if e.Kind == core.Subscription {
+		effects = append(effects, Effect{Kind: EffectRules, Text: e.ID, Object: &e.Rules})
 		c.setRules(e.ID, e.Rules)
 	}
+	end := c.ledger.note(effects...)
 	return c.enter(described(e), version), end, nil
 }
 
@@ -289,16 +286,12 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	if e.Kind == core.Subscription {
 		version = c.topics[e.TopicID].version + 1
 	}
-	book := c.rules[e.ID]
-	end = c.ledger.note(func(x Sink) {
-		x.Entity(e, version)
-		if change != nil && book != nil {
-			x.Rule(e.ID, change)
-		}
-	})
-	if change != nil && book != nil {
+	effects := []Effect{{Kind: EffectEntity, Number: version, Object: e}}
+	if book := c.rules[e.ID]; change != nil && book != nil {
+		effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: change})
 		book.change(*change)
 	}
+	end = c.ledger.note(effects...)
 	return c.enter(*e, version), version, end, nil
 }
 
@@ -327,7 +320,7 @@ func (c *catalogue) remove(key entityKey) ([]entityKey, Position) {
 		return nil, 0
 	}
 	version := c.versionWithout(&e)
-	end := c.ledger.note(func(x Sink) { x.NoEntity(key.namespace, key.folded, version) })
+	end := c.ledger.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
 	return c.leave(key, version), end
 }
 
@@ -392,7 +385,7 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 			if e.Kind == core.Subscription {
 				version = c.topics[e.TopicID].version
 			}
-			end = c.ledger.note(func(x Sink) { x.Entity(&e, version) })
+			end = c.ledger.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
 			c.put(key, e)
 		}
 	}

@@ -20,7 +20,7 @@ func (p *handle) Clear(ctx context.Context) error {
 	if p.journal != nil {
 		shard.effects = newEffects(p.journal)
 		shard.effects.At(p.millis(), p.virtual)
-		shard.effects.Clear(shard.own.ref)
+		shard.effects.do(Effect{Kind: EffectClear, Of: shard.own.ref})
 	}
 	t.clearAll()
 	t.leave()

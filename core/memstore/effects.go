@@ -10,8 +10,29 @@ import (
 // effects are those of one call on a partition, or on the catalogue, until they are a frame.
 type effects struct {
 	Call
-	puts    []put // whose records are in the frame: entry.record tells where
-	message Put   // of the effect under way
+	puts []put // whose records are in the frame: entry.record tells where
+	under
+}
+
+// under has the effect under way, so that it need not be allocated.
+type under struct {
+	effect  Effect
+	message Put
+	session Session
+}
+
+// putOf is a new message of a queue.
+func (u *under) putOf(q *queue, e *entry) *Effect {
+	u.message.set(e)
+	u.effect = Effect{Kind: EffectPut, Of: q.ref, Put: &u.message}
+	return &u.effect
+}
+
+// sessionOf is a session as it is now.
+func (u *under) sessionOf(q *queue, s *session) *Effect {
+	u.session = Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
+	u.effect = Effect{Kind: EffectSession, Of: q.ref, Session: &u.session}
+	return &u.effect
 }
 
 // put is a new entry of a queue, or one that has a new record.
@@ -45,7 +66,7 @@ func (x *effects) release() {
 func (x *effects) append() Position {
 	end := x.Append()
 	for _, p := range x.puts {
-		p.e.ref = x.Ref(p.e.record)
+		p.e.ref = x.Ref(p.e.record - 1)
 		p.e.record = 0
 		p.q.settleDown(p.e)
 	}
@@ -54,10 +75,14 @@ func (x *effects) append() Position {
 	return end
 }
 
+func (x *effects) do(e Effect) {
+	x.effect = e
+	x.Do(&x.effect)
+}
+
 // put is a new message of a queue.
 func (x *effects) put(q *queue, e *entry) {
-	x.message.set(e)
-	x.Put(q.ref, &x.message)
+	x.Do(x.putOf(q, e))
 	if e.record > 0 {
 		x.puts = append(x.puts, put{e, q})
 	} else {
@@ -68,7 +93,7 @@ func (x *effects) put(q *queue, e *entry) {
 // state is another state of a message.
 func (x *effects) state(q *queue, e *entry) {
 	x.message.Change.set(e)
-	x.Change(q.ref, e.n, &x.message.Change)
+	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Change: &x.message.Change})
 }
 
 // ledger writes the frames of the catalogue and the registry. Without a journal it does nothing.
@@ -92,13 +117,15 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 
 // note appends a frame and returns the position behind it. The caller holds the mutex of what it
 // is about.
-func (l *ledger) note(write func(x Sink)) Position {
+func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0
 	}
 	x := l.journal.Begin()
 	defer x.Release()
-	write(x)
+	for i := range effects {
+		x.Do(&effects[i])
+	}
 	return x.Append()
 }
 

@@ -37,7 +37,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	home.addEvent(e, now)
 	if x := t.effects; x != nil {
 		last := len(h.events) - 1
-		x.Event(home.ref, h.trimmed+int64(last), now, &h.events[last])
+		x.do(Effect{Kind: EffectEvent, Of: home.ref, Number: h.trimmed + int64(last), At: now, Event: &h.events[last]})
 	}
 	t.trimHistory(home, now)
 }
@@ -58,7 +58,7 @@ func (t *txn) trimHistory(home *entityState, now int64) {
 	}
 	home.dropEvents(gone)
 	if x := t.effects; x != nil {
-		x.Trim(home.ref, h.trimmed)
+		x.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
 	}
 }
 

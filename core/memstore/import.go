@@ -118,7 +118,7 @@ func (t *txn) importThing(x *core.Stored) error {
 	case core.StoredLast:
 		q.last = max(q.last, x.Last)
 		if e := t.effects; e != nil {
-			e.Last(q.ref, q.last)
+			e.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 		}
 	case core.StoredState:
 		q.keep(q.session(core.KeyOfSession(x.Session)), slices.Clone(x.SessionState), millisOf(x.Time), x.Session)
@@ -126,12 +126,12 @@ func (t *txn) importThing(x *core.Stored) error {
 		return t.importMessage(q, x)
 	case core.StoredSeen:
 		if e := t.effects; e != nil {
-			e.Seen(home.ref, x.Key, millisOf(x.Time))
+			e.do(Effect{Kind: EffectSeen, Of: home.ref, Text: x.Key, At: millisOf(x.Time)})
 		}
 		home.see(x.Key, millisOf(x.Time))
 	case core.StoredMove:
 		if e := t.effects; e != nil {
-			e.Moved(home.ref, x.Key, millisOf(x.Time))
+			e.do(Effect{Kind: EffectMoved, Of: home.ref, Text: x.Key, At: millisOf(x.Time)})
 		}
 		home.remember(&home.moves, x.Key, millisOf(x.Time))
 	}

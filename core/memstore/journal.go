@@ -48,8 +48,8 @@ type Call interface {
 	// are those of a call that has done nothing.
 	Reserve(ctx context.Context) error
 	// Record takes a message that was prepared: they are taken in the order of their preparation,
-	// perhaps not all. It returns the place of its record in the frame, from 1 on, and where its body
-	// is that lies apart.
+	// perhaps not all. It returns the place of its record in the frame, and where its body is that
+	// lies apart.
 	Record(m *core.Message) (record int32, body Ref)
 
 	// At says when the call happens, and whether in the time of a view.

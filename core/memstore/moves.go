@@ -52,7 +52,7 @@ func (t *txn) isRepeated(m *core.Message) bool {
 	t.forgetMoves()
 	t.home.remember(&t.home.moves, key, t.now)
 	if x := t.effects; x != nil {
-		x.Moved(t.home.ref, key, t.now)
+		x.do(Effect{Kind: EffectMoved, Of: t.home.ref, Text: key, At: t.now})
 	}
 	return false
 }
@@ -70,7 +70,7 @@ func (t *txn) forgetMoves() {
 	}
 	until = t.home.moves.some(until)
 	if x := t.effects; x != nil {
-		x.MovedUntil(t.home.ref, until)
+		x.do(Effect{Kind: EffectMovedUntil, Of: t.home.ref, At: until})
 	}
 	t.home.forget(&t.home.moves, until)
 }
@@ -97,6 +97,6 @@ func (b *entityState) forgetMove(key string) {
 	}
 	b.partition.remembered.ids.Add(-weight)
 	if x := b.partition.effects; x != nil {
-		x.Forget(b.ref, key)
+		x.do(Effect{Kind: EffectForget, Of: b.ref, Text: key})
 	}
 }

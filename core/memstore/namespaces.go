@@ -42,7 +42,7 @@ func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
 	if _, taken := r.byName[folded]; taken {
 		return 0, false
 	}
-	end = r.ledger.note(func(x Sink) { x.Namespace(&n) })
+	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: &n})
 	r.put(n)
 	return end, true
 }
@@ -107,7 +107,7 @@ func (r *registry) replace(n *core.Namespace) (end Position, err error) {
 		return 0, core.Conflict
 	}
 	n.Revision++
-	end = r.ledger.note(func(x Sink) { x.Namespace(n) })
+	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: n})
 	r.put(*n)
 	return end, nil
 }
@@ -164,11 +164,11 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	s.catalogue.mu.Lock()
 	defer s.catalogue.mu.Unlock()
 	until := now - sealLife.Milliseconds()
-	end = s.catalogue.ledger.note(func(x Sink) {
-		x.NoNamespace(n.Name)
-		x.Unseal(until)
-		x.Seal(n.ID, now)
-	})
+	end = s.catalogue.ledger.note(
+		Effect{Kind: EffectNoNamespace, Text: n.Name},
+		Effect{Kind: EffectUnseal, At: until},
+		Effect{Kind: EffectSeal, Text: n.ID, At: now},
+	)
 	delete(s.byName, core.FoldName(name))
 	s.sealed.forget(until)
 	s.sealed.remember(n.ID, now)
@@ -205,22 +205,20 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var keys []entityKey
+	var effects []Effect
 	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
 			continue // it goes with its topic
 		}
-		if keys = append(keys, entityKey{namespace, folded}); len(keys) == limit {
+		keys, effects = append(keys, entityKey{namespace, folded}), append(effects, Effect{Kind: EffectNoEntity, Text: namespace, Folded: folded})
+		if len(keys) == limit {
 			break
 		}
 	}
 	if keys == nil {
 		return nil
 	}
-	c.ledger.note(func(x Sink) {
-		for _, key := range keys {
-			x.NoEntity(key.namespace, key.folded, 0)
-		}
-	})
+	c.ledger.note(effects...)
 	for _, key := range keys {
 		changed = append(changed, c.leave(key, 0)...)
 	}

@@ -109,7 +109,7 @@ func (q *queue) insert(e *entry) {
 // remove forgets e.
 func (q *queue) remove(e *entry) {
 	if x := q.effects(); x != nil {
-		x.Remove(q.ref, e.n)
+		x.do(Effect{Kind: EffectRemove, Of: q.ref, Number: e.n})
 	}
 	q.quit(e)
 	q.grow(-weightOf(e))
@@ -160,7 +160,7 @@ func (q *queue) release(e *entry) {
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
-		x.Last(q.ref, q.last)
+		x.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 	}
 	return q.last
 }

@@ -127,8 +127,9 @@ func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x
 		if e.isRow {
 			q.promote(e) // until the frame is appended
 		}
-		e.record, _ = x.Record(found[i].message)
-		x.Place(q.ref, e.n, e.record)
+		record, _ := x.Record(found[i].message)
+		e.record = record + 1
+		x.do(Effect{Kind: EffectPlace, Of: q.ref, Number: e.n, Record: record})
 		x.puts = append(x.puts, put{e, q})
 	}
 	x.append()

@@ -57,11 +57,81 @@ func (s *Store) Start() error {
 // views do not count.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
-var (
-	errNoRecord = errors.New("a message has a record that the frame does not have")
-	// ErrUnknownEffect says that a later version has written an effect.
-	ErrUnknownEffect = errors.New("an effect is of a kind that this version does not know")
-)
+var errNoRecord = errors.New("a message has a record that the frame does not have")
+
+// Do does an effect again. One on what was deleted since is passed over, and one that a snapshot which
+// was loaded had.
+func (r *Replay) Do(x *Effect) {
+	if x.Kind >= EffectEntity {
+		r.catalogue(x)
+		return
+	}
+	q := r.in(x.Of)
+	if r.home == nil || q == nil {
+		return
+	}
+	h := r.home
+	switch x.Kind {
+	case EffectPut:
+		r.put(q, x.Put)
+	case EffectChange:
+		if e := r.entry(q, x.Number); e != nil {
+			q.replay(e, x.Change)
+		}
+	case EffectRemove:
+		if e := r.entry(q, x.Number); e != nil {
+			q.remove(e)
+		}
+	case EffectPlace:
+		if e := r.entry(q, x.Number); e != nil {
+			e.ref = r.record(x.Record)
+			q.demote(e)
+		}
+	case EffectLast:
+		q.last = max(q.last, x.Number)
+	case EffectSession:
+		q.replaySession(x.Session)
+	case EffectEvent:
+		if x.Number >= h.history.trimmed+int64(len(h.history.events)) {
+			h.addEvent(*x.Event, x.At)
+		}
+	case EffectTrim:
+		if gone := min(x.Number-h.history.trimmed, int64(len(h.history.events))); gone > 0 {
+			h.dropEvents(int(gone))
+		}
+		h.history.trimmed = max(h.history.trimmed, x.Number)
+	default:
+		if !r.isOld(0) {
+			r.remember(h, x)
+		}
+	}
+}
+
+// remember does an effect on what is not about a message or a session.
+func (r *Replay) remember(h *entityState, x *Effect) {
+	switch x.Kind {
+	case EffectSeen:
+		h.see(x.Text, x.At)
+	case EffectSeenUntil:
+		h.forgetSeen(x.At)
+	case EffectMoved:
+		h.remember(&h.moves, x.Text, x.At)
+	case EffectMovedUntil:
+		h.forget(&h.moves, x.At)
+	case EffectForget:
+		h.forgetMove(x.Text)
+		h.moves.tidy()
+	case EffectClear:
+		t := txn{partition: r.p, handle: &handle{Store: r.store}}
+		t.clearAll()
+		for _, w := range t.wakes { // no receiver waits yet
+			w.queue.woken = false
+		}
+		clear(t.wakes)
+		t.wakes = t.wakes[:0]
+		r.p = nil // it has other queues now
+	}
+}
 
 // in looks up a queue. It is nil where the effects are about an entity that was deleted since.
 func (r *Replay) in(at core.Ref) *queue {
@@ -77,59 +147,47 @@ func (r *Replay) in(at core.Ref) *queue {
 	return r.queue
 }
 
-// of looks up what a queue, topic or subscription has of a partition, nil where that was deleted since,
-// or where a snapshot that was loaded had the effect.
-func (r *Replay) of(at core.Ref) *entityState {
-	if r.in(at); r.isOld(0) {
-		return nil
-	}
-	return r.home
-}
-
 // isOld reports whether a snapshot that was loaded had the effect of this frame on message n, or, for
 // 0, on what is not about a message or a session.
 func (r *Replay) isOld(n int64) bool {
-	return !r.piece && r.p != nil && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
+	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
 // entry looks up a message, nil where the effect on it is passed over.
-func (r *Replay) entry(at core.Ref, n int64) *entry {
-	q := r.in(at)
-	if q == nil || r.isOld(n) {
+func (r *Replay) entry(q *queue, n int64) *entry {
+	if r.isOld(n) {
 		return nil
 	}
 	e := q.entry(n)
 	if e == nil && !r.store.lenient {
-		r.err = fmt.Errorf("message %d of sub-queue %d of %q is not there", n, at.Sub, at.Subscription)
+		r.err = fmt.Errorf("message %d of sub-queue %d of %q is not there", n, q.ref.Sub, q.ref.Subscription)
 	}
 	return e
 }
 
 // record is where a record of the frame lies.
 func (r *Replay) record(i int32) (ref Ref) {
-	if i <= 0 || int(i) > len(r.records) {
+	if i < 0 || int(i) >= len(r.records) {
 		r.err = errNoRecord
 		return ref
 	}
-	return r.records[i-1]
+	return r.records[i]
 }
 
-// Put implements Sink.
-func (r *Replay) Put(at core.Ref, m *Put) {
-	q := r.in(at)
+func (r *Replay) put(q *queue, m *Put) {
 	e := entry{
 		n: m.Number, origin: m.Origin, enqueued: m.Enqueued, expires: m.Expires, size: m.Size,
 		state: m.State, delayed: m.Delayed, byBroker: m.ByBroker, failures: m.Failures, until: m.Until, nonce: m.Nonce,
 		sessionful: m.Sessionful, noted: !m.ID.IsZero(), ref: m.Ref,
 	}
-	if m.Record != 0 {
+	if m.InFrame {
 		e.ref = r.record(m.Record)
 	}
 	if m.Sessionful || e.noted || m.Body.Length > 0 || !m.Overlay.IsEmpty() {
 		e.more = &extra{m.Overlay, m.Body, m.Session, m.ID}
 	}
 	switch {
-	case r.err != nil || q == nil || r.isOld(e.n):
+	case r.err != nil || r.isOld(e.n):
 	case q.log.highest() >= e.n:
 		r.err = fmt.Errorf("message %d comes after a later one", e.n)
 	default:
@@ -143,13 +201,7 @@ func (r *Replay) Put(at core.Ref, m *Put) {
 	}
 }
 
-// Change implements Sink.
-func (r *Replay) Change(at core.Ref, n int64, c *Change) {
-	e := r.entry(at, n)
-	if e == nil {
-		return
-	}
-	q := r.queue
+func (q *queue) replay(e *entry, c *Change) {
 	if !c.Overlay.IsEmpty() {
 		e.change(func(more *extra) { more.overlay = c.Overlay })
 		q.resize(e, c.Size)
@@ -159,34 +211,7 @@ func (r *Replay) Change(at core.Ref, n int64, c *Change) {
 	q.join(e)
 }
 
-// Remove implements Sink.
-func (r *Replay) Remove(at core.Ref, n int64) {
-	if e := r.entry(at, n); e != nil {
-		r.queue.remove(e)
-	}
-}
-
-// Place implements Sink.
-func (r *Replay) Place(at core.Ref, n int64, record int32) {
-	if e := r.entry(at, n); e != nil {
-		e.ref = r.record(record)
-		r.queue.demote(e)
-	}
-}
-
-// Last implements Sink.
-func (r *Replay) Last(at core.Ref, n int64) {
-	if q := r.in(at); q != nil {
-		q.last = max(q.last, n)
-	}
-}
-
-// Session implements Sink.
-func (r *Replay) Session(at core.Ref, x Session) {
-	q := r.in(at)
-	if q == nil {
-		return
-	}
+func (q *queue) replaySession(x *Session) {
 	s := q.session(x.Key)
 	q.grow(-s.weight())
 	s.state, s.stated, s.stater = x.State, x.Stated, x.Stater
@@ -202,115 +227,39 @@ func (r *Replay) Session(at core.Ref, x Session) {
 	}
 }
 
-// Clear implements Sink.
-func (r *Replay) Clear(at core.Ref) {
-	if r.of(at) == nil {
-		return
-	}
-	t := txn{partition: r.p, handle: &handle{Store: r.store}}
-	t.clearAll()
-	for _, w := range t.wakes { // no receiver waits yet
-		w.queue.woken = false
-	}
-	clear(t.wakes)
-	t.wakes = t.wakes[:0]
-	r.p = nil // it has other queues now
-}
-
-// Seen implements Sink.
-func (r *Replay) Seen(at core.Ref, id string, when int64) {
-	if h := r.of(at); h != nil {
-		h.see(id, when)
-	}
-}
-
-// SeenUntil implements Sink.
-func (r *Replay) SeenUntil(at core.Ref, until int64) {
-	if h := r.of(at); h != nil {
-		h.forgetSeen(until)
-	}
-}
-
-// Moved implements Sink.
-func (r *Replay) Moved(at core.Ref, key string, when int64) {
-	if h := r.of(at); h != nil {
-		h.remember(&h.moves, key, when)
-	}
-}
-
-// MovedUntil implements Sink.
-func (r *Replay) MovedUntil(at core.Ref, until int64) {
-	if h := r.of(at); h != nil {
-		h.forget(&h.moves, until)
-	}
-}
-
-// Forget implements Sink.
-func (r *Replay) Forget(at core.Ref, key string) {
-	if h := r.of(at); h != nil {
-		h.forgetMove(key)
-		h.moves.tidy()
-	}
-}
-
-// Event implements Sink.
-func (r *Replay) Event(at core.Ref, serial, written int64, e *core.Event) {
-	r.in(at)
-	if b := r.home; b != nil && serial >= b.history.trimmed+int64(len(b.history.events)) {
-		b.addEvent(*e, written)
-	}
-}
-
-// Trim implements Sink.
-func (r *Replay) Trim(at core.Ref, first int64) {
-	r.in(at)
-	if b := r.home; b != nil {
-		if gone := min(first-b.history.trimmed, int64(len(b.history.events))); gone > 0 {
-			b.dropEvents(int(gone))
-		}
-		b.history.trimmed = max(b.history.trimmed, first)
-	}
-}
-
 // HasCatalogue reports whether the snapshot that was loaded has the effects of this frame on the
 // catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
-// Entity implements Sink.
-func (r *Replay) Entity(e *core.Entity, version int64) {
-	if e.Kind == core.Subscription && r.store.topics[e.TopicID] == nil {
-		r.err = fmt.Errorf("subscription %s has no topic", e)
-		return
-	}
-	r.store.catalogue.enter(*e, version)
-	if r.piece {
-		r.expectPieces(e)
+// catalogue does an effect on the catalogue or the namespaces.
+func (r *Replay) catalogue(x *Effect) {
+	s := r.store
+	switch x.Kind {
+	case EffectEntity:
+		e := x.Object.(*core.Entity)
+		if e.Kind == core.Subscription && s.topics[e.TopicID] == nil {
+			r.err = fmt.Errorf("subscription %s has no topic", e)
+			return
+		}
+		s.catalogue.enter(*e, x.Number)
+		if r.piece {
+			r.expectPieces(e)
+		}
+	case EffectNoEntity:
+		s.catalogue.leave(entityKey{x.Text, x.Folded}, x.Number)
+	case EffectRules:
+		s.setRules(x.Text, *x.Object.(*[]core.Rule))
+	case EffectRule:
+		if b := s.rules[x.Text]; b != nil {
+			b.change(*x.Object.(*core.RuleChange))
+		}
+	case EffectSeal:
+		s.sealed.remember(x.Text, x.At)
+	case EffectUnseal:
+		s.sealed.forget(x.At)
+	case EffectNamespace:
+		s.registry.put(*x.Object.(*core.Namespace))
+	case EffectNoNamespace:
+		delete(s.byName, core.FoldName(x.Text))
 	}
 }
-
-// NoEntity implements Sink.
-func (r *Replay) NoEntity(namespace, folded string, version int64) {
-	r.store.catalogue.leave(entityKey{namespace, folded}, version)
-}
-
-// Rules implements Sink.
-func (r *Replay) Rules(id string, rules []core.Rule) { r.store.setRules(id, rules) }
-
-// Rule implements Sink.
-func (r *Replay) Rule(id string, c *core.RuleChange) {
-	if b := r.store.rules[id]; b != nil {
-		b.change(*c)
-	}
-}
-
-// Seal implements Sink.
-func (r *Replay) Seal(namespace string, at int64) { r.store.sealed.remember(namespace, at) }
-
-// Unseal implements Sink.
-func (r *Replay) Unseal(until int64) { r.store.sealed.forget(until) }
-
-// Namespace implements Sink.
-func (r *Replay) Namespace(n *core.Namespace) { r.store.registry.put(*n) }
-
-// NoNamespace implements Sink.
-func (r *Replay) NoNamespace(name string) { delete(r.store.byName, core.FoldName(name)) }

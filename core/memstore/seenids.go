@@ -39,7 +39,7 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	}
 	if !t.home.seen.knows(key, since) {
 		if x := t.effects; x != nil {
-			x.Seen(t.home.ref, key, t.now)
+			x.do(Effect{Kind: EffectSeen, Of: t.home.ref, Text: key, At: t.now})
 		}
 		t.home.see(key, t.now)
 		return false
@@ -82,7 +82,7 @@ func (b *entityState) forgetIDs(until int64) {
 	}
 	until = b.seen.some(until)
 	if x := b.partition.effects; x != nil {
-		x.SeenUntil(b.ref, until)
+		x.do(Effect{Kind: EffectSeenUntil, Of: b.ref, At: until})
 	}
 	b.forgetSeen(until)
 }

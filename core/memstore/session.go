@@ -144,7 +144,7 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 // noteSession tells the journal of s, after any change but of its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
-		x.Session(q.ref, s.kept())
+		x.Do(x.sessionOf(q, s))
 	}
 }
 

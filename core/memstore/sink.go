@@ -2,40 +2,59 @@ package memstore
 
 import "github.com/crosstown-mq/crosstown/core"
 
-// Sink is told the effects of calls on a store's state: what is there afterwards, never what was asked
-// for, so that they can be done again without a clock, a policy or a random number. A Call of a Journal
-// keeps them, a Snapshot consists of them, and a Replay does them again.
+// Effect is something that a call does to the store's state: what is there afterwards, never what was
+// asked for, so that it can be done again without a clock, a policy or a random number.
+type Effect struct {
+	Kind EffectKind
+	// Of is the queue; where Kind is not about a sub-queue, the main queue of the entity; zero: the
+	// catalogue, or the namespaces.
+	Of      core.Ref
+	Number  int64 // of a message or event, or the version of a topic
+	At      int64 // an instant
+	Record  int32 // a place among the records of the frame
+	Text    string
+	Folded  string // the name of an entity, of which Text is the namespace
+	Put     *Put
+	Change  *Change
+	Session *Session
+	Event   *core.Event
+	Object  any // *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
+}
+
+// EffectKind is one of the kinds of effects. Journals keep these numbers; those before are their own.
+type EffectKind byte
+
+// The kinds.
+const (
+	EffectPut        EffectKind = 5 + iota // a message behind all others
+	EffectChange                           // another state of a message
+	EffectRemove                           // a message is gone
+	EffectPlace                            // a message has another record of the frame
+	EffectLast                             // the number given last
+	EffectSession                          // a session as it is now
+	EffectSeen                             // a message id, and when it was seen
+	EffectSeenUntil                        // message ids seen until then are forgotten
+	EffectMoved                            // the key of a move, and when it was seen
+	EffectMovedUntil                       // keys of moves seen until then are forgotten
+	EffectForget                           // the key of a move is forgotten
+	EffectEvent                            // an event with its serial number, and when it was written
+	EffectTrim                             // the serial number of the first event that is kept
+	EffectClear                            // the whole partition
+	EffectEntity                           // an entity as it is now, with a new version of its topic
+	EffectNoEntity                         // an entity is gone
+	EffectRules                            // all rules of a subscription
+	EffectRule                             // a rule of a subscription
+	EffectSeal                             // a deleted namespace, and when it was deleted
+	EffectUnseal                           // namespaces deleted until then are forgotten
+	EffectNamespace                        // a namespace as it is now
+	EffectNoNamespace
+	EffectKinds
+)
+
+// Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay does them
+// again. It keeps nothing that is said by a pointer.
 type Sink interface {
-	// Effects on a queue; n is a message's number.
-
-	Put(q core.Ref, m *Put)                  // a message behind all others
-	Change(q core.Ref, n int64, c *Change)   // another state of a message
-	Remove(q core.Ref, n int64)              // a message is gone
-	Place(q core.Ref, n int64, record int32) // a message has another record: see Put.Record
-	Last(q core.Ref, n int64)                // the number given last
-	Session(q core.Ref, s Session)           // a session as it is now
-	Clear(q core.Ref)                        // all of the partition is gone
-
-	// Effects on a queue, topic or subscription, of which the Ref names the main queue.
-
-	Seen(of core.Ref, id string, at int64)                   // of duplicate detection
-	SeenUntil(of core.Ref, until int64)                      // ids seen until then are forgotten
-	Moved(of core.Ref, key string, at int64)                 // the key of a move
-	MovedUntil(of core.Ref, until int64)                     // keys of moves seen until then are forgotten
-	Forget(of core.Ref, key string)                          // the key of a move is forgotten
-	Event(of core.Ref, serial, written int64, e *core.Event) // of the history
-	Trim(of core.Ref, first int64)                           // the serial number of the first event that is kept
-
-	// Effects on the catalogue and the namespaces.
-
-	Entity(e *core.Entity, version int64) // an entity as it is now, with a new version of its topic
-	NoEntity(namespace, folded string, version int64)
-	Rules(id string, rules []core.Rule) // all rules of a subscription
-	Rule(id string, c *core.RuleChange)
-	Seal(namespace string, at int64) // a deleted namespace
-	Unseal(until int64)              // namespaces deleted until then are forgotten
-	Namespace(n *core.Namespace)     // a namespace as it is now
-	NoNamespace(name string)
+	Do(e *Effect)
 }
 
 // Put is a new message of a queue. Instants are in milliseconds; 0 stands for none.
@@ -45,7 +64,8 @@ type Put struct {
 	Sessionful bool // it belongs to a session,
 	Session    string
 	ID         core.ID // where there is a history
-	Record     int32   // the place of its record in the frame, from 1 on; 0: Ref says where it is
+	InFrame    bool    // its record is one of the frame's, and Record its place there; else Ref says where it is
+	Record     int32
 	Ref        Ref
 	Body       Ref // of a large body; zero: in the record
 }
@@ -78,7 +98,7 @@ type Session struct {
 func (m *Put) set(e *entry) {
 	*m = Put{
 		Number: e.n, Origin: e.origin, Enqueued: e.enqueued, Expires: e.expires,
-		Sessionful: e.sessionful, Record: e.record, Ref: e.ref,
+		Sessionful: e.sessionful, InFrame: e.record > 0, Record: e.record - 1, Ref: e.ref,
 	}
 	m.Change.set(e)
 	if e.sessionful {
@@ -100,9 +120,4 @@ func (c *Change) set(e *entry) {
 	if e.more != nil {
 		c.Overlay = e.more.overlay
 	}
-}
-
-// kept is s as a Sink is told of it.
-func (s *session) kept() Session {
-	return Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
 }

@@ -96,8 +96,13 @@ func (p *partition) homes() []*entityState {
 
 type snapshotWriter struct {
 	Snapshot
-	store   *Store
-	message Put // under way
+	store *Store
+	under
+}
+
+func (o *snapshotWriter) do(e Effect) {
+	o.effect = e
+	o.Do(&o.effect)
 }
 
 // isFull reports whether a piece that has n things is to end.
@@ -112,10 +117,10 @@ func (o *snapshotWriter) catalogue() error {
 	defer s.catalogue.mu.RUnlock()
 	o.Begin(Piece{Kind: PieceCatalogue, Now: s.millis()})
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
-		o.Namespace(new(s.byName[name]))
+		o.do(Effect{Kind: EffectNamespace, Object: new(s.byName[name])})
 	}
 	for _, id := range s.sealed.order {
-		o.Seal(id.key, id.at)
+		o.do(Effect{Kind: EffectSeal, Text: id.key, At: id.at})
 	}
 	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription} {
 		for _, namespace := range slices.Sorted(maps.Keys(s.spaces)) {
@@ -131,9 +136,9 @@ func (o *snapshotWriter) catalogue() error {
 				} else if t := s.topics[e.TopicID]; t != nil {
 					version = t.version
 				}
-				o.Entity(&e, version)
+				o.do(Effect{Kind: EffectEntity, Number: version, Object: &e})
 				if e.Kind == core.Subscription {
-					o.Rules(e.ID, s.rules[e.ID].page(0, allRules))
+					o.do(Effect{Kind: EffectRules, Text: e.ID, Object: new(s.rules[e.ID].page(0, allRules))})
 				}
 			}
 		}
@@ -157,10 +162,10 @@ func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
 			o.home(home)
 		})
 		if err == nil {
-			err = o.ids(p, home, &home.seen, o.Seen)
+			err = o.ids(p, home, &home.seen, EffectSeen)
 		}
 		if err == nil {
-			err = o.ids(p, home, &home.moves, o.Moved)
+			err = o.ids(p, home, &home.moves, EffectMoved)
 		}
 		if err != nil {
 			return false, err
@@ -192,13 +197,13 @@ func (o *snapshotWriter) piece(p *partition, piece Piece, effects func()) error 
 func (o *snapshotWriter) home(home *entityState) {
 	for _, q := range home.queues {
 		if q != nil && q.last > 0 {
-			o.Last(q.ref, q.last)
+			o.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
 		}
 	}
 }
 
 // ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
-func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, write func(core.Ref, string, int64)) error {
+func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, k EffectKind) error {
 	for after, more := int64(math.MinInt64), true; more; {
 		err := o.piece(p, Piece{Kind: PieceIDs, Of: home.ref}, func() {
 			rest := s.behind(after)
@@ -209,7 +214,7 @@ func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, write 
 				}
 				if after = id.at; s.known[id.key] == id.at && !written[id.key] {
 					written[id.key] = true
-					write(home.ref, id.key, id.at)
+					o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
 				}
 			}
 			more = false
@@ -229,7 +234,7 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 			q := home.queue(sub)
 			for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
 				if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
-					o.Session(q.ref, s.kept())
+					o.Do(o.sessionOf(q, s))
 				}
 				keys = keys[1:]
 			}
@@ -252,8 +257,7 @@ func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueu
 					next, more = e.n, true
 					break
 				}
-				o.message.set(e)
-				o.Put(q.ref, &o.message)
+				o.Do(o.putOf(q, e))
 				n++
 			}
 		})
@@ -270,12 +274,12 @@ func (o *snapshotWriter) events(p *partition, home *entityState) error {
 		err := o.piece(p, Piece{Kind: PieceEvents, Of: home.ref}, func() {
 			h := &home.history
 			if next == 0 && h.trimmed > 0 {
-				o.Trim(home.ref, h.trimmed)
+				o.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
 			}
 			next = max(next, h.trimmed)
 			for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
 				i := next - h.trimmed
-				o.Event(home.ref, next, h.written[i], &h.events[i])
+				o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Event: &h.events[i]})
 				next++
 			}
 			more = next < h.trimmed+int64(len(h.events))
@@ -355,7 +359,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
-			r.err = ErrUnknownEffect
+			r.err = errors.New("a piece is of a sub-queue that this version does not know")
 			return false
 		}
 		home.spans[sub] = append(home.spans[sub], span{piece.From, at})

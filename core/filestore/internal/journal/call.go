@@ -151,7 +151,7 @@ func (x *call) Record(m *core.Message) (record int32, body memstore.Ref) {
 				leader.used = len(x.used)
 				x.used = append(x.used, x.records[p.leader:p.leader+leader.group]...)
 			}
-			return int32(leader.used+i-p.leader) + 1, p.body
+			return int32(leader.used + i - p.leader), p.body
 		}
 	}
 	panic("journal: a message was not prepared")
@@ -177,7 +177,7 @@ func (x *call) Append() memstore.Position {
 }
 
 // Ref is where a record of the frame lies.
-func (x *call) Ref(record int32) memstore.Ref { return memRef(x.used[record-1].Ref) }
+func (x *call) Ref(record int32) memstore.Ref { return memRef(x.used[record].Ref) }
 
 // Release gives back what was reserved.
 func (x *call) Release() {
@@ -192,7 +192,7 @@ func (x *call) Release() {
 	clear(x.prepared)
 	clear(x.records)
 	clear(x.used)
-	*x = call{encoder: encoder{buf: x.buf[:0]}, prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0]}
+	*x = call{encoder: encoder{coder: coder{buf: x.buf[:0]}}, prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0]}
 	if cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared {
 		calls.Put(x)
 	}

@@ -1,8 +1,8 @@
 package journal
 
 import (
-	"encoding/binary"
-	"encoding/json"
+	"cmp"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/memstore"
@@ -11,39 +11,15 @@ import (
 // A frame begins with what it is about, a partition or the catalogue; each effect is its kind and its
 // fields. In a partition, effects are about the sub-queue of the select before, at first the main
 // queue of the queue or topic itself. A piece of a snapshot consists of effects too.
-type effectKind byte
-
-// The kinds. The log keeps these numbers.
+//
+// The log keeps these numbers, and those of memstore.EffectKind.
 const (
-	aboutPartition effectKind = 1 + iota // entity, index, when it happened
+	aboutPartition memstore.EffectKind = 1 + iota // entity, index, when it happened
 	aboutCatalogue
-	aboutPiece // of a snapshot: see snapshot.go
+	aboutPiece   // of a snapshot: see snapshot.go
+	effectSelect // subscription, sub-queue
 
-	effectSelect     // subscription, sub-queue
-	effectPut        // a message: see encoder.Put
-	effectState      // number, and what may change of a message
-	effectRemove     // number
-	effectPlace      // number, and where in the frame its record is now
-	effectLast       // the number given last
-	effectSession    // a session, but for its messages
-	effectSeen       // a message id, and when it was seen
-	effectSeenUntil  // message ids seen until then are forgotten
-	effectMoved      // the key of a move, and when it was seen
-	effectMovedUntil // keys of moves seen until then are forgotten
-	effectForget     // the key of a move is forgotten
-	effectEvent      // serial number, event, and when it was written
-	effectTrim       // the serial number of the first event that is kept
-	effectClear      // the whole partition
-	effectEntity     // an entity as it is now, with a new version of its topic
-	effectNoEntity   // namespace, name
-	effectRules      // all rules of a subscription
-	effectRule       // a rule of a subscription
-	effectSeal       // a deleted namespace, and when it was deleted
-	effectUnseal     // namespaces deleted until then are forgotten
-	effectNamespace  // a namespace as it is now
-	effectNoNamespace
-
-	aboutPartitionVirtual // as aboutPartition, but it happened in a view's time
+	aboutPartitionVirtual = memstore.EffectKinds // as aboutPartition, but it happened in a view's time
 )
 
 // The flags of a put and of a state.
@@ -59,12 +35,181 @@ const (
 	flagsEnd       = 1 << 10
 )
 
+// effect codes an effect, but for its kind.
+func (c *coder) effect(e *memstore.Effect) {
+	switch e.Kind {
+	case memstore.EffectPut:
+		c.put(e.Put)
+	case memstore.EffectChange:
+		c.change(&e.Number, e.Change)
+	case memstore.EffectRemove, memstore.EffectLast:
+		unsigned(c, &e.Number)
+	case memstore.EffectPlace:
+		unsigned(c, &e.Number)
+		unsigned(c, &e.Record)
+	case memstore.EffectSession:
+		c.session(e.Session)
+	case memstore.EffectSeen, memstore.EffectMoved, memstore.EffectForget, memstore.EffectSeal:
+		c.string(&e.Text)
+		signed(c, &e.At)
+	case memstore.EffectSeenUntil, memstore.EffectMovedUntil, memstore.EffectUnseal:
+		signed(c, &e.At)
+	case memstore.EffectTrim:
+		signed(c, &e.Number)
+	case memstore.EffectEvent:
+		signed(c, &e.Number)
+		signed(c, &e.At)
+		c.event(e.Event)
+	case memstore.EffectClear:
+	case memstore.EffectEntity:
+		signed(c, &e.Number)
+		c.object(e.Object)
+	case memstore.EffectNoEntity:
+		c.string(&e.Text)
+		c.string(&e.Folded)
+		signed(c, &e.Number)
+	case memstore.EffectRules, memstore.EffectRule:
+		c.string(&e.Text)
+		c.object(e.Object)
+	case memstore.EffectNamespace:
+		c.object(e.Object)
+	case memstore.EffectNoNamespace:
+		c.string(&e.Text)
+	default:
+		c.err = errUnknownEffect
+	}
+}
+
+// put codes a new message of a queue.
+func (c *coder) put(m *memstore.Put) {
+	flags := flagsOf(&m.Change)
+	set := func(flag uint64, has bool) {
+		if has {
+			flags |= flag
+		}
+	}
+	set(flagSessionful, m.Sessionful)
+	set(flagBody, m.Body.Length > 0)
+	set(flagInFrame, m.InFrame)
+	set(flagID, !m.ID.IsZero())
+	unsigned(c, &flags)
+	unsigned(c, &m.Number)
+	signed(c, &m.Origin)
+	signed(c, &m.Enqueued)
+	signed(c, &m.Expires)
+	signed(c, &m.Failures)
+	signed(c, &m.Size)
+	c.changing(flags, &m.Change)
+	if flags&flagInFrame != 0 {
+		unsigned(c, &m.Record)
+	} else {
+		c.ref(&m.Ref)
+	}
+	if flags&flagSessionful != 0 {
+		c.string(&m.Session)
+	}
+	if flags&flagOverlay != 0 {
+		c.overlay(&m.Overlay)
+	}
+	if flags&flagBody != 0 {
+		c.ref(&m.Body)
+	}
+	if flags&flagID != 0 {
+		c.id(&m.ID)
+	}
+	if c.decodes {
+		m.Sessionful, m.InFrame = flags&flagSessionful != 0, flags&flagInFrame != 0
+	}
+}
+
+// change codes another state of message n.
+func (c *coder) change(n *int64, m *memstore.Change) {
+	flags := flagsOf(m)
+	unsigned(c, &flags)
+	unsigned(c, n)
+	unsigned(c, &m.Failures)
+	c.changing(flags, m)
+	if flags&flagOverlay != 0 {
+		unsigned(c, &m.Size)
+		c.overlay(&m.Overlay)
+	}
+}
+
+// flagsOf are those that a put and a change have in common.
+func flagsOf(m *memstore.Change) uint64 {
+	flags := uint64(m.State)
+	if m.Delayed {
+		flags |= flagDelayed
+	}
+	if !m.Overlay.IsEmpty() {
+		flags |= flagOverlay
+	}
+	if m.ByBroker {
+		flags |= flagByBroker
+	}
+	return flags
+}
+
+// changing codes what the state of a message brings along.
+func (c *coder) changing(flags uint64, m *memstore.Change) {
+	if c.decodes {
+		m.State, m.Delayed, m.ByBroker = memstore.MessageState(flags&flagState), flags&flagDelayed != 0, flags&flagByBroker != 0
+		if m.State >= memstore.MessageStates || flags >= flagsEnd {
+			c.err = cmp.Or(c.err, errUnknownEffect)
+			return
+		}
+	}
+	if m.State.IsTimed() {
+		signed(c, &m.Until)
+	}
+	if m.State.IsLocked() {
+		c.fixed64(&m.Nonce)
+	}
+}
+
+// overlay codes properties that are kept longer than what they are decoded from.
+func (c *coder) overlay(v *core.Properties) {
+	if c.properties(v); c.decodes {
+		*v = core.RawProperties(slices.Clone(v.Encoded()))
+	}
+}
+
+func (c *coder) session(s *memstore.Session) {
+	c.string((*string)(&s.Key))
+	signed(c, &s.Until)
+	c.fixed64(&s.Nonce)
+	c.byte((*byte)(&s.Mode))
+	unsigned(c, &s.Passed)
+	has := s.State != nil
+	if c.bool(&has); has {
+		if c.bytes(&s.State); c.decodes {
+			s.State = slices.Clone(s.State)
+		}
+		signed(c, &s.Stated)
+		c.string(&s.Stater)
+	}
+}
+
+func (c *coder) event(e *core.Event) {
+	c.instant(&e.Time)
+	c.string((*string)(&e.Kind))
+	c.byte((*byte)(&e.Sub))
+	signed(c, &e.Number)
+	signed(c, &e.Other)
+	c.id(&e.MessageID)
+	unsigned(c, &e.Count)
+	c.instant(&e.Until)
+	for _, s := range [...]*string{&e.Reason, &e.By.Policy, &e.By.Peer, &e.Entity, &e.Rule, &e.Plugin, &e.Gateway} {
+		c.string(s)
+	}
+}
+
 // largeEffects is how large the effects of a frame become before it ends, if it can.
 const largeEffects = 1 << 20
 
-// encoder encodes effects.
+// encoder is a memstore.Sink that encodes effects.
 type encoder struct {
-	buf          []byte
+	coder
 	now          int64 // when the call happens
 	virtual      bool  // now is a view's time
 	begun        bool  // buf says what it is about
@@ -76,295 +221,48 @@ type encoder struct {
 // IsLarge reports whether the frame should end.
 func (x *encoder) IsLarge() bool { return len(x.buf) > largeEffects }
 
-// at says what queue the effects that follow are about.
-func (x *encoder) at(q core.Ref) {
+// Do implements memstore.Sink.
+func (x *encoder) Do(e *memstore.Effect) {
 	if !x.begun {
-		if x.virtual {
-			x.kind(aboutPartitionVirtual)
-		} else {
-			x.kind(aboutPartition)
-		}
-		x.string(q.Entity)
-		x.uint(uint64(q.Index))
-		x.int(x.now)
-		x.begun, x.subscription, x.sub = true, "", core.Main
+		x.about(e)
 	}
-	if x.subscription != q.Subscription || x.sub != q.Sub {
-		x.subscription, x.sub = q.Subscription, q.Sub
+	sub := e.Of.Sub
+	switch {
+	case e.Kind >= memstore.EffectEntity: // of the catalogue
+		sub = x.sub
+	case e.Kind >= memstore.EffectSeen && e.Kind <= memstore.EffectTrim && x.subscription == e.Of.Subscription:
+		sub = x.sub // of no sub-queue
+	}
+	if x.subscription != e.Of.Subscription || x.sub != sub {
+		x.subscription, x.sub = e.Of.Subscription, sub
 		x.kind(effectSelect)
-		x.string(q.Subscription)
-		x.buf = append(x.buf, byte(q.Sub))
+		x.string(&x.subscription)
+		x.byte((*byte)(&x.sub))
 	}
-}
-
-// of is at for effects that are not about a sub-queue.
-func (x *encoder) of(main core.Ref, k effectKind) {
-	if !x.begun || x.subscription != main.Subscription {
-		x.at(main)
-	}
-	x.kind(k)
-}
-
-func (x *encoder) kind(k effectKind)  { x.buf = append(x.buf, byte(k)) }
-func (x *encoder) uint(v uint64)      { x.buf = binary.AppendUvarint(x.buf, v) }
-func (x *encoder) int(v int64)        { x.buf = binary.AppendVarint(x.buf, v) }
-func (x *encoder) fixed64(v uint64)   { x.buf = binary.LittleEndian.AppendUint64(x.buf, v) }
-func (x *encoder) string(s string)    { x.buf = appendString(x.buf, s) }
-func (x *encoder) bytes(b []byte)     { x.buf = appendBytes(x.buf, b) }
-func (x *encoder) ref(r memstore.Ref) { x.uint(uint64(r.Position)); x.uint(uint64(r.Length)) }
-func (x *encoder) id(i core.ID)       { x.buf = appendID(x.buf, i) }
-func (x *encoder) object(v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // entities, rules and namespaces can always be encoded
-	}
-	x.bytes(b)
-}
-
-// Put implements memstore.Sink.
-func (x *encoder) Put(q core.Ref, m *memstore.Put) {
-	x.at(q)
-	x.kind(effectPut)
-	flags := flagsOf(&m.Change)
-	if m.Sessionful {
-		flags |= flagSessionful
-	}
-	if m.Body.Length > 0 {
-		flags |= flagBody
-	}
-	if m.Record > 0 {
-		flags |= flagInFrame
-	}
-	if !m.ID.IsZero() {
-		flags |= flagID
-	}
-	x.uint(flags)
-	x.uint(uint64(m.Number))
-	x.int(m.Origin)
-	x.int(m.Enqueued)
-	x.int(m.Expires)
-	x.int(int64(m.Failures))
-	x.int(int64(m.Size))
-	x.changing(&m.Change)
-	if m.Record > 0 {
-		x.uint(uint64(m.Record - 1))
-	} else {
-		x.ref(m.Ref)
-		x.named(m.Ref)
-	}
-	if m.Sessionful {
-		x.string(m.Session)
-	}
-	if !m.Overlay.IsEmpty() {
-		x.bytes(m.Overlay.Encoded())
-	}
-	if m.Body.Length > 0 {
-		x.ref(m.Body)
-		if m.Record == 0 {
-			x.named(m.Body)
+	x.kind(e.Kind)
+	x.effect(e)
+	if e.Kind == memstore.EffectPut && !e.Put.InFrame {
+		if x.named(e.Put.Ref); e.Put.Body.Length > 0 {
+			x.named(e.Put.Body)
 		}
 	}
-	if !m.ID.IsZero() {
-		x.id(m.ID)
-	}
 }
 
-// flagsOf are those that a put and a state have in common.
-func flagsOf(c *memstore.Change) uint64 {
-	flags := uint64(c.State)
-	if c.Delayed {
-		flags |= flagDelayed
-	}
-	if !c.Overlay.IsEmpty() {
-		flags |= flagOverlay
-	}
-	if c.ByBroker {
-		flags |= flagByBroker
-	}
-	return flags
-}
-
-// changing is what the state of a message brings along.
-func (x *encoder) changing(c *memstore.Change) {
-	if c.State.IsTimed() {
-		x.int(c.Until)
-	}
-	if c.State.IsLocked() {
-		x.fixed64(c.Nonce)
-	}
-}
-
-// Change implements memstore.Sink.
-func (x *encoder) Change(q core.Ref, n int64, c *memstore.Change) {
-	x.at(q)
-	x.kind(effectState)
-	x.uint(flagsOf(c))
-	x.uint(uint64(n))
-	x.uint(uint64(c.Failures))
-	x.changing(c)
-	if !c.Overlay.IsEmpty() {
-		x.uint(uint64(c.Size))
-		x.bytes(c.Overlay.Encoded())
-	}
-}
-
-// Remove implements memstore.Sink.
-func (x *encoder) Remove(q core.Ref, n int64) {
-	x.at(q)
-	x.kind(effectRemove)
-	x.uint(uint64(n))
-}
-
-// Place implements memstore.Sink.
-func (x *encoder) Place(q core.Ref, n int64, record int32) {
-	x.at(q)
-	x.kind(effectPlace)
-	x.uint(uint64(n))
-	x.uint(uint64(record - 1))
-}
-
-// Last implements memstore.Sink.
-func (x *encoder) Last(q core.Ref, n int64) {
-	x.at(q)
-	x.kind(effectLast)
-	x.uint(uint64(n))
-}
-
-// Session implements memstore.Sink.
-func (x *encoder) Session(q core.Ref, s memstore.Session) {
-	x.at(q)
-	x.kind(effectSession)
-	x.string(string(s.Key))
-	x.int(s.Until)
-	x.fixed64(s.Nonce)
-	x.buf = append(x.buf, byte(s.Mode))
-	x.uint(uint64(s.Passed))
-	x.buf = appendBool(x.buf, s.State != nil)
-	if s.State != nil {
-		x.bytes(s.State)
-		x.int(s.Stated)
-		x.string(s.Stater)
-	}
-}
-
-// Clear implements memstore.Sink.
-func (x *encoder) Clear(q core.Ref) {
-	x.at(q)
-	x.kind(effectClear)
-}
-
-// key is an effect with a text and an instant.
-func (x *encoder) key(of core.Ref, k effectKind, key string, at int64) {
-	x.of(of, k)
-	x.string(key)
-	x.int(at)
-}
-
-// Seen implements memstore.Sink.
-func (x *encoder) Seen(of core.Ref, id string, at int64) { x.key(of, effectSeen, id, at) }
-
-// Moved implements memstore.Sink.
-func (x *encoder) Moved(of core.Ref, key string, at int64) { x.key(of, effectMoved, key, at) }
-
-// Forget implements memstore.Sink.
-func (x *encoder) Forget(of core.Ref, key string) { x.key(of, effectForget, key, 0) }
-
-// until is an effect with an instant, or with a number.
-func (x *encoder) until(of core.Ref, k effectKind, until int64) {
-	x.of(of, k)
-	x.int(until)
-}
-
-// SeenUntil implements memstore.Sink.
-func (x *encoder) SeenUntil(of core.Ref, until int64) { x.until(of, effectSeenUntil, until) }
-
-// MovedUntil implements memstore.Sink.
-func (x *encoder) MovedUntil(of core.Ref, until int64) { x.until(of, effectMovedUntil, until) }
-
-// Trim implements memstore.Sink.
-func (x *encoder) Trim(of core.Ref, first int64) { x.until(of, effectTrim, first) }
-
-// Event implements memstore.Sink.
-func (x *encoder) Event(of core.Ref, serial, written int64, e *core.Event) {
-	x.of(of, effectEvent)
-	x.int(serial)
-	x.int(written)
-	x.int(e.Time.UnixMilli())
-	x.string(string(e.Kind))
-	x.buf = append(x.buf, byte(e.Sub))
-	x.int(e.Number)
-	x.int(e.Other)
-	x.id(e.MessageID)
-	x.uint(uint64(e.Count))
-	if e.Until.IsZero() {
-		x.int(0)
-	} else {
-		x.int(e.Until.UnixMilli())
-	}
-	for _, s := range [...]string{e.Reason, e.By.Policy, e.By.Peer, e.Entity, e.Rule, e.Plugin, e.Gateway} {
-		x.string(s)
-	}
-}
-
-// catalogue begins an effect on the catalogue or the namespaces.
-func (x *encoder) catalogue(k effectKind) {
-	if !x.begun {
-		x.begun = true
+// about begins a frame.
+func (x *encoder) about(e *memstore.Effect) {
+	x.begun, x.subscription, x.sub = true, "", core.Main
+	switch {
+	case e.Kind >= memstore.EffectEntity:
 		x.kind(aboutCatalogue)
+		return
+	case x.virtual:
+		x.kind(aboutPartitionVirtual)
+	default:
+		x.kind(aboutPartition)
 	}
-	x.kind(k)
+	x.string(&e.Of.Entity)
+	unsigned(&x.coder, &e.Of.Index)
+	signed(&x.coder, &x.now)
 }
 
-// Entity implements memstore.Sink.
-func (x *encoder) Entity(e *core.Entity, version int64) {
-	x.catalogue(effectEntity)
-	x.int(version)
-	x.object(e)
-}
-
-// NoEntity implements memstore.Sink.
-func (x *encoder) NoEntity(namespace, folded string, version int64) {
-	x.catalogue(effectNoEntity)
-	x.string(namespace)
-	x.string(folded)
-	x.int(version)
-}
-
-// Rules implements memstore.Sink.
-func (x *encoder) Rules(id string, rules []core.Rule) {
-	x.catalogue(effectRules)
-	x.string(id)
-	x.object(rules)
-}
-
-// Rule implements memstore.Sink.
-func (x *encoder) Rule(id string, c *core.RuleChange) {
-	x.catalogue(effectRule)
-	x.string(id)
-	x.object(c)
-}
-
-// Seal implements memstore.Sink.
-func (x *encoder) Seal(namespace string, at int64) {
-	x.catalogue(effectSeal)
-	x.string(namespace)
-	x.int(at)
-}
-
-// Unseal implements memstore.Sink.
-func (x *encoder) Unseal(until int64) {
-	x.catalogue(effectUnseal)
-	x.int(until)
-}
-
-// Namespace implements memstore.Sink.
-func (x *encoder) Namespace(n *core.Namespace) {
-	x.catalogue(effectNamespace)
-	x.object(n)
-}
-
-// NoNamespace implements memstore.Sink.
-func (x *encoder) NoNamespace(name string) {
-	x.catalogue(effectNoNamespace)
-	x.string(name)
-}
+func (x *encoder) kind(k memstore.EffectKind) { x.buf = append(x.buf, byte(k)) }

@@ -68,9 +68,9 @@ func FuzzDecodeHead(f *testing.F) {
 
 // FuzzApply applies arbitrary frames: they are refused or not, and never panic.
 func FuzzApply(f *testing.F) {
-	f.Add([]byte{byte(aboutCatalogue), byte(effectNoEntity), 0, 0, 0})
-	f.Add([]byte{byte(aboutPartition), 1, 'q', 0, 2, byte(effectPut), 0, 1, 2, 2, 0, 0, 0, 1, 1})
-	f.Add([]byte{byte(aboutPiece), 9, byte(memstore.PieceHome), 1, 'q', 0, 0, byte(effectSeen), 1, 'x', 2})
+	f.Add([]byte{byte(aboutCatalogue), byte(memstore.EffectNoEntity), 0, 0, 0})
+	f.Add([]byte{byte(aboutPartition), 1, 'q', 0, 2, byte(memstore.EffectPut), 0, 1, 2, 2, 0, 0, 0, 1, 1})
+	f.Add([]byte{byte(aboutPiece), 9, byte(memstore.PieceHome), 1, 'q', 0, 0, byte(memstore.EffectSeen), 1, 'x', 2})
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		s := memstore.New(memstore.Options{})
 		e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,19 +31,25 @@ type pieces struct {
 // Begin implements memstore.Snapshot.
 func (x *pieces) Begin(p memstore.Piece) {
 	x.kind(aboutPiece)
-	x.uint(uint64(x.end()))
-	x.buf = append(x.buf, byte(p.Kind))
+	at := x.end()
+	x.piece(&at, &p)
 	x.begun, x.subscription, x.sub = true, p.Of.Subscription, core.Main
+}
+
+// piece codes what a piece begins with.
+func (c *coder) piece(at *memstore.Position, p *memstore.Piece) {
+	unsigned(c, at)
+	c.byte((*byte)(&p.Kind))
 	if p.Kind == memstore.PieceCatalogue {
-		x.int(p.Now)
+		signed(c, &p.Now)
 		return
 	}
-	x.string(p.Of.Entity)
-	x.uint(uint64(p.Of.Index))
-	x.string(p.Of.Subscription)
+	c.string(&p.Of.Entity)
+	unsigned(c, &p.Of.Index)
+	c.string(&p.Of.Subscription)
 	if p.Kind == memstore.PieceMessages {
-		x.buf = append(x.buf, byte(p.Of.Sub))
-		x.uint(uint64(p.From))
+		c.byte((*byte)(&p.Of.Sub))
+		unsigned(c, &p.From)
 	}
 }
 
@@ -87,21 +94,14 @@ func load(to *memstore.Replay, in *bufio.Reader) error {
 	}
 }
 
-// piece loads a piece of a snapshot.
-func (d *decoder) piece() error {
-	at, p := memstore.Position(d.uint()), memstore.Piece{Kind: memstore.PieceKind(d.byte())}
-	effect := (*decoder).effect
-	if p.Kind == memstore.PieceCatalogue {
-		p.Now, effect = d.int(), (*decoder).catalogue
-	} else {
-		p.Of = core.Ref{Entity: d.string(), Index: uint16(d.uint()), Subscription: d.string()}
-		d.at = p.Of
+// load loads a piece of a snapshot.
+func (d *decoder) load() error {
+	var at memstore.Position
+	var p memstore.Piece
+	if d.piece(&at, &p); d.err != nil || !d.to.Piece(at, &p) {
+		return cmp.Or(d.err, d.to.Err())
 	}
-	if p.Kind == memstore.PieceMessages {
-		p.Of.Sub, p.From = core.SubQueue(d.byte()), int64(d.uint())
-	}
-	if d.err != nil || !d.to.Piece(at, &p) {
-		return errors.Join(d.err, d.to.Err())
-	}
-	return d.effects(effect)
+	d.at = p.Of
+	d.at.Sub = core.Main
+	return d.effects()
 }
