@@ -300,7 +300,7 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end := c.remove(keyOf(namespace, name))
 	if changed == nil {
-		if err := c.ledger.wait(ctx, c.ledger.end()); err != nil {
+		if err := c.ledger.waitAll(ctx); err != nil {
 			return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
 		}
 		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)

@@ -3,6 +3,7 @@ package memstore
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -96,7 +97,7 @@ func (x *effects) state(q *queue, e *entry) {
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Change: &x.message.Change})
 }
 
-// ledger writes the frames of the catalogue and the registry. Without a journal it does nothing.
+// ledger is a journal, or none: then there is nothing to wait for.
 type ledger struct{ journal Journal }
 
 // end is the position behind all that was noted, for refusals that speak of it.
@@ -115,7 +116,20 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 	return l.journal.Wait(ctx, p)
 }
 
-// note appends a frame and returns the position behind it. The caller holds the mutex of what it
+// waitAll waits until what was there until now is durable.
+func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
+
+// stopped is why the journal keeps nothing any more. Locks that are given and extended need not be
+// durable, so such calls do not wait; but they fail with the journal. So do calls that only look, and
+// refusals: what is in memory by then may never have been kept.
+func (l *ledger) stopped() error {
+	if l.journal == nil {
+		return nil
+	}
+	return l.journal.Err()
+}
+
+// note appends a frame of the catalogue or the registry and returns the position behind it. The caller holds the mutex of what it
 // is about.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
@@ -130,11 +144,7 @@ func (l *ledger) note(effects ...Effect) Position {
 }
 
 // millisOf is the reverse of instant.
-func millisOf(t interface {
-	IsZero() bool
-	UnixMilli() int64
-},
-) int64 {
+func millisOf(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -125,15 +125,9 @@ func (t *txn) importThing(x *core.Stored) error {
 	case core.StoredMessage:
 		return t.importMessage(q, x)
 	case core.StoredSeen:
-		if e := t.effects; e != nil {
-			e.do(Effect{Kind: EffectSeen, Of: home.ref, Text: x.Key, At: millisOf(x.Time)})
-		}
 		home.see(x.Key, millisOf(x.Time))
 	case core.StoredMove:
-		if e := t.effects; e != nil {
-			e.do(Effect{Kind: EffectMoved, Of: home.ref, Text: x.Key, At: millisOf(x.Time)})
-		}
-		home.remember(&home.moves, x.Key, millisOf(x.Time))
+		home.move(x.Key, millisOf(x.Time))
 	}
 	return nil
 }

@@ -138,37 +138,7 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 }
 
 // wait waits until what was there when a call left its partition is durable.
-func (t *txn) wait(ctx context.Context) error {
-	if t.Store.journal == nil {
-		return nil
-	}
-	return t.Store.wait(ctx, t.end)
-}
-
-func (s *Store) wait(ctx context.Context, p Position) error {
-	if s.journal == nil {
-		return nil
-	}
-	return s.journal.Wait(ctx, p)
-}
-
-// waitAll waits until what was there until now is durable.
-func (s *Store) waitAll(ctx context.Context) error {
-	if s.journal == nil {
-		return nil
-	}
-	return s.journal.Wait(ctx, s.journal.End())
-}
-
-// stopped is why the journal keeps nothing any more. Locks that are given and extended need not be
-// durable, so such calls do not wait; but they fail with the journal. So do calls that only look, and
-// refusals: what is in memory by then may never have been kept.
-func (s *Store) stopped() error {
-	if s.journal == nil {
-		return nil
-	}
-	return s.journal.Err()
-}
+func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
 // absent is a message of a delivery that is not in memory.
 type absent struct {

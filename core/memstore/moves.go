@@ -50,11 +50,16 @@ func (t *txn) isRepeated(m *core.Message) bool {
 		return true
 	}
 	t.forgetMoves()
-	t.home.remember(&t.home.moves, key, t.now)
-	if x := t.effects; x != nil {
-		x.do(Effect{Kind: EffectMoved, Of: t.home.ref, Text: key, At: t.now})
-	}
+	t.home.move(key, t.now)
 	return false
+}
+
+// move remembers the key of a move that has ended here.
+func (b *entityState) move(key string, at int64) {
+	if x := b.partition.effects; x != nil {
+		x.do(Effect{Kind: EffectMoved, Of: b.ref, Text: key, At: at})
+	}
+	b.remember(&b.moves, key, at)
 }
 
 // isKnown is isRepeated without consequences.

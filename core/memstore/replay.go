@@ -115,7 +115,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	case EffectSeenUntil:
 		h.forgetSeen(x.At)
 	case EffectMoved:
-		h.remember(&h.moves, x.Text, x.At)
+		h.move(x.Text, x.At)
 	case EffectMovedUntil:
 		h.forget(&h.moves, x.At)
 	case EffectForget:

@@ -38,9 +38,6 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 		return false
 	}
 	if !t.home.seen.knows(key, since) {
-		if x := t.effects; x != nil {
-			x.do(Effect{Kind: EffectSeen, Of: t.home.ref, Text: key, At: t.now})
-		}
 		t.home.see(key, t.now)
 		return false
 	}
@@ -65,6 +62,9 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 
 // see remembers a message id, which counts in the size of the entity.
 func (b *entityState) see(key string, at int64) {
+	if x := b.partition.effects; x != nil {
+		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
+	}
 	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
 }
 

@@ -43,7 +43,7 @@ type Store struct {
 type contents struct {
 	catalogue
 	registry
-	journal    Journal  // nil: none
+	ledger
 	latest     int64    // of the replay: when its last call has happened
 	lenient    bool     // damage of the journal was repaired: what is missing is passed over
 	catalogued Position // frames of the catalogue before it are in the snapshot that was loaded
@@ -58,9 +58,9 @@ func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	s := &Store{clock: o.Clock, contents: &contents{journal: o.Journal, lenient: o.Lenient}}
+	s := &Store{clock: o.Clock, contents: &contents{ledger: ledger{o.Journal}, lenient: o.Lenient}}
 	s.remembered.most = o.Remember
-	s.catalogue.ledger.journal, s.registry.ledger.journal = o.Journal, o.Journal
+	s.catalogue.ledger, s.registry.ledger = s.ledger, s.ledger
 	return s
 }
 
