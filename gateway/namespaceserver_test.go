@@ -9,7 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -30,7 +30,7 @@ func (i *interrupted) CreateRule(ctx context.Context, id core.Identity, subscrip
 
 func TestAnInterruptedDeclarationIsFinishedAndNothingElseIsChanged(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	log := slog.New(slog.DiscardHandler)
 	b := broker.New(store, broker.Options{Namespace: "ns", Logger: log})
 	id := core.Identity{{Policy: "test", Rights: core.AllRights}}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
@@ -78,7 +78,7 @@ func benchmarkPipeline(b *testing.B, program, manner string, stages, batch int) 
 	for range stages {
 		line.Ingress = append(line.Ingress, broker.Stage{Name: "pass", Router: router})
 	}
-	br := broker.New(forgetful{memstore.New(memstore.Options{})}, broker.Options{Namespace: "ns", Pipelines: []broker.Pipeline{line}})
+	br := broker.New(forgetful{memory.New(memory.Options{})}, broker.Options{Namespace: "ns", Pipelines: []broker.Pipeline{line}})
 	root := core.Identity{{Policy: "root", Rights: core.AllRights}}
 	if _, err := br.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		b.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/filestore"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/store/file"
+	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -19,7 +19,7 @@ import (
 type store struct {
 	core.Store
 	redis *redisstore.Store // nil where it is another engine
-	file  *filestore.Store  // nil where it is another engine
+	file  *file.Store       // nil where it is another engine
 }
 
 // openStore opens the engine that the configuration names; auto is files in the data directory.
@@ -45,8 +45,8 @@ func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages"
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	available, _ := memory.Available(memorySetting(c))
 	of := partsOf(available)
-	opened, err := filestore.Open(filesDir(c), filestore.Options{
-		Sync: filestore.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
+	opened, err := file.Open(filesDir(c), file.Options{
+		Sync: file.Sync(c.Sync), Repair: c.Repair, Memory: of.cache, Remember: of.remembered, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store file: %w; or choose another directory with --data, or another store with --store", err)

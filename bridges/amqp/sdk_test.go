@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -40,7 +40,7 @@ func serveBroker(tb testing.TB, o Options) (addr string, b *broker.Broker) {
 // serveBrokerAs is serveBroker, with what as makes of the broker between it and the bridge.
 func serveBrokerAs(tb testing.TB, o Options, as func(*broker.Broker) bridges.Front) (addr string, b *broker.Broker) {
 	tb.Helper()
-	return serveBrokerOn(tb, memstore.New(memstore.Options{}), o, as)
+	return serveBrokerOn(tb, memory.New(memory.Options{}), o, as)
 }
 
 func serveBrokerOn(tb testing.TB, store core.Store, o Options, as func(*broker.Broker) bridges.Front) (addr string, b *broker.Broker) {

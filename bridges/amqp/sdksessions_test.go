@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
@@ -28,7 +28,7 @@ func sdkSessionful(t *testing.T, lock time.Duration) *azservicebus.Client {
 // sdkSessionfulAt is sdkSessionful with a clock.
 func sdkSessionfulAt(t *testing.T, lock time.Duration, clock func() time.Time) *azservicebus.Client {
 	t.Helper()
-	addr, b := serveBrokerOn(t, memstore.New(memstore.Options{Clock: clock}), Options{}, func(b *broker.Broker) bridges.Front { return b })
+	addr, b := serveBrokerOn(t, memory.New(memory.Options{Clock: clock}), Options{}, func(b *broker.Broker) bridges.Front { return b })
 	s := core.DefaultSettings(core.Queue)
 	s.RequiresSession, s.LockDuration = true, lock
 	if _, err := b.CreateQueue(t.Context(), rootIdentity, "sessions", s); err != nil {

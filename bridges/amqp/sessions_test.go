@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -30,7 +30,7 @@ type fixture struct {
 func whole(t *testing.T, o Options, f func(t *testing.T, s *fixture)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {

@@ -20,7 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // gateway is a bridge before the real broker, over TLS.
@@ -31,7 +31,7 @@ type gateway struct {
 
 func newGateway(t *testing.T) *gateway {
 	t.Helper()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	b := broker.New(store, broker.Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/core/value"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
@@ -336,7 +336,7 @@ func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var tasks sync.WaitGroup
-				there := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+				there := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 				settings := core.DefaultSettings(core.Queue)
 				settings.AuthorizationRules = []core.AccessRule{{Name: "branch", PrimaryKey: "its key", Rights: core.Send | core.Listen}}
 				if _, err := there.CreateQueue(ctx, root, "orders", settings); err != nil {
@@ -359,7 +359,7 @@ func TestAConnectionWithNothingToSendIsKept(t *testing.T) {
 				}}
 				c.change(&o)
 				r := New(o)
-				here := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns", Remotes: map[string]core.Remote{"hq": r}})
+				here := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns", Remotes: map[string]core.Remote{"hq": r}})
 				if c.local != nil {
 					c.local(here)
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -35,7 +35,7 @@ func newSite(t testing.TB, remotes map[string]core.Remote) *site {
 // newSiteAt is newSite with a clock.
 func newSiteAt(t testing.TB, remotes map[string]core.Remote, clock func() time.Time) *site {
 	t.Helper()
-	b := broker.New(memstore.New(memstore.Options{Clock: clock}), broker.Options{Namespace: "ns", Remotes: remotes})
+	b := broker.New(memory.New(memory.Options{Clock: clock}), broker.Options{Namespace: "ns", Remotes: remotes})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/fair"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 var root = core.Identity{{Policy: "root", Rights: core.AllRights}}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func benchBroker(b *testing.B, store core.Store) *Broker {
@@ -43,7 +43,7 @@ func (s instantlyPartition) Lock(_ context.Context, r core.LockRequest) ([]core.
 }
 
 func newInstantly() *instantly {
-	s := &instantly{Store: memstore.New(memstore.Options{}), ds: make([]core.Delivery, delivery.MaxLock)}
+	s := &instantly{Store: memory.New(memory.Options{}), ds: make([]core.Delivery, delivery.MaxLock)}
 	for i := range s.ds {
 		s.ds[i].Message = &core.Message{}
 	}
@@ -83,7 +83,7 @@ func BenchmarkDispatchLone(b *testing.B) { benchReceive(b, benchBroker(b, newIns
 // BenchmarkRoundTrip is send, receive and complete in batches of 100, per message.
 func BenchmarkRoundTrip(b *testing.B) {
 	const size = 100
-	br := benchBroker(b, memstore.New(memstore.Options{}))
+	br := benchBroker(b, memory.New(memory.Options{}))
 	s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -123,7 +123,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 // BenchmarkSend is one message to one partition, the store included.
 func BenchmarkSend(b *testing.B) {
-	br := benchBroker(b, swallowing{memstore.New(memstore.Options{})})
+	br := benchBroker(b, swallowing{memory.New(memory.Options{})})
 	s, err := br.OpenSender(b.Context(), root, core.At("q"), nil)
 	if err != nil {
 		b.Fatal(err)
@@ -154,7 +154,7 @@ func (swallowingPartition) Settle(context.Context, []core.Settlement) []error { 
 
 // BenchmarkSettle is one settlement of one partition.
 func BenchmarkSettle(b *testing.B) {
-	br := benchBroker(b, swallowing{memstore.New(memstore.Options{})})
+	br := benchBroker(b, swallowing{memory.New(memory.Options{})})
 	ss := []core.Settlement{{Token: core.NewLockToken(0, 1, 2)}}
 	b.ReportAllocs()
 	for b.Loop() {

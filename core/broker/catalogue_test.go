@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // another is a second gateway on the same store.
@@ -274,7 +274,7 @@ func TestAnOlderReadDoesNotReplaceAYoungerEntity(t *testing.T) {
 
 func TestMissingEntitiesAreNamedByTheirURIWhereAHostIsKnown(t *testing.T) {
 	t.Parallel()
-	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
+	b := New(memory.New(memory.Options{}), Options{Namespace: "ns", Host: "bus:5672"})
 	defer b.stop()
 	_, err := b.Resolve(t.Context(), nil, core.At("/a/b"))
 	if want := "The messaging entity 'sb://bus:5672/a/b' could not be found. "; !strings.HasPrefix(core.TextOf(err), want) {

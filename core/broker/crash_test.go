@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 var errBroken = errors.New("connection reset")
@@ -282,7 +282,7 @@ func TestGatewaysThatDieAtRandomMoveEveryMessageOnce(t *testing.T) {
 
 func atRandom(t *testing.T, seed uint64) {
 	r, faults := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	admin := New(store, Options{Namespace: "ns"})
 	defer admin.stop()
 	chain(t, admin)
@@ -351,7 +351,7 @@ func TestForwardingGoesOnInOrderAsSoonAsTheStoreOpensAfterAKill(t *testing.T) {
 		b.create(t, "z")
 		b.create(t, "a", forwardTo("z"))
 		b.stop()
-		store := b.store.Store.(*memstore.Store)
+		store := b.store.Store.(*memory.Store)
 		victim := startGateway(store)
 		rests()
 		locked := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/delivery"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func TestMessagesArriveUpToTheCreditAndInOrder(t *testing.T) {
@@ -454,7 +454,7 @@ func TestAnOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		store := &faulty{Store: memstore.New(memstore.Options{})}
+		store := &faulty{Store: memory.New(memory.Options{})}
 		b := newStarted(New(store, Options{Namespace: "ns", Logger: slog.New(slog.NewTextHandler(&log, nil))}), store, nil)
 		b.create(t, "q")
 		b.store.fail(core.Busy, 0)
@@ -499,7 +499,7 @@ func TestADispatcherOutlivesItsLastReceiverForAWhile(t *testing.T) {
 func TestReceiversAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", MaxReceivers: 2})
+		b := New(memory.New(memory.Options{}), Options{Namespace: "ns", MaxReceivers: 2})
 		defer b.stop()
 		if _, err := b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 			t.Fatal(err)

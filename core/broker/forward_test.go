@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -652,7 +652,7 @@ func TestAnEntityWithSessionsForwards(t *testing.T) {
 
 func TestAForeignHostIsNotTakenForThisNamespace(t *testing.T) {
 	t.Parallel()
-	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Answers: func(host string) bool { return host == "bus.example" }})
+	b := New(memory.New(memory.Options{}), Options{Namespace: "ns", Answers: func(host string) bool { return host == "bus.example" }})
 	t.Cleanup(b.stop)
 	if err := made(b.CreateQueue(t.Context(), root, "q", core.DefaultSettings(core.Queue))); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -55,7 +55,7 @@ func start(t *testing.T) *started {
 
 func startWith(t *testing.T, o Options) *started {
 	t.Helper()
-	store := &faulty{Store: memstore.New(memstore.Options{})}
+	store := &faulty{Store: memory.New(memory.Options{})}
 	b := New(store, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // strict is a broker with the limits of a tier.
 func strict(t *testing.T, l core.Limits) *Broker {
 	t.Helper()
-	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns", Limits: l})
+	b := New(memory.New(memory.Options{}), Options{Namespace: "ns", Limits: l})
 	t.Cleanup(b.stop)
 	return b
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // BenchmarkListPage reads a page of a hundred queues, the last one, with their
@@ -13,7 +13,7 @@ import (
 func BenchmarkListPage(b *testing.B) {
 	for _, queues := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("queues=%d", queues), func(b *testing.B) {
-			br := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+			br := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 			b.Cleanup(br.stop)
 			for i := range queues {
 				if _, err := br.CreateQueue(b.Context(), root, fmt.Sprintf("q%05d", i), core.DefaultSettings(core.Queue)); err != nil {

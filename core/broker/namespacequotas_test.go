@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // withQuotas is a broker whose namespace may hold what *q says.
 func withQuotas(tb testing.TB, q *core.NamespaceQuotas) *Broker {
 	tb.Helper()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	tb.Cleanup(func() { _ = store.Close() })
 	return New(store, Options{Namespace: "id", Name: "ns", Quotas: func() core.NamespaceQuotas { return *q }})
 }

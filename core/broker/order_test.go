@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // Real time: several gateways forward from one queue at once, over a store that
@@ -15,7 +15,7 @@ import (
 func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	const messages = 3000
-	store := &leisurely{memstore.New(memstore.Options{})}
+	store := &leisurely{memory.New(memory.Options{})}
 	var gateways []*gateway
 	for range 3 {
 		gateways = append(gateways, startGateway(store))

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // usher lets every message pass, in no time.
@@ -27,7 +27,7 @@ func BenchmarkSendThrough(b *testing.B) {
 				for range stages {
 					line.Ingress = append(line.Ingress, Stage{Name: "usher", Router: u})
 				}
-				br := New(swallowing{memstore.New(memstore.Options{})}, Options{Namespace: "ns", Pipelines: []Pipeline{line}})
+				br := New(swallowing{memory.New(memory.Options{})}, Options{Namespace: "ns", Pipelines: []Pipeline{line}})
 				b.Cleanup(br.stop)
 				if _, err := br.CreateQueue(b.Context(), root, "q", core.DefaultSettings(core.Queue)); err != nil {
 					b.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // gambler is a router whose verdicts are chance: asked twice it says two things.
@@ -90,7 +90,7 @@ func TestMovesThroughARouterHappenOnce(t *testing.T) {
 				r, faults := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 				g := &gambler{r: rand.New(rand.NewPCG(seed, 2)), silent: 30}
 				lines := []Pipeline{through("b", g, Unavailable(seed%3/2*2)), through("x", g, Refuse)}
-				store := memstore.New(memstore.Options{})
+				store := memory.New(memory.Options{})
 				admin := New(store, Options{Namespace: "ns"})
 				defer admin.stop()
 				s := newStarted(admin, &faulty{Store: store}, nil)
@@ -155,7 +155,7 @@ func TestWhatIsSentAgainThroughARouterIsThereOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, faults := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
 				g := &gambler{r: rand.New(rand.NewPCG(seed, 2)), silent: 20}
-				store := memstore.New(memstore.Options{})
+				store := memory.New(memory.Options{})
 				way := startGateway(store, through("q", g, []Unavailable{Refuse, Park}[seed%2]))
 				s := newStarted(way.Broker, &faulty{Store: store}, nil)
 				s.create(t, "x")

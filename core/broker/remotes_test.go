@@ -14,7 +14,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/forward"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -343,7 +343,7 @@ func toRemoteAtRandom(t *testing.T, seed uint64) {
 		}
 		return true, nil
 	}
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	var mu sync.Mutex
 	weather := rand.New(rand.NewPCG(seed, 2))
 	fault := func(string) (before, after bool) {

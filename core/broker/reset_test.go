@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -361,7 +361,7 @@ func TestAResetGivesUpWithItsCaller(t *testing.T) {
 // again. What was sent before a reset is nowhere afterwards, and nowhere later.
 func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	b := New(store, Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // BenchmarkChangeRule adds a correlation rule to a subscription with so many,
@@ -17,7 +17,7 @@ func BenchmarkChangeRule(b *testing.B) {
 				id := fmt.Sprint("c", i)
 				return core.Rule{Name: id, Filter: core.Filter{Kind: core.CorrelationFilter, Correlation: &core.Correlation{CorrelationID: &id}}}
 			}
-			br := benchTopic(b, memstore.New(memstore.Options{}), 1, of)
+			br := benchTopic(b, memory.New(memory.Options{}), 1, of)
 			sub := core.SubscriptionPath("t", "s0")
 			for i := 1; i < n; i++ {
 				if _, err := br.CreateRule(b.Context(), root, sub, of(i)); err != nil {

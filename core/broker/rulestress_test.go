@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // Real time and many goroutines: senders at two gateways publish while a third
@@ -16,7 +16,7 @@ import (
 func TestNoMessageIsJudgedByRulesThatAreGone(t *testing.T) {
 	t.Parallel()
 	const rounds, senders = 100, 4
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	admin := New(store, Options{Namespace: "ns"})
 	defer admin.stop()
 	s := newStarted(admin, &faulty{Store: store}, nil)

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func benchSessionful(b *testing.B, partitioned bool) *Broker {
 	b.Helper()
-	br := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+	br := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 	b.Cleanup(br.stop)
 	s := core.DefaultSettings(core.Queue)
 	s.RequiresSession, s.EnablePartitioning = true, partitioned

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 const (
@@ -41,7 +41,7 @@ type stressed struct {
 }
 
 func stressInSessions(t *testing.T, partitions bool) {
-	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+	b := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = b.Run(ctx) }) // it returns nil

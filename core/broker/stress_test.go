@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // Real time and many goroutines: receivers come, go and drain while messages
@@ -33,7 +33,7 @@ const (
 )
 
 func stress(t *testing.T, mode core.ReceiveMode, partitions bool) {
-	b := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+	b := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = b.Run(ctx) }) // it returns nil

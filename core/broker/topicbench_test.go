@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // benchTopic makes a topic with so many subscriptions, each with the rule that
@@ -48,7 +48,7 @@ func benchPublish(b *testing.B, rule func(i int) core.Rule) {
 	b.Helper()
 	for _, n := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint("subscriptions=", n), func(b *testing.B) {
-			br := benchTopic(b, unpublished{memstore.New(memstore.Options{})}, n, rule)
+			br := benchTopic(b, unpublished{memory.New(memory.Options{})}, n, rule)
 			s, err := br.OpenSender(b.Context(), root, core.At("t"), nil)
 			if err != nil {
 				b.Fatal(err)
@@ -80,7 +80,7 @@ func BenchmarkPublishToOne(b *testing.B) {
 func BenchmarkPublishStored(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprint("subscriptions=", n), func(b *testing.B) {
-			store := memstore.New(memstore.Options{})
+			store := memory.New(memory.Options{})
 			br := benchTopic(b, store, n, func(int) core.Rule { return core.Rule{Filter: core.Filter{Kind: core.TrueFilter}} })
 			s, err := br.OpenSender(b.Context(), root, core.At("t"), nil)
 			if err != nil {
@@ -111,7 +111,7 @@ func BenchmarkPublishStored(b *testing.B) {
 // receiver, in batches of 1000.
 func BenchmarkForwardChain(b *testing.B) {
 	const size = 1000
-	br := New(memstore.New(memstore.Options{}), Options{Namespace: "ns"})
+	br := New(memory.New(memory.Options{}), Options{Namespace: "ns"})
 	ctx, cancel := context.WithCancel(b.Context())
 	var run sync.WaitGroup
 	run.Go(func() { _ = br.Run(ctx) }) // it returns nil

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // BenchmarkToken is what proving an identity costs where a thousand namespaces have
 // a policy of the same name: by policy each of them may be whose key it is.
 func BenchmarkToken(b *testing.B) {
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	defer func() { _ = store.Close() }()
 	g := newGateway(b, store, store)
 	defer g.stop()
@@ -45,7 +45,7 @@ func BenchmarkToken(b *testing.B) {
 
 // BenchmarkOf is what it costs to find the namespace of a peer, with each request.
 func BenchmarkOf(b *testing.B) {
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	defer func() { _ = store.Close() }()
 	g := newGateway(b, store, store)
 	defer g.stop()

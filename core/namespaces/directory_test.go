@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func TestNamespacesShareNothing(t *testing.T) {
@@ -154,7 +154,7 @@ func TestNamespacesOpenWhenTheyAreUsedElseOneByOne(t *testing.T) {
 
 func TestGatewaysMayCreateDeleteAndUseAtOnce(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	defer func() { _ = store.Close() }()
 	gateways := []*gateway{newGateway(t, store, store), newGateway(t, store, store)}
 	var all sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // gateway is a Directory of real brokers on a store.
@@ -94,7 +94,7 @@ func inBubble(t *testing.T, story func(t *testing.T, g *gateway)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New(memstore.Options{})
+		store := memory.New(memory.Options{})
 		defer func() { _ = store.Close() }()
 		g := newGateway(t, store, store)
 		defer g.stop()

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func TestANamespaceWithoutPoliciesGetsOneWithRandomKeys(t *testing.T) {
@@ -228,7 +228,7 @@ func TestConfiguredNamespacesStayAsTheyAre(t *testing.T) {
 
 func TestNamesAreAsLongAsTheTierAllows(t *testing.T) {
 	t.Parallel()
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	defer func() { _ = store.Close() }()
 	limits := core.StandardLimits()
 	g := newGatewayWithin(t, store, store, limits)

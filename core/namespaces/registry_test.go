@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // withDeaf has a gateway that hears of what the other does only by looking.
@@ -19,7 +19,7 @@ func withDeaf(t *testing.T, story func(t *testing.T, one, two *gateway, registry
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := memstore.New(memstore.Options{})
+		store := memory.New(memory.Options{})
 		defer func() { _ = store.Close() }()
 		one := newGateway(t, store, store)
 		defer one.stop()

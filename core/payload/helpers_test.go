@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -86,7 +86,7 @@ func inBubble(t *testing.T, o Options, f func(h *house)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+		inner := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 )
 
@@ -117,7 +117,7 @@ func TestRandomPlaysAgreeWithTheModel(t *testing.T) {
 				o := redisstore.Options{Clock: clock.Now, Prefix: prefix()}
 				b := &restartable{open(t, url, o)}
 				restart := func() { b.Store = open(t, url, o) }
-				storetest.Differential(t, first+i, 300, memstore.New(memstore.Options{Clock: clock.Now}), b, clock, restart)
+				storetest.Differential(t, first+i, 300, memory.New(memory.Options{Clock: clock.Now}), b, clock, restart)
 			})
 		}
 	}
@@ -128,6 +128,6 @@ func FuzzPlaysAgreeWithTheModel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		clock := storetest.NewClock()
 		b := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
-		storetest.Play(t, data, memstore.New(memstore.Options{Clock: clock.Now}), b, clock)
+		storetest.Play(t, data, memory.New(memory.Options{Clock: clock.Now}), b, clock)
 	})
 }

@@ -32,8 +32,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
@@ -44,7 +44,7 @@ const drainGrace = 100 * time.Millisecond
 // gateway is a gateway in this process.
 type gateway struct {
 	address   string // host:port
-	store     *memstore.Store
+	store     *memory.Store
 	directory *namespaces.Directory
 	broker    *intercept.Front // of all namespaces
 	faults    sync.Map         // *faults.Rules by the namespace's ID
@@ -62,7 +62,7 @@ func startGateway(ctx context.Context, log *slog.Logger) (*gateway, error) {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	g := &gateway{address: net.JoinHostPort("localhost", port)}
 	g.behind, g.front = rungroup.New(context.WithoutCancel(ctx)), rungroup.New(context.WithoutCancel(ctx))
-	g.store = memstore.New(memstore.Options{})
+	g.store = memory.New(memory.Options{})
 	g.directory, err = namespaces.Open(ctx, namespaces.Options{
 		Own:      core.Namespace{Name: "crosstowntest"},
 		Registry: g.store,

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/file"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -144,7 +144,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 	if core.CodeOf(err) == core.NotFound {
 		return nil // the entity was deleted meanwhile
 	}
-	if errors.Is(err, memstore.ErrDamaged) {
+	if errors.Is(err, file.ErrDamaged) {
 		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)
 	}
 	return err

@@ -10,14 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // memoryBroker serves AMQP from memory until the test ends, with the queues
 // named. It returns its URL.
 func memoryBroker(t *testing.T, queues ...string) string {
 	t.Helper()
-	b := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // BenchmarkIdle is a reading of a gateway that has used 10,000 queues and is idle, which happens once in
@@ -20,7 +20,7 @@ func BenchmarkBusy(b *testing.B) { bench(b, 10_000, 500) }
 
 func bench(b *testing.B, queues, busy int) {
 	root := core.Identity{{Policy: "root", Rights: core.Manage | core.Send | core.Listen}}
-	on := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+	on := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = on.Run(ctx) }()

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 )
 
@@ -21,12 +21,12 @@ import (
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, size := range []int{1, 100} {
 		b.Run("batch="+strconv.Itoa(size)+"/metrics=off", func(b *testing.B) {
-			bare := broker.New(memstore.New(memstore.Options{}), broker.Options{Namespace: "ns"})
+			bare := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns"})
 			roundTrip(b, bare, bare, size)
 		})
 		b.Run("batch="+strconv.Itoa(size)+"/metrics=on", func(b *testing.B) {
 			m := metrics.New(metrics.Options{})
-			inner := broker.New(m.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
+			inner := broker.New(m.Store(memory.New(memory.Options{})), broker.Options{Namespace: "ns"})
 			roundTrip(b, inner, intercept.New(&intercept.Space{Broker: inner}, m.Protocol("bench")), size)
 		})
 	}

@@ -25,10 +25,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/fair"
-	"github.com/crosstown-mq/crosstown/core/filestore"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
 	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/store/file"
+	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
@@ -218,7 +218,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	})
 	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
 	r.metrics.Clients(func() int64 { return 6 }, census{})
-	r.metrics.Disk(func() filestore.Usage { return filestore.Usage{Bytes: 1 << 20} })
+	r.metrics.Disk(func() file.Usage { return file.Usage{Bytes: 1 << 20} })
 	r.metrics.Memory(fair.New(0, nil, nil), fair.New(0, nil, nil), func() memory.Usage { return memory.Usage{Level: fair.Tight, Used: 3, Limit: 4} })
 	r.metrics.Admission(func() listen.AdmissionState { return listen.AdmissionState{Closed: map[string]uint64{"strangers": 1}} })
 	answered := r.metrics.HTTP()

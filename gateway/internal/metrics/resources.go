@@ -2,7 +2,7 @@ package metrics
 
 import (
 	"github.com/crosstown-mq/crosstown/core/fair"
-	"github.com/crosstown-mq/crosstown/core/filestore"
+	"github.com/crosstown-mq/crosstown/core/store/file"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -36,7 +36,7 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 }
 
 // Disk adds what the file store takes on the disk and in memory.
-func (m *Metrics) Disk(usage func() filestore.Usage) {
+func (m *Metrics) Disk(usage func() file.Usage) {
 	var c collector
 	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
 	segments := c.gauge("store_segments", "Files of the file store's log and of large messages.")

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
@@ -46,7 +46,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 func roundTrip(b *testing.B, traces *tracing.Tracing, size int) {
 	ctx := b.Context()
-	inner := broker.New(traces.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
+	inner := broker.New(traces.Store(memory.New(memory.Options{})), broker.Options{Namespace: "ns"})
 	if _, err := inner.CreateQueue(ctx, root, "q", core.DefaultSettings(core.Queue)); err != nil {
 		b.Fatal(err)
 	}

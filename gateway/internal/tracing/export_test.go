@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
@@ -47,7 +47,7 @@ func exporting(t *testing.T, o tracing.Options) (*tracing.Tracing, core.Broker) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := broker.New(traces.Store(memstore.New(memstore.Options{})), broker.Options{Namespace: "ns"})
+	b := broker.New(traces.Store(memory.New(memory.Options{})), broker.Options{Namespace: "ns"})
 	if _, err := b.CreateQueue(t.Context(), root, "orders", core.DefaultSettings(core.Queue)); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
@@ -79,7 +79,7 @@ func newRig(t *testing.T, sample float64, pipelines func(*tracing.Tracing) []bro
 	if pipelines != nil {
 		o.Pipelines = pipelines(r.tracing)
 	}
-	r.serve(broker.New(r.tracing.Store(memstore.New(memstore.Options{})), o))
+	r.serve(broker.New(r.tracing.Store(memory.New(memory.Options{})), o))
 	return r
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing/tracingtest"
 )
@@ -468,7 +468,7 @@ func TestForwardToARemoteIsFollowed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 0, nil)
 	f := &far{sent: make(chan *core.Message, 2)}
-	r.serve(broker.New(r.tracing.Store(memstore.New(memstore.Options{})), broker.Options{
+	r.serve(broker.New(r.tracing.Store(memory.New(memory.Options{})), broker.Options{
 		Namespace: "ns", Remotes: map[string]core.Remote{"hq": r.tracing.Remote(f, "hq")},
 	}))
 	r.queue("orders", func(s *core.Settings) { s.ForwardTo = "hq:invoices" })
@@ -604,7 +604,7 @@ func (idle) Now() time.Time { return time.Time{} }
 func TestForwardIsOfTheNamespaceByItsName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, nil)
-	s := r.tracing.Store(memstore.New(memstore.Options{}))
+	s := r.tracing.Store(memory.New(memory.Options{}))
 	n, err := s.CreateNamespace(t.Context(), core.Namespace{Name: "suite-17", ID: "x7"})
 	if err != nil {
 		t.Fatal(err)

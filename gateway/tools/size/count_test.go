@@ -11,19 +11,19 @@ import (
 func TestPartOfAFile(t *testing.T) {
 	t.Parallel()
 	for file, want := range map[string]part{
-		"core/store.go":                                 product,
-		"gateway/main.go":                               product,
-		"gateway/internal/doctor/peers.go":              product, // a file, not a folder
-		"core/storetest/linear/model.go":                support,
-		"core/filestore/internal/fsys/faultfs/fault.go": support,
-		"internal/freeport/freeport.go":                 support,
-		"gateway/internal/bench/run.go":                 tool,
-		"gateway/tools/size/main.go":                    tool,
-		"gateway/tools/interop/dapr/main.go":            tool,
-		"gateway/internal/benchmarks/run.go":            product,
-		"gateway/e2e/testdata/courier/main.go":          other,
-		"examples/webhooks/main.go":                     other,
-		"plugins/proto/v1/plugin.pb.go":                 generated,
+		"core/store.go":                                  product,
+		"gateway/main.go":                                product,
+		"gateway/internal/doctor/peers.go":               product, // a file, not a folder
+		"core/storetest/linear/model.go":                 support,
+		"core/store/file/internal/fsys/faultfs/fault.go": support,
+		"internal/freeport/freeport.go":                  support,
+		"gateway/internal/bench/run.go":                  tool,
+		"gateway/tools/size/main.go":                     tool,
+		"gateway/tools/interop/dapr/main.go":             tool,
+		"gateway/internal/benchmarks/run.go":             product,
+		"gateway/e2e/testdata/courier/main.go":           other,
+		"examples/webhooks/main.go":                      other,
+		"plugins/proto/v1/plugin.pb.go":                  generated,
 	} {
 		if got, _ := partOf(file); got != want {
 			t.Errorf("%s: got %s, want %s", file, got, want)

@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 func TestEventsThatWaitAreBounded(t *testing.T) {
 	t.Parallel()
-	w := NewWriter(memstore.New(memstore.Options{}).Now, "gateway", slog.New(slog.DiscardHandler))
+	w := NewWriter(memory.New(memory.Options{}).Now, "gateway", slog.New(slog.DiscardHandler))
 	for range maxNotes/1000 + 2 {
 		w.Add(core.Partition{}, make([]core.Event, 1000)...)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // onlyView is an entity that never changes.
@@ -22,7 +22,7 @@ func (onlyView) Use()                    {}
 // A receiver that has not been told yet of what was locked for it is never told, and has its credit
 // back.
 func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
-	store := memstore.New(memstore.Options{})
+	store := memory.New(memory.Options{})
 	v := (&entity.Policy{Store: store}).View(core.Entity{Name: "q", ID: "1", Partitions: 1, Settings: core.DefaultSettings(core.Queue)})
 	ctx, cancel := context.WithCancel(t.Context())
 	e := New(&Shared{

@@ -7,7 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
-	"github.com/crosstown-mq/crosstown/core/memstore"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 )
 
 // place is an entity that a route may lead to.
@@ -139,7 +139,7 @@ func (st step) text() string {
 // knownPlaces finds the entities of TestRoutes.
 func knownPlaces(t *testing.T) func(name string) resolved {
 	t.Helper()
-	policy := entity.Policy{Store: memstore.New(memstore.Options{})}
+	policy := entity.Policy{Store: memory.New(memory.Options{})}
 	known := map[string]place{}
 	for _, name := range []string{"wide", "source", "closed", "sessions"} {
 		s := core.DefaultSettings(core.Queue)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/core/filestore"
+	"github.com/crosstown-mq/crosstown/core/store/file"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -44,7 +44,7 @@ that the gateway is writing may look torn.`,
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			found, err := filestore.Inspect(dir, contents)
+			found, err := file.Inspect(dir, contents)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ that the gateway is writing may look torn.`,
 	return c
 }
 
-func printInspection(w io.Writer, found *filestore.Inspection) error {
+func printInspection(w io.Writer, found *file.Inspection) error {
 	var frames, records int
 	var bytes int64
 	for i := range found.Segments {

@@ -1,4 +1,0 @@
-// Package journal keeps what calls do to a store of package memstore in a log (package wal): it encodes
-// messages as records and effects as frames, and does them again when the store is opened. It writes
-// snapshots, which consist of effects too, removes segments that nothing needs, and compacts others.
-package journal

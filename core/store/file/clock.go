@@ -1,0 +1,69 @@
+package file
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// clock is the store's clock: the wall clock when it was made and the time that has passed since,
+// adjusted to the wall clock slowly, so that a step of the wall clock neither ends locks nor stops
+// time. Only where the wall clock is more than maxSlew ahead (the machine slept, or its clock was
+// set), the store's follows at once.
+type clock struct {
+	start  time.Time // with its monotonic reading
+	offset atomic.Int64
+	log    *slog.Logger
+	wall   func() time.Time
+	behind bool // the wall clock was found far behind, and that was said
+}
+
+const (
+	// maxSlew is the largest difference that is adjusted slowly.
+	maxSlew = 24 * time.Hour
+	// slewForward and slewBack are how much is adjusted each adjustEvery.
+	slewForward = time.Second
+	slewBack    = 500 * time.Millisecond
+	adjustEvery = time.Second
+)
+
+// newClock makes a clock that shows no earlier time than latest, the last that the store has kept,
+// unless that is too far ahead of the wall clock to be right.
+func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock {
+	c := &clock{start: time.Now(), wall: wall, log: log}
+	now := wall()
+	c.offset.Store(int64(now.Sub(c.start.Round(0))))
+	switch ahead := latest.Sub(now); {
+	case ahead <= 0:
+	case ahead <= maxSlew:
+		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock goes on from there, at half speed until they agree", "behind", ahead)
+		c.offset.Add(int64(ahead))
+	default:
+		log.Warn("the machine's clock is far behind the time at which this store was last used: the store follows the machine's clock, and locks and schedules that were set end later", "behind", ahead)
+	}
+	return c
+}
+
+// Now is what the clock shows.
+func (c *clock) Now() time.Time {
+	return c.start.Round(0).Add(time.Since(c.start) + time.Duration(c.offset.Load()))
+}
+
+// adjust moves the clock towards the wall clock. It is called each adjustEvery.
+func (c *clock) adjust() {
+	diff := c.wall().Round(0).Sub(c.Now())
+	switch {
+	case diff > maxSlew:
+		c.log.Warn("the machine's clock was set far ahead: the store's clock follows", "by", diff)
+		c.offset.Add(int64(diff))
+	case diff < -maxSlew:
+		if !c.behind {
+			c.log.Warn("the machine's clock was set far back: the store's clock goes on as it was until the next start", "by", -diff)
+		}
+		c.behind = true
+		return
+	default:
+		c.offset.Add(int64(max(-slewBack, min(slewForward, diff))))
+	}
+	c.behind = false
+}

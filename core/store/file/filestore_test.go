@@ -1,0 +1,98 @@
+package file
+
+import (
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+// mustOpen opens a store and closes it when the test ends.
+func mustOpen(t testing.TB, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever})
+	})
+}
+
+func TestView(t *testing.T) {
+	t.Parallel()
+	storetest.RunView(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever})
+	})
+}
+
+// The time of a view is no reason for the store's clock to begin later.
+func TestTheTimeOfAViewIsNotTheStores(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, dir, Options{})
+	p := newQueue(t, s)
+	later := s.WithTime(func(now time.Time) time.Time { return now.Add(time.Hour) })
+	send(t, later, p, "a")
+	for range 2 { // from frames, then from a snapshot
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = mustOpen(t, dir, Options{})
+		if ahead := time.Until(s.Now()); ahead > time.Minute {
+			t.Fatalf("the store's clock is %v ahead", ahead)
+		}
+		later = s.WithTime(func(now time.Time) time.Time { return now.Add(time.Hour) })
+		send(t, later, p, "b")
+	}
+}
+
+// Messages that are not in memory are read from the log.
+func TestStoreWithoutMessagesInMemory(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+		return mustOpen(t, t.TempDir(), Options{Clock: clock.Now, Sync: SyncNever, Memory: -1})
+	})
+}
+
+// A store that is closed answers no call from what it has in memory.
+func TestAClosedStoreAnswersNothing(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, t.TempDir(), Options{Sync: SyncNever})
+	p := newQueue(t, s)
+	send(t, s, p, "a", "b")
+	ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
+	if err != nil || len(ds) != 1 {
+		t.Fatalf("lock: %d messages, %v", len(ds), err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, locked := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}})
+	_, peeked := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 10})
+	_, counted := storetest.Stats(t.Context(), s, p)
+	_, _, _, accepted := p.In(s).AcceptSession(t.Context(), core.SessionRequest{ID: "x"})
+	_, renewed := p.In(s).RenewSession(t.Context(), core.SessionLock{ID: "x"})
+	for call, err := range map[string]error{
+		"append": p.In(s).Append(t.Context(), [][]*core.Message{{message("c")}})[0].Err,
+		"settle": p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"again":  p.In(s).Settle(t.Context(), []core.Settlement{{Token: ds[0].LockToken}})[0],
+		"renew":  p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken})[0].Err,
+		"lock":   locked, "peek": peeked, "stats": counted, "accept": accepted, "renew session": renewed,
+	} {
+		if core.CodeOf(err) != core.Busy {
+			t.Errorf("%s: got %v, want an error that says that the log is closed", call, err)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package file
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// Inspection is what the files of a store's directory are, and how sound.
+type Inspection struct{ wal.Inspection }
+
+// Inspect reads a directory and changes nothing; a gateway may use it meanwhile, and what it is
+// writing may look torn. With contents it checks those of all messages and snapshots too.
+func Inspect(dir string, contents bool) (*Inspection, error) {
+	found, err := wal.Inspect(fsys.OS{}, dir, contents)
+	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
+		err = inspectNamed(dir, found)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Inspection{*found}, nil
+}
+
+// inspectNamed finds segments that messages name and that are missing or cut. Only a store that was
+// closed in order has a snapshot which names all; of others a loss of power may have left a part of a
+// body that no message names.
+func inspectNamed(dir string, found *wal.Inspection) error {
+	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
+	if newest.Damage != "" {
+		return nil // which is said
+	}
+	in, err := wal.OpenSnapshot(fsys.OS{}, dir, wal.SnapshotInfo{ID: newest.ID, Size: newest.Size})
+	if err != nil {
+		return err
+	}
+	mem := state.New(state.Options{})
+	err = journal.Load(mem, in)
+	named := make(map[uint32]bool) // whether it has a large body
+	if err == nil {
+		mem.Records(func(r state.Ref, large bool) { named[wal.Position(r.Position).Segment()] = large })
+	}
+	for i := range found.Segments {
+		s := &found.Segments[i]
+		if named[s.ID] && s.Torn != "" {
+			s.Damage, s.Torn = append(s.Damage, s.Torn), ""
+		}
+		delete(named, s.ID)
+	}
+	for _, id := range slices.Sorted(maps.Keys(named)) {
+		found.Segments = append(found.Segments, wal.MissingSegment(dir, id, named[id]))
+	}
+	return err
+}

@@ -1,0 +1,199 @@
+package journal
+
+import (
+	"context"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// LargeBody is the size of a body from which on it is written apart from the frame.
+const LargeBody = 1 << 20
+
+// call is what one call adds to the log.
+type call struct {
+	encoder
+	j           *Journal
+	prepared    []prepared
+	cursor      int          // in prepared
+	records     []wal.Record // of prepared
+	heads       []byte       // of messages; the log keeps parts of it
+	estimate    int          // bytes of effects
+	used        []wal.Record // of the frame
+	bodies      []uint32     // segments of large bodies
+	reservation wal.Reservation
+}
+
+// prepared is a message as it was encoded before the partition's mutex was taken.
+type prepared struct {
+	m      *core.Message
+	leader int       // place in call.prepared of the first of those that share its record's group
+	group  int       // of a leader: how many records
+	used   int       // of a leader: the place in the frame of its record, -1 as long as it is not used
+	body   state.Ref // where a large body lies; zero: in the record
+}
+
+const (
+	// putEstimate is more than a put takes, but for texts.
+	putEstimate = 128
+	// fewBytes are less than most heads take.
+	fewBytes = 64
+	// keepBuffer is how many bytes of effects the room of one call may be for to be used again, and
+	// keepPrepared how many messages.
+	keepBuffer   = 256 << 10
+	keepPrepared = 1 << 12
+)
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// Begin implements state.Journal.
+func (j *Journal) Begin() state.Call {
+	x := calls.Get().(*call)
+	x.j, x.named = j, j.named
+	return x
+}
+
+// Messages prepares the records of messages.
+func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
+	for i := range ms {
+		if err := x.Copies(ctx, ms[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Copies prepares the records of messages that may have the same body: it is written once.
+func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
+	leader := len(x.prepared)
+	var shared state.Ref // of a large body
+	var behind int64     // bytes from the leader's record to the next one
+	for k, m := range ms {
+		p := prepared{m: m, leader: leader, used: -1}
+		body := m.Body.Bytes
+		if len(body) >= LargeBody {
+			if p.body = shared; k == 0 || !sameBytes(body, ms[0].Body.Bytes) {
+				var err error
+				if p.body, err = x.writeBody(ctx, body); err != nil {
+					return err
+				}
+			}
+			if k == 0 {
+				shared = p.body
+			}
+			body = nil
+		}
+		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
+			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log keeps the heads before
+		}
+		from := len(x.heads)
+		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
+			x.heads = appendHead(x.heads, m, uint64(behind), uint64(x.records[leader].Ref.Length))
+			body = nil
+		} else {
+			x.heads = appendHead(x.heads, m, 0, 0)
+		}
+		r := wal.NewRecord(x.heads[from:len(x.heads):len(x.heads)], body)
+		behind += r.Ref.Footprint()
+		x.prepared, x.records = append(x.prepared, p), append(x.records, r)
+		x.Room(len(m.SessionID) + len(m.MessageID.Raw())*2)
+	}
+	if len(ms) > 0 {
+		x.prepared[leader].group = len(ms)
+	}
+	return nil
+}
+
+func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
+
+// writeBody writes a large body at once, apart from the frame.
+func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
+	x.j.bodies.RLock()
+	defer x.j.bodies.RUnlock()
+	r := wal.NewRecord(nil, body)
+	if err := x.j.log.WriteBody(ctx, &r); err != nil {
+		return state.Ref{}, refusal(err)
+	}
+	id := r.Ref.Segment()
+	x.bodies = append(x.bodies, id)
+	x.j.mu.Lock()
+	defer x.j.mu.Unlock()
+	if x.j.pending == nil {
+		x.j.pending = make(map[uint32]struct{})
+	}
+	x.j.pending[id] = struct{}{}
+	x.j.appended.Add(r.Ref.Footprint())
+	return memRef(r.Ref), nil
+}
+
+// Room makes room for an effect with so many bytes of text.
+func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
+
+// Reserve makes room for what was prepared.
+func (x *call) Reserve(ctx context.Context) (err error) {
+	x.reservation, err = x.j.log.Reserve(ctx, wal.FrameSize(x.estimate, x.records), wal.Grow)
+	return refusal(err)
+}
+
+// Record puts the record of a message into the frame, with those that share its body.
+func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
+	for range x.prepared {
+		if x.cursor >= len(x.prepared) {
+			x.cursor = 0
+		}
+		i := x.cursor
+		x.cursor++
+		if p := &x.prepared[i]; p.m == m {
+			leader := &x.prepared[p.leader]
+			if leader.used < 0 {
+				leader.used = len(x.used)
+				x.used = append(x.used, x.records[p.leader:p.leader+leader.group]...)
+			}
+			return int32(leader.used + i - p.leader), p.body
+		}
+	}
+	panic("journal: a message was not prepared")
+}
+
+// At says when the call happens.
+func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
+
+// Append appends the frame, if there is anything in it.
+func (x *call) Append() state.Position {
+	if !x.begun {
+		return x.j.End()
+	}
+	at, end := x.j.log.Append(x.buf, x.used)
+	x.j.appended.Add(int64(end - at))
+	if s := x.j.scan.Load(); s != nil {
+		for _, id := range x.bodies {
+			s.add(id, 0)
+		}
+	}
+	x.buf, x.begun = x.buf[:0], false
+	return state.Position(end)
+}
+
+// Ref is where a record of the frame lies.
+func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
+
+// Release gives back what was reserved.
+func (x *call) Release() {
+	x.reservation.Release()
+	if len(x.bodies) > 0 {
+		x.j.mu.Lock()
+		for _, id := range x.bodies {
+			delete(x.j.pending, id)
+		}
+		x.j.mu.Unlock()
+	}
+	clear(x.prepared)
+	clear(x.records)
+	clear(x.used)
+	*x = call{encoder: encoder{coder: coder{buf: x.buf[:0]}}, prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0]}
+	if cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared {
+		calls.Put(x)
+	}
+}

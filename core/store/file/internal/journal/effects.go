@@ -1,0 +1,268 @@
+package journal
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// A frame begins with what it is about, a partition or the catalogue; each effect is its kind and its
+// fields. In a partition, effects are about the sub-queue of the select before, at first the main
+// queue of the queue or topic itself. A piece of a snapshot consists of effects too.
+//
+// The log keeps these numbers, and those of state.EffectKind.
+const (
+	aboutPartition state.EffectKind = 1 + iota // entity, index, when it happened
+	aboutCatalogue
+	aboutPiece   // of a snapshot: see snapshot.go
+	effectSelect // subscription, sub-queue
+
+	aboutPartitionVirtual = state.EffectKinds // as aboutPartition, but it happened in a view's time
+)
+
+// The flags of a put and of a state.
+const (
+	flagState      = 1<<3 - 1 // the message's state
+	flagDelayed    = 1 << 3
+	flagSessionful = 1 << 4
+	flagOverlay    = 1 << 5
+	flagBody       = 1 << 6 // its body lies apart
+	flagInFrame    = 1 << 7 // its record is one of the frame's
+	flagID         = 1 << 8 // with the message's id, for the history
+	flagByBroker   = 1 << 9
+	flagsEnd       = 1 << 10
+)
+
+// effect codes an effect, but for its kind.
+func (c *coder) effect(e *state.Effect) {
+	switch e.Kind {
+	case state.EffectPut:
+		c.put(e.Put)
+	case state.EffectChange:
+		c.change(&e.Number, e.Change)
+	case state.EffectRemove, state.EffectLast:
+		unsigned(c, &e.Number)
+	case state.EffectPlace:
+		unsigned(c, &e.Number)
+		unsigned(c, &e.Record)
+	case state.EffectSession:
+		c.session(e.Session)
+	case state.EffectSeen, state.EffectMoved, state.EffectForget, state.EffectSeal:
+		c.string(&e.Text)
+		signed(c, &e.At)
+	case state.EffectSeenUntil, state.EffectMovedUntil, state.EffectUnseal:
+		signed(c, &e.At)
+	case state.EffectTrim:
+		signed(c, &e.Number)
+	case state.EffectEvent:
+		signed(c, &e.Number)
+		signed(c, &e.At)
+		c.event(e.Event)
+	case state.EffectClear:
+	case state.EffectEntity:
+		signed(c, &e.Number)
+		c.object(e.Object)
+	case state.EffectNoEntity:
+		c.string(&e.Text)
+		c.string(&e.Folded)
+		signed(c, &e.Number)
+	case state.EffectRules, state.EffectRule:
+		c.string(&e.Text)
+		c.object(e.Object)
+	case state.EffectNamespace:
+		c.object(e.Object)
+	case state.EffectNoNamespace:
+		c.string(&e.Text)
+	default:
+		c.err = errUnknownEffect
+	}
+}
+
+// put codes a new message of a queue.
+func (c *coder) put(m *state.Put) {
+	flags := flagsOf(&m.Change)
+	set := func(flag uint64, has bool) {
+		if has {
+			flags |= flag
+		}
+	}
+	set(flagSessionful, m.Sessionful)
+	set(flagBody, m.Body.Length > 0)
+	set(flagInFrame, m.InFrame)
+	set(flagID, !m.ID.IsZero())
+	unsigned(c, &flags)
+	unsigned(c, &m.Number)
+	signed(c, &m.Origin)
+	signed(c, &m.Enqueued)
+	signed(c, &m.Expires)
+	signed(c, &m.Failures)
+	signed(c, &m.Size)
+	c.changing(flags, &m.Change)
+	if flags&flagInFrame != 0 {
+		unsigned(c, &m.Record)
+	} else {
+		c.ref(&m.Ref)
+	}
+	if flags&flagSessionful != 0 {
+		c.string(&m.Session)
+	}
+	if flags&flagOverlay != 0 {
+		c.overlay(&m.Overlay)
+	}
+	if flags&flagBody != 0 {
+		c.ref(&m.Body)
+	}
+	if flags&flagID != 0 {
+		c.id(&m.ID)
+	}
+	if c.decodes {
+		m.Sessionful, m.InFrame = flags&flagSessionful != 0, flags&flagInFrame != 0
+	}
+}
+
+// change codes another state of message n.
+func (c *coder) change(n *int64, m *state.Change) {
+	flags := flagsOf(m)
+	unsigned(c, &flags)
+	unsigned(c, n)
+	unsigned(c, &m.Failures)
+	c.changing(flags, m)
+	if flags&flagOverlay != 0 {
+		unsigned(c, &m.Size)
+		c.overlay(&m.Overlay)
+	}
+}
+
+// flagsOf are those that a put and a change have in common.
+func flagsOf(m *state.Change) uint64 {
+	flags := uint64(m.State)
+	if m.Delayed {
+		flags |= flagDelayed
+	}
+	if !m.Overlay.IsEmpty() {
+		flags |= flagOverlay
+	}
+	if m.ByBroker {
+		flags |= flagByBroker
+	}
+	return flags
+}
+
+// changing codes what the state of a message brings along.
+func (c *coder) changing(flags uint64, m *state.Change) {
+	if c.decodes {
+		m.State, m.Delayed, m.ByBroker = state.MessageState(flags&flagState), flags&flagDelayed != 0, flags&flagByBroker != 0
+		if m.State >= state.MessageStates || flags >= flagsEnd {
+			c.err = cmp.Or(c.err, errUnknownEffect)
+			return
+		}
+	}
+	if m.State.IsTimed() {
+		signed(c, &m.Until)
+	}
+	if m.State.IsLocked() {
+		c.fixed64(&m.Nonce)
+	}
+}
+
+// overlay codes properties that are kept longer than what they are decoded from.
+func (c *coder) overlay(v *core.Properties) {
+	if c.properties(v); c.decodes {
+		*v = core.RawProperties(slices.Clone(v.Encoded()))
+	}
+}
+
+func (c *coder) session(s *state.Session) {
+	c.string((*string)(&s.Key))
+	signed(c, &s.Until)
+	c.fixed64(&s.Nonce)
+	c.byte((*byte)(&s.Mode))
+	unsigned(c, &s.Passed)
+	has := s.State != nil
+	if c.bool(&has); has {
+		if c.bytes(&s.State); c.decodes {
+			s.State = slices.Clone(s.State)
+		}
+		signed(c, &s.Stated)
+		c.string(&s.Stater)
+	}
+}
+
+func (c *coder) event(e *core.Event) {
+	c.instant(&e.Time)
+	c.string((*string)(&e.Kind))
+	c.byte((*byte)(&e.Sub))
+	signed(c, &e.Number)
+	signed(c, &e.Other)
+	c.id(&e.MessageID)
+	unsigned(c, &e.Count)
+	c.instant(&e.Until)
+	for _, s := range [...]*string{&e.Reason, &e.By.Policy, &e.By.Peer, &e.Entity, &e.Rule, &e.Plugin, &e.Gateway} {
+		c.string(s)
+	}
+}
+
+// largeEffects is how large the effects of a frame become before it ends, if it can.
+const largeEffects = 1 << 20
+
+// encoder is a state.Sink that encodes effects.
+type encoder struct {
+	coder
+	now          int64 // when the call happens
+	virtual      bool  // now is a view's time
+	begun        bool  // buf says what it is about
+	subscription string
+	sub          core.SubQueue
+	named        func(state.Ref) // is told of records of earlier frames
+}
+
+// IsLarge reports whether the frame should end.
+func (x *encoder) IsLarge() bool { return len(x.buf) > largeEffects }
+
+// Do implements state.Sink.
+func (x *encoder) Do(e *state.Effect) {
+	if !x.begun {
+		x.about(e)
+	}
+	sub := e.Of.Sub
+	switch {
+	case e.Kind >= state.EffectEntity: // of the catalogue
+		sub = x.sub
+	case e.Kind >= state.EffectSeen && e.Kind <= state.EffectTrim && x.subscription == e.Of.Subscription:
+		sub = x.sub // of no sub-queue
+	}
+	if x.subscription != e.Of.Subscription || x.sub != sub {
+		x.subscription, x.sub = e.Of.Subscription, sub
+		x.kind(effectSelect)
+		x.string(&x.subscription)
+		x.byte((*byte)(&x.sub))
+	}
+	x.kind(e.Kind)
+	x.effect(e)
+	if e.Kind == state.EffectPut && !e.Put.InFrame {
+		if x.named(e.Put.Ref); e.Put.Body.Length > 0 {
+			x.named(e.Put.Body)
+		}
+	}
+}
+
+// about begins a frame.
+func (x *encoder) about(e *state.Effect) {
+	x.begun, x.subscription, x.sub = true, "", core.Main
+	switch {
+	case e.Kind >= state.EffectEntity:
+		x.kind(aboutCatalogue)
+		return
+	case x.virtual:
+		x.kind(aboutPartitionVirtual)
+	default:
+		x.kind(aboutPartition)
+	}
+	x.string(&e.Of.Entity)
+	unsigned(&x.coder, &e.Of.Index)
+	signed(&x.coder, &x.now)
+}
+
+func (x *encoder) kind(k state.EffectKind) { x.buf = append(x.buf, byte(k)) }

@@ -1,0 +1,148 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// Journal is the log of a store. It implements state.Journal.
+type Journal struct {
+	log      *wal.Log
+	o        Options
+	resident atomic.Int64    // bytes of messages that stay in memory
+	appended atomic.Int64    // bytes since the store was opened
+	named    func(state.Ref) // moved
+
+	pins sync.RWMutex // held for reading while records are read that may have lost their entry
+	scan atomic.Pointer[scan]
+
+	bodies  sync.RWMutex        // held for reading while a large body is written
+	mu      sync.Mutex          // guards pending
+	pending map[uint32]struct{} // segments of large bodies whose frames are not yet appended
+}
+
+// Options configure a Journal.
+type Options struct {
+	Memory  int64 // bytes of messages that stay in memory
+	Compact int64 // the share of a segment, in percent, below which what messages name of it is appended anew
+	Logger  *slog.Logger
+}
+
+// New makes the journal of a log.
+func New(log *wal.Log, o Options) *Journal {
+	j := &Journal{log: log, o: o}
+	j.named = j.moved
+	return j
+}
+
+// Replay does the frames of the log again, from a position on, which counts as growth of the log. It
+// returns how many there are.
+func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
+	err = j.log.Replay(from, func(f wal.Frame) error {
+		frames++
+		j.appended.Add(int64(f.End - f.At))
+		return apply(to, f)
+	})
+	return frames, err
+}
+
+// Appended is by how many bytes the log has grown since the store was opened.
+func (j *Journal) Appended() int64 { return j.appended.Load() }
+
+// InMemory is how many bytes of messages are in memory beside the log.
+func (j *Journal) InMemory() int64 { return j.resident.Load() }
+
+// End implements state.Journal.
+func (j *Journal) End() state.Position { return state.Position(j.log.End()) }
+
+// Wait implements state.Journal.
+func (j *Journal) Wait(ctx context.Context, p state.Position) error {
+	return refusal(j.log.Wait(ctx, wal.Position(p)))
+}
+
+// Err implements state.Journal.
+func (j *Journal) Err() error {
+	err := j.log.Err()
+	if err == nil && j.log.Closed() {
+		err = wal.ErrClosed
+	}
+	return refusal(err)
+}
+
+// Read implements state.Journal.
+func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
+	head, body, err := j.read(r)
+	if err != nil {
+		return nil, err
+	}
+	m, behind, length, err := decodeHead(head)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", state.ErrDamaged, err)
+	}
+	switch {
+	case large.Length > 0:
+		_, body, err = j.read(large)
+	case behind > 0:
+		_, body, err = j.read(state.Ref{Position: r.Position - state.Position(behind), Length: uint32(length)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.Body.Bytes = body
+	return m, nil
+}
+
+// read returns the parts of a record, which may not be changed.
+func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
+	head, body, err = j.log.Read(walRef(r))
+	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
+		err = fmt.Errorf("%w: %w", state.ErrDamaged, err)
+	}
+	return head, body, refusal(err)
+}
+
+// PutAside implements state.Journal.
+func (j *Journal) PutAside(entity string, sequenceNumber int64, err error) {
+	j.o.Logger.Error("a message is damaged and is not delivered", "entity", entity, "seq", sequenceNumber, "err", err)
+}
+
+// Pin implements state.Journal.
+func (j *Journal) Pin() (unpin func()) {
+	j.pins.RLock()
+	return j.pins.RUnlock
+}
+
+// moved says that an entry which is new names a record of an earlier frame.
+func (j *Journal) moved(r state.Ref) {
+	if s := j.scan.Load(); s != nil {
+		s.found(r)
+	}
+}
+
+// Resident implements state.Journal.
+func (j *Journal) Resident(bytes int) bool {
+	if j.resident.Add(int64(bytes)) <= j.o.Memory {
+		return true
+	}
+	j.Evicted(bytes)
+	return false
+}
+
+// Evicted implements state.Journal.
+func (j *Journal) Evicted(bytes int) { j.resident.Add(-int64(bytes)) }
+
+func walRef(r state.Ref) wal.Ref {
+	return wal.Ref{Position: wal.Position(r.Position), Length: r.Length}
+}
+
+func memRef(r wal.Ref) state.Ref {
+	return state.Ref{Position: state.Position(r.Position), Length: r.Length}
+}

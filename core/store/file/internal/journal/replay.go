@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// apply does the effects of a frame of the log again.
+func apply(to *state.Replay, f wal.Frame) error {
+	refs := make([]state.Ref, len(f.Records))
+	for i, r := range f.Records {
+		refs[i] = memRef(r)
+	}
+	to.Frame(state.Position(f.At), refs)
+	d := &decoder{coder: coder{decodes: true, rest: f.Effects}, to: to}
+	if err := d.apply(); err != nil {
+		return fmt.Errorf("apply the frame at %x: %w", f.At, err)
+	}
+	return nil
+}
+
+// decoder does what an encoder has encoded.
+type decoder struct {
+	coder
+	to *state.Replay
+	at core.Ref // of the select before
+
+	under state.Effect // way,
+	put   state.Put
+}
+
+var errUnknownEffect = errors.New("an effect is of a kind that this version does not know")
+
+func (d *decoder) apply() error {
+	switch kind := d.kind(); kind {
+	case aboutCatalogue:
+		if d.to.HasCatalogue() {
+			return nil
+		}
+		return d.effects()
+	case aboutPartition, aboutPartitionVirtual:
+		var now int64
+		d.string(&d.at.Entity)
+		unsigned(&d.coder, &d.at.Index)
+		if signed(&d.coder, &now); kind == aboutPartition {
+			d.to.Happened(now)
+		}
+		if err := d.effects(); err != nil {
+			return fmt.Errorf("%s/%d: %w", d.at.Entity, d.at.Index, err)
+		}
+		return nil
+	case aboutPiece:
+		return d.load()
+	}
+	return errors.New("it is about something that this version does not know")
+}
+
+func (d *decoder) kind() (k state.EffectKind) {
+	d.byte((*byte)(&k))
+	return k
+}
+
+// effects does what is left of a frame.
+func (d *decoder) effects() error {
+	for err := d.err; err != nil || len(d.rest) > 0; err = cmp.Or(d.err, d.to.Err()) {
+		if err != nil {
+			return err
+		}
+		d.next()
+	}
+	return nil
+}
+
+// next does an effect.
+func (d *decoder) next() {
+	e := &d.under
+	*e = state.Effect{Kind: d.kind(), Of: d.at}
+	switch e.Kind {
+	case effectSelect:
+		d.string(&d.at.Subscription)
+		d.byte((*byte)(&d.at.Sub))
+		return
+	case state.EffectPut:
+		d.put = state.Put{}
+		e.Put = &d.put
+	case state.EffectChange:
+		d.put.Change = state.Change{}
+		e.Change = &d.put.Change
+	case state.EffectSession:
+		e.Session = new(state.Session)
+	case state.EffectEvent:
+		e.Event = new(core.Event)
+	case state.EffectEntity:
+		e.Object = new(core.Entity)
+	case state.EffectRules:
+		e.Object = new([]core.Rule)
+	case state.EffectRule:
+		e.Object = new(core.RuleChange)
+	case state.EffectNamespace:
+		e.Object = new(core.Namespace)
+	}
+	if d.effect(e); d.err == nil {
+		d.to.Do(e)
+	}
+}

@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// compactBytes bounds what is appended anew after one snapshot.
+const compactBytes = 256 << 20
+
+// reserve is how many bytes of the disk are left to control records, beside a snapshot.
+const reserve = 64 << 20
+
+// scan counts which segments have records that entries name, while a snapshot is written.
+type scan struct {
+	mu   sync.Mutex
+	live map[uint32]int64 // bytes by segment
+}
+
+func (s *scan) found(r state.Ref) { s.add(walRef(r).Segment(), walRef(r).Footprint()) }
+
+func (s *scan) add(segment uint32, bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[segment] += bytes
+}
+
+// run adds up records that are found one after the other, mostly of the same segment.
+type run struct {
+	*scan
+	segment uint32
+	bytes   int64
+}
+
+func (r *run) found(ref state.Ref) {
+	if id := walRef(ref).Segment(); id != r.segment {
+		r.end()
+		r.segment, r.bytes = id, 0
+	}
+	r.bytes += walRef(ref).Footprint()
+}
+
+func (r *run) end() {
+	if r.bytes > 0 {
+		r.add(r.segment, r.bytes)
+	}
+}
+
+// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others. It returns the
+// snapshot's size, 0 if it was not written.
+func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
+	j.bodies.Lock() // large bodies that are listed are pending, or their frames appended
+	segments := j.log.Segments()
+	j.bodies.Unlock()
+	sc := &scan{live: make(map[uint32]int64)}
+	j.scan.Store(sc)
+	from := j.log.End()
+	info, err := j.log.WriteSnapshot(ctx, from, func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<16)
+		run := &run{scan: sc}
+		defer run.end()
+		return errors.Join(Write(out, store, j.End, run.found), out.Flush())
+	})
+	j.scan.Store(nil)
+	if err != nil {
+		return 0, err
+	}
+	j.log.SetKeep(info.Size + reserve)
+	return info.Size, errors.Join(j.removeSegments(segments, sc), j.compact(ctx, store, segments, sc, from))
+}
+
+// removeSegments removes those in which nothing is live. The log keeps those that its snapshots need.
+func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
+	var dead []uint32
+	j.mu.Lock()
+	for _, x := range segments {
+		_, pending := j.pending[x.ID]
+		if _, live := sc.live[x.ID]; !live && !pending && x.Sealed {
+			dead = append(dead, x.ID)
+		}
+	}
+	j.mu.Unlock()
+	// Deliveries under way may name records whose entries are gone. They must not be kept waiting,
+	// because they hold the mutex of their partition.
+	for i := 0; !j.pins.TryLock(); i++ {
+		if i == 1000 {
+			return nil // the next snapshot does it
+		}
+		time.Sleep(time.Millisecond)
+	}
+	j.pins.Unlock()
+	for _, id := range dead {
+		if err := j.log.Remove(id); err != nil && !errors.Is(err, wal.ErrInUse) {
+			return err
+		}
+	}
+	return nil
+}
+
+// compact appends anew what is live in segments that are mostly dead.
+func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
+	sparse := make(map[uint32]bool)
+	var sum int64
+	for _, x := range segments {
+		live := sc.live[x.ID]
+		if x.Body || !x.Sealed || x.ID >= from.Segment() || live == 0 || live*100 > x.Size*j.o.Compact || sum+live > compactBytes {
+			continue
+		}
+		sum += live
+		sparse[x.ID] = true
+	}
+	if len(sparse) == 0 {
+		return nil
+	}
+	return store.Relocate(ctx, func(r state.Ref) bool { return sparse[walRef(r).Segment()] })
+}

@@ -1,0 +1,78 @@
+package wal
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// WriteBody writes a record with a large body into a segment of its own and syncs it, so that
+// neither the frames of others nor their syncs wait behind it. A frame that names the Ref may be
+// appended then. The file belongs to the caller: Remove it when nothing names it, also after a
+// restart that lost the frame (Segments lists it). The error is a *FullError, ErrTooLarge, or that
+// of the disk, which concerns this record alone.
+func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
+	size := segmentHeaderSize + rec.size()
+	if size > maxSegment {
+		return ErrTooLarge
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := l.stopped(); err != nil {
+		return err
+	}
+	if err := l.takeSpace(int64(size)); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.ids++
+	id := l.ids
+	l.mu.Unlock()
+
+	s := &segment{
+		segmentHeader: segmentHeader{body: true, id: id, log: l.id, made: time.Now().UnixMilli()},
+		end:           uint32(size), sealed: true,
+	}
+	if err := l.writeBody(s, rec); err != nil {
+		if rm := l.fs.Remove(l.path(s.name())); rm != nil && !errors.Is(rm, os.ErrNotExist) {
+			err = errors.Join(err, rm)
+		}
+		if fsys.Full(err) {
+			free, _ := l.fs.Free(l.dir)
+			return &FullError{l.dir, free, l.keep.Load(), err}
+		}
+		return err
+	}
+	l.segments.add(s)
+	rec.Ref.Position = At(id, segmentHeaderSize)
+	return nil
+}
+
+func (l *Log) writeBody(s *segment, rec *Record) error {
+	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, segmentHeaderSize+recordHeaderSize, segmentHeaderSize+recordHeaderSize+len(rec.Head))
+	s.put(b)
+	rec.putHeader(b[segmentHeaderSize:])
+	b = append(b, rec.Head...)
+	_, err = file.WriteAt(b, 0)
+	if err == nil {
+		_, err = file.WriteAt(rec.Body, int64(len(b)))
+	}
+	if err == nil {
+		err = file.Truncate(int64(s.end))
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	return l.fs.SyncDir(l.dir)
+}

@@ -1,0 +1,263 @@
+package wal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// Inspection is what Inspect finds in a directory.
+type Inspection struct {
+	Segments  []SegmentReport  `json:"segments"`
+	Snapshots []SnapshotReport `json:"snapshots"`
+	Others    []string         `json:"others,omitempty"` // files that are neither
+	Synced    Position         `json:"synced"`           // the furthest that something sound says to be synced
+	Closed    bool             `json:"closed"`           // the log was closed in order
+}
+
+// SegmentReport describes a segment.
+type SegmentReport struct {
+	File    string    `json:"file"`
+	ID      uint32    `json:"id"`
+	Body    bool      `json:"body,omitempty"`
+	Size    int64     `json:"size"`
+	Made    time.Time `json:"made"`
+	Prev    uint32    `json:"prev,omitempty"`
+	PrevEnd uint32    `json:"prev_end,omitempty"`
+	Frames  int       `json:"frames"`
+	Records int       `json:"records"`
+	Gaps    int       `json:"gaps,omitempty"`
+	Sealed  bool      `json:"sealed"`
+	End     uint32    `json:"end"`            // behind the last sound frame
+	Torn    string    `json:"torn,omitempty"` // why what follows is not sound, though it was not known to be synced: Open cuts it
+	Damage  []string  `json:"damage,omitempty"`
+
+	unsound []unsound
+}
+
+// unsound is something that is not sound. Whether it is damage depends on what was synced.
+type unsound struct {
+	off    uint32
+	reason string
+}
+
+// MissingSegment is the report of a segment that is not there.
+func MissingSegment(dir string, id uint32, body bool) SegmentReport {
+	s := &segment{segmentHeader: segmentHeader{id: id, body: body}}
+	return SegmentReport{File: filepath.Join(dir, s.name()), ID: id, Body: body, Damage: []string{"the file is missing"}}
+}
+
+// SnapshotReport describes a snapshot.
+type SnapshotReport struct {
+	File   string    `json:"file"`
+	ID     uint32    `json:"id"`
+	Size   int64     `json:"size"`
+	Made   time.Time `json:"made"`
+	From   Position  `json:"from"`
+	End    Position  `json:"end"`
+	Damage string    `json:"damage,omitempty"`
+}
+
+// Damaged reports whether something that was synced is not sound.
+func (i *Inspection) Damaged() bool {
+	return slices.ContainsFunc(i.Segments, func(s SegmentReport) bool { return len(s.Damage) > 0 }) ||
+		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
+}
+
+// Inspect reads a directory and changes nothing, not even by taking the lock: what another process
+// is writing may look torn. With records it checks the contents of all records and snapshots too.
+func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
+	names, err := fs.ReadDir(dir)
+	if err != nil {
+		return nil, explain(dir, err)
+	}
+	x := &Inspection{}
+	for _, name := range names {
+		id, suffix, ok := parseName(name)
+		switch {
+		case ok && (suffix == suffixLog || suffix == suffixBody):
+			r := SegmentReport{File: filepath.Join(dir, name), ID: id, Body: suffix == suffixBody}
+			if err := x.segment(fs, &r, records); err != nil {
+				return nil, explain(dir, err)
+			}
+			x.Segments = append(x.Segments, r)
+		case ok && suffix == suffixSnapshot:
+			r := SnapshotReport{File: filepath.Join(dir, name), ID: id}
+			if err := x.snapshot(fs, &r, dir, records); err != nil {
+				return nil, explain(dir, err)
+			}
+			x.Snapshots = append(x.Snapshots, r)
+		case name != lockName:
+			x.Others = append(x.Others, name)
+		}
+	}
+	slices.SortFunc(x.Segments, func(a, b SegmentReport) int { return cmp.Compare(a.ID, b.ID) })
+	var prev *SegmentReport
+	for i := range x.Segments {
+		s := &x.Segments[i]
+		if s.Body {
+			s.judge(0)
+			continue
+		}
+		s.judge(x.Synced)
+		if prev != nil && prev.ID == s.Prev && prev.End != s.PrevEnd && At(prev.ID, s.PrevEnd) <= x.Synced {
+			prev.Damage = append(prev.Damage, "its sound frames do not reach the segment that follows")
+		}
+		prev = s
+	}
+	return x, nil
+}
+
+func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
+	file, err := fs.Open(r.File, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if r.Size, err = file.Size(); err != nil {
+		return err
+	}
+	b := make([]byte, segmentHeaderSize)
+	_, _ = file.ReadAt(b, 0) // what cannot be read is not sound
+	h, version, ok := decodeSegmentHeader(b)
+	if version != 0 && version != formatVersion {
+		return &VersionError{r.File, version}
+	}
+	if ok {
+		r.Made, r.Prev, r.PrevEnd = time.UnixMilli(h.made), h.prev, h.prevEnd
+		x.Synced = max(x.Synced, h.synced)
+	}
+	if !ok || h.id != r.ID || h.body != r.Body {
+		r.unsound = append(r.unsound, unsound{0, "the header is not sound"})
+	}
+	if r.Body {
+		r.body(file, records)
+		return nil
+	}
+	sc, err := newScanner(file, r.ID, segmentHeaderSize, records)
+	if err != nil {
+		return err
+	}
+	x.frames(sc, r)
+	return nil
+}
+
+// judge tells what was synced, and is damaged, from what is torn.
+func (r *SegmentReport) judge(synced Position) {
+	for _, u := range r.unsound {
+		if At(r.ID, u.off) < synced {
+			r.Damage = append(r.Damage, fmt.Sprintf("byte %d: %s", u.off, u.reason))
+		} else if r.Torn == "" {
+			r.Torn, r.End = u.reason, u.off
+		}
+	}
+}
+
+// frames reads all frames of a segment, those behind damage too.
+func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
+	for {
+		ok, err := sc.next()
+		if !ok {
+			if err != nil {
+				sc.reason = err.Error()
+			}
+			if sc.reason != "" {
+				r.unsound = append(r.unsound, unsound{sc.off, sc.reason})
+			}
+			if sc.records && sc.reason != "" { // perhaps the records only
+				sc.reason, sc.records = "", false
+				ok, err = sc.next()
+				sc.records = true
+			}
+		}
+		x.Synced = max(x.Synced, sc.synced)
+		if ok {
+			r.Frames++
+			r.Records += len(sc.refs)
+			r.End = sc.off
+			switch sc.header.kind {
+			case kindGap:
+				r.Gaps++
+			case kindSeal:
+				r.Sealed = true
+			}
+			x.Closed = sc.header.kind == kindClose
+			continue
+		}
+		clean := sc.reason == "" && err == nil
+		off := sc.off
+		if found, err := sc.resync(); !found || err != nil {
+			return
+		}
+		if clean {
+			r.unsound = append(r.unsound, unsound{off, "frames are missing"})
+		}
+	}
+}
+
+// body checks the record of a body segment.
+func (r *SegmentReport) body(file fsys.File, records bool) {
+	r.Sealed, r.End, r.Records = true, uint32(min(r.Size, maxSegment)), 1
+	n := r.Size - segmentHeaderSize
+	if n < recordHeaderSize || n > maxSegment {
+		r.Torn = "it is cut short"
+		return
+	}
+	if !records {
+		return
+	}
+	b := make([]byte, n)
+	if k, err := file.ReadAt(b, segmentHeaderSize); int64(k) < n {
+		r.Damage = append(r.Damage, err.Error())
+		return
+	}
+	h, body := recordLengths(b)
+	if size := recordHeaderSize + int64(h+body); int64(align(int(size))) != n {
+		r.Torn = "it is cut short"
+	} else if _, _, ok := decodeRecord(b[:size]); !ok {
+		r.Damage = append(r.Damage, "the record has a wrong checksum")
+	}
+}
+
+func (x *Inspection) snapshot(fs fsys.FS, r *SnapshotReport, dir string, content bool) error {
+	file, err := fs.Open(r.File, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	b := make([]byte, snapshotHeaderSize)
+	_, _ = file.ReadAt(b, 0) // what cannot be read is not sound
+	if r.Size, err = file.Size(); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	s, _, version, ok := decodeSnapshotHeader(b)
+	if version != 0 && version != formatVersion {
+		return &VersionError{r.File, version}
+	}
+	if !ok || s.ID != r.ID {
+		r.Damage = "the header is not sound"
+		return nil
+	}
+	r.Made, r.From, r.End = s.Made, s.From, s.End
+	x.Synced = max(x.Synced, s.End)
+	if !content {
+		return nil
+	}
+	in, err := OpenSnapshot(fs, dir, s)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		r.Damage = err.Error()
+	}
+	return in.Close()
+}

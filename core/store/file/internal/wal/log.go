@@ -1,0 +1,238 @@
+package wal
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// Sync says what Wait waits for.
+type Sync int
+
+const (
+	// Interval: Wait returns once the frame is written to the file. It is synced at most
+	// Options.Interval later. A crash of the process loses nothing; a loss of power loses what
+	// was written since the last sync.
+	Interval Sync = iota
+	// Always: Wait returns once the frame is synced. Frames that come while a sync runs share
+	// the next one.
+	Always
+	// Never: Wait returns once the frame is written to the file. The log syncs only segments that
+	// are complete, snapshots and large bodies, and at Close.
+	Never
+)
+
+// String is the mode's name.
+func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
+
+// Options configure a Log. The zero value of each field means its default.
+type Options struct {
+	Sync     Sync
+	Interval time.Duration // default 100 ms
+
+	SegmentSize int // bytes after which a new segment begins, default 64 MiB
+	MaxFrame    int // largest frame, default 256 MiB; a frame larger than SegmentSize has its own segment
+	LargeBody   int // bodies above are for WriteBody, default 1 MiB
+	Backlog     int // bytes reserved or appended but not yet written that Reserve allows, default 64 MiB
+	Recent      int // bytes of memory that records take which were written last, for Read, default 32 MiB
+
+	// Keep is how many bytes of the disk Reserve(Grow) leaves to control records, default
+	// 64 MiB. SetKeep changes it: it should grow with the snapshots.
+	Keep int64
+
+	// Repair replaces damage by gaps instead of refusing to open. It reads the whole log.
+	Repair bool
+
+	Logger *slog.Logger // default: nothing is logged
+}
+
+func (o Options) withDefaults() Options {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.SegmentSize, 64<<20)
+	def(&o.MaxFrame, 256<<20)
+	def(&o.LargeBody, 1<<20)
+	def(&o.Backlog, 64<<20)
+	def(&o.Recent, 32<<20)
+	if o.Interval == 0 {
+		o.Interval = 100 * time.Millisecond
+	}
+	if o.Keep == 0 {
+		o.Keep = 64 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Log is an open log. Its methods may be called at the same time, but for Replay, which comes
+// before the first Append.
+type Log struct {
+	fs   fsys.FS
+	dir  string
+	o    Options
+	lock io.Closer
+
+	mu sync.Mutex // guards appended
+	appended
+
+	id uint64 // in the headers of all segments and snapshots
+	progress
+	space space
+	room  room
+	waits waits
+	keep  atomic.Int64
+
+	segments  segments
+	dirty     dirty
+	syncing   sync.Mutex // held by a sync
+	snapshots snapshots
+	w         writer
+	signals
+	ending
+	outage
+}
+
+// appended is what was appended and what is not written yet.
+type appended struct {
+	ids     uint32   // highest id of a segment so far
+	next    Position // of the next frame
+	gather  *batch   // what the writer takes next; the last of batches
+	batches []*batch // by position: recent ones, the one being written, gather
+	recent  int      // bytes of memory that written batches take
+	spare   []*batch // to use again
+}
+
+// progress is how far a log has come.
+type progress struct {
+	opened  Position      // end of the log when it was opened
+	end     atomic.Uint64 // behind the last frame
+	written atomic.Uint64 // everything before is in the files
+	synced  atomic.Uint64 // everything before is durable
+	backlog atomic.Int64  // bytes reserved and appended, not yet written
+}
+
+// signals wake the goroutines of a log.
+type signals struct {
+	wake       chan struct{} // to the writer: gather has frames
+	wakeSyncer chan struct{} // to the syncer: something is written that is not synced
+	freed      chan struct{} // to a writer that waits for space
+	armed      atomic.Bool   // unled runs
+	unled      *time.Timer   // wakes the writer if nothing else does
+}
+
+// ending is how a log ends in order.
+type ending struct {
+	closed  atomic.Bool   // changed with mu held: what is appended then is not kept
+	closing chan struct{} // closed when Close begins
+	ended   chan struct{} // closed when nothing is written any more
+	tasks   sync.WaitGroup
+}
+
+// outage is how a log ends by a failure.
+type outage struct {
+	failure atomic.Pointer[FailedError]
+	failed  chan struct{}
+	failing sync.Once
+}
+
+// End is the position behind the last frame appended.
+func (l *Log) End() Position { return Position(l.end.Load()) }
+
+// Durable is the position up to which everything is as durable as Options.Sync promises: Wait
+// returns at once for what is not beyond it.
+func (l *Log) Durable() Position {
+	if l.o.Sync == Always {
+		return l.Synced()
+	}
+	return Position(l.written.Load())
+}
+
+// Synced is the position up to which everything survives a loss of power.
+func (l *Log) Synced() Position { return Position(l.synced.Load()) }
+
+// Closed reports whether Close was called. What is appended since is not kept.
+func (l *Log) Closed() bool { return l.closed.Load() }
+
+// start begins the log's goroutines. Everything up to end is synced.
+func (l *Log) start(end Position) {
+	l.wake = make(chan struct{}, 1)
+	l.wakeSyncer = make(chan struct{}, 1)
+	l.freed = make(chan struct{}, 1)
+	l.closing = make(chan struct{})
+	l.ended = make(chan struct{})
+	l.gather = &batch{}
+	l.batches = []*batch{l.gather}
+	l.end.Store(uint64(end))
+	l.written.Store(uint64(end))
+	l.synced.Store(uint64(end))
+	l.opened = end
+	l.w.l = l
+	l.lookForSpace()
+	l.keep.Store(l.o.Keep)
+	l.unled = time.AfterFunc(unledDelay, func() {
+		l.armed.Store(false)
+		signal(l.wake)
+	})
+	l.tasks.Go(l.writeBatches)
+	if l.o.Sync != Always {
+		l.tasks.Go(l.syncInBackground)
+	}
+}
+
+// Close writes and syncs what was appended, marks the log as closed in order, and gives the
+// directory free. On a full disk it does not wait for space: the error says so.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	again := l.closed.Swap(true)
+	l.mu.Unlock()
+	if again {
+		return nil
+	}
+	close(l.closing)
+	l.unled.Stop()
+	l.tasks.Wait()
+
+	err := l.markClosed()
+	close(l.ended)
+	l.segments.close()
+	return errors.Join(err, l.lock.Close())
+}
+
+// markClosed writes and syncs what is left, and then the frame that says so.
+func (l *Log) markClosed() error {
+	l.w.turn.Lock()
+	defer l.w.turn.Unlock()
+	for l.writeBatch(true) {
+	}
+	if err := l.sync(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.mark(l.gather, kindClose)
+	l.mu.Unlock()
+	l.writeBatch(true)
+	if err := l.Err(); err != nil {
+		return err
+	}
+	if err := l.w.trim(); err != nil {
+		return err
+	}
+	return l.sync()
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,82 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// Open opens the log in a directory, which it makes if there is none, and takes the directory's
+// lock. It cuts off what a loss of power tore, and writes again and syncs what may not be durable,
+// before it returns. The error says what is to be done: another process has the directory (it
+// wraps a *fsys.LockedError), it cannot be locked, belongs to another user or cannot be written;
+// a *VersionError; or a *DamageError, which Options.Repair accepts.
+func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
+	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
+	l.failed = make(chan struct{})
+	if err := fs.MkdirAll(dir); err != nil {
+		return nil, explain(dir, err)
+	}
+	lock, err := fs.Lock(l.path(lockName), strconv.Itoa(os.Getpid())+"\n")
+	if err != nil {
+		return nil, explain(dir, err)
+	}
+	l.lock = lock
+	end, err := l.recover()
+	if err == nil {
+		err = l.probe()
+	}
+	if err != nil {
+		l.segments.close()
+		return nil, errors.Join(explain(dir, err), lock.Close())
+	}
+	l.start(end)
+	return l, nil
+}
+
+// probe makes and removes a file. A log may need no new one for hours, and then would stop because the
+// directory cannot be written.
+func (l *Log) probe() error {
+	name := l.path("probe" + suffixTemp)
+	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
+	switch {
+	case fsys.Full(err): // receiving goes on then
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.Join(f.Close(), l.fs.Remove(name))
+}
+
+// explain says what to do about an error of a directory.
+func explain(dir string, err error) error {
+	var locked *fsys.LockedError
+	var owner *fsys.OwnerError
+	switch {
+	case errors.As(err, &locked):
+		return fmt.Errorf("directory %s is in use by another gateway, process %s: "+
+			"stop it, or give this gateway a directory of its own: %w", dir, locked.Text, err)
+	case errors.As(err, &owner):
+		return fmt.Errorf("directory %s belongs to user %d: run the gateway as that user (it runs as %d), "+
+			"or change the owner of the directory and all files in it: %w", dir, owner.Owner, owner.Self, err)
+	case errors.Is(err, fsys.ErrNoLocks):
+		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system with locks: %w", dir, err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("directory %s cannot be written by this user: change its owner or its rights: %w", dir, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("directory %s cannot be made, because a file has its name, or the name of a directory above it: "+
+			"move that file, or give the gateway another directory: %w", dir, err)
+	case fsys.ReadOnly(err):
+		return fmt.Errorf("directory %s is on a read-only file system: give the gateway another one: %w", dir, err)
+	case fsys.Full(err):
+		return fmt.Errorf("the file system of directory %s is full: free some space: %w", dir, err)
+	default:
+		return fmt.Errorf("directory %s: %w", dir, err)
+	}
+}
+
+func (l *Log) openFile(name string) (fsys.File, error) { return l.fs.Open(l.path(name), os.O_RDONLY) }

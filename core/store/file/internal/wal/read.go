@@ -1,0 +1,292 @@
+package wal
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// Read returns a record's parts and checks them. A recent record comes from memory and shares it
+// with the Record that was appended; neither part may be changed. The error is a *DamageError,
+// ErrGone if the segment was removed, or that of a read that failed.
+func (l *Log) Read(ref Ref) (head, body []byte, err error) {
+	if head, body, ok := l.readRecent(ref.Position); ok {
+		return head, body, nil
+	}
+	s := l.segments.get(ref.Segment())
+	if s == nil {
+		return nil, nil, ErrGone
+	}
+	if int64(ref.Offset())+recordHeaderSize+int64(ref.Length) > maxSegment {
+		return nil, nil, l.damagedRecord(s, ref, "there is no such record")
+	}
+	b := make([]byte, recordHeaderSize+int(ref.Length))
+	if err := l.readAt(s, b, int64(ref.Offset())); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, nil, l.damagedRecord(s, ref, "the file ends before")
+		}
+		return nil, nil, err
+	}
+	head, body, ok := decodeRecord(b)
+	if !ok {
+		return nil, nil, l.damagedRecord(s, ref, "a record's checksum is wrong")
+	}
+	return head, body, nil
+}
+
+func (l *Log) damagedRecord(s *segment, ref Ref, reason string) error {
+	return &DamageError{l.path(s.name()), ref.Offset(), ref.Offset() + recordHeaderSize + ref.Length, reason}
+}
+
+// readRecent finds a record that is not yet written, or was written not long ago.
+func (l *Log) readRecent(at Position) (head, body []byte, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := sort.Search(len(l.batches)-1, func(i int) bool { return l.batches[i].end > at })
+	records := l.batches[i].records
+	j := sort.Search(len(records), func(j int) bool { return records[j].Ref.Position >= at })
+	if j == len(records) || records[j].Ref.Position != at {
+		return nil, nil, false
+	}
+	return records[j].Head, records[j].Body, true
+}
+
+// readAt fills b from a segment's file.
+func (l *Log) readAt(s *segment, b []byte, off int64) error {
+	s.use.RLock()
+	for s.file == nil && !s.gone {
+		s.use.RUnlock()
+		if err := l.segments.open(l, s); err != nil {
+			return err
+		}
+		s.use.RLock()
+	}
+	defer s.use.RUnlock()
+	if s.gone {
+		return ErrGone
+	}
+	n, err := s.file.ReadAt(b, off)
+	if n == len(b) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// openFiles is how many files of sealed segments are kept open for reading.
+const openFiles = 256
+
+// segments are the segments of a log, by id.
+type segments struct {
+	mu    sync.RWMutex
+	byID  map[uint32]*segment
+	files []*segment // those whose files may be closed, the longest open first
+}
+
+func (x *segments) add(s *segment) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byID == nil {
+		x.byID = make(map[uint32]*segment)
+	}
+	x.byID[s.id] = s
+}
+
+func (x *segments) get(id uint32) *segment {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.byID[id]
+}
+
+func (x *segments) seal(s *segment, end uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s.end, s.sealed = end, true
+}
+
+// list returns the segments in the order of their ids.
+func (x *segments) list() []*segment {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(x.byID), func(a, b *segment) int { return int(int64(a.id) - int64(b.id)) })
+}
+
+// open opens a segment's file for reading.
+func (x *segments) open(l *Log, s *segment) error {
+	s.use.Lock()
+	if s.file == nil && !s.gone {
+		file, err := l.fs.Open(l.path(s.name()), os.O_RDONLY)
+		if err != nil {
+			s.use.Unlock()
+			return err
+		}
+		if err := l.checkBody(s, file); err != nil {
+			s.use.Unlock()
+			return errors.Join(err, file.Close())
+		}
+		s.file = file
+	}
+	s.use.Unlock()
+	x.keep(s)
+	return nil
+}
+
+// checkBody checks that a file of a large body is not that of another.
+func (l *Log) checkBody(s *segment, file fsys.File) error {
+	if !s.body {
+		return nil
+	}
+	var b [segmentHeaderSize]byte
+	if _, err := file.ReadAt(b[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if h, _, ok := decodeSegmentHeader(b[:]); !ok || !h.body || h.id != s.id || h.log != l.id {
+		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "its header is not that of this body"}
+	}
+	return nil
+}
+
+// idle says that a segment needs its file no more for writing, if it is sealed.
+func (x *segments) idle(s *segment) {
+	x.mu.RLock()
+	sealed := s.sealed
+	x.mu.RUnlock()
+	if sealed {
+		x.keep(s)
+	}
+}
+
+// keep counts a segment's file among those that are open for reading, and closes the oldest if
+// there are too many.
+func (x *segments) keep(s *segment) {
+	x.mu.Lock()
+	var old *segment
+	if !s.kept {
+		s.kept = true
+		x.files = append(x.files, s)
+		if len(x.files) > openFiles {
+			old = x.files[0]
+			old.kept = false
+			x.files = slices.Delete(x.files, 0, 1)
+		}
+	}
+	x.mu.Unlock()
+	if old != nil {
+		old.close()
+	}
+}
+
+// close closes the segment's file; it is opened again when it is needed.
+func (s *segment) close() {
+	s.use.Lock()
+	defer s.use.Unlock()
+	if s.file != nil {
+		_ = s.file.Close() // what was written is synced, and a failed Close of it loses nothing
+		s.file = nil
+	}
+}
+
+// remove takes a segment out, once its last reader has left.
+func (x *segments) remove(s *segment) {
+	x.mu.Lock()
+	delete(x.byID, s.id)
+	x.files = slices.DeleteFunc(x.files, func(o *segment) bool { return o == s })
+	x.mu.Unlock()
+	s.use.Lock()
+	s.gone = true
+	s.use.Unlock()
+	s.close()
+}
+
+func (x *segments) close() {
+	for _, s := range x.list() {
+		s.close()
+	}
+}
+
+// SegmentInfo describes a segment.
+type SegmentInfo struct {
+	ID     uint32
+	Body   bool  // it holds one large body, not frames
+	Sealed bool  // nothing is added any more
+	Size   int64 // bytes; of the segment being written, what is written
+}
+
+// Segments lists the segments in the order of their ids.
+func (l *Log) Segments() []SegmentInfo {
+	list := l.segments.list()
+	infos := make([]SegmentInfo, len(list))
+	written := Position(l.written.Load())
+	l.segments.mu.RLock()
+	defer l.segments.mu.RUnlock()
+	for i, s := range list {
+		infos[i] = SegmentInfo{ID: s.id, Body: s.body, Sealed: s.sealed, Size: int64(s.end)}
+		if !s.sealed && written.Segment() == s.id {
+			infos[i].Size = int64(written.Offset())
+		}
+	}
+	return infos
+}
+
+// Remove removes a segment: a body segment at any time, a log segment only if it is sealed and all
+// kept snapshots are replayed from behind it (else ErrInUse). It waits for readers of the segment.
+// The caller knows that nothing in it is needed, and that the frames that say so are durable.
+func (l *Log) Remove(id uint32) error {
+	s := l.segments.get(id)
+	if s == nil {
+		return ErrGone
+	}
+	if !s.body {
+		l.segments.mu.RLock()
+		sealed := s.sealed
+		l.segments.mu.RUnlock()
+		if from, ok := l.snapshots.floor(); !sealed || !ok || from.Segment() <= id {
+			return ErrInUse
+		}
+	}
+	l.snapshots.linking.RLock()
+	defer l.snapshots.linking.RUnlock()
+	l.segments.remove(s)
+	err := l.fs.Remove(l.path(s.name()))
+	signal(l.freed)
+	return err
+}
+
+// window reads a file forward through a buffer.
+type window struct {
+	file fsys.File
+	size int64
+	buf  []byte
+	off  int64 // of buf in the file
+}
+
+const windowSize = 256 << 10
+
+// bytes returns n bytes at an offset, until the next call. ok is false if the file ends before.
+func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
+	if off+int64(n) > w.size {
+		return nil, false, nil
+	}
+	if off < w.off || off+int64(n) > w.off+int64(len(w.buf)) {
+		size := int(min(int64(max(n, windowSize)), w.size-off))
+		w.buf = slices.Grow(w.buf[:0], size)[:size]
+		w.off = off
+		if k, err := w.file.ReadAt(w.buf, off); k < size {
+			w.buf = w.buf[:0]
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, false, err
+		}
+	}
+	b = w.buf[off-w.off:]
+	return b[:n:n], true, nil
+}

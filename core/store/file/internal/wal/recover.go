@@ -1,0 +1,511 @@
+package wal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// recovery is what Open finds in a directory.
+type recovery struct {
+	*Log
+	logs   []*segment // by id; prev of one whose header is not sound is its own id
+	synced Position   // the furthest that something sound said to be synced
+	first  int        // index in logs from which find has read
+	last   int        // index in logs of the segment in which the log ends, -1 if there is none
+	end    Position   // behind the last frame
+	kind   kind       // of the last frame that find has read, 0 if it has read none
+	lost   bool       // there are frames behind the end
+}
+
+// recover finds the end of the log and makes everything before it durable.
+func (l *Log) recover() (end Position, err error) {
+	r := &recovery{Log: l, last: -1}
+	if err := r.list(); err != nil {
+		return 0, err
+	}
+	if err := r.find(); err != nil {
+		return 0, err
+	}
+	return r.end, r.settle()
+}
+
+// list reads the directory and the headers in it.
+func (r *recovery) list() error {
+	names, err := r.fs.ReadDir(r.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if filepath.Ext(name) == suffixTemp {
+			if err := r.fs.Remove(r.path(name)); err != nil {
+				return err
+			}
+			continue
+		}
+		id, suffix, ok := parseName(name)
+		if !ok {
+			continue
+		}
+		switch suffix {
+		case suffixLog:
+			r.ids = max(r.ids, id)
+			err = r.listLog(name, id)
+		case suffixBody:
+			r.ids = max(r.ids, id)
+			err = r.listBody(name, id)
+		case suffixSnapshot:
+			err = r.listSnapshot(name, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(r.snapshots.list, func(a, b SnapshotInfo) int { return cmp.Compare(b.ID, a.ID) })
+	if r.id == 0 {
+		r.id = rand.Uint64() | 1
+	}
+	return nil
+}
+
+// readHeader reads the first bytes of a file, zeros behind its end, and its length.
+func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
+	file, err := r.openFile(name)
+	if err != nil {
+		return b, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	if size, err = file.Size(); err != nil {
+		return b, 0, err
+	}
+	n := int(min(size, segmentHeaderSize))
+	if k, err := file.ReadAt(b[:n], 0); k < n {
+		r.o.Logger.Error("a header cannot be read", "file", r.path(name), "err", err)
+		clear(b[:])
+	}
+	return b, size, nil
+}
+
+// belongs checks the log id in the header of a file.
+func (r *recovery) belongs(name string, log uint64) error {
+	if r.id != 0 && r.id != log {
+		return fmt.Errorf("%s belongs to another log: move it out of the directory", r.path(name))
+	}
+	r.id = log
+	return nil
+}
+
+func (r *recovery) listLog(name string, id uint32) error {
+	b, _, err := r.readHeader(name)
+	if err != nil {
+		return err
+	}
+	h, version, ok := decodeSegmentHeader(b[:])
+	if version != 0 && version != formatVersion {
+		return &VersionError{r.path(name), version}
+	}
+	if !ok || h.body || h.id != id {
+		h = segmentHeader{id: id, prev: id}
+	} else if err := r.belongs(name, h.log); err != nil {
+		return err
+	}
+	r.synced = max(r.synced, h.synced)
+	r.logs = append(r.logs, &segment{segmentHeader: h})
+	return nil
+}
+
+func (r *recovery) listBody(name string, id uint32) error {
+	file, err := r.openFile(name)
+	if err != nil {
+		return err
+	}
+	size, err := file.Size()
+	r.segments.add(&segment{segmentHeader: segmentHeader{body: true, id: id}, end: uint32(min(size, maxSegment)), sealed: true})
+	return errors.Join(err, file.Close())
+}
+
+func (r *recovery) listSnapshot(name string, id uint32) error {
+	b, size, err := r.readHeader(name)
+	if err != nil {
+		return err
+	}
+	info, log, version, ok := decodeSnapshotHeader(b[:])
+	if version != 0 && version != formatVersion {
+		return &VersionError{r.path(name), version}
+	}
+	if !ok || info.ID != id {
+		r.o.Logger.Error("a snapshot is damaged: it is not used", "file", r.path(name))
+		return nil
+	}
+	if err := r.belongs(name, log); err != nil {
+		return err
+	}
+	info.Size = size
+	r.synced = max(r.synced, info.End)
+	r.snapshots.list = append(r.snapshots.list, info)
+	return nil
+}
+
+// find looks for the end of the log: the frame up to which all are sound, from the position known
+// to be synced on, with Repair from the beginning. What is known to be synced grows on the way.
+func (r *recovery) find() error {
+	off := uint32(segmentHeaderSize)
+	next := 0               // index of the segment to read, from off
+	mended := [2]int{-2, 0} // where a gap was put
+	if r.synced != 0 && !r.o.Repair {
+		i := slices.IndexFunc(r.logs, func(s *segment) bool { return s.id == r.synced.Segment() })
+		if i < 0 || r.logs[i].prev == r.logs[i].id {
+			return &DamageError{r.path(fileName(r.synced.Segment(), suffixLog)), 0, r.synced.Offset(), "the segment or its header is missing"}
+		}
+		next, off = i, r.synced.Offset()
+		r.first, r.last, r.end = i, i, r.synced
+	}
+	for {
+		// r.end is the end of what was read; next begins behind it.
+		reason := "the segment that follows is missing, or its header is not sound"
+		if next == r.last || r.follows(next) {
+			var err error
+			if reason, err = r.read(next, off); err != nil {
+				return err
+			}
+			if r.follows(next + 1) {
+				next, off = next+1, segmentHeaderSize
+				continue
+			}
+		}
+		before := r.synced
+		if err := r.evidence(); err != nil {
+			return err
+		}
+		if r.synced <= r.end {
+			if len(r.logs) > 0 && (r.lost || reason != "") {
+				r.o.Logger.Warn("the log is cut: what follows was being written and is not complete",
+					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
+			}
+			return nil
+		}
+		damage := &DamageError{r.path(fileName(max(r.end.Segment(), 1), suffixLog)), r.end.Offset(), 0, reason}
+		if !r.o.Repair {
+			return damage
+		}
+		if before > r.end || r.last < 0 { // else read again, without the contents of records
+			if place := [2]int{r.last, int(r.end)}; place != mended {
+				mended = place
+			} else {
+				return damage
+			}
+			r.o.Logger.Error("repair: replaced damage by a gap", "err", damage)
+			if err := r.mend(); err != nil {
+				return err
+			}
+		}
+		next, off = max(r.last, 0), r.end.Offset()
+		if r.last < 0 {
+			off = segmentHeaderSize
+		}
+	}
+}
+
+// follows reports whether the segment of an index begins where the log has ended so far.
+func (r *recovery) follows(i int) bool {
+	if i >= len(r.logs) {
+		return false
+	}
+	s := r.logs[i]
+	if r.last < 0 {
+		return s.prev == 0 || s.prev != s.id && slices.ContainsFunc(r.snapshots.list, func(x SnapshotInfo) bool {
+			return x.From.Segment() >= s.id
+		})
+	}
+	return s.prev == r.logs[r.last].id && s.prevEnd == r.end.Offset()
+}
+
+// read reads the frames of a segment from an offset on and moves the end behind the last sound
+// one. It returns why that is the last, if the segment does not end there in order.
+func (r *recovery) read(i int, off uint32) (reason string, err error) {
+	s := r.logs[i]
+	file, err := r.openFile(s.name())
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	sc, err := newScanner(file, s.id, off, false)
+	if err != nil {
+		return "", err
+	}
+	if r.last < 0 {
+		r.first = i
+	}
+	r.last = i
+	for {
+		// Of what is known to be synced, Read checks the records.
+		sc.records = At(s.id, sc.off) >= r.synced
+		ok, err := sc.next()
+		if err != nil {
+			sc.reason = err.Error()
+		}
+		if !ok || err != nil {
+			break
+		}
+		r.kind = sc.header.kind
+		r.synced = max(r.synced, sc.synced)
+	}
+	s.end = sc.off
+	r.end = At(s.id, sc.off)
+	return sc.reason, nil
+}
+
+// evidence looks for sound frames behind the end, which say what was synced.
+func (r *recovery) evidence() error {
+	r.lost = false
+	for i := max(r.last, 0); i < len(r.logs); i++ {
+		s := r.logs[i]
+		file, err := r.openFile(s.name())
+		if err != nil {
+			return err
+		}
+		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins a header behind it
+		if i == r.last {
+			off = r.end.Offset()
+		}
+		sc, err := newScanner(file, s.id, off, false)
+		for err == nil {
+			var ok bool
+			if ok, err = sc.resync(); !ok {
+				break
+			}
+			r.lost = true
+			for ok && err == nil {
+				ok, err = sc.next()
+			}
+			r.synced = max(r.synced, sc.synced)
+		}
+		if err != nil {
+			r.o.Logger.Error("a segment cannot be read", "file", r.path(s.name()), "err", err)
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mend replaces what is not sound at the end by a gap, so that the log goes on behind it.
+func (r *recovery) mend() error {
+	off := r.end.Offset()
+	if r.last >= 0 {
+		s := r.logs[r.last]
+		file, err := r.openFile(s.name())
+		if err != nil {
+			return err
+		}
+		sc, err := newScanner(file, s.id, off, false)
+		found := false
+		if err == nil {
+			found, _ = sc.resync() // what cannot be read holds nothing sound
+		}
+		if err := file.Close(); err != nil {
+			return err
+		}
+		if found {
+			return r.rewrite(s, off, sc.off)
+		}
+		if next := r.last + 1; next < len(r.logs) && r.logs[next].prev == s.id && r.logs[next].prevEnd > off {
+			return r.rewrite(s, off, r.logs[next].prevEnd)
+		}
+		if r.last == len(r.logs)-1 && r.synced.Segment() == s.id {
+			return r.rewrite(s, off, r.synced.Offset())
+		}
+	}
+	h := segmentHeader{log: r.id, synced: r.end}
+	if r.last >= 0 {
+		h.prev, h.prevEnd = r.logs[r.last].id, off
+	}
+	if next := r.last + 1; next < len(r.logs) {
+		h.id = r.logs[next].id
+		r.logs[next].segmentHeader = h
+		return r.rewrite(r.logs[next], 0, 0)
+	}
+	h.id = r.synced.Segment()
+	r.ids = max(r.ids, h.id)
+	r.logs = append(r.logs, &segment{segmentHeader: h})
+	return r.rewrite(r.logs[len(r.logs)-1], segmentHeaderSize, r.synced.Offset())
+}
+
+// copySize is how much of a segment is copied with one call.
+const copySize = 1 << 20
+
+// rewrite writes a segment again, with the header it has in s and, if to is not 0, with a gap in
+// place of the bytes from an offset to another, and syncs it before it takes the name. With Repair
+// the old file stays, as *.damaged, and what cannot be read of it becomes zeros. A file whose s.end
+// is known and that needs no gap is cut there.
+func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
+	name := r.path(s.name())
+	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	err = r.copy(temp, s, gap, to)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	if r.o.Repair {
+		if err := r.fs.Link(name, fmt.Sprintf("%s.%d%s", name, gap, suffixDamaged)); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
+			r.o.Logger.Warn("the damaged file is not kept", "file", name, "err", err)
+		}
+	}
+	if err := r.fs.Rename(name+suffixTemp, name); err != nil {
+		return err
+	}
+	return r.fs.SyncDir(r.dir)
+}
+
+func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
+	old, err := r.openFile(s.name())
+	size := int64(0)
+	switch {
+	case err == nil:
+		defer func() { _ = old.Close() }()
+		if size, err = old.Size(); err != nil {
+			return err
+		}
+	case !r.o.Repair || !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	if !r.o.Repair {
+		size = int64(s.end)
+	}
+	buf := make([]byte, max(min(size, copySize), segmentHeaderSize))
+	for off := int64(0); off < size; {
+		n := min(int64(len(buf)), size-off)
+		if k, err := old.ReadAt(buf[:n], off); int64(k) < n {
+			if !r.o.Repair {
+				return &DamageError{r.path(s.name()), uint32(off), uint32(off + n), err.Error()}
+			}
+			clear(buf[k:n])
+		}
+		if _, err := temp.WriteAt(buf[:n], off); err != nil {
+			return err
+		}
+		off += n
+	}
+	if s.log != 0 {
+		s.put(buf[:segmentHeaderSize])
+		if _, err := temp.WriteAt(buf[:segmentHeaderSize], 0); err != nil {
+			return err
+		}
+	}
+	if to == 0 {
+		return nil
+	}
+	if to < gap+frameHeaderSize {
+		return &DamageError{r.path(s.name()), gap, to, "there is no room for a gap"}
+	}
+	h := header{kind: kindGap, records: to - gap - frameHeaderSize}
+	h.put(buf[:frameHeaderSize], At(s.id, gap))
+	if _, err := temp.WriteAt(buf[:frameHeaderSize], int64(gap)); err != nil {
+		return err
+	}
+	return temp.Truncate(max(size, int64(to)))
+}
+
+// settle makes the log end where it was found to end, in files that are synced.
+func (r *recovery) settle() error {
+	ends := make(map[uint32]uint32) // of segments, as the next ones say
+	for i, s := range r.logs {
+		if i > r.last {
+			break
+		}
+		ends[s.prev] = s.prevEnd
+		s.sealed = true
+		r.segments.add(s)
+	}
+	for i, s := range r.logs[:r.last+1] {
+		if i >= r.first {
+			continue // find has read it
+		}
+		if end, ok := ends[s.id]; ok {
+			s.end = end
+		} else if err := r.size(s); err != nil {
+			return err
+		}
+	}
+	closed := r.kind == kindClose && r.synced == r.end-frameHeaderSize
+	again := false // the last segment was written again
+	if !closed {
+		for i := max(r.first, 0); i <= r.last; i++ {
+			if s := r.logs[i]; At(s.id, s.end) > r.synced {
+				if err := r.rewrite(s, 0, 0); err != nil {
+					return err
+				}
+				again = i == r.last
+			}
+		}
+	}
+	if err := r.discard(); err != nil {
+		return err
+	}
+	if r.last < 0 {
+		r.ids++
+		r.next = At(r.ids, segmentHeaderSize)
+		return nil
+	}
+	s := r.logs[r.last]
+	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
+	// A file that was neither closed in order nor written again may have a second name in a
+	// backup: it is not written to.
+	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
+		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
+		if err != nil {
+			return err
+		}
+		s.file, s.sealed = file, false
+		r.next = r.end
+		return nil
+	}
+	r.ids++
+	r.next = At(r.ids, segmentHeaderSize)
+	return nil
+}
+
+func (r *recovery) size(s *segment) error {
+	file, err := r.openFile(s.name())
+	if err != nil {
+		return err
+	}
+	size, err := file.Size()
+	s.end = uint32(min(size, maxSegment))
+	return errors.Join(err, file.Close())
+}
+
+// discard removes the segments behind the end, and snapshots that are too many.
+func (r *recovery) discard() error {
+	names := []string{}
+	for _, s := range r.logs[r.last+1:] {
+		names = append(names, s.name())
+	}
+	if list := r.snapshots.list; len(list) > keptSnapshots {
+		for _, s := range list[keptSnapshots:] {
+			names = append(names, fileName(s.ID, suffixSnapshot))
+		}
+		r.snapshots.list = list[:keptSnapshots]
+	}
+	for _, name := range slices.Backward(names) {
+		if err := r.fs.Remove(r.path(name)); err != nil {
+			return err
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return r.fs.SyncDir(r.dir)
+}

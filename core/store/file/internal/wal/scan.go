@@ -1,0 +1,140 @@
+package wal
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+// scanner reads the frames of a segment, one after the other.
+type scanner struct {
+	window
+	id      uint32
+	off     uint32 // of the next frame; after next has returned false, of what is no frame
+	records bool   // check the records' contents too, not just their lengths
+
+	// of the frame that next found
+	at      Position
+	header  header
+	effects []byte
+	refs    []Ref
+
+	synced Position // the furthest that a frame said
+	reason string   // why there is no next frame, empty if the segment ends in order
+}
+
+func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) {
+	size, err := file.Size()
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{window: window{file: file, size: min(size, maxSegment)}, id: id, off: off, records: records}, nil
+}
+
+// next goes to the next frame. It returns false where there is none that is sound, and the error
+// of a failed read.
+func (s *scanner) next() (bool, error) {
+	h, err := s.frame()
+	if err != nil || s.reason != "" || h.kind == 0 {
+		return false, err
+	}
+	s.header = h
+	s.synced = max(s.synced, h.synced)
+	s.off += uint32(h.size())
+	return true, nil
+}
+
+// frame reads the frame at off. It sets reason if there is something that is not sound.
+func (s *scanner) frame() (h header, err error) {
+	s.at = At(s.id, s.off)
+	b, ok, err := s.bytes(int64(s.off), frameHeaderSize)
+	if err != nil {
+		return h, err
+	}
+	if !ok {
+		if int64(s.off) != s.size {
+			s.reason = "a frame's header is cut short"
+		}
+		return h, nil
+	}
+	h, ok = decodeHeader(b, s.at)
+	switch {
+	case !ok && [frameHeaderSize]byte(b) == [frameHeaderSize]byte{}:
+		return header{}, nil
+	case !ok:
+		s.reason = "a frame's header is not sound"
+	case int64(s.off)+h.size() > s.size:
+		s.reason = "a frame is cut short"
+	case h.kind == kindGap:
+		s.effects, s.refs = nil, s.refs[:0]
+	default:
+		err = s.content(h)
+	}
+	return h, err
+}
+
+// content reads the effects and the records of a frame.
+func (s *scanner) content(h header) error {
+	off := int64(s.off) + frameHeaderSize
+	b, _, err := s.bytes(off, int(h.effects))
+	if err != nil {
+		return err
+	}
+	if checksum(b) != h.effectsCRC {
+		s.reason = "a frame's effects have a wrong checksum"
+		return nil
+	}
+	s.effects = append(s.effects[:0], b...)
+	s.refs = s.refs[:0]
+	off += int64(align(int(h.effects)))
+	for end := off + int64(h.records); off < end; {
+		b, ok, err := s.bytes(off, recordHeaderSize)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			s.reason = "a record's header is cut short"
+			return nil
+		}
+		head, body := recordLengths(b)
+		size := recordHeaderSize + int64(head+body)
+		if off+size > end {
+			s.reason = "a record's length is not sound"
+			return nil
+		}
+		if s.records {
+			if b, _, err = s.bytes(off, int(size)); err != nil {
+				return err
+			}
+			if _, _, ok := decodeRecord(b); !ok {
+				s.reason = "a record has a wrong checksum"
+				return nil
+			}
+		}
+		s.refs = append(s.refs, Ref{At(s.id, uint32(off)), uint32(head + body)})
+		off += int64(align(int(size)))
+	}
+	if len(s.refs) != int(h.count) {
+		s.reason = fmt.Sprintf("a frame has %d records instead of %d", len(s.refs), h.count)
+	}
+	return nil
+}
+
+// resync looks for a sound header behind what is not sound, at least as far away as a gap is long.
+// The scanner goes on there.
+func (s *scanner) resync() (bool, error) {
+	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
+		b, ok, err := s.bytes(off, frameHeaderSize)
+		if !ok || err != nil {
+			return false, err
+		}
+		if k := kind(b[4]); k < kindEffects || k > kindGap {
+			continue
+		}
+		if _, ok := decodeHeader(b, At(s.id, uint32(off))); ok {
+			s.off, s.reason = uint32(off), ""
+			return true, nil
+		}
+	}
+	return false, nil
+}

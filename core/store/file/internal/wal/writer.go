@@ -1,0 +1,365 @@
+package wal
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+)
+
+const (
+	// writeSize is how much of small frames is written with one call.
+	writeSize = 256 << 10
+	// directSize is from which length on a record is written from where it is, without a copy.
+	directSize = 16 << 10
+	// roomSize is how far ahead the file system is asked for room: it finds much at once with less
+	// work than page by page.
+	roomSize = 8 << 20
+	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within
+	// the file's length takes half of the time and of the CPU of one that makes it longer.
+	fillSize = 512 << 10
+	// fullRetry is how often a write is tried again on a full disk.
+	fullRetry = 100 * time.Millisecond
+)
+
+// writer writes frames to the active segment.
+type writer struct {
+	turn   sync.Mutex // guards the fields below it; held to write a batch
+	l      *Log
+	batch  *batch   // began, and could not go on for lack of space
+	done   int      // frames of batch that are written
+	active *segment // nil before the first
+	off    uint32   // what is written of active; 0 if its header is not
+	filled uint32   // the file's length
+	room   int64    // until where the file system has found room for it
+	out    output
+}
+
+// output is what is to be written in one go: small things from a buffer, large ones from where they
+// are.
+type output struct {
+	buf   []byte
+	from  int // what of buf is not in parts begins here
+	parts [][]byte
+	size  uint32 // of parts
+}
+
+// len is how many bytes are to be written.
+func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
+
+// refer has b, which may be empty, follow what is in buf.
+func (o *output) refer(b []byte) {
+	for _, part := range [...][]byte{o.buf[o.from:len(o.buf):len(o.buf)], b} {
+		if len(part) > 0 {
+			o.parts = append(o.parts, part)
+			o.size += uint32(len(part))
+		}
+	}
+	o.from = len(o.buf)
+}
+
+func (o *output) clear() {
+	if clear(o.parts); cap(o.buf) > 2*writeSize {
+		o.buf = nil // grown by a large frame
+	}
+	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
+}
+
+// writeBatches is the goroutine that writes what no caller of Wait writes.
+func (l *Log) writeBatches() {
+	for {
+		select {
+		case <-l.wake:
+		case <-l.closing:
+		}
+		l.w.turn.Lock()
+		for l.writeBatch(true) {
+		}
+		l.w.turn.Unlock()
+		select {
+		case <-l.closing:
+			return
+		default:
+		}
+	}
+}
+
+// lead writes what is gathered, in place of the goroutine of writeBatches, if nothing is being
+// written: for a lone caller that saves two switches between goroutines. On a full disk it leaves
+// the rest to that goroutine.
+func (l *Log) lead() {
+	if !l.w.turn.TryLock() {
+		return
+	}
+	l.writeBatch(false)
+	l.w.turn.Unlock()
+	// Those who came meanwhile wait for a signal.
+	l.mu.Lock()
+	more := len(l.gather.frames) > 0
+	l.mu.Unlock()
+	if more {
+		signal(l.wake)
+	}
+}
+
+// writeBatch writes what is gathered, and syncs it if that is the mode. It returns false if there
+// was nothing, or if the log has failed, or if the disk is full and it is not to wait. l.w.turn is
+// held.
+func (l *Log) writeBatch(wait bool) bool {
+	b := l.w.batch
+	if b == nil {
+		l.mu.Lock()
+		b = l.gather
+		if len(b.frames) == 0 || l.Err() != nil {
+			l.mu.Unlock()
+			return false
+		}
+		l.gather = l.newBatch()
+		l.batches = append(l.batches, l.gather)
+		l.mu.Unlock()
+		l.w.batch, l.w.done = b, 0
+	}
+	if written, err := l.w.write(wait); err != nil {
+		l.fail(err)
+		return false
+	} else if !written {
+		signal(l.wake)
+		return false
+	}
+	l.written.Store(uint64(b.end))
+	l.w.batch = nil
+	l.retire(b)
+	switch l.o.Sync {
+	case Always:
+		if l.sync() != nil {
+			return false
+		}
+	case Interval:
+		signal(l.wakeSyncer)
+	}
+	l.waits.signal(l.Durable())
+	return true
+}
+
+// newBatch makes a batch, or uses one again. l.mu is held.
+func (l *Log) newBatch() *batch {
+	if n := len(l.spare); n > 0 {
+		b := l.spare[n-1]
+		l.spare = l.spare[:n-1]
+		return b
+	}
+	return &batch{}
+}
+
+// keepBatch is how many bytes of effects, and of records without their contents, a batch may have room
+// for to be used again.
+const keepBatch = 256 << 10
+
+// memory is what the batch takes. Of small records it is much more than what they take in the file.
+func (b *batch) memory() int {
+	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
+}
+
+// retire counts a written batch among the recent ones, and removes the oldest.
+func (l *Log) retire(b *batch) {
+	size := b.bytes
+	l.mu.Lock()
+	l.recent += b.memory()
+	n := 0
+	for ; l.recent > l.o.Recent && l.batches[n] != l.gather; n++ {
+		old := l.batches[n]
+		l.recent -= old.memory()
+		clear(old.records)
+		if len(l.spare) < 4 && old.memory()-old.bytes <= keepBatch {
+			*old = batch{frames: old.frames[:0], effects: old.effects[:0], records: old.records[:0]}
+			l.spare = append(l.spare, old)
+		}
+		l.batches[n] = nil
+	}
+	l.batches = l.batches[n:]
+	l.mu.Unlock()
+	l.giveRoom(int64(size))
+}
+
+// write writes the batch. While the disk is full it waits, unless the log closes; or it returns
+// false if it is not to wait.
+func (w *writer) write(wait bool) (bool, error) {
+	for w.done < len(w.batch.frames) {
+		done, err := w.frames(w.batch, w.done)
+		w.done = done
+		if err == nil {
+			w.l.space.full.Store(nil)
+			continue
+		}
+		if w.active != nil && !w.active.sealed { // back to the last whole frame
+			if short := w.active.file.Truncate(int64(w.off)); short == nil {
+				w.filled, w.room = w.off, int64(w.off)
+			}
+		}
+		if !fsys.Full(err) {
+			return false, err
+		}
+		if w.l.space.full.Swap(&err) == nil {
+			w.l.o.Logger.Warn("the disk is full: messages are refused until there is space", "dir", w.l.dir, "err", err)
+		}
+		if !wait {
+			return false, nil
+		}
+		select {
+		case <-w.l.closing:
+			return false, fmt.Errorf("%d bytes were not written: %w", w.batch.bytes, err)
+		case <-w.l.freed:
+		case <-time.After(fullRetry):
+		}
+	}
+	return true, nil
+}
+
+// frames writes the frames of a batch from frame i on. It returns the first one that is not wholly
+// written, and w.off is where that one goes.
+func (w *writer) frames(b *batch, i int) (done int, err error) {
+	done = i
+	o := &w.out
+	o.clear()
+	defer o.clear()
+	base := w.off // where the output goes in the active segment
+	// flush writes the output. The frames before n are whole then.
+	flush := func(n int) error {
+		o.refer(nil)
+		if o.size > 0 {
+			if err := w.put(base); err != nil {
+				return err
+			}
+		}
+		base += o.size
+		o.clear()
+		done, w.off = n, base
+		return nil
+	}
+	for ; i < len(b.frames); i++ {
+		f := &b.frames[i]
+		if w.active == nil || f.at.Segment() != w.active.id || w.off == 0 && i == done {
+			if o.len() > 0 {
+				if err := flush(i); err != nil {
+					return done, err
+				}
+			}
+			if err := w.begin(f.at.Segment()); err != nil {
+				return done, err
+			}
+			base = 0
+		}
+		effects, records := b.effects[f.effects:f.effectsTo], b.records[f.records:f.recordsTo]
+		w.header(f, effects, records)
+		o.buf = append(o.buf, effects...)
+		o.buf = append(o.buf, zeros[:align(len(effects))-len(effects)]...)
+		for j := range records {
+			r := &records[j]
+			o.buf = append(o.buf, make([]byte, recordHeaderSize)...)
+			r.putHeader(o.buf[len(o.buf)-recordHeaderSize:])
+			o.buf = append(o.buf, r.Head...)
+			if len(r.Body) < directSize {
+				o.buf = append(o.buf, r.Body...)
+			} else {
+				o.refer(r.Body)
+			}
+			o.buf = append(o.buf, zeros[:r.size()-recordHeaderSize-len(r.Head)-len(r.Body)]...)
+		}
+		if o.len() >= writeSize || f.kind == kindSeal {
+			if err := flush(i + 1); err != nil {
+				return done, err
+			}
+		}
+		if f.kind == kindSeal {
+			if err := w.seal(); err != nil {
+				return done, err
+			}
+		}
+	}
+	return done, flush(len(b.frames))
+}
+
+// header puts a frame's header into the output.
+func (w *writer) header(f *frame, effects []byte, records []Record) {
+	h := header{
+		kind: f.kind, effects: uint32(len(effects)), effectsCRC: checksum(effects),
+		records: uint32(recordsSize(records)), count: uint32(len(records)), synced: w.l.Synced(),
+	}
+	if f.kind == kindClose {
+		h.synced = f.at
+	}
+	w.out.buf = append(w.out.buf, make([]byte, frameHeaderSize)...)
+	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
+}
+
+// put writes the output to the active segment, and zeros behind it if small writes with a sync each
+// are to be expected.
+func (w *writer) put(off uint32) error {
+	end := off + w.out.size
+	if int64(end) > w.room {
+		w.room = int64(end) + int64(min(roomSize, w.l.o.SegmentSize/8))
+		w.active.file.Reserve(int64(off), w.room-int64(off))
+	}
+	if _, err := w.active.file.WritevAt(w.out.parts, int64(off)); err != nil {
+		return err
+	}
+	w.l.dirty.add(w.active)
+	if end <= w.filled {
+		return nil
+	}
+	w.filled = end
+	if w.l.o.Sync == Always && w.out.size < fillSize/8 {
+		if n, err := w.active.file.WriteAt(zeros[:min(fillSize, w.l.o.SegmentSize/8)], int64(end)); err == nil {
+			w.filled += uint32(n)
+		}
+	}
+	return nil
+}
+
+var zeros [fillSize]byte
+
+// begin makes a segment the active one and puts its header into the output. It may be called again for
+// the same one while the header is not written.
+func (w *writer) begin(id uint32) error {
+	if w.active == nil || w.active.id != id {
+		s := &segment{segmentHeader: segmentHeader{id: id, log: w.l.id, synced: w.l.Synced(), made: time.Now().UnixMilli()}}
+		if w.active != nil {
+			s.prev, s.prevEnd = w.active.id, w.active.end
+		}
+		file, err := w.l.fs.Open(w.l.path(s.name()), os.O_RDWR|os.O_CREATE|os.O_EXCL)
+		if err != nil {
+			return err
+		}
+		s.file = file
+		w.active, w.off, w.filled, w.room = s, 0, 0, 0
+		w.l.dirty.addDir()
+		w.l.segments.add(s)
+	}
+	w.out.clear()
+	w.out.buf = append(w.out.buf, make([]byte, segmentHeaderSize)...)
+	w.active.put(w.out.buf)
+	return nil
+}
+
+// seal ends the active segment.
+func (w *writer) seal() error {
+	if err := w.trim(); err != nil {
+		return err
+	}
+	w.l.segments.seal(w.active, w.off)
+	w.l.dirty.add(w.active)
+	signal(w.l.wakeSyncer)
+	return nil
+}
+
+// trim takes away the zeros behind the active segment's frames, and the room.
+func (w *writer) trim() error {
+	if w.active == nil || w.filled == w.off && w.room <= int64(w.off) {
+		return nil
+	}
+	w.filled, w.room = w.off, int64(w.off)
+	return w.active.file.Truncate(int64(w.off))
+}

@@ -1,0 +1,63 @@
+package file
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// checkEvery is how often the store looks whether a snapshot is due.
+	checkEvery = time.Second
+	// compactBelow is the share of a segment, in percent, below which what messages name of it is
+	// appended anew.
+	compactBelow = 30
+)
+
+// maintain writes snapshots when they are due.
+func (s *Store) maintain() {
+	ticker := time.NewTicker(checkEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.log.Failed():
+			return
+		case <-ticker.C:
+		}
+		if !s.snapshotDue() {
+			continue
+		}
+		if err := s.Snapshot(context.Background()); err != nil {
+			s.o.Logger.Warn("snapshot of the store not written: it is tried again", "err", err)
+			s.pause()
+		}
+	}
+}
+
+// snapshotDue reports whether the log has grown enough for another snapshot.
+func (s *Store) snapshotDue() bool {
+	s.snapshotting.Lock()
+	defer s.snapshotting.Unlock()
+	return s.journal.Appended()-s.lastAt >= max(s.o.SnapshotAfter, s.lastSize)
+}
+
+// pause waits before a snapshot that failed is tried again.
+func (s *Store) pause() {
+	select {
+	case <-s.stop:
+	case <-time.After(10 * time.Second):
+	}
+}
+
+// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others.
+func (s *Store) Snapshot(ctx context.Context) error {
+	s.snapshotting.Lock()
+	defer s.snapshotting.Unlock()
+	appended := s.journal.Appended()
+	size, err := s.journal.Snapshot(ctx, s.Store)
+	if size > 0 {
+		s.lastAt, s.lastSize = appended, size
+	}
+	return err
+}

@@ -1,0 +1,295 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/journal"
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
+	"github.com/crosstown-mq/crosstown/core/store/internal/state"
+)
+
+// Sync says when what is acknowledged survives a loss of power.
+type Sync string
+
+// The modes. In each of them what is acknowledged survives the end of the process.
+const (
+	SyncInterval Sync = "interval" // after Options.Interval at most
+	SyncAlways   Sync = "always"   // when it is acknowledged
+	SyncNever    Sync = "never"    // when the operating system writes it
+)
+
+// Options configure a Store. The zero value of each field means its default.
+type Options struct {
+	Sync     Sync          // default SyncInterval
+	Interval time.Duration // default 100 ms
+	// Memory is how many bytes of messages stay in memory beside the log; others are read from it.
+	// Default 128 MiB; negative: none.
+	Memory int64
+	// Remember is how many bytes the message ids of duplicate detection may take in memory, and as many
+	// again histories: see state.Options. Default 128 MiB; negative: no limit.
+	Remember int64
+	// SnapshotAfter is how many bytes the log grows between two snapshots at least, default 64 MiB.
+	SnapshotAfter int64
+	// Repair starts with what there is where synced data is damaged, instead of refusing.
+	Repair bool
+	// Clock tells the time; nil means the machine's clock, adjusted slowly.
+	Clock  func() time.Time
+	Logger *slog.Logger // default: nothing is logged
+
+	fs          fsys.FS // for tests
+	segmentSize int
+	recent      int
+	compact     int64 // instead of compactBelow; negative: never
+}
+
+// ErrDamaged says that a message is not what was written, or is missing.
+var ErrDamaged = state.ErrDamaged
+
+// Store is a core.Store in the files of a directory.
+type Store struct {
+	*state.Store
+	journal *journal.Journal
+	log     *wal.Log
+	o       Options
+	dir     string
+	opened  Opening
+
+	stop  chan struct{}
+	tasks sync.WaitGroup
+	once  sync.Once
+	err   error
+
+	snapshotting sync.Mutex
+	lastAt       int64 // journal.Appended at the last snapshot
+	lastSize     int64 // bytes of the last snapshot
+}
+
+// Opening says what was found when a store was opened.
+type Opening struct {
+	Took     time.Duration
+	Replayed int // frames behind the snapshot
+}
+
+var _ core.Store = (*Store)(nil)
+
+func (o Options) withDefaults() Options {
+	if o.Sync == "" {
+		o.Sync = SyncInterval
+	}
+	if o.Interval == 0 {
+		o.Interval = 100 * time.Millisecond
+	}
+	if o.Memory == 0 {
+		o.Memory = 128 << 20
+	}
+	if o.Remember == 0 {
+		o.Remember = 128 << 20
+	}
+	if o.SnapshotAfter == 0 {
+		o.SnapshotAfter = 64 << 20
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.compact == 0 {
+		o.compact = compactBelow
+	}
+	if o.fs == nil {
+		o.fs = fsys.OS{}
+	}
+	return o
+}
+
+// Open opens the store in a directory, which it makes if there is none. Errors say what is to be
+// done.
+func Open(dir string, o Options) (*Store, error) {
+	begun := time.Now()
+	o = o.withDefaults()
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("the directory of the file store must be an absolute path: %q is not", dir)
+	}
+	mode, ok := map[Sync]wal.Sync{SyncInterval: wal.Interval, SyncAlways: wal.Always, SyncNever: wal.Never}[o.Sync]
+	if !ok {
+		return nil, fmt.Errorf("sync mode %q is unknown: use always, interval or never", o.Sync)
+	}
+	log, err := wal.Open(o.fs, dir, wal.Options{
+		Sync: mode, Interval: o.Interval, LargeBody: journal.LargeBody, Repair: o.Repair, Logger: o.Logger,
+		SegmentSize: o.segmentSize, Recent: o.recent,
+	})
+	if err != nil {
+		return nil, repairHint(err)
+	}
+	s := &Store{log: log, o: o, dir: dir, stop: make(chan struct{})}
+	s.journal = journal.New(log, journal.Options{Memory: o.Memory, Compact: o.compact, Logger: o.Logger})
+	if err := s.replay(); err != nil {
+		return nil, errors.Join(repairHint(err), log.Close())
+	}
+	s.opened.Took = time.Since(begun)
+	s.tasks.Go(s.maintain)
+	return s, nil
+}
+
+// repairHint says how to start in spite of damage.
+func repairHint(err error) error {
+	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
+		return fmt.Errorf("%w: restore a backup; or start once with --repair, which keeps all that is sound and loses what is not (%s is kept as a copy)", err, filepath.Base(damage.File))
+	}
+	return err
+}
+
+// replay makes the state of the newest sound snapshot and the log behind it.
+func (s *Store) replay() error {
+	now := s.o.Clock
+	var own *replayClock
+	if now == nil {
+		own = &replayClock{}
+		now = func() time.Time { return own.Now() }
+	}
+	var from wal.Position
+	for _, info := range s.log.Snapshots() {
+		mem := s.newMemory(now)
+		r, err := s.log.OpenSnapshot(info)
+		if err == nil {
+			err = journal.Load(mem, r)
+		}
+		if err == nil {
+			s.Store, from, s.lastSize = mem, info.From, info.Size
+			break
+		}
+		if _, damaged := errors.AsType[*wal.DamageError](err); !damaged {
+			return fmt.Errorf("load a snapshot of %s: %w", s.dir, err)
+		}
+		s.o.Logger.Warn("snapshot is damaged: the one before it is used", "err", err)
+	}
+	if s.Store == nil {
+		s.Store = s.newMemory(now)
+	}
+	var err error
+	if s.opened.Replayed, err = s.journal.Replay(from, s.Store.Replay()); err != nil {
+		return err
+	}
+	if own != nil {
+		own.clock = newClock(time.Now, s.Latest(), s.o.Logger)
+		s.tasks.Go(func() { s.adjust(own.clock) })
+	}
+	if err := s.Start(); err != nil {
+		return err
+	}
+	s.EndLinks()
+	if !s.o.Repair {
+		return nil
+	}
+	return s.RemoveDamaged(func(entity string, n int64, err error) {
+		if err == nil {
+			s.o.Logger.Warn("repair: a message that was damaged can be read again, and is delivered", "entity", entity, "seq", n)
+			return
+		}
+		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)
+	})
+}
+
+// replayClock is a clock that is set once the store is replayed: it begins where that has ended.
+type replayClock struct{ *clock }
+
+func (s *Store) newMemory(clock func() time.Time) *state.Store {
+	return state.New(state.Options{Clock: clock, Journal: s.journal, Lenient: s.o.Repair, Remember: max(s.o.Remember, 0)})
+}
+
+func (s *Store) adjust(c *clock) {
+	ticker := time.NewTicker(adjustEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-ticker.C:
+			c.adjust()
+		}
+	}
+}
+
+// WithTime is a view of the store whose time is f of the store's.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return &view{Store: s.View(f), of: s}
+}
+
+// view is a view of a store: its calls are those of the memory engine.
+type view struct {
+	*state.Store
+	of *Store
+}
+
+// Probe implements core.Store.
+func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
+
+// About implements core.Store.
+func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
+
+// Opened says what was found when the store was opened.
+func (s *Store) Opened() Opening { return s.opened }
+
+// Dir is the store's directory.
+func (s *Store) Dir() string { return s.dir }
+
+// Failed is closed when the store stops because of an error of the disk: nothing is acknowledged or
+// delivered from then on. Opening the directory again is safe.
+func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
+
+// Err is why the store has stopped, or nil.
+func (s *Store) Err() error { return s.log.Err() }
+
+// Probe returns nil when an append would succeed now.
+func (s *Store) Probe(context.Context) error {
+	if err := s.log.Err(); err != nil {
+		return err
+	}
+	return s.log.Full()
+}
+
+// About describes the engine.
+func (s *Store) About(context.Context) core.About {
+	about := core.About{Engine: "file", Detail: s.dir, Durable: true}
+	switch s.o.Sync {
+	case SyncAlways:
+		about.Detail += ", synced before each acknowledgement"
+	case SyncInterval:
+		about.Detail += fmt.Sprintf(", synced every %v", s.o.Interval)
+	case SyncNever:
+		about.Detail += ", synced by the operating system"
+		about.Warnings = append(about.Warnings, "A loss of power may lose what was acknowledged in the last minutes: --sync interval or --sync always keeps it.")
+	}
+	if n := s.Damaged(); n > 0 {
+		are := "messages are"
+		if n == 1 {
+			are = "message is"
+		}
+		about.Warnings = append(about.Warnings, fmt.Sprintf(
+			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them; restore a backup, or start once with --repair, which removes what is damaged.", n, are))
+	}
+	if err := s.log.Full(); err != nil {
+		about.Warnings = append(about.Warnings, err.Error())
+	}
+	return about
+}
+
+// Close waits for calls under way, writes a snapshot and gives the directory free.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		close(s.stop)
+		s.tasks.Wait()
+		err := s.Store.Close()
+		if s.log.Err() == nil && s.journal.Appended() > s.lastAt {
+			err = errors.Join(err, s.Snapshot(context.Background()))
+		}
+		s.err = errors.Join(err, s.log.Close())
+	})
+	return s.err
+}

@@ -1,0 +1,176 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Append stores groups of messages, each group all or nothing, in order.
+func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	x, err := p.begin(ctx, func(x *effects) error {
+		for _, group := range groups {
+			if err := x.Messages(ctx, group); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
+	}
+	t, _, ok := p.enterOnce(x)
+	if !ok {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, core.NotFound))
+	}
+	for i, group := range groups {
+		answers[i].Numbers, answers[i].Err = t.append(group, nil)
+	}
+	t.leave()
+	if err := t.wait(ctx); err != nil {
+		return refuseAll(answers, fmt.Errorf("append to %s/%d: %w", p.Entity, p.Index, err))
+	}
+	return answers
+}
+
+// refuseAll gives all groups the same answer.
+func refuseAll(answers []core.Appended, err error) []core.Appended {
+	for i := range answers {
+		answers[i] = core.Appended{Err: err}
+	}
+	return answers
+}
+
+func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
+	if t.isFull() && !t.allKnown(group, spare) {
+		return nil, t.full()
+	}
+	for _, m := range group {
+		if err := t.remembersTooMuch(m); err != nil {
+			return nil, err
+		}
+	}
+	numbers := make([]int64, len(group))
+	for i, m := range group {
+		if t.isRepeated(m) || t.isDuplicate(m, spare.has(i)) {
+			continue
+		}
+		due, later := t.due(m)
+		switch {
+		case spare.has(i):
+			numbers[i] = noted
+		case later:
+			numbers[i] = t.schedule(m, due)
+		default:
+			numbers[i] = t.enqueue(t.queue, m, t.Sessions, 0)
+		}
+	}
+	return numbers, nil
+}
+
+// allKnown reports whether nothing of the group will be stored, because it was
+// by an earlier Append, or is dropped.
+func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
+	for i, m := range group {
+		if !spare.drops(i) && !t.isKnown(m) {
+			return false
+		}
+	}
+	return true
+}
+
+// due returns when m is to be available, if that is later than now.
+func (t *txn) due(m *core.Message) (due int64, later bool) {
+	if m.ScheduledEnqueueTime.IsZero() {
+		return 0, false
+	}
+	due = m.ScheduledEnqueueTime.UnixMilli()
+	return due, due > t.now
+}
+
+// enqueue makes m available in q now and returns its sequence number. origin is
+// the number it has where it was submitted; 0 means here.
+func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
+	number := t.admit(q, t.newEntry(m), sessionful, origin)
+	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
+	return number
+}
+
+// newEntry makes the entry of a message from outside.
+func (t *txn) newEntry(m *core.Message) *entry {
+	e := &entry{noted: t.History.Max > 0}
+	if x := t.effects; x != nil {
+		record, body := x.Record(m)
+		if e.record = record + 1; body.Length > 0 {
+			e.more = &extra{body: body}
+		}
+	}
+	e.setMessage(kept(m))
+	e.size = sizeOf(e.message)
+	return e
+}
+
+// setMessage gives a new entry its message.
+func (e *entry) setMessage(m *core.Message) {
+	e.message, e.life = m, max(m.TimeToLive, 0)
+	if origin := transit(m).EnqueuedSequenceNumber; origin != 0 {
+		e.origin, e.moved = origin, true
+	}
+}
+
+// admit makes e available in q now and returns its sequence number.
+func (t *txn) admit(q *queue, e *entry, sessionful bool, origin int64) int64 {
+	number := t.number(q.last + 1)
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, origin, number), sessionful
+	if e.life > 0 {
+		e.expires = t.now + e.life.Milliseconds()
+	}
+	q.append(e)
+	t.announce(q, e)
+	return number
+}
+
+// schedule keeps m until it is due and returns its sequence number.
+func (t *txn) schedule(m *core.Message, due int64) int64 {
+	number := t.waitForTime(m, scheduled, due)
+	t.noteArrival(core.EventScheduled, t.queue, m, number, 0, due)
+	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
+	return number
+}
+
+// waitForTime keeps m in a state that ends at an instant, and returns its sequence number.
+func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
+	e, number := t.newEntry(m), t.number(t.queue.last+1)
+	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
+	e.state, e.until = state, until
+	t.queue.append(e)
+	return number
+}
+
+// reserve keeps messages for a transaction, at the longest until some time, and returns their
+// sequence numbers.
+func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
+	numbers := make([]int64, len(ms))
+	for i, m := range ms {
+		numbers[i] = t.waitForTime(m, reserved, until)
+	}
+	return numbers
+}
+
+// scheduleReserved keeps a reserved message until it is due, unless duplicate detection knows it.
+func (t *txn) scheduleReserved(e *entry) {
+	if t.isDuplicate(e.message, false) {
+		t.queue.remove(e)
+		return
+	}
+	e.until = e.message.ScheduledEnqueueTime.UnixMilli()
+	t.queue.move(e, scheduled)
+	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
+	if t.effects != nil {
+		t.queue.settleDown(e)
+	}
+	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
+}

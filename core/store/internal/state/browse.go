@@ -1,0 +1,185 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Peek returns messages in order, without locking.
+func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery, error) {
+	if r.Session != "" && !p.Sessions {
+		return nil, nil
+	}
+	t, ok := p.enter()
+	if !ok {
+		return nil, nil
+	}
+	entries, most := t.queue.chosen(&r)
+	limit := min(max(r.Max, 0), most)
+	deliveries := make([]core.Delivery, 0, limit)
+	for e := range entries {
+		if len(deliveries) >= limit {
+			break
+		}
+		if e.state >= reserved {
+			continue
+		}
+		d := t.delivery(e)
+		if e.state.IsLocked() {
+			d.LockedUntil = instant(e.until)
+		}
+		deliveries = append(deliveries, d)
+	}
+	t.leave()
+	deliveries, err := t.complete(ctx, deliveries)
+	if err != nil {
+		return nil, fmt.Errorf("peek at %s/%d: %w", p.Entity, p.Index, err)
+	}
+	return deliveries, nil
+}
+
+// chosen yields the messages that a peek is for, and tells how many there are at most.
+func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
+	switch {
+	case r.Session != "":
+		first := q.firstOf(r.Session, r.From, max(r.Max, 0))
+		return slices.Values(first), len(first)
+	case r.State == nil:
+		return q.log.from(r.From), q.log.live
+	case *r.State == core.Deferred:
+		return q.log.aside(r.From, deferred, lockedDeferred), int(q.counts[deferred] + q.counts[lockedDeferred])
+	case *r.State == core.Scheduled:
+		return q.log.aside(r.From, scheduled), int(q.counts[scheduled])
+	default:
+		return inState(q.log.from(r.From), *r.State), q.log.live
+	}
+}
+
+// inState yields the entries of a sequence that are in a state.
+func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for e := range entries {
+			if e.state.state() == state && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// delivery describes e, without its lock. Its message may have to be read when the call has left:
+// see txn.complete.
+func (t *txn) delivery(e *entry) core.Delivery {
+	if j := t.Store.journal; j != nil {
+		t.newest = max(t.newest, e.ref.Position)
+		if e.message == nil {
+			if t.pinned == nil {
+				t.pinned = j.Pin()
+			}
+			t.absent = append(t.absent, absent{e.ref, e.more})
+		}
+	}
+	return core.Delivery{
+		Message: e.message,
+		BrokerProperties: core.BrokerProperties{
+			SequenceNumber:         t.number(e.n),
+			EnqueuedSequenceNumber: e.origin,
+			EnqueuedTime:           instant(e.enqueued),
+			ExpiresAt:              instant(e.expires),
+			DeliveryCount:          e.failures,
+			State:                  e.state.state(),
+			DeadLetterSource:       e.deadLetterSource(),
+			Partitioned:            t.Partitioned,
+		},
+	}
+}
+
+// deadLetterSource is that of a message in memory.
+func (e *entry) deadLetterSource() string {
+	if e.message == nil {
+		return ""
+	}
+	return transit(e.message).DeadLetterSource
+}
+
+// state is how the state is shown to receivers.
+func (s MessageState) state() core.State {
+	switch s {
+	case deferred, lockedDeferred:
+		return core.Deferred
+	case scheduled:
+		return core.Scheduled
+	default:
+		return core.Active
+	}
+}
+
+// Cancel removes scheduled messages by sequence number, all or none.
+func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
+	t, ok := p.enter()
+	if !ok {
+		return missing("scheduled", p.Ref, numbers)
+	}
+	entries := t.allInState(numbers, scheduled, reserved)
+	t.cancel(entries)
+	t.leave()
+	if err := t.wait(ctx); err != nil { // also where an earlier call has cancelled them
+		return err
+	}
+	if entries == nil {
+		return missing("scheduled", p.Ref, numbers)
+	}
+	return nil
+}
+
+// cancel removes scheduled and reserved entries.
+func (t *txn) cancel(entries []*entry) {
+	for _, e := range entries {
+		if e.state == scheduled {
+			t.note(core.EventCancelled, t.queue, e)
+		}
+		t.queue.remove(e)
+	}
+}
+
+// stats counts messages by their state, all that there have been, and sessions.
+func (p *handle) stats() (core.Stats, error) {
+	t, ok := p.enter()
+	if !ok {
+		return core.Stats{}, nil
+	}
+	defer t.leave()
+	q := t.queue
+	bytes := q.bytes
+	switch {
+	case t.Ref.Sub != core.Main:
+	case t.Ref.Subscription == "":
+		bytes = t.bytes
+	default:
+		bytes = t.home.bytes()
+	}
+	return core.Stats{
+		Ready:     q.counts[fresh] + q.counts[again],
+		Locked:    q.counts[locked],
+		Deferred:  q.counts[deferred] + q.counts[lockedDeferred],
+		Scheduled: q.counts[scheduled] + q.counts[reserved],
+		Damaged:   q.counts[broken],
+		Bytes:     bytes,
+		Enqueued:  q.last,
+
+		SessionsHeld:    int64(len(q.held.items)),
+		SessionsWaiting: int64(len(q.waiting.items)),
+	}, p.stopped()
+}
+
+// StatsOf counts what partitions hold.
+func (s *Store) StatsOf(_ context.Context, ps []core.Partition) []core.Counted {
+	counted := make([]core.Counted, len(ps))
+	for i := range ps {
+		counted[i].Stats, counted[i].Err = (&handle{s, ps[i].Ref, ps[i].Policy}).stats()
+	}
+	return counted
+}

@@ -1,0 +1,427 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// catalogue keeps the entities and their partitions. A caller that holds its mutex may
+// wait for a partition's, not the other way round: so changes of subscriptions
+// and what the partitions know of them are one step.
+type catalogue struct {
+	mu         sync.RWMutex
+	spaces     map[string]*space       // by namespace
+	sealed     seenIDs                 // deleted namespaces
+	partitions map[string][]*partition // by the ID of the queue or topic
+	topics     map[string]*topic       // by ID
+	rules      map[string]*ruleBook    // by the subscription's ID
+	ledger     ledger
+	changes    hooks[struct{}, func(namespace, name string)] // guarded by itself
+	remembered remembered                                    // in all partitions; guarded by itself
+}
+
+// entityKey is how an entity is looked up.
+type entityKey struct{ namespace, folded string }
+
+func keyOf(namespace, name string) entityKey { return entityKey{namespace, core.FoldName(name)} }
+
+// space is what a namespace holds.
+type space struct {
+	entities  map[string]core.Entity // by folded name
+	queues    sortedNames
+	topics    sortedNames
+	megabytes int64 // how large queues and topics are together
+}
+
+// tops is how many queues and topics there are.
+func (x *space) tops() int { return len(x.queues) + len(x.topics) }
+
+// sortedNames are folded names in order, so that a page of a list costs no more
+// than what is on it.
+type sortedNames []string
+
+func (n *sortedNames) add(name string) {
+	if at, known := slices.BinarySearch(*n, name); !known {
+		*n = slices.Insert(*n, at, name)
+	}
+}
+
+func (n *sortedNames) remove(name string) {
+	if at, known := slices.BinarySearch(*n, name); known {
+		*n = slices.Delete(*n, at, at+1)
+	}
+}
+
+// page skips skip names and returns at most top.
+func (n sortedNames) page(skip, top int) []string {
+	n = n[min(max(skip, 0), len(n)):]
+	return n[:min(max(top, 0), len(n))]
+}
+
+// names are those of the entities of e's kind; nil for subscriptions, whose
+// topics have them.
+func (x *space) names(k core.Kind) *sortedNames {
+	switch k {
+	case core.Queue:
+		return &x.queues
+	case core.Topic:
+		return &x.topics
+	default:
+		return nil
+	}
+}
+
+// space returns what a namespace holds. c.mu is held.
+func (c *catalogue) space(namespace string) *space {
+	if x := c.spaces[namespace]; x != nil {
+		return x
+	}
+	return &space{}
+}
+
+// find returns the entity of a key. c.mu is held.
+func (c *catalogue) find(key entityKey) (core.Entity, bool) {
+	e, ok := c.space(key.namespace).entities[key.folded]
+	return e, ok
+}
+
+// put keeps an entity under its key. c.mu is held.
+func (c *catalogue) put(key entityKey, e core.Entity) {
+	if c.spaces == nil {
+		c.spaces = make(map[string]*space)
+	}
+	x := c.spaces[key.namespace]
+	if x == nil {
+		x = &space{entities: make(map[string]core.Entity)}
+		c.spaces[key.namespace] = x
+	}
+	old, known := x.entities[key.folded]
+	x.entities[key.folded] = e
+	names := x.names(e.Kind)
+	switch {
+	case names == nil:
+	case known:
+		x.megabytes += e.Megabytes() - old.Megabytes()
+	default:
+		names.add(key.folded)
+		x.megabytes += e.Megabytes()
+	}
+}
+
+// drop forgets the entity of a key. c.mu is held.
+func (c *catalogue) drop(key entityKey) {
+	x := c.space(key.namespace)
+	if e, ok := x.entities[key.folded]; ok {
+		delete(x.entities, key.folded)
+		if names := x.names(e.Kind); names != nil {
+			names.remove(key.folded)
+			x.megabytes -= e.Megabytes()
+		}
+	}
+	if len(x.entities) == 0 {
+		delete(c.spaces, key.namespace)
+	}
+}
+
+// CreateEntity stores a new entity and makes its partitions empty.
+func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	e = cloneEntity(e)
+	e.Revision = 1
+	changed, end, err := c.create(e, q)
+	if err == nil {
+		c.tell(changed)
+	}
+	if waited := c.ledger.wait(ctx, end); waited != nil {
+		err = waited
+	}
+	if err != nil {
+		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
+	}
+	return cloneEntity(described(e)), nil
+}
+
+// create also returns what watchers are to be told of, as all changes do, and the position in the
+// journal behind the change.
+func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := keyOf(e.Namespace, e.Name)
+	if _, taken := c.find(key); taken {
+		return nil, c.ledger.end(), core.AlreadyExists
+	}
+	if _, deleted := c.sealed.known[e.Namespace]; deleted {
+		return nil, 0, core.NotFound
+	}
+	version := int64(0)
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		if t == nil {
+			return nil, 0, core.NotFound
+		}
+		version = t.version + 1
+	} else if x := c.space(e.Namespace); q.MaxEntities > 0 && x.tops() >= q.MaxEntities || exceeds(x.megabytes, &e, q) {
+		return nil, 0, core.QuotaExceeded
+	}
+	effects := []Effect{{Kind: EffectEntity, Number: version, Object: new(described(e))}}
+	if e.Kind == core.Subscription {
+		effects = append(effects, Effect{Kind: EffectRules, Text: e.ID, Object: &e.Rules})
+		c.setRules(e.ID, e.Rules)
+	}
+	end := c.ledger.note(effects...)
+	return c.enter(described(e), version), end, nil
+}
+
+// enter keeps an entity as it is now, new or changed: a subscription with that version of its
+// topic. c.mu is held.
+func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
+	key := keyOf(e.Namespace, e.Name)
+	_, known := c.find(key)
+	c.put(key, e)
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		t.subscriptions.add(key.folded)
+		t.version = version
+		c.subscribe(t, &e)
+		return []entityKey{key, t.key}
+	}
+	if known {
+		return []entityKey{key}
+	}
+	if c.partitions == nil {
+		c.partitions = make(map[string][]*partition)
+		c.topics = make(map[string]*topic)
+	}
+	partitions := make([]*partition, e.Partitions)
+	for i := range partitions {
+		partitions[i] = newPartition(e.Ref(uint16(i), core.Main), c.ledger.journal, &c.remembered)
+		partitions[i].version = version
+	}
+	c.partitions[e.ID] = partitions
+	if e.Kind == core.Topic {
+		c.topics[e.ID] = &topic{key: key, version: version}
+	}
+	return []entityKey{key}
+}
+
+// Entity returns the entity of that name, or NotFound.
+func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Entity, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e, ok := c.find(keyOf(namespace, name))
+	if !ok {
+		return core.Entity{}, fmt.Errorf("entity %s/%s: %w", namespace, name, core.NotFound)
+	}
+	return cloneEntity(e), nil
+}
+
+// Entities lists those of a kind by folded name, skipping skip, at most top.
+func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var names sortedNames
+	if l.Kind != core.Subscription {
+		names = *c.space(namespace).names(l.Kind)
+	} else if e, ok := c.find(keyOf(namespace, l.Topic)); ok && c.topics[e.ID] != nil {
+		names = c.topics[e.ID].subscriptions
+	}
+	return c.list(namespace, names.page(skip, top)), nil
+}
+
+// list returns the entities of folded names. c.mu is held.
+func (c *catalogue) list(namespace string, names []string) []core.Entity {
+	entities := make([]core.Entity, len(names))
+	for i, name := range names {
+		e, _ := c.find(entityKey{namespace, name})
+		entities[i] = cloneEntity(e)
+	}
+	return entities
+}
+
+// exceeds reports whether e is too large beside others of so many megabytes.
+func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
+	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
+}
+
+// UpdateEntity replaces an entity if its ID and revision are still those of e.
+func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	e = described(cloneEntity(e))
+	changed, _, end, err := c.update(&e, q, nil)
+	if err == nil {
+		c.tell(changed)
+	}
+	if waited := c.ledger.wait(ctx, end); waited != nil {
+		err = waited
+	}
+	if err != nil {
+		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
+	}
+	return cloneEntity(e), nil
+}
+
+// update also changes a rule, if the entity is there, and there is one to change.
+func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := keyOf(e.Namespace, e.Name)
+	old, ok := c.find(key)
+	switch {
+	case !ok:
+		return nil, 0, c.ledger.end(), core.NotFound
+	case old.ID != e.ID || old.Revision != e.Revision:
+		return nil, 0, c.ledger.end(), core.Conflict
+	}
+	grows := e.Kind != core.Subscription && e.Megabytes() > old.Megabytes()
+	if grows && exceeds(c.space(e.Namespace).megabytes-old.Megabytes(), e, q) {
+		return nil, 0, 0, core.QuotaExceeded
+	}
+	e.Revision++
+	if old.AccessedAt.After(e.AccessedAt) {
+		e.AccessedAt = old.AccessedAt
+	}
+	if e.Kind == core.Subscription {
+		version = c.topics[e.TopicID].version + 1
+	}
+	effects := []Effect{{Kind: EffectEntity, Number: version, Object: e}}
+	if book := c.rules[e.ID]; change != nil && book != nil {
+		effects = append(effects, Effect{Kind: EffectRule, Text: e.ID, Object: change})
+		book.change(*change)
+	}
+	end = c.ledger.note(effects...)
+	return c.enter(*e, version), version, end, nil
+}
+
+// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// with all its subscriptions.
+func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
+	changed, end := c.remove(keyOf(namespace, name))
+	if changed == nil {
+		if err := c.ledger.waitAll(ctx); err != nil {
+			return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
+		}
+		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)
+	}
+	c.tell(changed)
+	if err := c.ledger.wait(ctx, end); err != nil {
+		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+func (c *catalogue) remove(key entityKey) ([]entityKey, Position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.find(key)
+	if !ok {
+		return nil, 0
+	}
+	version := c.versionWithout(&e)
+	end := c.ledger.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
+	return c.leave(key, version), end
+}
+
+// versionWithout is the version of the topic of a subscription that goes, 0 for other entities.
+// c.mu is held.
+func (c *catalogue) versionWithout(e *core.Entity) int64 {
+	if t := c.topics[e.TopicID]; e.Kind == core.Subscription && t != nil {
+		return t.version + 1
+	}
+	return 0
+}
+
+// leave is the reverse of enter: of a topic also for its subscriptions.
+func (c *catalogue) leave(key entityKey, version int64) []entityKey {
+	e, ok := c.find(key)
+	if !ok {
+		return nil
+	}
+	c.drop(key)
+	if e.Kind == core.Subscription {
+		t := c.topics[e.TopicID]
+		t.subscriptions.remove(key.folded)
+		delete(c.rules, e.ID)
+		t.version = version
+		c.unsubscribe(t, &e)
+		return []entityKey{key, t.key}
+	}
+	for _, p := range c.partitions[e.ID] {
+		p.drop()
+	}
+	delete(c.partitions, e.ID)
+	changed := []entityKey{key}
+	if t := c.topics[e.ID]; t != nil {
+		for _, folded := range t.subscriptions {
+			subscription := entityKey{key.namespace, folded}
+			if e, ok := c.find(subscription); ok {
+				delete(c.rules, e.ID)
+			}
+			c.drop(subscription)
+			changed = append(changed, subscription)
+		}
+		delete(c.topics, e.ID)
+	}
+	return changed
+}
+
+// TouchEntities records when entities were last used. Unknown names and times
+// earlier than those known are ignored; the revision stays.
+func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
+	return c.ledger.wait(ctx, c.touch(namespace, accessed))
+}
+
+func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end Position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, at := range accessed {
+		key := keyOf(namespace, name)
+		e, ok := c.find(key)
+		if at = instant(at.UnixMilli()); ok && at.After(e.AccessedAt) {
+			e.AccessedAt = at
+			version := int64(0)
+			if e.Kind == core.Subscription {
+				version = c.topics[e.TopicID].version
+			}
+			end = c.ledger.note(Effect{Kind: EffectEntity, Number: version, Object: &e})
+			c.put(key, e)
+		}
+	}
+	return end
+}
+
+// WatchEntities calls changed after an entity was created, updated or deleted.
+func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
+	return c.changes.add(struct{}{}, changed)
+}
+
+// tell tells the watchers. c.mu is not held.
+func (c *catalogue) tell(changed []entityKey) {
+	for _, f := range c.changes.of(struct{}{}) {
+		for _, key := range changed {
+			(*f)(key.namespace, key.folded)
+		}
+	}
+}
+
+// partition returns the partition r lies in, or nil if there is none.
+func (c *catalogue) partition(r core.Ref) *partition {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if ps := c.partitions[r.Entity]; int(r.Index) < len(ps) {
+		return ps[r.Index]
+	}
+	return nil
+}
+
+// cloneEntity keeps the caller's slices and the catalogue's apart.
+func cloneEntity(e core.Entity) core.Entity {
+	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
+	e.Rules = slices.Clone(e.Rules)
+	for i := range e.Rules {
+		e.Rules[i] = cloneRule(e.Rules[i])
+	}
+	return e
+}

@@ -1,0 +1,195 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Commit does all of a transaction's work, or nothing: it looks at everything
+// that could be refused before it changes anything.
+func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
+	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
+	if err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, err)
+	}
+	t, ok := p.enterWith(x)
+	if !ok {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, core.NotFound)
+	}
+	numbers, err := t.commit(w)
+	t.leave()
+	if waited := t.wait(ctx); waited != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", p.Entity, p.Index, waited)
+	}
+	return numbers, err
+}
+
+func (t *txn) commit(w core.Work) ([]int64, error) {
+	if err := t.checkSettlements(w.Settlements); err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
+	}
+	stateful, err := t.stateful(w.States)
+	if err != nil {
+		return nil, fmt.Errorf("commit at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
+	}
+	cancelled := t.allInState(w.Cancels, scheduled, reserved)
+	if cancelled == nil {
+		return nil, missing("scheduled", t.Ref, w.Cancels)
+	}
+	waiting := t.allInState(numbersOf(w.Scheduled), reserved)
+	if waiting == nil {
+		return nil, missing("reserved", t.Ref, numbersOf(w.Scheduled))
+	}
+	if w.Check {
+		return nil, nil
+	}
+	// The only part that refuses by itself, and it does so before it stores anything.
+	numbers, err := t.appendWork(&w)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range waiting {
+		t.scheduleReserved(e)
+	}
+	for i := range w.Settlements {
+		_ = t.settle(&w.Settlements[i]) // checked above
+	}
+	t.cancel(cancelled)
+	for i, x := range stateful {
+		t.queue.keep(x, slices.Clone(w.States[i].State), t.now, w.States[i].Lock.ID)
+	}
+	for _, m := range w.Transfers {
+		t.enqueue(t.home.queue(core.Transfer), m, false, 0)
+	}
+	t.takeEffect(w.Effects, numbers)
+	return numbers, nil
+}
+
+// stateful finds the sessions whose states are to be set. All their locks must stand.
+func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
+	all := make([]*session, len(states))
+	for i := range states {
+		if all[i] = t.holds(&states[i].Lock); all[i] == nil {
+			return nil, core.SessionLockLost
+		}
+	}
+	return all, nil
+}
+
+func numbersOf(ms []core.Reserved) []int64 {
+	numbers := make([]int64, len(ms))
+	for i := range ms {
+		numbers[i] = ms[i].Number
+	}
+	return numbers
+}
+
+func (t *txn) appendWork(w *core.Work) ([]int64, error) {
+	if t.isFull() && w.Grows() {
+		return nil, t.full()
+	}
+	if !w.Reserve.IsZero() {
+		return t.reserveWork(w)
+	}
+	if len(w.Publications) > 0 {
+		return t.publish(w.Version, w.Publications, spared(w, len(w.Publications)))
+	}
+	if len(w.Messages) > 0 {
+		return t.append(w.Messages, spared(w, len(w.Messages)))
+	}
+	return nil, nil
+}
+
+// reserveWork sets the messages of the work aside.
+func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
+	ms := w.Messages
+	if len(w.Publications) > 0 {
+		if w.Version < t.version {
+			return nil, t.outdated(w.Version)
+		}
+		ms = nil
+		for i := range w.Publications {
+			ms = append(ms, w.Publications[i].Message)
+		}
+	}
+	if t.isFull() {
+		return nil, t.full()
+	}
+	return t.reserve(ms, w.Reserve.UnixMilli()), nil
+}
+
+// sparing says what the effects leave of each message of a group; nil: all of it.
+type sparing []remains
+
+type remains uint8
+
+const (
+	whole    remains = iota
+	replaced         // it is noted, and something else is stored instead
+	dropped          // it is noted, and no more
+)
+
+// has reports whether the message itself is not stored.
+func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
+
+// drops reports whether nothing is stored of the message.
+func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
+
+// noted is the number of a message that was noted, until its effects are seen to.
+const noted = -1
+
+func spared(w *core.Work, n int) sparing {
+	var s sparing
+	for i := range w.Effects {
+		x := &w.Effects[i]
+		if !x.Instead {
+			continue
+		}
+		if s == nil {
+			s = make(sparing, n)
+		}
+		s[x.Of] = dropped
+		if x.Stores() {
+			s[x.Of] = replaced
+		}
+	}
+	return s
+}
+
+// takeEffect does what else comes of messages that were given these numbers.
+func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
+	for i := range effects {
+		x := &effects[i]
+		if numbers[x.Of] == 0 {
+			continue
+		}
+		if x.Instead {
+			numbers[x.Of] = 0
+		}
+		for _, m := range x.DeadLetters {
+			t.enqueue(t.home.queue(core.DeadLetter), m, false, 0)
+		}
+		for _, m := range x.Transfers {
+			t.enqueue(t.home.queue(core.Transfer), m, false, 0)
+		}
+	}
+}
+
+// checkSettlements reports why one of them could not be carried out.
+func (t *txn) checkSettlements(settlements []core.Settlement) error {
+	given := make(map[core.LockToken]bool, len(settlements))
+	for i := range settlements {
+		x := &settlements[i]
+		if given[x.Token] {
+			return lost(t.Policy, x.Session)
+		}
+		if _, err := t.settleable(x); err != nil {
+			return err
+		}
+		given[x.Token] = true
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ErrDamaged says that a record is not what was written, or is missing. A Journal's other errors say
+// nothing of the record: it may be read later.
+var ErrDamaged = errors.New("the message is damaged")
+
+// found is a message that a call has read, or could not read.
+type found struct {
+	number int64
+	ref    Ref
+	err    error
+}
+
+// putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
+// read them has left the partition. Receivers are woken: they may have got fewer than they asked for.
+func (t *txn) putAside(damaged []found) {
+	n, _, ok := t.enterOnce(nil)
+	if !ok {
+		return
+	}
+	for _, x := range damaged {
+		_, at := core.SplitSequenceNumber(x.number)
+		e := n.queue.entry(at)
+		if e == nil || e.ref != x.ref || e.state == broken {
+			continue
+		}
+		if of := e.session; of != nil && of.isHeld() {
+			n.wakeHolder(n.queue, of)
+		}
+		n.queue.move(e, broken)
+		n.wakeReceivers(n.queue)
+	}
+	n.leave()
+	for _, x := range damaged {
+		t.Store.journal.PutAside(t.Store.address(t.Ref), x.number, x.err)
+	}
+}
+
+// giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
+func (t *txn) giveBack(ds []core.Delivery) {
+	n, _, ok := t.enterOnce(nil)
+	if !ok {
+		return
+	}
+	for i := range ds {
+		if e := n.holder(ds[i].LockToken); e != nil {
+			n.note(core.EventReleased, n.queue, e)
+			n.unlock(n.queue, e, "")
+		}
+	}
+	n.leave()
+}
+
+// Damaged is how many messages were put aside because they are damaged.
+func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
+
+// PeekDamaged lists messages that were put aside. It reads each again to tell what is wrong with it.
+func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
+	t, ok := p.enter()
+	if !ok {
+		return nil, nil
+	}
+	var damaged []core.DamagedMessage
+	limit = min(limit, int(t.queue.counts[broken]))
+	for e := range t.queue.log.aside(from, broken) {
+		if len(damaged) >= limit {
+			break
+		}
+		damaged = append(damaged, core.DamagedMessage{BrokerProperties: t.delivery(e).BrokerProperties, SessionID: e.sessionID()})
+	}
+	t.leave()
+	defer t.unpin()
+	for i := range damaged {
+		_, err := p.read(t.absent[i].ref, t.absent[i].more)
+		if err == nil {
+			err = errors.New("it could not be read before, and can be now: --repair delivers it")
+		}
+		damaged[i].Reason = err.Error()
+	}
+	return damaged, p.stopped()
+}
+
+// address is the name of a queue for clients, or its ID if it is not known.
+func (s *Store) address(of core.Ref) string {
+	id := cmp.Or(of.Subscription, of.Entity)
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	for _, x := range s.catalogue.spaces {
+		for _, e := range x.entities {
+			if e.ID == id {
+				return e.Name + of.Sub.Suffix()
+			}
+		}
+	}
+	return id
+}
+
+// RemoveDamaged reads all messages and removes those that are damaged. Those that were put aside and can
+// be read again are delivered. It calls done with each; err is nil for the latter. It comes after Start,
+// before any other call.
+func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
+	return s.whileOpening(func(t *txn, q *queue) error {
+		var damaged []int64
+		var sound []*entry
+		var messages []*core.Message
+		for e := range q.log.from(0) {
+			m, err := s.read(e.ref, e.more)
+			switch {
+			case err == nil && e.state == broken:
+				sound, messages = append(sound, e), append(messages, m)
+			case err == nil:
+				continue
+			case errors.Is(err, ErrDamaged):
+				damaged = append(damaged, e.n)
+			default:
+				return fmt.Errorf("message %d of %s/%d: %w", e.n, t.entityID, t.index, err)
+			}
+			done(s.address(q.ref), t.number(e.n), err)
+		}
+		for _, n := range damaged {
+			q.remove(q.entry(n))
+		}
+		for i, e := range sound {
+			e.setMessage(messages[i])
+			e.message = nil
+			if e.until = messages[i].ScheduledEnqueueTime.UnixMilli(); e.until > t.now {
+				q.move(e, scheduled)
+			} else {
+				q.move(e, again)
+			}
+		}
+		return nil
+	})
+}
+
+// Records calls found with each record that a message names, and whether it is a large body. It comes
+// after Load, before any other call.
+func (s *Store) Records(found func(r Ref, large bool)) {
+	_ = s.whileOpening(func(_ *txn, q *queue) error { // it never fails
+		for e := range q.log.from(0) {
+			found(e.ref, false)
+			if e.more != nil && e.more.body.Length > 0 {
+				found(e.more.body, true)
+			}
+		}
+		return nil
+	})
+}
+
+// loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
+// Those that are reserved stay in memory, those that are damaged are put aside.
+func (s *Store) loadScheduled(t *txn, q *queue) error {
+	for _, x := range slices.Clone(q.schedules.items) {
+		e := x.of
+		m, err := s.read(e.ref, e.more)
+		if errors.Is(err, ErrDamaged) {
+			q.move(e, broken)
+			s.journal.PutAside(s.address(q.ref), t.number(e.n), err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("scheduled message %d of %s/%d: %w", e.n, q.ref.Entity, q.ref.Index, err)
+		}
+		if e.setMessage(m); e.state == scheduled {
+			e.message = nil
+		}
+	}
+	return nil
+}
+
+// whileOpening visits all queues of a store that was replayed, before any call.
+func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
+	for _, p := range s.allPartitions() {
+		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}
+		p.mu.Lock()
+		if s.journal != nil {
+			p.effects = newEffects(s.journal)
+			p.effects.At(t.now, false)
+		}
+		var err error
+		for _, t.home = range p.homes() {
+			for _, q := range t.home.queues {
+				if q != nil && err == nil {
+					err = visit(&t, q)
+				}
+			}
+		}
+		t.leave()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

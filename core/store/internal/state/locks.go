@@ -1,0 +1,227 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Lock claims available messages, up to some bounds, or messages by their numbers.
+func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
+	t, x, ok, err := p.enterUnder(&r)
+	switch {
+	case err != nil:
+		return nil, time.Time{}, err
+	case !ok && r.Deferred:
+		return nil, time.Time{}, missing("deferred", p.Ref, r.Numbers)
+	case !ok:
+		return nil, time.Time{}, nil
+	case r.Deferred:
+		return t.lockDeferred(ctx, r.Numbers, x)
+	case r.Numbers != nil:
+		return t.lockNumbers(ctx, r.Numbers, x)
+	case t.Sessions && x == nil:
+		t.leave()
+		return nil, time.Time{}, fmt.Errorf("lock outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	}
+	return t.lockMost(ctx, r.Most, x)
+}
+
+// enterUnder is enter or, for a call about messages of a session, enterSession.
+func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, err error) {
+	if !p.Sessions || r.Session == nil && r.Numbers == nil && !r.Deferred {
+		t, ok = p.enter()
+		return t, nil, ok, nil
+	}
+	t, x, err = p.enterSession(r.Session, nil)
+	return t, x, err == nil, err
+}
+
+// lockMost locks available messages of the session x, or those without if it is nil, up to most, and ends
+// the call.
+func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
+	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
+	if x != nil {
+		oldest, available = func() *entry { return x.ready.due(math.MaxInt64) }, len(x.ready.items)
+	}
+	deliveries, next := make([]core.Delivery, 0, min(max(most.Messages, 0), available)), int64(0)
+	for bytes := int64(0); len(deliveries) < cap(deliveries); {
+		e := oldest()
+		if bytes += int64(e.size); most.Bytes > 0 && bytes > most.Bytes && len(deliveries) > 0 {
+			return t.deliver(ctx, deliveries, t.now)
+		}
+		deliveries = append(deliveries, t.lockUnder(e, locked, x))
+	}
+	if len(deliveries) < most.Messages {
+		next = t.queue.next()
+	}
+	return t.deliver(ctx, deliveries, next)
+}
+
+// deliver ends a call that has locked messages. next is the next due time.
+func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]core.Delivery, time.Time, error) {
+	t.leave()
+	ds, err := t.complete(ctx, ds)
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("lock at %s/%d: %w", t.Ref.Entity, t.Ref.Index, err)
+	}
+	return ds, instant(next), nil
+}
+
+// oldest returns the available message that is delivered next: those delivered
+// before come first, then the others, both by number. There must be one.
+func (q *queue) oldest() *entry {
+	if q.counts[again] > 0 {
+		return q.again.items[0].of
+	}
+	for e := range q.log.from(q.cursor + 1) {
+		if e.state == fresh {
+			if e.isRow {
+				q.promote(e)
+			}
+			return e
+		}
+		q.cursor = e.n
+	}
+	return nil
+}
+
+// lockEnd is when a lock that begins now ends.
+func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
+
+// lock claims e and returns it as it is delivered.
+func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.Delivery {
+	e.nonce, e.until, e.byBroker = nonce, until, t.BrokerLocks
+	t.queue.move(e, as)
+	d := t.delivery(e)
+	d.LockToken = core.NewLockToken(t.Ref.Index, e.n, e.nonce)
+	d.LockedUntil = instant(e.until)
+	return d
+}
+
+// Renew extends locks to now + Policy.LockDuration; those in a session it only
+// looks up.
+func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
+	answers := make([]core.Renewal, len(tokens))
+	t, _, ok := p.enterOnce(nil)
+	if !ok {
+		for i := range answers {
+			answers[i].Err = lost(p.Policy, nil)
+		}
+		return answers
+	}
+	for i, token := range tokens {
+		e := t.holder(token)
+		if e == nil {
+			answers[i].Err = lost(t.Policy, nil)
+			continue
+		}
+		if e.session == nil {
+			e.until = t.lockEnd()
+			t.queue.move(e, e.state)
+		}
+		answers[i].Until = instant(e.until)
+	}
+	t.leave()
+	if err := p.stopped(); err != nil {
+		for i := range answers {
+			answers[i] = core.Renewal{Err: fmt.Errorf("renew at %s/%d: %w", p.Entity, p.Index, err)}
+		}
+	}
+	return answers
+}
+
+// holder returns the entry whose lock token proves, or nil if the lock is lost. It may have ended and
+// not be swept yet.
+func (t *txn) holder(token core.LockToken) *entry {
+	e := t.queue.log.get(token.Number())
+	if e == nil || !e.state.IsLocked() || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
+		return nil
+	}
+	return e
+}
+
+// lockDeferred locks deferred messages of the session x, or those without if it is nil, all or none, and
+// ends the call. Those asked for whose time to live is over expire, whether or not the others can be
+// locked.
+func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
+	for _, number := range numbers {
+		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
+			t.expire(t.queue, e)
+		}
+	}
+	entries := t.allInState(numbers, deferred)
+	if entries == nil || slices.ContainsFunc(entries, func(e *entry) bool { return e.session != x }) {
+		t.leave()
+		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
+	}
+	deliveries := make([]core.Delivery, len(entries))
+	for i, e := range entries {
+		deliveries[i] = t.lockUnder(e, lockedDeferred, x)
+	}
+	deliveries, _, err := t.deliver(ctx, deliveries, 0)
+	if err == nil && len(deliveries) < len(entries) { // some are damaged
+		t.giveBack(deliveries)
+		return nil, time.Time{}, missing("deferred", t.Ref, numbers)
+	}
+	return deliveries, time.Time{}, err
+}
+
+// lockUnder is lock with the lock of a session, or a new one if it is nil.
+func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
+	if x != nil {
+		return t.lock(e, as, x.nonce, x.until)
+	}
+	return t.lock(e, as, core.NewNonce(), t.lockEnd())
+}
+
+// lockNumbers locks those of some messages of the session x, or without a session if it is nil, that are
+// available, and ends the call.
+func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
+	var deliveries []core.Delivery
+	for _, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		if index != t.Ref.Index {
+			continue
+		}
+		if e := t.queue.entry(n); e != nil && e.state.isAvailable() && e.session == x {
+			deliveries = append(deliveries, t.lockUnder(e, locked, x))
+		}
+	}
+	return t.deliver(ctx, deliveries, 0)
+}
+
+// allInState returns the entries of sequence numbers, or nil if one is not
+// there, is in another state, or is given twice.
+func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
+	entries := make([]*entry, len(numbers))
+	given := make(map[int64]bool, len(numbers))
+	for i, number := range numbers {
+		entries[i] = t.inState(number, as...)
+		if entries[i] == nil || given[number] {
+			return nil
+		}
+		given[number] = true
+	}
+	return entries
+}
+
+// inState returns the entry of a sequence number if it is in one of the states given, else nil.
+func (t *txn) inState(number int64, as ...MessageState) *entry {
+	index, n := core.SplitSequenceNumber(number)
+	if index != t.Ref.Index {
+		return nil
+	}
+	if e := t.queue.log.get(n); e != nil && slices.Contains(as, e.state) {
+		return e
+	}
+	return nil
+}
+
+func missing(what string, r core.Ref, numbers []int64) error {
+	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
+}

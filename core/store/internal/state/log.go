@@ -1,0 +1,338 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+)
+
+// log keeps the messages of a queue in the order of their numbers, in chunks of consecutive numbers.
+// A message is an entry, or a row where that says all of it.
+type log struct {
+	chunks []*chunk // by number; none but the last is empty
+	spare  *chunk   // empty, to use again
+	live   int      // messages
+}
+
+// chunkSize is how many numbers share a chunk.
+const chunkSize = 128
+
+// few is how many messages of a chunk are given just the room that they need.
+const few = 8
+
+// busy is how many chunks at the end of a log keep the room that they have: those behind a backlog
+// are filled and emptied all the time.
+const busy = 2
+
+// chunk has messages whose numbers divided by chunkSize are the same.
+type chunk struct {
+	id      int64
+	entries []*entry // by number
+	rows    []row    // by number
+
+	earliest int64 // no row that expires does so before; 0: there is none, and the chunk is not in queue.rowExpiries
+	stale    bool  // earliest is that of a row which is gone, perhaps
+	place    int   // in queue.rowExpiries
+}
+
+// row is a message that is available and was never delivered, of which the journal alone has the
+// contents, and of which nothing else is to be said. It has no pointers: the collector does not look
+// at the rows of a backlog.
+type row struct {
+	position Position
+	origin   int64
+	enqueued int64
+	expires  int64 // 0: never
+	length   uint32
+	size     uint32
+	index    uint8 // in its chunk's numbers
+	noted    bool
+}
+
+// isPlain reports whether a row can stand for e.
+func (e *entry) isPlain() bool {
+	return e.state == fresh && e.message == nil && e.more == nil && !e.delayed && !e.sessionful &&
+		e.failures == 0 && e.record == 0 && uint64(e.size) <= math.MaxUint32
+}
+
+// toRow makes the row that stands for e.
+func (e *entry) toRow() row {
+	return row{
+		position: e.ref.Position, length: e.ref.Length, origin: e.origin, enqueued: e.enqueued, expires: e.expires,
+		size: uint32(e.size), index: uint8(e.n % chunkSize), noted: e.noted,
+	}
+}
+
+// entryOf makes e the entry for which a row stands.
+func (c *chunk) entryOf(r *row, e *entry) {
+	*e = entry{
+		n: c.id*chunkSize + int64(r.index), ref: Ref{r.position, r.length}, origin: r.origin, enqueued: r.enqueued,
+		expires: r.expires, size: int(r.size), noted: r.noted, isRow: true,
+	}
+}
+
+// append adds e, whose number is higher than all before.
+func (l *log) append(e *entry) {
+	c := l.last(e.n)
+	c.entries = append(c.entries, e)
+	l.live++
+}
+
+// last returns the chunk of a number that is higher than all before.
+func (l *log) last(n int64) *chunk {
+	id := n / chunkSize
+	var last *chunk
+	if k := len(l.chunks); k > 0 {
+		last = l.chunks[k-1]
+		if last.id == id || last.isEmpty() {
+			last.id = id
+			return last
+		}
+	}
+	c := l.spare
+	if c == nil {
+		c = new(chunk)
+	}
+	if last != nil { // what fills a chunk may fill the next
+		if len(last.entries) == chunkSize {
+			c.entries = slices.Grow(c.entries, chunkSize)
+		}
+		if len(last.rows) == chunkSize {
+			c.rows = slices.Grow(c.rows, chunkSize)
+		}
+	}
+	l.spare, c.id = nil, id
+	l.chunks = append(l.chunks, c)
+	if i := len(l.chunks) - busy - 1; i >= 0 {
+		l.chunks[i].shrink()
+	}
+	return c
+}
+
+func (c *chunk) isEmpty() bool { return len(c.entries) == 0 && len(c.rows) == 0 }
+
+// get returns the entry of number n, or nil, also where that is a row.
+func (l *log) get(n int64) *entry {
+	if i := l.search(n); l.isChunk(i, n) {
+		c := l.chunks[i]
+		if k, ok := c.searchEntry(n); ok {
+			return c.entries[k]
+		}
+	}
+	return nil
+}
+
+// view returns the entry of number n, or one made of its row, which must not be changed; or nil.
+func (l *log) view(n int64) *entry {
+	for e := range l.from(n) {
+		if e.n == n {
+			return e
+		}
+		break
+	}
+	return nil
+}
+
+// highest is the highest number among the messages, 0 if there are none.
+func (l *log) highest() (n int64) {
+	for i := len(l.chunks) - 1; i >= 0 && n == 0; i-- { // the last may be empty
+		c := l.chunks[i]
+		if k := len(c.entries); k > 0 {
+			n = c.entries[k-1].n
+		}
+		if k := len(c.rows); k > 0 {
+			n = max(n, c.id*chunkSize+int64(c.rows[k-1].index))
+		}
+	}
+	return n
+}
+
+// from yields the messages from number n on. None may be appended or removed meanwhile. What is
+// yielded of a row must not be changed, but can take its place: see promote. It is valid until the
+// next is asked for.
+func (l *log) from(n int64) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var view *entry
+		for _, c := range l.chunks[l.search(n):] {
+			i, _ := c.searchEntry(n)
+			k, _ := c.searchRow(n)
+			for i < len(c.entries) || k < len(c.rows) {
+				var e *entry
+				if k == len(c.rows) || i < len(c.entries) && c.entries[i].n < c.id*chunkSize+int64(c.rows[k].index) {
+					e = c.entries[i]
+					i++
+				} else {
+					if view == nil {
+						view = new(entry)
+					}
+					e = view
+					c.entryOf(&c.rows[k], e)
+					k++
+				}
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// aside yields the messages in some states from number n on. None in these states is a row.
+func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, c := range l.chunks[l.search(n):] {
+			i, _ := c.searchEntry(n)
+			for _, e := range c.entries[i:] {
+				if slices.Contains(states, e.state) && !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// remove forgets the entry of number n, which must be there.
+func (l *log) remove(n int64) {
+	i := l.search(n)
+	c := l.chunks[i]
+	k, _ := c.searchEntry(n)
+	c.removeEntry(k)
+	l.live--
+	switch {
+	case c.isEmpty() && i < len(l.chunks)-1:
+		l.spare = c
+		l.drop(i)
+	case i < len(l.chunks)-busy:
+		c.shrink()
+	}
+}
+
+// drop removes the chunk of an index.
+func (l *log) drop(i int) {
+	if i == 0 {
+		l.chunks[0] = nil
+		l.chunks = l.chunks[1:]
+	} else {
+		l.chunks = slices.Delete(l.chunks, i, i+1)
+	}
+	if cap(l.chunks) > 4*len(l.chunks)+few {
+		l.chunks = slices.Clone(l.chunks) // give back the memory of a backlog
+	}
+}
+
+// promote puts e, which was made of a row, in the place of that.
+func (l *log) promote(e *entry) (c *chunk) {
+	c = l.chunks[l.search(e.n)]
+	k, _ := c.searchRow(e.n)
+	c.removeRow(k)
+	e.isRow = false
+	i, _ := c.searchEntry(e.n)
+	c.entries = slices.Insert(c.entries, i, e)
+	return c
+}
+
+// demote puts a row in the place of e. It returns nil if e is not in the log.
+func (l *log) demote(e *entry) *chunk {
+	at := l.search(e.n)
+	if !l.isChunk(at, e.n) {
+		return nil
+	}
+	c := l.chunks[at]
+	i, ok := c.searchEntry(e.n)
+	if !ok || c.entries[i] != e {
+		return nil
+	}
+	c.removeEntry(i)
+	k, _ := c.searchRow(e.n)
+	c.rows = slices.Insert(c.rows, k, e.toRow())
+	return c
+}
+
+// appendRow adds a row for e, whose number is higher than all before.
+func (l *log) appendRow(e *entry) *chunk {
+	c := l.last(e.n)
+	c.rows = append(c.rows, e.toRow())
+	l.live++
+	return c
+}
+
+func (c *chunk) removeEntry(i int) {
+	c.entries = slices.Delete(c.entries, i, i+1)
+	if len(c.entries) == 0 && cap(c.entries) > few && len(c.rows) > 0 {
+		c.entries = nil
+	}
+}
+
+// shrink gives back the room for entries that are gone, where few are left.
+func (c *chunk) shrink() {
+	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
+		c.entries = slices.Clone(c.entries)
+	}
+}
+
+func (c *chunk) removeRow(k int) {
+	if c.rows[k].expires != 0 && c.rows[k].expires == c.earliest {
+		c.stale = true
+	}
+	if k == 0 { // receivers take the oldest
+		c.rows = c.rows[1:]
+	} else {
+		c.rows = slices.Delete(c.rows, k, k+1)
+	}
+	switch {
+	case len(c.rows) == 0:
+		c.rows = nil
+	case len(c.rows) == few && cap(c.rows) > 4*few:
+		c.rows = slices.Clone(c.rows)
+	}
+}
+
+// soonest is the index of the row that expires first, by expiry and number, -1 if none does.
+func (c *chunk) soonest() int {
+	first := -1
+	for k := range c.rows {
+		if at := c.rows[k].expires; at != 0 && (first < 0 || at < c.rows[first].expires) {
+			first = k
+		}
+	}
+	return first
+}
+
+// search returns the index of the first chunk that has n or numbers behind it.
+func (l *log) search(n int64) int {
+	id := n / chunkSize
+	if len(l.chunks) == 0 || id <= l.chunks[0].id {
+		return 0
+	}
+	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // mostly none is missing
+		return int(i)
+	}
+	i, _ := slices.BinarySearchFunc(l.chunks, id, func(c *chunk, id int64) int { return cmp.Compare(c.id, id) })
+	return i
+}
+
+// isChunk reports whether the chunk of an index is that of n.
+func (l *log) isChunk(i int, n int64) bool {
+	return i < len(l.chunks) && l.chunks[i].id == n/chunkSize
+}
+
+// searchEntry returns the index of the entry of number n, or of the first behind it.
+func (c *chunk) searchEntry(n int64) (i int, ok bool) {
+	if len(c.entries) == 0 || n < c.entries[0].n {
+		return 0, false
+	}
+	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // mostly none is missing
+		return int(k), true
+	}
+	return slices.BinarySearchFunc(c.entries, n, func(e *entry, n int64) int { return cmp.Compare(e.n, n) })
+}
+
+// searchRow is searchEntry for rows.
+func (c *chunk) searchRow(n int64) (k int, ok bool) {
+	index := n - c.id*chunkSize
+	if len(c.rows) == 0 || index <= int64(c.rows[0].index) {
+		return 0, len(c.rows) > 0 && index == int64(c.rows[0].index)
+	}
+	return slices.BinarySearchFunc(c.rows, index, func(r row, index int64) int { return cmp.Compare(int64(r.index), index) })
+}

@@ -1,0 +1,226 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// registry keeps the namespaces that were made at run time.
+type registry struct {
+	mu      sync.RWMutex
+	byName  map[string]core.Namespace // by folded name
+	ledger  ledger
+	changes hooks[struct{}, func(name string)]
+}
+
+// CreateNamespace stores a new namespace.
+func (r *registry) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n = cloneNamespace(n)
+	n.Revision = 1
+	end, ok := r.enter(n)
+	if !ok {
+		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, core.AlreadyExists)
+	}
+	r.tell(n.Name)
+	if err := r.ledger.wait(ctx, end); err != nil {
+		return core.Namespace{}, fmt.Errorf("create namespace %s: %w", n.Name, err)
+	}
+	return cloneNamespace(n), nil
+}
+
+// enter adds a namespace unless its name is taken.
+func (r *registry) enter(n core.Namespace) (end Position, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	folded := core.FoldName(n.Name)
+	if _, taken := r.byName[folded]; taken {
+		return 0, false
+	}
+	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: &n})
+	r.put(n)
+	return end, true
+}
+
+// put keeps a namespace. r.mu is held.
+func (r *registry) put(n core.Namespace) {
+	if r.byName == nil {
+		r.byName = make(map[string]core.Namespace)
+	}
+	r.byName[core.FoldName(n.Name)] = n
+}
+
+// Namespace returns the namespace of that name, or NotFound.
+func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	n, ok := r.byName[core.FoldName(name)]
+	if !ok {
+		return core.Namespace{}, fmt.Errorf("namespace %s: %w", name, core.NotFound)
+	}
+	return cloneNamespace(n), nil
+}
+
+// Namespaces lists those behind after by folded name, at most top.
+func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(r.byName))
+	first, found := slices.BinarySearch(names, core.FoldName(after))
+	if found {
+		first++
+	}
+	var ns []core.Namespace
+	for _, name := range names[first:min(first+max(top, 0), len(names))] {
+		ns = append(ns, cloneNamespace(r.byName[name]))
+	}
+	return ns, nil
+}
+
+// UpdateNamespace replaces a namespace if its ID and revision are still those of n.
+func (r *registry) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n = cloneNamespace(n)
+	end, err := r.replace(&n)
+	if err == nil {
+		r.tell(n.Name)
+		err = r.ledger.wait(ctx, end)
+	}
+	if err != nil {
+		return core.Namespace{}, fmt.Errorf("update namespace %s: %w", n.Name, err)
+	}
+	return cloneNamespace(n), nil
+}
+
+func (r *registry) replace(n *core.Namespace) (end Position, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, ok := r.byName[core.FoldName(n.Name)]
+	switch {
+	case !ok:
+		return 0, core.NotFound
+	case old.ID != n.ID || old.Revision != n.Revision:
+		return 0, core.Conflict
+	}
+	n.Revision++
+	end = r.ledger.note(Effect{Kind: EffectNamespace, Object: n})
+	r.put(*n)
+	return end, nil
+}
+
+// WatchNamespaces calls changed after a namespace was created, updated or deleted.
+func (r *registry) WatchNamespaces(changed func(name string)) (stop func()) {
+	return r.changes.add(struct{}{}, changed)
+}
+
+// tell tells the watchers. r.mu is not held.
+func (r *registry) tell(name string) {
+	for _, f := range r.changes.of(struct{}{}) {
+		(*f)(core.FoldName(name))
+	}
+}
+
+// cloneNamespace keeps the caller's slices and the registry's apart.
+func cloneNamespace(n core.Namespace) core.Namespace {
+	n.Hosts, n.Policies = slices.Clone(n.Hosts), slices.Clone(n.Policies)
+	return n
+}
+
+// sealLife is how long the ID of a deleted namespace is known as such: a caller that
+// has begun to create an entity in it has ended by then.
+const sealLife = time.Hour
+
+// removalStep is how many entities of a deleted namespace are removed at a time.
+const removalStep = 100
+
+// DeleteNamespace takes a namespace out of the registry. Its entities are removed
+// meanwhile, some at a time, so that no other call waits long for the catalogue.
+func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
+	id, end, ok := s.takeNamespace(name, s.millis())
+	if !ok {
+		return fmt.Errorf("delete namespace %s: %w", name, core.NotFound)
+	}
+	s.removeEntities(id)
+	s.registry.tell(name)
+	if err := s.wait(ctx, end); err != nil {
+		return fmt.Errorf("delete namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// takeNamespace takes a namespace out of the registry and, in the same step, has the catalogue refuse
+// to create entities in it. It returns the namespace's ID; ok is false if there is none.
+func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	n, ok := s.byName[core.FoldName(name)]
+	if !ok {
+		return "", 0, false
+	}
+	s.catalogue.mu.Lock()
+	defer s.catalogue.mu.Unlock()
+	until := now - sealLife.Milliseconds()
+	end = s.catalogue.ledger.note(
+		Effect{Kind: EffectNoNamespace, Text: n.Name},
+		Effect{Kind: EffectUnseal, At: until},
+		Effect{Kind: EffectSeal, Text: n.ID, At: now},
+	)
+	delete(s.byName, core.FoldName(name))
+	s.sealed.forget(until)
+	s.sealed.remember(n.ID, now)
+	return n.ID, end, true
+}
+
+// removeEntities removes what a deleted namespace holds.
+func (s *Store) removeEntities(namespace string) {
+	s.removals.Go(func() {
+		for {
+			changed := s.removeSome(namespace, removalStep)
+			if changed == nil || s.stopped() != nil {
+				return
+			}
+			s.catalogue.tell(changed)
+		}
+	})
+}
+
+// resumeRemovals goes on where the removal of a namespace's entities was under way.
+func (s *Store) resumeRemovals() {
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	for namespace := range s.sealed.known {
+		if len(s.space(namespace).entities) > 0 {
+			s.removeEntities(namespace)
+		}
+	}
+}
+
+// removeSome removes up to limit queues and topics of a namespace, and returns
+// what watchers are to be told of: nil if there are none left.
+func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var keys []entityKey
+	var effects []Effect
+	for folded, e := range c.space(namespace).entities {
+		if e.Kind == core.Subscription {
+			continue // it goes with its topic
+		}
+		keys, effects = append(keys, entityKey{namespace, folded}), append(effects, Effect{Kind: EffectNoEntity, Text: namespace, Folded: folded})
+		if len(keys) == limit {
+			break
+		}
+	}
+	if keys == nil {
+		return nil
+	}
+	c.ledger.note(effects...)
+	for _, key := range keys {
+		changed = append(changed, c.leave(key, 0)...)
+	}
+	return changed
+}

@@ -1,0 +1,284 @@
+package state
+
+import (
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// partition is one shard of a queue, or of a topic with its subscriptions: all
+// that changes together.
+type partition struct {
+	mu            sync.Mutex
+	own           *entityState            // of the queue or topic itself; nil when it is deleted
+	subscriptions map[string]*entityState // of a topic, by ID
+	version       int64                   // of the topic's subscriptions
+	bytes         int64                   // in all queues
+	wakes         []wake                  // of the call under way
+	entityID      string                  // of the queue or topic
+	index         uint16
+	journal       Journal // nil: none
+	remembered    *remembered
+	effects       *effects // of the call under way; nil without a journal
+	pieces        *pieces  // while the journal is replayed on a snapshot, else nil
+	cleared       int      // how often the partition was cleared, for snapshots under way
+}
+
+// entityState is what one queue, topic or subscription has of a partition.
+type entityState struct {
+	partition *partition
+	ref       core.Ref               // of its main queue
+	queues    [core.SubQueues]*queue // nil until they are needed
+	seen      seenIDs                // message ids, for duplicate detection
+	moves     seenIDs                // keys of the moves that ended here
+	history   history
+}
+
+func newPartition(r core.Ref, j Journal, m *remembered) *partition {
+	p := &partition{entityID: r.Entity, index: r.Index, journal: j, remembered: m}
+	p.own = &entityState{partition: p, ref: r}
+	return p
+}
+
+// entity returns what the queue, topic or subscription has here, or nil if it is
+// no more.
+func (p *partition) entity(subscription string) *entityState {
+	if subscription == "" {
+		return p.own
+	}
+	return p.subscriptions[subscription]
+}
+
+// queue returns a sub-queue.
+func (b *entityState) queue(sub core.SubQueue) *queue {
+	q := b.queues[sub]
+	if q == nil {
+		q = &queue{home: b, ref: b.ref}
+		q.ref.Sub = sub
+		b.queues[sub] = q
+	}
+	return q
+}
+
+// bytes is what all its queues hold.
+func (b *entityState) bytes() (sum int64) {
+	for _, q := range b.queues {
+		if q != nil {
+			sum += q.bytes
+		}
+	}
+	return sum
+}
+
+// subscribe begins a new version of the topic's subscriptions, with that one
+// among them.
+func (p *partition) subscribe(r core.Ref, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version = version
+	if p.subscriptions == nil {
+		p.subscriptions = make(map[string]*entityState)
+	}
+	if p.subscriptions[r.Subscription] == nil {
+		p.subscriptions[r.Subscription] = &entityState{partition: p, ref: r}
+		if p.pieces != nil {
+			delete(p.pieces.homes, r.Subscription)
+		}
+	}
+}
+
+// unsubscribe begins a new version of the topic's subscriptions, without that one.
+func (p *partition) unsubscribe(r core.Ref, version int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.version = version
+	if b := p.subscriptions[r.Subscription]; b != nil {
+		p.bytes -= b.bytes()
+		b.evict()
+		delete(p.subscriptions, r.Subscription)
+	}
+}
+
+// drop forgets everything and refuses later operations.
+func (p *partition) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.own != nil {
+		p.own.evict()
+	}
+	for _, b := range p.subscriptions {
+		b.evict()
+	}
+	p.own, p.subscriptions = nil, nil
+}
+
+// evict says that what is dropped leaves the memory.
+func (b *entityState) evict() {
+	b.forgetAll()
+	for _, q := range b.queues {
+		if q != nil {
+			q.evict()
+		}
+	}
+}
+
+// handle is a partition as it is used with a policy: its core.Operations.
+type handle struct {
+	*Store
+	core.Ref
+	core.Policy
+}
+
+// Partition returns a partition to work with.
+func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, r, p}}
+}
+
+// txn is one operation's exclusive hold of a partition, at one instant.
+type txn struct {
+	*partition
+	*handle
+	home  *entityState // the one that Ref lies in
+	queue *queue       // the one that Ref names
+	now   int64
+
+	end    Position // of the journal when the call left
+	newest Position // of the newest record among the messages that it delivers
+	absent []absent // those that are not in memory, in order
+	pinned func()   // ends the hold of their records
+}
+
+// enter waits for the partition, begins a call and does all that is due, in steps: others may have the
+// partition in between. The caller must leave it. It returns false, and no txn, when the partition
+// does not exist.
+func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
+
+// enterWith is enter for a call that has prepared messages: see Store.begin.
+func (p *handle) enterWith(x *effects) (t txn, ok bool) {
+	for {
+		t, done, ok := p.enterOnce(x)
+		if !ok || done {
+			return t, ok
+		}
+		x = t.effects
+		t.pause()
+	}
+}
+
+// enterOnce is enterWith for a call that needs not wait until all that is due is done, because it
+// takes nothing that may be due. It does one step, and reports whether nothing is left.
+func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
+	shard := p.lockPartition(p.Ref)
+	if shard == nil {
+		if x != nil {
+			x.release()
+		}
+		return txn{}, false, false
+	}
+	if x == nil && p.journal != nil {
+		x = newEffects(p.journal)
+	}
+	now := p.millis()
+	if x != nil {
+		x.At(now, p.virtual)
+	}
+	shard.effects = x
+	home := shard.entity(p.Subscription)
+	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
+	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
+	budget := sweepMost
+	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
+	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
+		home.forgetIDs(t.now - window)
+	}
+	return t, done, true
+}
+
+// pause gives the partition to others after a step. The call's effects go on.
+func (t *txn) pause() {
+	if x := t.effects; x != nil {
+		x.append()
+		t.partition.effects = nil
+	}
+	t.unlockAndRing()
+}
+
+// lockPartition locks the partition that r lies in, or returns nil if there is none.
+func (s *Store) lockPartition(r core.Ref) *partition {
+	p := s.partition(r)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	if p.entity(r.Subscription) == nil {
+		p.mu.Unlock()
+		return nil
+	}
+	return p
+}
+
+// endEffects gives the journal what the call has done, and notes the position behind it.
+func (t *txn) endEffects() {
+	if x := t.effects; x != nil {
+		t.end = x.append()
+		t.partition.effects = nil
+		x.release()
+	}
+}
+
+// wake is a call of the doorbells of a queue, for one session or for none.
+type wake struct {
+	queue   *queue
+	session *session // nil: none
+}
+
+// wakeReceivers calls the doorbells for messages, or sessions, that any receiver may have.
+func (t *txn) wakeReceivers(q *queue) {
+	if !q.woken {
+		q.woken = true
+		t.wakes = append(t.wakes, wake{queue: q})
+	}
+}
+
+// wakeHolder calls the doorbells for messages that only the holder of x may have.
+func (t *txn) wakeHolder(q *queue, x *session) {
+	if !x.woken {
+		x.woken = true
+		t.wakes = append(t.wakes, wake{q, x})
+	}
+}
+
+// leave ends the call and calls the doorbells.
+func (t *txn) leave() {
+	t.endEffects()
+	t.unlockAndRing()
+}
+
+// unlockAndRing ends the hold of the partition and calls the doorbells.
+func (t *txn) unlockAndRing() {
+	type call struct {
+		doorbell *func(core.SessionKey)
+		session  core.SessionKey
+	}
+	var calls []call
+	for _, r := range t.wakes {
+		session := core.SessionKey("")
+		if r.session == nil {
+			r.queue.woken = false
+		} else {
+			r.session.woken, session = false, r.session.key
+		}
+		for _, doorbell := range t.Store.doorbells.of(r.queue.ref) {
+			calls = append(calls, call{doorbell, session})
+		}
+	}
+	clear(t.wakes)
+	t.wakes = t.wakes[:0]
+	t.mu.Unlock()
+	for _, c := range calls {
+		(*c.doorbell)(c.session)
+	}
+}
+
+// number is the sequence number of the message at position n.
+func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }

@@ -1,0 +1,124 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Publish stores groups of publications with their copies, each group all or
+// nothing, in order.
+func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	x, err := p.begin(ctx, func(x *effects) error {
+		for _, group := range groups {
+			if err := x.publications(ctx, group); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
+	}
+	t, _, ok := p.enterOnce(x)
+	if !ok {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, core.NotFound))
+	}
+	for i, group := range groups {
+		answers[i].Numbers, answers[i].Err = t.publish(version, group, nil)
+	}
+	t.leave()
+	if err := t.wait(ctx); err != nil {
+		return refuseAll(answers, fmt.Errorf("publish to %s/%d: %w", p.Entity, p.Index, err))
+	}
+	return answers
+}
+
+func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([]int64, error) {
+	if version < t.version {
+		return nil, t.outdated(version)
+	}
+	sources, ok := t.sources(group)
+	if !ok {
+		return nil, fmt.Errorf("publish what was due at %s/%d: %w", t.Ref.Entity, t.Ref.Index, core.LockLost)
+	}
+	if t.isFull() && t.needsRoom(group, spare) {
+		return nil, t.full()
+	}
+	for i := range group {
+		if group[i].Source.IsZero() {
+			if err := t.remembersTooMuch(group[i].Message); err != nil {
+				return nil, err
+			}
+		}
+	}
+	numbers := make([]int64, len(group))
+	for i := range group {
+		numbers[i] = t.publishOne(&group[i], sources[i], spare.has(i))
+	}
+	return numbers, nil
+}
+
+// outdated refuses what was made with an older version of the topic's subscriptions.
+func (t *txn) outdated(version int64) error {
+	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
+		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
+}
+
+// sources returns the entries in the topic's own queue that the publications
+// are made of, nil for what comes from a sender; ok is false if a lock is lost,
+// or given twice.
+func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
+	entries = make([]*entry, len(group))
+	for i := range group {
+		if source := group[i].Source; !source.IsZero() {
+			e := t.holder(source)
+			if e == nil || slices.Contains(entries[:i], e) {
+				return nil, false
+			}
+			entries[i] = e
+		}
+	}
+	return entries, true
+}
+
+// needsRoom reports whether there is something new in the group.
+func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
+	for i := range group {
+		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {
+			return true
+		}
+	}
+	return false
+}
+
+// publishOne makes the copies of x, or schedules it, and returns its number.
+// One that is spared is noted and no more.
+func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
+	number := int64(0)
+	switch due, later := t.due(x.Message); {
+	case source != nil:
+		number = t.number(source.n)
+		t.note(core.EventPublished, t.queue, source)
+		t.queue.remove(source)
+	case t.isRepeated(x.Message) || t.isDuplicate(x.Message, spared):
+		return 0
+	case spared:
+		return noted
+	case later:
+		return t.schedule(x.Message, due)
+	default:
+		number = t.number(t.queue.skip())
+		t.noteArrival(core.EventAccepted, t.queue, x.Message, number, 0, 0)
+	}
+	for i := range x.Copies {
+		to := x.Copies[i].To
+		if b := t.subscriptions[to.Subscription]; b != nil {
+			t.enqueue(b.queue(to.Sub), x.Copies[i].Message, to.Sessions, number)
+		}
+	}
+	return number
+}

@@ -1,0 +1,295 @@
+package state
+
+import (
+	"math"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// MessageState says what may happen to a stored message.
+type MessageState uint8
+
+const (
+	fresh          MessageState = iota // available, never delivered
+	again                              // available, delivered before
+	locked                             // under lock
+	deferred                           // aside, to be asked for by number
+	lockedDeferred                     // asked for by number, and under lock
+	scheduled                          // waiting for its time
+	reserved                           // waiting for its transaction, which will have it scheduled
+	broken                             // put aside: its record is damaged
+	MessageStates
+)
+
+// isAvailable reports whether a message can be locked by the next receiver.
+func (s MessageState) isAvailable() bool { return s == fresh || s == again }
+
+// IsTimed reports whether entry.until says something.
+func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
+
+// IsLocked reports whether a message is under lock.
+func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferred }
+
+// entry is a stored message and what the broker knows of it.
+type entry struct {
+	n          int64
+	message    *core.Message // shared: replaced, never changed; nil if only the journal has it
+	ref        Ref           // its record in the journal
+	more       *extra        // mostly nil
+	origin     int64         // EnqueuedSequenceNumber
+	life       time.Duration // its time to live, which begins when it becomes available; 0: for ever
+	enqueued   int64
+	expires    int64  // 0: never
+	size       int    // sizeOf its message
+	record     int32  // in the frame under way, the place of its record there + 1
+	failures   uint32 // deliveries that ended and left it here, deferrals included
+	state      MessageState
+	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
+	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
+	sessionful bool     // it belongs to the session of its SessionKey, where
+	noted      bool     // there was a history when it came
+	moved      bool     // it comes from another entity, where it had its origin
+	isRow      bool     // it was made of a row, which is in the log in its place
+	resident   bool     // the journal counts its message as one that stays in memory
+	session    *session // it is from when it was due; else nil
+	until      int64    // when the lock or the reservation ends, or the schedule is due
+	nonce      uint64   // of the lock
+
+	place        int // the entry's place in the heap of its state
+	expiryPlace  int // its place in queue.expiries
+	sessionPlace int // its place in session.locked or session.aside
+}
+
+// queue is one sub-queue.
+type queue struct {
+	home     *entityState
+	ref      core.Ref
+	last     int64 // the number given last
+	cursor   int64 // no message up to this number waits for its first delivery
+	log      log
+	counts   [MessageStates]int64
+	bytes    int64
+	resident int  // bytes of messages that stay in memory beside their records
+	woken    bool // the call under way calls the doorbells for none
+
+	again     timerHeap[*entry] // redeliverable entries without a session, by number
+	locks     timerHeap[*entry] // entries under lock by the lock's end
+	schedules timerHeap[*entry] // scheduled entries by due time, reserved ones by their end
+	expiries  timerHeap[*entry] // available entries with a time to live, by expiry
+
+	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
+
+	sessions map[core.SessionKey]*session // those that have messages or state, or are held
+	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by turn
+	turns    int64                        // the turn given last
+	held     timerHeap[*session]          // by the end of their locks
+}
+
+// effects are those of the call under way, nil without a journal.
+func (q *queue) effects() *effects { return q.home.partition.effects }
+
+// append gives e the next number, and enters it in the heaps of its state.
+func (q *queue) append(e *entry) {
+	e.n = q.last + 1
+	q.insert(e)
+	if x := q.effects(); x != nil {
+		x.put(q, e)
+	}
+}
+
+// insert enters e, which has a number higher than all before.
+func (q *queue) insert(e *entry) {
+	q.last = e.n
+	q.log.append(e)
+	q.grow(weightOf(e))
+	q.join(e)
+}
+
+// remove forgets e.
+func (q *queue) remove(e *entry) {
+	if x := q.effects(); x != nil {
+		x.do(Effect{Kind: EffectRemove, Of: q.ref, Number: e.n})
+	}
+	q.quit(e)
+	q.grow(-weightOf(e))
+	q.log.remove(e.n)
+	q.release(e)
+}
+
+// evict says that the messages of a queue which is dropped leave the memory.
+func (q *queue) evict() {
+	q.home.partition.remembered.damaged.Add(-q.counts[broken])
+	if j := q.home.partition.journal; j != nil {
+		j.Evicted(q.resident)
+	}
+}
+
+// settleDown lets e keep its message in memory beside its record, if the journal allows it. If that is
+// all there is to e, a row takes its place otherwise. What is reserved is kept in any case: its
+// transaction needs the message.
+func (q *queue) settleDown(e *entry) {
+	switch {
+	case e.resident:
+	case e.message == nil:
+		q.demote(e)
+	case e.state == reserved:
+	case q.home.partition.journal.Resident(weightOf(e)):
+		e.resident = true
+		q.resident += weightOf(e)
+	default:
+		m := e.message
+		if e.sessionful || e.noted && !m.MessageID.IsZero() {
+			e.change(func(more *extra) { more.session, more.id = m.SessionID, m.MessageID })
+		}
+		e.message = nil
+		q.demote(e)
+	}
+}
+
+// release is the reverse of settleDown.
+func (q *queue) release(e *entry) {
+	if e.resident {
+		q.home.partition.journal.Evicted(weightOf(e))
+		q.resident -= weightOf(e)
+		e.resident = false
+	}
+}
+
+// skip gives the next number to what is not kept here.
+func (q *queue) skip() int64 {
+	q.last++
+	if x := q.effects(); x != nil {
+		x.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
+	}
+	return q.last
+}
+
+// move changes e's state. What else changes of e has changed before.
+func (q *queue) move(e *entry, to MessageState) {
+	q.quit(e)
+	e.state = to
+	q.join(e)
+	if x := q.effects(); x != nil {
+		x.state(q, e)
+	}
+}
+
+// countDelivery counts a delivery of e that has ended and left e here. Those of
+// dead letters do not count.
+func (q *queue) countDelivery(e *entry) {
+	if !q.ref.Sub.IsDeadLetter() {
+		e.failures++
+	}
+}
+
+// override merges properties into e's message.
+func (q *queue) override(e *entry, over core.Properties) {
+	if over.IsEmpty() {
+		return
+	}
+	size := e.size + len(over.Encoded()) // about, where the journal alone has the message
+	if e.message != nil {
+		m := *e.message
+		m.Properties = m.Properties.Merge(over)
+		size = sizeOf(&m)
+		e.message = &m
+	}
+	if q.effects() != nil {
+		e.change(func(more *extra) { more.overlay = more.overlay.Merge(over) })
+	}
+	q.resize(e, size)
+}
+
+// resize says how large e's message is.
+func (q *queue) resize(e *entry, size int) {
+	q.release(e)
+	q.grow(size - e.size)
+	e.size = size
+}
+
+// grow counts bytes.
+func (q *queue) grow(by int) {
+	q.bytes += int64(by)
+	q.home.partition.bytes += int64(by)
+}
+
+// join enters e in the heaps of its state.
+func (q *queue) join(e *entry) {
+	q.counts[e.state]++
+	if e.state == broken {
+		q.home.partition.remembered.damaged.Add(1)
+	}
+	if e.sessionful && e.state < scheduled {
+		q.enrol(e)
+	}
+	switch e.state {
+	case fresh:
+		// The log keeps these in order.
+	case again:
+		if !e.sessionful {
+			q.again.add(e, e.n, e.n, &e.place)
+		}
+	case locked, lockedDeferred:
+		q.locks.add(e, e.ends(), e.n, &e.place)
+	case scheduled, reserved:
+		q.schedules.add(e, e.until, e.n, &e.place)
+	}
+	if q.mayExpire(e) {
+		q.expiries.add(e, e.expires, e.n, &e.expiryPlace)
+	}
+}
+
+// quit is the reverse of join.
+func (q *queue) quit(e *entry) {
+	q.counts[e.state]--
+	if e.state == broken {
+		q.home.partition.remembered.damaged.Add(-1)
+	}
+	if e.session != nil {
+		q.strike(e)
+	}
+	switch e.state {
+	case again:
+		if !e.sessionful {
+			q.again.remove(e.place)
+		}
+	case locked, lockedDeferred:
+		q.locks.remove(e.place)
+	case scheduled, reserved:
+		q.schedules.remove(e.place)
+	}
+	if q.mayExpire(e) {
+		q.expiries.remove(e.expiryPlace)
+	}
+}
+
+// expires reports whether messages expire in here: only in the main queue.
+func (q *queue) expires() bool { return q.ref.Sub == core.Main }
+
+// mayExpire reports whether time alone can expire e.
+func (q *queue) mayExpire(e *entry) bool {
+	return q.expires() && e.expires != 0 && e.state.isAvailable()
+}
+
+// hasExpired reports whether e's time to live is over, whatever its state.
+func (q *queue) hasExpired(e *entry, now int64) bool {
+	return q.expires() && e.expires != 0 && e.expires <= now
+}
+
+// next returns when something is due next, 0 if nothing is.
+func (q *queue) next() int64 {
+	var next int64
+	for _, a := range [...]*timerHeap[*entry]{&q.locks, &q.schedules, &q.expiries} {
+		if at, ok := a.first(); ok && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	if at, ok := q.held.first(); ok && (next == 0 || at < next) {
+		next = at
+	}
+	if c := q.firstRow(math.MaxInt64); c != nil && (next == 0 || c.earliest < next) {
+		next = c.earliest
+	}
+	return next
+}

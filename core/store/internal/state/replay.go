@@ -1,0 +1,265 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Replay does the effects again that a journal has kept. It is for an empty Store, before any other
+// call: the pieces of a snapshot come first, then frames in the order in which they were appended, and
+// Start follows.
+type Replay struct {
+	store   *Store
+	at      Position // of the frame or piece under way
+	records []Ref    // of the frame
+	piece   bool     // what is in a piece is never old
+	err     error
+
+	ref   core.Ref // of what was looked up last:
+	p     *partition
+	home  *entityState
+	queue *queue
+}
+
+var _ Sink = (*Replay)(nil)
+
+// Replay begins a replay. Each frame and each piece of a snapshot is a part of it.
+func (s *Store) Replay() *Replay { return &Replay{store: s} }
+
+// Frame begins a frame, whose records are where it says.
+func (r *Replay) Frame(at Position, records []Ref) {
+	r.at, r.records, r.piece, r.p = at, records, false, nil
+}
+
+// Happened says when the call of the frame has happened.
+func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
+
+// Err is why the store cannot be made.
+func (r *Replay) Err() error { return r.err }
+
+// Start ends the replay: messages that must be in memory are read, and removals that were under way
+// go on.
+func (s *Store) Start() error {
+	for _, p := range s.allPartitions() {
+		p.pieces = nil
+	}
+	if err := s.whileOpening(s.loadScheduled); err != nil {
+		return err
+	}
+	s.resumeRemovals()
+	return nil
+}
+
+// Latest is when the last of the calls that were replayed has happened, zero if none was. Calls of
+// views do not count.
+func (s *Store) Latest() time.Time { return instant(s.latest) }
+
+var errNoRecord = errors.New("a message has a record that the frame does not have")
+
+// Do does an effect again. One on what was deleted since is passed over, and one that a snapshot which
+// was loaded had.
+func (r *Replay) Do(x *Effect) {
+	if x.Kind >= EffectEntity {
+		r.catalogue(x)
+		return
+	}
+	q := r.in(x.Of)
+	if r.home == nil || q == nil {
+		return
+	}
+	h := r.home
+	switch x.Kind {
+	case EffectPut:
+		r.put(q, x.Put)
+	case EffectChange:
+		if e := r.entry(q, x.Number); e != nil {
+			q.replay(e, x.Change)
+		}
+	case EffectRemove:
+		if e := r.entry(q, x.Number); e != nil {
+			q.remove(e)
+		}
+	case EffectPlace:
+		if e := r.entry(q, x.Number); e != nil {
+			e.ref = r.record(x.Record)
+			q.demote(e)
+		}
+	case EffectLast:
+		q.last = max(q.last, x.Number)
+	case EffectSession:
+		q.replaySession(x.Session)
+	case EffectEvent:
+		if x.Number >= h.history.trimmed+int64(len(h.history.events)) {
+			h.addEvent(*x.Event, x.At)
+		}
+	case EffectTrim:
+		if gone := min(x.Number-h.history.trimmed, int64(len(h.history.events))); gone > 0 {
+			h.dropEvents(int(gone))
+		}
+		h.history.trimmed = max(h.history.trimmed, x.Number)
+	default:
+		if !r.isOld(0) {
+			r.remember(h, x)
+		}
+	}
+}
+
+// remember does an effect on what is not about a message or a session.
+func (r *Replay) remember(h *entityState, x *Effect) {
+	switch x.Kind {
+	case EffectSeen:
+		h.see(x.Text, x.At)
+	case EffectSeenUntil:
+		h.forgetSeen(x.At)
+	case EffectMoved:
+		h.move(x.Text, x.At)
+	case EffectMovedUntil:
+		h.forget(&h.moves, x.At)
+	case EffectForget:
+		h.forgetMove(x.Text)
+		h.moves.tidy()
+	case EffectClear:
+		t := txn{partition: r.p, handle: &handle{Store: r.store}}
+		t.clearAll()
+		for _, w := range t.wakes { // no receiver waits yet
+			w.queue.woken = false
+		}
+		clear(t.wakes)
+		t.wakes = t.wakes[:0]
+		r.p = nil // it has other queues now
+	}
+}
+
+// in looks up a queue. It is nil where the effects are about an entity that was deleted since.
+func (r *Replay) in(at core.Ref) *queue {
+	if r.p == nil || r.ref != at {
+		r.ref, r.home, r.queue = at, nil, nil
+		if r.p = r.store.partition(at); r.p != nil {
+			r.home = r.p.entity(at.Subscription)
+		}
+		if r.home != nil && at.Sub < core.SubQueues {
+			r.queue = r.home.queue(at.Sub)
+		}
+	}
+	return r.queue
+}
+
+// isOld reports whether a snapshot that was loaded had the effect of this frame on message n, or, for
+// 0, on what is not about a message or a session.
+func (r *Replay) isOld(n int64) bool {
+	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
+}
+
+// entry looks up a message, nil where the effect on it is passed over.
+func (r *Replay) entry(q *queue, n int64) *entry {
+	if r.isOld(n) {
+		return nil
+	}
+	e := q.entry(n)
+	if e == nil && !r.store.lenient {
+		r.err = fmt.Errorf("message %d of sub-queue %d of %q is not there", n, q.ref.Sub, q.ref.Subscription)
+	}
+	return e
+}
+
+// record is where a record of the frame lies.
+func (r *Replay) record(i int32) (ref Ref) {
+	if i < 0 || int(i) >= len(r.records) {
+		r.err = errNoRecord
+		return ref
+	}
+	return r.records[i]
+}
+
+func (r *Replay) put(q *queue, m *Put) {
+	e := entry{
+		n: m.Number, origin: m.Origin, enqueued: m.Enqueued, expires: m.Expires, size: m.Size,
+		state: m.State, delayed: m.Delayed, byBroker: m.ByBroker, failures: m.Failures, until: m.Until, nonce: m.Nonce,
+		sessionful: m.Sessionful, noted: !m.ID.IsZero(), ref: m.Ref,
+	}
+	if m.InFrame {
+		e.ref = r.record(m.Record)
+	}
+	if m.Sessionful || e.noted || m.Body.Length > 0 || !m.Overlay.IsEmpty() {
+		e.more = &extra{m.Overlay, m.Body, m.Session, m.ID}
+	}
+	switch {
+	case r.err != nil || r.isOld(e.n):
+	case q.log.highest() >= e.n:
+		r.err = fmt.Errorf("message %d comes after a later one", e.n)
+	default:
+		last := q.last
+		if e.isPlain() {
+			q.insertRow(&e)
+		} else {
+			q.insert(new(e))
+		}
+		q.last = max(q.last, last)
+	}
+}
+
+func (q *queue) replay(e *entry, c *Change) {
+	if !c.Overlay.IsEmpty() {
+		e.change(func(more *extra) { more.overlay = c.Overlay })
+		q.resize(e, c.Size)
+	}
+	q.quit(e) // by its state and its expiry, which does not change
+	e.failures, e.until, e.nonce, e.state, e.delayed, e.byBroker = c.Failures, c.Until, c.Nonce, c.State, c.Delayed, c.ByBroker
+	q.join(e)
+}
+
+func (q *queue) replaySession(x *Session) {
+	s := q.session(x.Key)
+	q.grow(-s.weight())
+	s.state, s.stated, s.stater = x.State, x.Stated, x.Stater
+	q.grow(s.weight())
+	s.mode, s.passed = x.Mode, x.Passed
+	switch {
+	case x.Until != 0:
+		q.hold(s, x.Nonce, x.Until)
+	case s.isHeld():
+		q.letGo(s)
+	default:
+		q.review(s)
+	}
+}
+
+// HasCatalogue reports whether the snapshot that was loaded has the effects of this frame on the
+// catalogue.
+func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
+
+// catalogue does an effect on the catalogue or the namespaces.
+func (r *Replay) catalogue(x *Effect) {
+	s := r.store
+	switch x.Kind {
+	case EffectEntity:
+		e := x.Object.(*core.Entity)
+		if e.Kind == core.Subscription && s.topics[e.TopicID] == nil {
+			r.err = fmt.Errorf("subscription %s has no topic", e)
+			return
+		}
+		s.catalogue.enter(*e, x.Number)
+		if r.piece {
+			r.expectPieces(e)
+		}
+	case EffectNoEntity:
+		s.catalogue.leave(entityKey{x.Text, x.Folded}, x.Number)
+	case EffectRules:
+		s.setRules(x.Text, *x.Object.(*[]core.Rule))
+	case EffectRule:
+		if b := s.rules[x.Text]; b != nil {
+			b.change(*x.Object.(*core.RuleChange))
+		}
+	case EffectSeal:
+		s.sealed.remember(x.Text, x.At)
+	case EffectUnseal:
+		s.sealed.forget(x.At)
+	case EffectNamespace:
+		s.registry.put(*x.Object.(*core.Namespace))
+	case EffectNoNamespace:
+		delete(s.byName, core.FoldName(x.Text))
+	}
+}

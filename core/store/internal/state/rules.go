@@ -1,0 +1,101 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// ruleBook is the rules of a subscription.
+type ruleBook struct {
+	names  sortedNames
+	byName map[string]core.Rule // by folded name
+}
+
+// described is e as the catalogue keeps it: rules are kept apart.
+func described(e core.Entity) core.Entity {
+	e.Rules = nil
+	return e
+}
+
+func cloneRule(r core.Rule) core.Rule {
+	if r.Filter.Correlation != nil {
+		r.Filter.Correlation = new(*r.Filter.Correlation)
+	}
+	return r
+}
+
+// setRules gives a new subscription its rules. c.mu is held.
+func (c *catalogue) setRules(id string, rules []core.Rule) {
+	if c.rules == nil {
+		c.rules = make(map[string]*ruleBook)
+	}
+	b := &ruleBook{byName: make(map[string]core.Rule)}
+	c.rules[id] = b
+	for _, r := range rules {
+		b.change(core.RuleChange{Rule: r})
+	}
+}
+
+func (b *ruleBook) change(c core.RuleChange) {
+	name := core.FoldName(c.Rule.Name)
+	if c.Remove {
+		b.names.remove(name)
+		delete(b.byName, name)
+		return
+	}
+	b.names.add(name)
+	b.byName[name] = c.Rule
+}
+
+// page lists rules by name. A nil book has none.
+func (b *ruleBook) page(skip, top int) []core.Rule {
+	if b == nil {
+		return nil
+	}
+	names := b.names.page(skip, top)
+	rules := make([]core.Rule, len(names))
+	for i, name := range names {
+		rules[i] = cloneRule(b.byName[name])
+	}
+	return rules
+}
+
+// ChangeRule changes one rule of a subscription, and the subscription.
+func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.RuleChange) (core.Entity, int64, error) {
+	e = described(cloneEntity(e))
+	change.Rule = cloneRule(change.Rule)
+	changed, version, end, err := c.update(&e, core.NamespaceQuotas{}, &change)
+	if err == nil {
+		c.tell(changed)
+		err = c.ledger.wait(ctx, end)
+	}
+	if err != nil {
+		return core.Entity{}, 0, fmt.Errorf("change a rule of %s: %w", &e, err)
+	}
+	return cloneEntity(e), version, nil
+}
+
+// Rules lists a subscription's rules by folded name.
+func (c *catalogue) Rules(_ context.Context, e core.Entity, skip, top int) ([]core.Rule, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.rules[e.ID].page(skip, top), nil
+}
+
+// Rule returns a subscription's rule of that name, or NotFound.
+func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Rule, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if b := c.rules[e.ID]; b != nil {
+		if r, ok := b.byName[core.FoldName(name)]; ok {
+			return cloneRule(r), nil
+		}
+	}
+	return core.Rule{}, fmt.Errorf("rule %s of %s: %w", name, &e, core.NotFound)
+}
+
+// allRules is the top of a page that has all rules.
+const allRules = math.MaxInt

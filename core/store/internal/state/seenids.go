@@ -1,0 +1,195 @@
+package state
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// seenIDs remember which message ids, or keys of moves, were seen lately.
+type seenIDs struct {
+	known  map[string]int64 // when each was seen
+	order  []seenID         // of what is known, oldest first; some may be known no more, or since later
+	most   int              // how many were known at once since known was made
+	weight int64            // of what is known
+}
+
+type seenID struct {
+	key string
+	at  int64
+}
+
+const (
+	// tolerated is how many keys more than are known the order may have.
+	tolerated = 64
+	// forgetMost is how many keys, about, a call forgets while it holds the partition.
+	forgetMost = 10_000
+)
+
+func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
+
+// isDuplicate reports whether a message of m's id was accepted within the
+// window; if not, m is the first from now on. The history has no word of what is spared.
+func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
+	key, since := t.duplicateKey(m)
+	if key == "" {
+		return false
+	}
+	if !t.home.seen.knows(key, since) {
+		t.home.see(key, t.now)
+		return false
+	}
+	if !spared {
+		t.noteArrival(core.EventDuplicate, t.queue, m, 0, 0, 0)
+	}
+	return true
+}
+
+// duplicateKey is what duplicate detection knows m by, "" where there is none, and since when.
+func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
+	window := t.DuplicateWindow.Milliseconds()
+	if window <= 0 || m.MessageID.IsZero() {
+		return "", 0
+	}
+	key = m.MessageID.String()
+	if t.Partitioned && m.PartitionKey != "" {
+		key += "\x00" + m.PartitionKey
+	}
+	return key, t.now - window
+}
+
+// see remembers a message id, which counts in the size of the entity.
+func (b *entityState) see(key string, at int64) {
+	if x := b.partition.effects; x != nil {
+		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
+	}
+	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
+}
+
+// remember remembers a key, and returns what that takes.
+func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
+	weight = s.remember(key, at)
+	b.partition.remembered.ids.Add(weight)
+	return weight
+}
+
+// forgetIDs drops message ids that were seen at the given instant or before: all, or many.
+func (b *entityState) forgetIDs(until int64) {
+	if !b.seen.isDue(until) {
+		return
+	}
+	until = b.seen.some(until)
+	if x := b.partition.effects; x != nil {
+		x.do(Effect{Kind: EffectSeenUntil, Of: b.ref, At: until})
+	}
+	b.forgetSeen(until)
+}
+
+// forgetSeen drops all message ids that were seen at the given instant or before.
+func (b *entityState) forgetSeen(until int64) {
+	if b.seen.isDue(until) {
+		b.queue(core.Main).grow(int(-b.forget(&b.seen, until)))
+	}
+}
+
+// forget drops what was seen at the given instant or before, and returns its weight.
+func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
+	weight = s.forget(until)
+	b.partition.remembered.ids.Add(-weight)
+	return weight
+}
+
+// isDue reports whether forget would drop something.
+func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
+
+// behind is the part of the order that was seen after an instant.
+func (s *seenIDs) behind(at int64) []seenID {
+	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
+		if x.at <= at {
+			return -1
+		}
+		return 1
+	})
+	return s.order[i:]
+}
+
+// some is an instant up to which there is not too much for one call to forget, until at the latest.
+func (s *seenIDs) some(until int64) int64 {
+	if len(s.order) > forgetMost {
+		until = min(until, s.order[forgetMost].at)
+	}
+	return until
+}
+
+// forget drops what was seen at the given instant or before, and returns its weight.
+func (s *seenIDs) forget(until int64) (weight int64) {
+	gone := 0
+	for gone < len(s.order) && s.order[gone].at <= until {
+		x := s.order[gone]
+		gone++
+		if s.known[x.key] == x.at {
+			weight += s.drop(x.key)
+		}
+	}
+	if gone == 0 {
+		return 0
+	}
+	clear(s.order[:gone])
+	s.order = s.order[gone:]
+	if len(s.known) < s.most/4 { // give back the memory of a crowd
+		known := make(map[string]int64, len(s.known))
+		maps.Copy(known, s.known)
+		s.known, s.order, s.most = known, slices.Clone(s.order), len(known)
+	}
+	return weight
+}
+
+// drop forgets a key, and returns its weight.
+func (s *seenIDs) drop(key string) (weight int64) {
+	if _, known := s.known[key]; known {
+		weight = weightOfKey(key)
+		delete(s.known, key)
+		s.weight -= weight
+	}
+	return weight
+}
+
+// tidy drops from the order what is known no more, once that is the most of it.
+func (s *seenIDs) tidy() {
+	if len(s.order) > 2*len(s.known)+tolerated {
+		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
+	}
+}
+
+// knows reports whether key was seen after an instant.
+func (s *seenIDs) knows(key string, since int64) bool {
+	at, known := s.known[key]
+	return known && at > since
+}
+
+// remember says that key was seen, and returns the weight that it adds.
+func (s *seenIDs) remember(key string, at int64) (weight int64) {
+	old, known := s.known[key]
+	if known && old >= at {
+		return 0
+	}
+	if s.known == nil {
+		s.known = make(map[string]int64)
+	}
+	key = strings.Clone(key) // it may be a part of the message
+	s.known[key] = at
+	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
+		s.order = append(s.order, seenID{key, at})
+	} else { // a replay on a snapshot that has later ones
+		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
+	}
+	s.most = max(s.most, len(s.known))
+	if known {
+		return 0
+	}
+	weight = weightOfKey(key)
+	s.weight += weight
+	return weight
+}

@@ -1,0 +1,240 @@
+package state
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// AcceptSession locks a session, whether or not there is anything in it, or the one that has waited
+// longest, or takes over its lock.
+func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
+	t, there := p.enter()
+	switch {
+	case there:
+		l, ok, err = t.acceptSession(&r)
+		if !ok && err == nil {
+			next = instant(t.queue.next())
+		}
+		t.leave()
+		err = cmp.Or(p.stopped(), err)
+	case r.Next:
+		return l, false, next, nil
+	case r.TakeOver.IsZero():
+		err = core.NotFound
+	default:
+		err = core.SessionLockLost
+	}
+	if err != nil {
+		return core.SessionLock{}, false, time.Time{}, fmt.Errorf("accept session of %s/%d: %w", p.Entity, p.Index, err)
+	}
+	return l, ok, next, nil
+}
+
+// acceptSession does what AcceptSession is for; ok is false where no session waits, or with an error.
+func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
+	id := r.ID
+	x := t.queue.sessions[core.KeyOfSession(id)]
+	held := x != nil && x.isHeld()
+	switch {
+	case r.Next:
+		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
+			return l, false, nil
+		}
+		id = x.ready.due(math.MaxInt64).sessionID() // as it is written there
+	case !r.TakeOver.IsZero() && !held:
+		return l, false, core.SessionLockLost
+	case !r.TakeOver.IsZero(): // with the locks of its messages
+		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
+			return core.SessionLock{}, false, core.SessionLocked
+		}
+		x.passed++
+		t.queue.hold(x, x.nonce, t.lockEnd())
+		t.wakeHolder(t.queue, x)
+		return t.lockOf(x, id), true, nil
+	case held:
+		return l, false, core.SessionLocked
+	default:
+		x = t.queue.session(core.KeyOfSession(id))
+	}
+	x.mode = r.Mode
+	t.queue.hold(x, core.NewNonce(), t.lockEnd())
+	return t.lockOf(x, id), true, nil
+}
+
+// lockOf is the lock of a session as its holder knows it.
+func (t *txn) lockOf(x *session, id string) core.SessionLock {
+	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
+}
+
+// enterSession is enter for the holder of a session. It answers SessionLockLost, and no txn, when l is
+// held no more, or nil. room is what the call has reserved in the journal; nil: nothing.
+func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
+	t, ok := p.enterWith(room)
+	if ok {
+		if x = t.holds(l); x != nil {
+			return t, x, nil
+		}
+		t.leave()
+	}
+	err = cmp.Or(p.stopped(), error(core.SessionLockLost))
+	return txn{}, nil, fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
+}
+
+// holds returns the session whose lock l proves, or nil if the lock is lost.
+func (t *txn) holds(l *core.SessionLock) *session {
+	if l == nil {
+		return nil
+	}
+	x := t.queue.sessions[l.Key()]
+	if x == nil || !x.isHeld() || x.ends() <= t.now || x.nonce != l.Nonce || x.mode != l.Mode || x.passed != l.TakeOvers || l.Index != t.Ref.Index {
+		return nil
+	}
+	return x
+}
+
+// RenewSession extends a session's lock and those of its messages.
+func (p *handle) RenewSession(_ context.Context, l core.SessionLock) (time.Time, error) {
+	t, x, err := p.enterSession(&l, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	t.queue.hold(x, x.nonce, t.lockEnd())
+	until := instant(x.until)
+	t.leave()
+	return until, p.stopped()
+}
+
+// ReleaseSession ends a session's lock and those of its messages, by number.
+func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
+	t, x, err := p.enterSession(&l, nil)
+	if err != nil {
+		return err
+	}
+	for e := x.locked.due(math.MaxInt64); e != nil; e = x.locked.due(math.MaxInt64) {
+		t.note(core.EventReleased, t.queue, e)
+		t.unlock(t.queue, e, "")
+	}
+	t.letGo(t.queue, x)
+	t.leave()
+	return p.stopped()
+}
+
+// letGo ends the lock of a session and wakes the receivers that wait for a session.
+func (t *txn) letGo(q *queue, x *session) {
+	q.letGo(x)
+	if x.turn != 0 {
+		t.wakeReceivers(q)
+	}
+}
+
+// firstOf is the first messages of a session from a number on, by number.
+func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
+	keep := func() {
+		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
+		first = first[:min(limit, len(first))]
+	}
+	heaps := []*timerHeap[*entry]{&q.schedules}
+	if x := q.sessions[key]; x != nil {
+		heaps = append(heaps, &x.ready, &x.locked, &x.aside)
+	}
+	for i, heap := range heaps {
+		for _, x := range heap.items {
+			if e := x.of; e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
+				if first = append(first, e); len(first) > 2*limit+1024 { // a session may be large
+					keep()
+				}
+			}
+		}
+	}
+	keep()
+	return first
+}
+
+// SessionState returns what was set last.
+func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
+	t, x, err := p.enterSession(&l, nil)
+	if err != nil {
+		return nil, err
+	}
+	state := slices.Clone(x.state)
+	t.leave()
+	return state, t.wait(ctx)
+}
+
+// SetSessionState keeps state with the session until it is set to nil.
+func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
+	room, err := p.begin(ctx, func(x *effects) error {
+		x.Room(len(state))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("session of %s/%d: %w", p.Entity, p.Index, err)
+	}
+	t, x, err := p.enterSession(&l, room)
+	if err != nil {
+		return err
+	}
+	t.queue.keep(x, slices.Clone(state), t.now, l.ID)
+	t.leave()
+	return t.wait(ctx)
+}
+
+// ListSessions lists sessions by key.
+func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) ([]string, error) {
+	t, ok := p.enter()
+	if !ok {
+		return nil, nil
+	}
+	defer t.leave()
+	var listed []*session
+	for key, x := range t.queue.sessions {
+		fits := x.state != nil || x.messages > 0
+		if !since.IsZero() {
+			fits = x.state != nil && x.stated > since.UnixMilli()
+		}
+		if fits && key > after {
+			listed = append(listed, x)
+		}
+	}
+	slices.SortFunc(listed, func(x, y *session) int { return cmp.Compare(x.key, y.key) })
+	ids := make([]string, min(max(top, 0), len(listed)))
+	for i := range ids {
+		ids[i] = listed[i].id()
+	}
+	return ids, p.stopped()
+}
+
+// DescribeSessions counts what sessions have.
+func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
+	all := make([]core.SessionInfo, len(ids))
+	for i, id := range ids {
+		all[i].ID = id
+	}
+	t, ok := p.enter()
+	if !ok {
+		return all, nil
+	}
+	defer t.leave()
+	for i := range all {
+		x := t.queue.sessions[core.KeyOfSession(ids[i])]
+		if x == nil {
+			continue
+		}
+		told := &all[i]
+		told.Available, told.Locked, told.Deferred = int64(len(x.ready.items)), int64(len(x.locked.items)), int64(len(x.aside.items))
+		told.HasState, told.StateBytes = x.state != nil, int64(len(x.state))
+		if x.isHeld() {
+			told.LockedUntil = instant(x.until)
+		}
+		if content {
+			told.State = slices.Clone(x.state)
+		}
+	}
+	return all, p.stopped()
+}

@@ -1,0 +1,391 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// A snapshot consists of pieces, each of them effects: the catalogue first, then those of the
+// partitions. A piece is written while its partition's mutex is held, and no longer, so
+// calls go on meanwhile; it says the position of the journal then. The first piece of an entity has
+// the numbers of its queues; the others have messages of one sub-queue, from a number up to that of the
+// next piece, or ids and keys that are remembered, sessions, or events. Frames before a piece's position
+// say nothing new about what is in it: see pieces.isOld. Only of messages that has to be known by the
+// piece. An effect says all of a session, and events have serial numbers; and ids may be remembered and
+// forgotten again, from the first piece on: what was said last of each counts.
+//
+// A partition that is cleared while its pieces are written is written again from its beginning.
+
+// pieceSize is how many messages, sessions or events a piece has at most, and of ids about. A piece that
+// is large ends earlier.
+const pieceSize = 1000
+
+// Piece says what a piece of a snapshot has.
+type Piece struct {
+	Kind PieceKind
+	Now  int64    // of the catalogue: when it is written
+	Of   core.Ref // the queue, topic or subscription; of messages, their queue
+	From int64    // of messages: those from that number on
+}
+
+// PieceKind is one of the kinds of pieces. Journals keep these numbers.
+type PieceKind byte
+
+// The kinds.
+const (
+	PieceCatalogue PieceKind = iota
+	PieceHome
+	PieceMessages
+	PieceSessions
+	PieceEvents
+	PieceIDs
+)
+
+// Snapshot takes the pieces of a snapshot: it is told the effects of each between Begin and End. All but
+// End is called with the mutex of what the piece is about held.
+type Snapshot interface {
+	Begin(p Piece)
+	Sink
+	IsLarge() bool
+	End() error
+}
+
+// Snapshot writes what there is for a Replay: the same effects for the same state.
+func (s *Store) Snapshot(to Snapshot) error {
+	out := &snapshotWriter{Snapshot: to, store: s}
+	if err := out.catalogue(); err != nil {
+		return err
+	}
+	for _, p := range s.allPartitions() {
+		for again := true; again; {
+			var err error
+			if again, err = out.partition(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// allPartitions lists the partitions that there are, by entity and index.
+func (s *Store) allPartitions() (all []*partition) {
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	for _, id := range slices.Sorted(maps.Keys(s.partitions)) {
+		all = append(all, s.partitions[id]...)
+	}
+	return all
+}
+
+// homes are the queue or topic itself and a topic's subscriptions, none where it was deleted.
+func (p *partition) homes() []*entityState {
+	if p.own == nil {
+		return nil
+	}
+	homes := []*entityState{p.own}
+	for _, id := range slices.Sorted(maps.Keys(p.subscriptions)) {
+		homes = append(homes, p.subscriptions[id])
+	}
+	return homes
+}
+
+type snapshotWriter struct {
+	Snapshot
+	store *Store
+	under
+}
+
+func (o *snapshotWriter) do(e Effect) {
+	o.effect = e
+	o.Do(&o.effect)
+}
+
+// isFull reports whether a piece that has n things is to end.
+func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
+
+// catalogue writes the catalogue and the registry as they are at one moment.
+func (o *snapshotWriter) catalogue() error {
+	s := o.store
+	s.registry.mu.RLock()
+	defer s.registry.mu.RUnlock()
+	s.catalogue.mu.RLock()
+	defer s.catalogue.mu.RUnlock()
+	o.Begin(Piece{Kind: PieceCatalogue, Now: s.millis()})
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		o.do(Effect{Kind: EffectNamespace, Object: new(s.byName[name])})
+	}
+	for _, id := range s.sealed.order {
+		o.do(Effect{Kind: EffectSeal, Text: id.key, At: id.at})
+	}
+	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription} {
+		for _, namespace := range slices.Sorted(maps.Keys(s.spaces)) {
+			space := s.spaces[namespace]
+			for _, folded := range slices.Sorted(maps.Keys(space.entities)) {
+				e := space.entities[folded]
+				if e.Kind != kind {
+					continue
+				}
+				version := int64(0)
+				if t := s.topics[e.ID]; t != nil {
+					version = t.version
+				} else if t := s.topics[e.TopicID]; t != nil {
+					version = t.version
+				}
+				o.do(Effect{Kind: EffectEntity, Number: version, Object: &e})
+				if e.Kind == core.Subscription {
+					o.do(Effect{Kind: EffectRules, Text: e.ID, Object: new(s.rules[e.ID].page(0, allRules))})
+				}
+			}
+		}
+	}
+	return o.End()
+}
+
+// partition writes the pieces of p. again says that p was cleared meanwhile.
+func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
+	p.mu.Lock()
+	cleared, homes := p.cleared, p.homes()
+	p.mu.Unlock()
+	for _, home := range homes {
+		var keys [core.SubQueues][]core.SessionKey
+		err := o.piece(p, Piece{Kind: PieceHome, Of: home.ref}, func() {
+			for sub, q := range home.queues {
+				if q != nil {
+					keys[sub] = slices.Collect(maps.Keys(q.sessions))
+				}
+			}
+			o.home(home)
+		})
+		if err == nil {
+			err = o.ids(p, home, &home.seen, EffectSeen)
+		}
+		if err == nil {
+			err = o.ids(p, home, &home.moves, EffectMoved)
+		}
+		if err != nil {
+			return false, err
+		}
+		for sub := range core.SubQueues {
+			if err := o.queue(p, home, sub, keys[sub]); err != nil {
+				return false, err
+			}
+		}
+		if err := o.events(p, home); err != nil {
+			return false, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cleared != cleared, nil
+}
+
+// piece writes a piece of an entity while the mutex of its partition is held.
+func (o *snapshotWriter) piece(p *partition, piece Piece, effects func()) error {
+	p.mu.Lock()
+	o.Begin(piece)
+	effects()
+	p.mu.Unlock()
+	return o.End()
+}
+
+// home writes the numbers of the queues.
+func (o *snapshotWriter) home(home *entityState) {
+	for _, q := range home.queues {
+		if q != nil && q.last > 0 {
+			o.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
+		}
+	}
+}
+
+// ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
+func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, k EffectKind) error {
+	for after, more := int64(math.MinInt64), true; more; {
+		err := o.piece(p, Piece{Kind: PieceIDs, Of: home.ref}, func() {
+			rest := s.behind(after)
+			written := make(map[string]bool) // a key that was forgotten and seen again is there twice
+			for i, id := range rest {
+				if id.at != after && i > 0 && o.isFull(i) {
+					return
+				}
+				if after = id.at; s.known[id.key] == id.at && !written[id.key] {
+					written[id.key] = true
+					o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
+				}
+			}
+			more = false
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue writes the sessions and messages of a sub-queue.
+func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueue, keys []core.SessionKey) error {
+	slices.Sort(keys)
+	for len(keys) > 0 {
+		err := o.piece(p, Piece{Kind: PieceSessions, Of: home.ref}, func() {
+			q := home.queue(sub)
+			for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
+				if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
+					o.Do(o.sessionOf(q, s))
+				}
+				keys = keys[1:]
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	of := home.ref
+	of.Sub = sub
+	for next, more := int64(0), true; more; {
+		err := o.piece(p, Piece{Kind: PieceMessages, Of: of, From: next}, func() {
+			q, n := home.queues[sub], 0
+			more = false
+			if q == nil {
+				return
+			}
+			for e := range q.log.from(next) {
+				if o.isFull(n) {
+					next, more = e.n, true
+					break
+				}
+				o.Do(o.putOf(q, e))
+				n++
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events writes the history of an entity.
+func (o *snapshotWriter) events(p *partition, home *entityState) error {
+	for next, more := int64(0), true; more; {
+		err := o.piece(p, Piece{Kind: PieceEvents, Of: home.ref}, func() {
+			h := &home.history
+			if next == 0 && h.trimmed > 0 {
+				o.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
+			}
+			next = max(next, h.trimmed)
+			for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
+				i := next - h.trimmed
+				o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Event: &h.events[i]})
+				next++
+			}
+			more = next < h.trimmed+int64(len(h.events))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pieces are what a partition was loaded of.
+type pieces struct {
+	homes map[string]*homePieces // by subscription
+}
+
+type homePieces struct {
+	gone  bool                   // it was deleted before its first piece was written
+	at    Position               // of the first piece
+	spans [core.SubQueues][]span // by number
+}
+
+// span says that messages from a number on, up to the next span, are as they were at a position.
+type span struct {
+	from int64
+	at   Position
+}
+
+// isOld reports whether the pieces have the effect of a frame on message n of a queue, or, for 0, on
+// what is in the first piece of the entity.
+func (p *pieces) isOld(q *queue, n int64, at Position) bool {
+	if q == nil {
+		return false
+	}
+	h := p.homes[q.ref.Subscription]
+	if h == nil {
+		return false
+	}
+	if n == 0 || h.gone {
+		return h.gone || at < h.at
+	}
+	spans := h.spans[q.ref.Sub]
+	for i := len(spans) - 1; i >= 0; i-- {
+		if spans[i].from <= n {
+			return at < spans[i].at
+		}
+	}
+	return false
+}
+
+// Piece begins a piece that was written at a position. It returns false if there is nothing to do: the
+// entity was created after the catalogue was written, and the frames have all of it.
+func (r *Replay) Piece(at Position, piece *Piece) bool {
+	r.Frame(at, nil)
+	r.piece = true
+	if piece.Kind == PieceCatalogue {
+		r.Happened(piece.Now)
+		r.store.catalogued = at
+		return true
+	}
+	of := piece.Of
+	of.Sub = core.Main
+	r.in(of)
+	switch {
+	case r.home == nil:
+		return false
+	case r.p.pieces == nil:
+		r.err = errors.New("a piece of a partition comes before the catalogue")
+		return false
+	}
+	home := r.p.pieces.homes[of.Subscription]
+	switch piece.Kind {
+	case PieceHome:
+		r.home.reset()
+		*home = homePieces{at: at}
+		r.p = nil // it has other queues now
+	case PieceMessages:
+		sub := piece.Of.Sub
+		if sub >= core.SubQueues {
+			r.err = errors.New("a piece is of a sub-queue that this version does not know")
+			return false
+		}
+		home.spans[sub] = append(home.spans[sub], span{piece.From, at})
+	}
+	return true
+}
+
+// expectPieces says that an entity of the catalogue that is loaded was deleted before its first piece
+// was written, until that comes.
+func (r *Replay) expectPieces(e *core.Entity) {
+	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
+		if p.pieces == nil {
+			p.pieces = &pieces{homes: make(map[string]*homePieces)}
+		}
+		p.pieces.homes[e.Ref(p.index, core.Main).Subscription] = &homePieces{gone: true}
+	}
+}
+
+// reset empties what an earlier attempt to write the partition has loaded.
+func (b *entityState) reset() {
+	b.partition.bytes -= b.bytes()
+	for _, q := range b.queues {
+		if q != nil {
+			q.evict()
+		}
+	}
+	b.queues = [core.SubQueues]*queue{}
+	b.forgetAll()
+}
