@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -133,13 +134,7 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	e = cloneEntity(e)
 	e.Revision = 1
 	changed, end, err := c.create(e, q)
-	if err == nil {
-		c.tell(changed)
-	}
-	if waited := c.ledger.wait(ctx, end); waited != nil {
-		err = waited
-	}
-	if err != nil {
+	if err = c.done(ctx, changed, end, err); err != nil {
 		return core.Entity{}, fmt.Errorf("create entity %s: %w", &e, err)
 	}
 	return cloneEntity(described(e)), nil
@@ -251,13 +246,7 @@ func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = described(cloneEntity(e))
 	changed, _, end, err := c.update(&e, q, nil)
-	if err == nil {
-		c.tell(changed)
-	}
-	if waited := c.ledger.wait(ctx, end); waited != nil {
-		err = waited
-	}
-	if err != nil {
+	if err = c.done(ctx, changed, end, err); err != nil {
 		return core.Entity{}, fmt.Errorf("update entity %s: %w", &e, err)
 	}
 	return cloneEntity(e), nil
@@ -298,30 +287,23 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 // DeleteEntity removes the entity and all its messages, or NotFound; a topic
 // with all its subscriptions.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
-	changed, end := c.remove(keyOf(namespace, name))
-	if changed == nil {
-		if err := c.ledger.waitAll(ctx); err != nil {
-			return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
-		}
-		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, core.NotFound)
-	}
-	c.tell(changed)
-	if err := c.ledger.wait(ctx, end); err != nil {
+	changed, end, err := c.remove(keyOf(namespace, name))
+	if err = c.done(ctx, changed, end, err); err != nil {
 		return fmt.Errorf("delete entity %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
 
-func (c *catalogue) remove(key entityKey) ([]entityKey, Position) {
+func (c *catalogue) remove(key entityKey) ([]entityKey, Position, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.find(key)
 	if !ok {
-		return nil, 0
+		return nil, c.ledger.end(), core.NotFound
 	}
 	version := c.versionWithout(&e)
 	end := c.ledger.note(Effect{Kind: EffectNoEntity, Text: key.namespace, Folded: key.folded, Number: version})
-	return c.leave(key, version), end
+	return c.leave(key, version), end, nil
 }
 
 // versionWithout is the version of the topic of a subscription that goes, 0 for other entities.
@@ -395,6 +377,12 @@ func (c *catalogue) touch(namespace string, accessed map[string]time.Time) (end 
 // WatchEntities calls changed after an entity was created, updated or deleted.
 func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return c.changes.add(struct{}{}, changed)
+}
+
+// done tells the watchers of a change, and waits until it is durable, or what has refused it.
+func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
+	c.tell(changed)
+	return cmp.Or(c.ledger.wait(ctx, end), err)
 }
 
 // tell tells the watchers. c.mu is not held.

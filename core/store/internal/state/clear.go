@@ -17,9 +17,7 @@ func (p *handle) Clear(ctx context.Context) error {
 		return nil
 	}
 	t := txn{partition: shard, handle: p}
-	if p.journal != nil {
-		shard.effects = newEffects(p.journal)
-		shard.effects.At(p.millis(), p.virtual)
+	if p.beginAt(shard, nil, p.millis()); shard.effects != nil {
 		shard.effects.do(Effect{Kind: EffectClear, Of: shard.own.ref})
 	}
 	t.clearAll()

@@ -183,10 +183,7 @@ func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 	for _, p := range s.allPartitions() {
 		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}
 		p.mu.Lock()
-		if s.journal != nil {
-			p.effects = newEffects(s.journal)
-			p.effects.At(t.now, false)
-		}
+		s.beginAt(p, nil, t.now)
 		var err error
 		for _, t.home = range p.homes() {
 			for _, q := range t.home.queues {

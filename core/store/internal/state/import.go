@@ -94,10 +94,7 @@ func (s *Store) importBatch(ctx context.Context, r core.Ref, batch []core.Stored
 		return core.NotFound
 	}
 	now := s.millis()
-	if x != nil {
-		x.At(now, false)
-	}
-	p.effects = x
+	s.beginAt(p, x, now)
 	t := txn{partition: p, handle: &handle{Store: s, Ref: r}, now: now}
 	for i := range batch {
 		if err = t.importThing(&batch[i]); err != nil {

@@ -175,14 +175,8 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 		}
 		return txn{}, false, false
 	}
-	if x == nil && p.journal != nil {
-		x = newEffects(p.journal)
-	}
 	now := p.millis()
-	if x != nil {
-		x.At(now, p.virtual)
-	}
-	shard.effects = x
+	p.beginAt(shard, x, now)
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
 	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
@@ -192,6 +186,16 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 		home.forgetIDs(t.now - window)
 	}
 	return t, done, true
+}
+
+// beginAt begins a call on a partition that is locked: x is what it has prepared, nil for nothing.
+func (s *Store) beginAt(p *partition, x *effects, now int64) {
+	if x == nil && s.journal != nil {
+		x = newEffects(s.journal)
+	}
+	if p.effects = x; x != nil {
+		x.At(now, s.virtual)
+	}
 }
 
 // pause gives the partition to others after a step. The call's effects go on.

@@ -68,11 +68,7 @@ func (c *catalogue) ChangeRule(ctx context.Context, e core.Entity, change core.R
 	e = described(cloneEntity(e))
 	change.Rule = cloneRule(change.Rule)
 	changed, version, end, err := c.update(&e, core.NamespaceQuotas{}, &change)
-	if err == nil {
-		c.tell(changed)
-		err = c.ledger.wait(ctx, end)
-	}
-	if err != nil {
+	if err = c.done(ctx, changed, end, err); err != nil {
 		return core.Entity{}, 0, fmt.Errorf("change a rule of %s: %w", &e, err)
 	}
 	return cloneEntity(e), version, nil

@@ -57,19 +57,13 @@ type Snapshot interface {
 
 // Snapshot writes what there is for a Replay: the same effects for the same state.
 func (s *Store) Snapshot(to Snapshot) error {
-	out := &snapshotWriter{Snapshot: to, store: s}
-	if err := out.catalogue(); err != nil {
-		return err
-	}
+	o := &snapshotWriter{Snapshot: to, store: s}
+	o.catalogue()
 	for _, p := range s.allPartitions() {
-		for again := true; again; {
-			var err error
-			if again, err = out.partition(p); err != nil {
-				return err
-			}
+		for o.partition(p) {
 		}
 	}
-	return nil
+	return o.err
 }
 
 // allPartitions lists the partitions that there are, by entity and index.
@@ -98,6 +92,7 @@ type snapshotWriter struct {
 	Snapshot
 	store *Store
 	under
+	err error // nothing is written after it
 }
 
 func (o *snapshotWriter) do(e Effect) {
@@ -109,7 +104,7 @@ func (o *snapshotWriter) do(e Effect) {
 func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
 // catalogue writes the catalogue and the registry as they are at one moment.
-func (o *snapshotWriter) catalogue() error {
+func (o *snapshotWriter) catalogue() {
 	s := o.store
 	s.registry.mu.RLock()
 	defer s.registry.mu.RUnlock()
@@ -143,152 +138,128 @@ func (o *snapshotWriter) catalogue() error {
 			}
 		}
 	}
-	return o.End()
+	o.err = o.End()
 }
 
-// partition writes the pieces of p. again says that p was cleared meanwhile.
-func (o *snapshotWriter) partition(p *partition) (again bool, err error) {
+// partition writes the pieces of p. It returns true if p was cleared meanwhile.
+func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
 	p.mu.Unlock()
 	for _, home := range homes {
-		var keys [core.SubQueues][]core.SessionKey
-		err := o.piece(p, Piece{Kind: PieceHome, Of: home.ref}, func() {
-			for sub, q := range home.queues {
-				if q != nil {
-					keys[sub] = slices.Collect(maps.Keys(q.sessions))
-				}
-			}
-			o.home(home)
-		})
-		if err == nil {
-			err = o.ids(p, home, &home.seen, EffectSeen)
-		}
-		if err == nil {
-			err = o.ids(p, home, &home.moves, EffectMoved)
-		}
-		if err != nil {
-			return false, err
-		}
+		keys := o.numbers(home)
+		o.ids(home, &home.seen, EffectSeen)
+		o.ids(home, &home.moves, EffectMoved)
 		for sub := range core.SubQueues {
-			if err := o.queue(p, home, sub, keys[sub]); err != nil {
-				return false, err
-			}
+			o.sessions(home, sub, keys[sub])
+			o.messages(home, sub)
 		}
-		if err := o.events(p, home); err != nil {
-			return false, err
-		}
+		o.events(home)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cleared != cleared, nil
+	return p.cleared != cleared && o.err == nil
 }
 
-// piece writes a piece of an entity while the mutex of its partition is held.
-func (o *snapshotWriter) piece(p *partition, piece Piece, effects func()) error {
-	p.mu.Lock()
-	o.Begin(piece)
-	effects()
-	p.mu.Unlock()
-	return o.End()
-}
-
-// home writes the numbers of the queues.
-func (o *snapshotWriter) home(home *entityState) {
-	for _, q := range home.queues {
-		if q != nil && q.last > 0 {
-			o.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
-		}
+// pieces writes pieces as long as there are more effects, each while the mutex of the partition is held.
+func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
+	for more := true; more && o.err == nil; {
+		home.partition.mu.Lock()
+		o.Begin(piece)
+		more = effects(&piece)
+		home.partition.mu.Unlock()
+		o.err = o.End()
 	}
+}
+
+// numbers writes the numbers of the queues, and lists their sessions.
+func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core.SessionKey) {
+	o.pieces(home, Piece{Kind: PieceHome, Of: home.ref}, func(*Piece) bool {
+		for sub, q := range home.queues {
+			if q == nil {
+				continue
+			}
+			keys[sub] = slices.Collect(maps.Keys(q.sessions))
+			if q.last > 0 {
+				o.do(Effect{Kind: EffectLast, Of: q.ref, Number: q.last})
+			}
+		}
+		return false
+	})
+	return keys
 }
 
 // ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
-func (o *snapshotWriter) ids(p *partition, home *entityState, s *seenIDs, k EffectKind) error {
-	for after, more := int64(math.MinInt64), true; more; {
-		err := o.piece(p, Piece{Kind: PieceIDs, Of: home.ref}, func() {
-			rest := s.behind(after)
-			written := make(map[string]bool) // a key that was forgotten and seen again is there twice
-			for i, id := range rest {
-				if id.at != after && i > 0 && o.isFull(i) {
-					return
-				}
-				if after = id.at; s.known[id.key] == id.at && !written[id.key] {
-					written[id.key] = true
-					o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
-				}
+func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
+	after := int64(math.MinInt64)
+	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
+		written := make(map[string]bool) // a key that was forgotten and seen again is there twice
+		for i, id := range s.behind(after) {
+			if id.at != after && i > 0 && o.isFull(i) {
+				return true
 			}
-			more = false
-		})
-		if err != nil {
-			return err
+			if after = id.at; s.known[id.key] == id.at && !written[id.key] {
+				written[id.key] = true
+				o.do(Effect{Kind: k, Of: home.ref, Text: id.key, At: id.at})
+			}
 		}
-	}
-	return nil
+		return false
+	})
 }
 
-// queue writes the sessions and messages of a sub-queue.
-func (o *snapshotWriter) queue(p *partition, home *entityState, sub core.SubQueue, keys []core.SessionKey) error {
-	slices.Sort(keys)
-	for len(keys) > 0 {
-		err := o.piece(p, Piece{Kind: PieceSessions, Of: home.ref}, func() {
-			q := home.queue(sub)
-			for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
-				if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
-					o.Do(o.sessionOf(q, s))
-				}
-				keys = keys[1:]
-			}
-		})
-		if err != nil {
-			return err
-		}
+// sessions writes the sessions of a sub-queue.
+func (o *snapshotWriter) sessions(home *entityState, sub core.SubQueue, keys []core.SessionKey) {
+	if slices.Sort(keys); len(keys) == 0 {
+		return
 	}
+	o.pieces(home, Piece{Kind: PieceSessions, Of: home.ref}, func(*Piece) bool {
+		q := home.queue(sub)
+		for n := 0; len(keys) > 0 && !o.isFull(n); n++ {
+			if s := q.sessions[keys[0]]; s != nil && (s.isHeld() || s.state != nil) {
+				o.Do(o.sessionOf(q, s))
+			}
+			keys = keys[1:]
+		}
+		return len(keys) > 0
+	})
+}
+
+// messages writes the messages of a sub-queue.
+func (o *snapshotWriter) messages(home *entityState, sub core.SubQueue) {
 	of := home.ref
 	of.Sub = sub
-	for next, more := int64(0), true; more; {
-		err := o.piece(p, Piece{Kind: PieceMessages, Of: of, From: next}, func() {
-			q, n := home.queues[sub], 0
-			more = false
-			if q == nil {
-				return
-			}
-			for e := range q.log.from(next) {
-				if o.isFull(n) {
-					next, more = e.n, true
-					break
-				}
-				o.Do(o.putOf(q, e))
-				n++
-			}
-		})
-		if err != nil {
-			return err
+	o.pieces(home, Piece{Kind: PieceMessages, Of: of}, func(piece *Piece) bool {
+		q, n := home.queues[sub], 0
+		if q == nil {
+			return false
 		}
-	}
-	return nil
+		for e := range q.log.from(piece.From) {
+			if o.isFull(n) {
+				piece.From = e.n
+				return true
+			}
+			o.Do(o.putOf(q, e))
+			n++
+		}
+		return false
+	})
 }
 
 // events writes the history of an entity.
-func (o *snapshotWriter) events(p *partition, home *entityState) error {
-	for next, more := int64(0), true; more; {
-		err := o.piece(p, Piece{Kind: PieceEvents, Of: home.ref}, func() {
-			h := &home.history
-			if next == 0 && h.trimmed > 0 {
-				o.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
-			}
-			next = max(next, h.trimmed)
-			for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
-				i := next - h.trimmed
-				o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Event: &h.events[i]})
-				next++
-			}
-			more = next < h.trimmed+int64(len(h.events))
-		})
-		if err != nil {
-			return err
+func (o *snapshotWriter) events(home *entityState) {
+	next, h := int64(0), &home.history
+	o.pieces(home, Piece{Kind: PieceEvents, Of: home.ref}, func(*Piece) bool {
+		if next == 0 && h.trimmed > 0 {
+			o.do(Effect{Kind: EffectTrim, Of: home.ref, Number: h.trimmed})
 		}
-	}
-	return nil
+		next = max(next, h.trimmed)
+		for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
+			i := next - h.trimmed
+			o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Event: &h.events[i]})
+			next++
+		}
+		return next < h.trimmed+int64(len(h.events))
+	})
 }
 
 // pieces are what a partition was loaded of.
