@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
 func TestTheClientsRoundTrip(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 	"github.com/crosstown-mq/crosstown/internal/variants"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 

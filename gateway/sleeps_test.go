@@ -16,7 +16,7 @@ import (
 
 // testSupport are packages that only tests use, besides files named _test.go.
 var testSupport = []string{
-	"core/storetest/...", "core/redisstore/redistest", "core/store/file/internal/fsys/faultfs", "gateway/crosstowntest", "gateway/internal/rightstest",
+	"core/storetest/...", "core/store/redis/redistest", "core/store/file/internal/fsys/faultfs", "gateway/crosstowntest", "gateway/internal/rightstest",
 	"gateway/internal/sdkerrors", "gateway/internal/sdkfaults", "gateway/internal/tracing/tracingtest", "gateway/internal/wsstream", "internal/eventually", "internal/freeport", "plugins/plugintest",
 }
 

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/store/file"
 	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
+	"github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -18,8 +18,8 @@ import (
 // store is the chosen engine.
 type store struct {
 	core.Store
-	redis *redisstore.Store // nil where it is another engine
-	file  *file.Store       // nil where it is another engine
+	redis *redis.Store // nil where it is another engine
+	file  *file.Store  // nil where it is another engine
 }
 
 // openStore opens the engine that the configuration names; auto is files in the data directory.
@@ -31,7 +31,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 		available, _ := memory.Available(memorySetting(c))
 		return &store{Store: memstore.New(memstore.Options{Remember: partsOf(available).remembered})}, nil
 	default:
-		opened, err := redisstore.Open(ctx, c.Store, redisstore.Options{Logger: log})
+		opened, err := redis.Open(ctx, c.Store, redis.Options{Logger: log})
 		if err != nil {
 			return nil, fmt.Errorf("%w; or choose another store with --store", err)
 		}
@@ -85,8 +85,8 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 		return told
 	}
 	type storeHealth struct {
-		LostData *time.Time           `json:"lostData,omitempty"`
-		Failures []redisstore.Failure `json:"failures,omitempty"`
+		LostData *time.Time      `json:"lostData,omitempty"`
+		Failures []redis.Failure `json:"failures,omitempty"`
 	}
 	h := storeHealth{Failures: s.redis.RecentFailures()}
 	if !lostAt.IsZero() {

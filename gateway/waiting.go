@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -41,7 +41,7 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		cause, away := redisstore.Away(err)
+		cause, away := redis.Away(err)
 		if !away || time.Since(began) >= c.StoreWait {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
 // How long the chaos lasts and which it is: E2E_CHAOS_KILLS kills instead

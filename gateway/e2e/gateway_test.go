@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
 // variable says in how many places a story is told. Unset: in one. "1": in all. "redis": in one

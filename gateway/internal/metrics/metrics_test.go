@@ -26,9 +26,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/intercept"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
 	"github.com/crosstown-mq/crosstown/core/store/file"
 	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
+	"github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
@@ -213,10 +213,10 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	r.metrics.Flushes(func() []redisstore.Flushes {
-		return []redisstore.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
+	r.metrics.Flushes(func() []redis.Flushes {
+		return []redis.Flushes{{Operation: "append", Bounds: []int{1, 2}, Counts: []uint64{4, 0, 1}, Items: 14}}
 	})
-	r.metrics.Failures(func() []redisstore.Failure { return []redisstore.Failure{{Cause: "out-of-memory", Count: 3}} })
+	r.metrics.Failures(func() []redis.Failure { return []redis.Failure{{Cause: "out-of-memory", Count: 3}} })
 	r.metrics.Clients(func() int64 { return 6 }, census{})
 	r.metrics.Disk(func() file.Usage { return file.Usage{Bytes: 1 << 20} })
 	r.metrics.Memory(fair.New(0, nil, nil), fair.New(0, nil, nil), func() memory.Usage { return memory.Usage{Level: fair.Tight, Used: 3, Limit: 4} })

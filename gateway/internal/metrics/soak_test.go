@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
-	"github.com/crosstown-mq/crosstown/core/redisstore/redistest"
+	"github.com/crosstown-mq/crosstown/core/store/redis"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/gateway/internal/metrics"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
@@ -212,7 +212,7 @@ func TestWhatWentInCameOutOrIsLeft(t *testing.T) {
 
 func TestTheBalanceHoldsOnRedis(t *testing.T) {
 	t.Parallel()
-	store, err := redisstore.Open(t.Context(), redistest.Start(t, redistest.Options{}).URL(), redisstore.Options{})
+	store, err := redis.Open(t.Context(), redistest.Start(t, redistest.Options{}).URL(), redis.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

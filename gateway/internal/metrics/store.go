@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/redisstore"
+	"github.com/crosstown-mq/crosstown/core/store/redis"
 )
 
 // storeCall is one kind of calls to the store.
@@ -230,7 +230,7 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 }
 
 // Flushes shows how well calls share exchanges with Redis.
-func (m *Metrics) Flushes(tell func() []redisstore.Flushes) {
+func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	var c collector
 	sizes := c.describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")
 	m.register(&c, func(s scrape) {
@@ -248,7 +248,7 @@ func (m *Metrics) Flushes(tell func() []redisstore.Flushes) {
 }
 
 // Failures shows for which causes a store on Redis does not serve.
-func (m *Metrics) Failures(tell func() []redisstore.Failure) {
+func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
 	failures := c.counter("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")
 	m.register(&c, func(s scrape) {

@@ -11,7 +11,7 @@ import (
 var fronts = []string{"Broker", "Sender", "Receiver", "Session", "Transaction", "Admin", "Store", "Operations"}
 
 // backs are the packages that implement them.
-var backs = []string{"core/broker", "core/redisstore", "core/store", "core/intercept"}
+var backs = []string{"core/broker", "core/store", "core/intercept"}
 
 // wrapper is a package with types that stand in front of others of the same interface.
 type wrapper struct {

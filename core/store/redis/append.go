@@ -1,0 +1,396 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// stored is a message in the form in which it is stored.
+type stored struct {
+	record []byte // nil if only its id and key are noted
+	id     string // its id for duplicate detection; "" for none
+	key    string // of a repeatable move; "" for none
+	due    any    // ms, "" if it is not scheduled
+	ttl    any    // ms, "" if it does not expire
+	sid    string // the name of its session; "" for none
+}
+
+// size estimates what Redis takes for the message, until it is measured.
+func (m *stored) size() int {
+	size := len(m.record) + 32
+	if m.id != "" {
+		size += len(m.id) + 100
+	}
+	if m.ttl != "" {
+		size += 110
+	}
+	if m.due != "" {
+		size += 200
+	}
+	if m.sid != "" {
+		size += 2*len(m.sid) + 200
+	}
+	return size
+}
+
+// isPlain reports whether the message can be stored without a script.
+func (m *stored) isPlain() bool {
+	return m.id == "" && m.key == "" && m.due == "" && m.ttl == "" && m.sid == ""
+}
+
+// sending is the part of an Append that goes into one flush.
+type sending struct {
+	messages []stored
+	bytes    int
+	numbers  []int64 // the answer: a number for each message, 0 for a dropped duplicate
+	err      error
+}
+
+// Append stores groups of messages in order, each group as a whole or not at all. After a group
+// whose answer was lost, the other groups of the call fail, too, to keep their order.
+func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	if err := p.enter(ctx); err != nil {
+		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("append: %w", err)))
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+
+	now := p.Now()
+	budget := p.sizeBudget(ctx, sh)
+	var batch sending
+	var members []int // the groups in the batch
+	flush := func() {
+		if len(members) > 0 {
+			p.send(ctx, sh, groups, answers, batch, members)
+			batch, members = sending{}, nil
+		}
+	}
+	for i, group := range groups {
+		messages, size, err := sh.prepare(group, nil, now)
+		if err == nil {
+			err = budget.take(size)
+		}
+		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, messages) {
+			answers[i].Numbers = make([]int64, len(group))
+			continue
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if len(members) > 0 && (len(batch.messages)+len(messages) > maxBatch || batch.bytes+size > maxBatchBytes) {
+			flush()
+			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
+				budget.give(size)
+				failAll(answers[i:], core.CertainlyNotDone(err))
+				return answers
+			}
+		}
+		batch.messages = append(batch.messages, messages...)
+		batch.bytes += size
+		members = append(members, i)
+	}
+	flush()
+	return answers
+}
+
+func failAll(answers []core.Appended, err error) []core.Appended {
+	for i := range answers {
+		answers[i].Err = err
+	}
+	return answers
+}
+
+// prepare encodes a group. Messages in spare are only noted.
+func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, now time.Time) (messages []stored, size int, err error) {
+	messages = make([]stored, len(group))
+	for i, m := range group {
+		if spare[m] {
+			messages[i] = sh.noted(m)
+			continue
+		}
+		record, err := encodeRecord(m, now.UnixMilli())
+		if err != nil {
+			return nil, 0, err
+		}
+		messages[i] = sh.timed(m, now)
+		messages[i].record = record
+		if sh.Sessions {
+			messages[i].sid = sessionOf(m)
+		}
+		size += messages[i].size()
+	}
+	return messages, size, nil
+}
+
+// timed is a message's data for duplicate detection, moves and due times, without the record.
+func (sh *shard) timed(m *core.Message, now time.Time) stored {
+	st := sh.noted(m)
+	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
+		st.due = due.UnixMilli()
+	}
+	if m.TimeToLive > 0 && (sh.Sub == core.Main || st.due != "") {
+		st.ttl = m.TimeToLive.Milliseconds()
+	}
+	return st
+}
+
+// noted is the data of a message that is not stored, for duplicate detection and moves.
+func (sh *shard) noted(m *core.Message) stored {
+	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
+}
+
+// keyOf is the key of m's move; "" for none.
+func keyOf(m *core.Message) string {
+	if m.Transit == nil {
+		return ""
+	}
+	return m.Transit.Key
+}
+
+// duplicateKey is m's id for duplicate detection; "" if the entity has none.
+func (sh *shard) duplicateKey(m *core.Message) string {
+	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
+		return ""
+	}
+	key := m.MessageID.String()
+	if sh.Partitioned && m.PartitionKey != "" {
+		key += "\x00" + m.PartitionKey
+	}
+	return key
+}
+
+// send submits a batch and gives its answers to the groups in it.
+func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
+	w := &batch
+	err := sh.appends.submit(ctx, w, len(w.messages), w.bytes)
+	if err == nil {
+		err = w.err
+	}
+	if err != nil {
+		err = fmt.Errorf("append to %s: %w", sh.keys.prefix, err)
+		for _, i := range members {
+			answers[i].Err = err
+		}
+		return
+	}
+	numbers := w.numbers
+	for _, i := range members {
+		n := len(groups[i])
+		answers[i].Numbers, numbers = numbers[:n:n], numbers[n:]
+	}
+}
+
+// flushAppends stores the messages of several calls.
+func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	var messages []stored
+	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
+	for _, t := range calls {
+		messages = append(messages, t.work.messages...)
+		size += t.work.bytes
+	}
+	for i := range messages {
+		plain = plain && messages[i].isPlain()
+	}
+	var numbers []int64
+	var err error
+	if len(messages) > 0 { // some groups may be empty
+		hand := s.reserve(sh, s.millis(), 0)
+		if hand != nil { // the next flush can hand over only after this one
+			sh.appends.setAlone(true)
+			defer sh.appends.setAlone(false)
+		}
+		few := len(messages) <= maxScripted && size <= maxScriptedBytes
+		if plain && (hand == nil || !few) {
+			numbers, err = s.appendPlain(ctx, sh, messages, hand)
+		} else {
+			numbers, err = s.appendScripted(ctx, sh, messages, hand)
+		}
+	}
+	sh.quota.stored(size)
+	for i, n := range numbers {
+		if n != 0 {
+			numbers[i] = sh.sequenceNumber(n)
+		}
+	}
+	err = s.wrapError("store messages", certain(err))
+	for _, t := range calls {
+		if t.work.err = err; err == nil {
+			n := len(t.work.messages)
+			t.work.numbers, numbers = numbers[:n:n], numbers[n:]
+		}
+	}
+}
+
+// A few small messages that are handed over are stored and locked by one script. For more, their
+// way through Lua costs more than the second script.
+const (
+	maxScripted      = 8
+	maxScriptedBytes = 16 << 10
+)
+
+// appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
+// sweep in front stores what is due before them. If the server does not know the sweep script, only
+// that command fails, and it is sent again afterwards.
+func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
+	now := s.millis()
+	if sh.Sub.IsDeadLetter() {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
+			hand.fail(nil)
+			return nil, err
+		}
+	}
+	numbers, locked, err := s.addEntries(ctx, sh, now, messages, hand)
+	switch {
+	case hand == nil:
+	case err != nil:
+		hand.fail(err)
+	default:
+		reply, err := locked.Slice()
+		hand.finish(ctx, reply, err, numbers, messages)
+	}
+	return numbers, err
+}
+
+// addEntries is appendPlain with what follows it in the same exchange: the lock call of hand or,
+// without one, the doorbell.
+func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
+	sweepArgs := append(sh.stateArgs(now), 0)
+	opened := s.recents.opened.Load()
+	pipe := s.rdb.TxPipeline()
+	sweep := sweepScript.variants[sh.features]
+	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
+	added := make([]*redis.Cmd, len(messages))
+	for i := range messages {
+		added[i] = pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
+	}
+	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
+	var armed *redis.BoolCmd
+	if hand != nil {
+		locked = pipe.Do(ctx, hand.command(now)...)
+	} else {
+		armed = pipe.HExists(ctx, sh.keys.head, "w")
+	}
+	cmds, err := pipe.Exec(ctx)
+	switch {
+	case counted.Err() != nil:
+		return nil, nil, aborted(cmds, counted.Err())
+	case redis.HasErrorPrefix(err, "NOSCRIPT"):
+		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
+		if err != nil {
+			s.log.Debug("the sweep script was not loaded; the next call tries again", "err", err)
+		}
+	case swept.Err() != nil:
+		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+	}
+	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
+		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
+		return nil, nil, core.NotFound
+	}
+	if numbers, err = numbersOf(added); err != nil {
+		return nil, nil, err
+	}
+	if len(s.doorbells.watchersOf(sh.keys.doorbell)) > 0 {
+		s.recents.add(sh, opened, numbers, messages)
+	}
+	if armed != nil && (armed.Err() != nil || armed.Val()) {
+		s.ringDoorbell(ctx, sh)
+	}
+	return numbers, locked, nil
+}
+
+// numbersOf reads the numbers of stored messages. Only the answer to a message's own XADD proves
+// that it is stored.
+func numbersOf(added []*redis.Cmd) ([]int64, error) {
+	numbers := make([]int64, len(added))
+	for i, c := range added {
+		id, err := c.Text()
+		if c.Err() != nil {
+			return nil, c.Err()
+		}
+		if err == nil {
+			numbers[i], err = parseEntryID(id)
+		}
+		if err != nil || numbers[i] <= 0 {
+			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), errUnanswered)
+		}
+	}
+	return numbers, nil
+}
+
+// scriptNumbers reads the numbers that a script returns, one for each message: 0 for a known one
+// that it did not store.
+func scriptNumbers(reply []any, messages int) ([]int64, error) {
+	if len(reply) != messages {
+		return nil, fmt.Errorf("%d numbers for %d messages: %w", len(reply), messages, errUnanswered)
+	}
+	numbers := make([]int64, len(reply))
+	for i, raw := range reply {
+		n, ok := raw.(int64)
+		if !ok || n < 0 {
+			return nil, fmt.Errorf("number %v: %w", raw, errUnanswered)
+		}
+		numbers[i] = n
+	}
+	return numbers, nil
+}
+
+// ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
+// the messages within a second.
+func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
+	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
+		s.log.Debug("ring the doorbell", "entity", sh.Entity, "partition", sh.Index, "err", err)
+	}
+}
+
+// appendArgs are the arguments of append.lua after those of the state.
+func (sh *shard) appendArgs(messages []stored) []any {
+	args := make([]any, 0, 2+6*len(messages))
+	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())
+	for i := range messages {
+		m := &messages[i]
+		args = append(args, m.id, m.key, m.due, m.ttl, m.sid, m.record)
+	}
+	return args
+}
+
+// appendScripted stores messages of any kind with one script, which also locks for hand.
+func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
+	now, sc, args := s.millis(), appendScript, sh.appendArgs(messages)
+	if hand != nil {
+		sc, args = appendLockScript, append(hand.args, args...)
+	}
+	reply, code, err := s.transition(ctx, sh, now, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
+	switch {
+	case err != nil:
+		hand.fail(err)
+		return nil, err
+	case code != "":
+		hand.fail(nil)
+		return nil, code
+	}
+	if hand == nil {
+		return scriptNumbers(reply, len(messages))
+	}
+	if len(reply) != 2 {
+		reply = make([]any, 2)
+	}
+	appended, _ := reply[0].([]any)
+	locked, _ := reply[1].([]any)
+	numbers, err := scriptNumbers(appended[min(1, len(appended)):], len(messages))
+	if err != nil {
+		hand.fail(err)
+		return nil, err
+	}
+	hand.finish(ctx, locked, nil, numbers, messages)
+	return numbers, nil
+}

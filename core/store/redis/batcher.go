@@ -1,0 +1,174 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Limits of a batcher.
+const (
+	maxConcurrentFlushes = 2         // flushes under way at once
+	maxBatch             = 200       // items in a flush, unless one call has more
+	maxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
+	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
+)
+
+// batcher lets calls of one kind on one partition share round trips. The first call flushes at
+// once. Calls that come while two flushes are under way wait, in order, and share the next flush.
+// There is no timer: a lone call does not wait.
+type batcher[T any] struct {
+	store   *Store
+	flushed *flushes
+	flush   func([]*pendingCall[T])
+
+	mu       sync.Mutex
+	waiting  []*pendingCall[T]
+	bytes    int // of waiting calls
+	flushing int
+	alone    bool // no flush begins beside those under way
+}
+
+// pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
+// done.
+type pendingCall[T any] struct {
+	work  T
+	items int
+	bytes int
+	done  chan struct{}
+}
+
+func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall[T])) {
+	b.store, b.flushed, b.flush = s, flushed, flush
+}
+
+// submit adds work and waits for its flush. If ctx ends first, the flush goes on without the
+// caller, which must not read work any more. A caller whose context leaves enough time makes the
+// flush itself, and stays until its end.
+func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
+	t := &pendingCall[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
+	departs, ok := b.queue(t)
+	switch {
+	case !ok:
+		return core.CertainlyNotDone(core.Refuse(core.Busy, "Too many operations wait for the message store. Try again."))
+	case departs && outlasts(ctx, callTimeout):
+		b.flushOnce()
+	case departs:
+		b.store.calls.Go(b.flushAll)
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// outlasts reports whether ctx leaves time for d, unless it is cancelled.
+func outlasts(ctx context.Context, d time.Duration) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) > d || ctx.Done() == nil
+}
+
+// enqueue adds work without waiting for it.
+func (b *batcher[T]) enqueue(t *pendingCall[T]) {
+	if departs, _ := b.queue(t); departs {
+		b.store.calls.Go(b.flushAll)
+	}
+}
+
+// queue adds a call to the waiting ones, unless they are too many. If departs, the caller must
+// start a flush.
+func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bytes > maxWaiting {
+		return false, false
+	}
+	b.waiting = append(b.waiting, t)
+	b.bytes += t.bytes + pendingCallOverhead
+	if departs = b.flushing < maxConcurrentFlushes && (b.flushing == 0 || !b.alone); departs {
+		b.flushing++
+	}
+	return departs, true
+}
+
+// setAlone has calls wait for the flushes under way, or not any more.
+func (b *batcher[T]) setAlone(alone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.alone = alone
+}
+
+// pendingCallOverhead stands for the memory of a waiting call beside its bytes.
+const pendingCallOverhead = 256
+
+// flushAll flushes until no call waits.
+func (b *batcher[T]) flushAll() {
+	for batch := b.nextBatch(); batch != nil; batch = b.nextBatch() {
+		b.flushBatch(batch)
+	}
+}
+
+// flushOnce makes one flush for a caller: without a goroutine of its own the flush saves two
+// switches. For calls that wait after it, it starts flushAll.
+func (b *batcher[T]) flushOnce() {
+	batch := b.nextBatch()
+	if batch == nil {
+		return
+	}
+	b.flushBatch(batch)
+	if !b.finish() {
+		b.store.calls.Go(b.flushAll)
+	}
+}
+
+// finish ends flushing if no call waits.
+func (b *batcher[T]) finish() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 {
+		return false
+	}
+	b.flushing--
+	b.waiting = nil
+	return true
+}
+
+func (b *batcher[T]) flushBatch(batch []*pendingCall[T]) {
+	items := 0
+	for _, t := range batch {
+		items += t.items
+	}
+	b.flushed.count(items)
+	b.flush(batch)
+	for _, t := range batch {
+		close(t.done)
+	}
+}
+
+// nextBatch returns the calls of the next flush, or ends flushing.
+func (b *batcher[T]) nextBatch() []*pendingCall[T] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	items, bytes, n := 0, 0, 0
+	for _, t := range b.waiting {
+		if n > 0 && (items+t.items > maxBatch || bytes+t.bytes > maxBatchBytes) {
+			break
+		}
+		items += t.items
+		bytes += t.bytes
+		n++
+	}
+	if n == 0 {
+		b.flushing--
+		b.waiting = nil
+		return nil
+	}
+	batch := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	b.bytes -= bytes + n*pendingCallOverhead
+	return batch
+}

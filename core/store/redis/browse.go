@@ -1,0 +1,433 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var errReply = errors.New("redis: a script's answer has an unexpected form")
+
+func isNil(err error) bool { return errors.Is(err, redis.Nil) }
+
+// operate is the frame of single operations: it counts the call, finds the shard, bounds the time
+// and wraps errors. what names the operation.
+func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
+	if err := p.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+	bounded, cancel := p.bounded(ctx)
+	defer cancel()
+	err := f(bounded, sh)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
+	}
+	return p.wrapError(what+" in "+sh.keys.prefix, err)
+}
+
+// lockNumbers locks those of some messages that are available, or deferred messages, all or none. Of
+// the latter those whose time to live is over expire, even if the call fails.
+func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
+	what, sc, state := "lock messages by number", lockNumbersScript, core.Active
+	if r.Deferred {
+		what, sc, state = "lock deferred messages", lockDeferredScript, core.Deferred
+	}
+	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
+		now := p.millis()
+		l, proof, key, ok := sh.leaseUnder(now, r.Session)
+		if !ok {
+			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
+		}
+		own, void := sh.positions(r.Numbers)
+		args := []any{l.until, proof, key}
+		if r.Deferred {
+			args = []any{l.until, proof, sh.inline(), void, key}
+		}
+		for _, n := range own {
+			args = append(args, n)
+		}
+		reply, code, err := p.transition(ctx, sh, now, sc, nil, args...)
+		switch {
+		case err != nil:
+			return err
+		case code != "":
+			return code
+		case len(reply) != 4:
+			return errReply
+		}
+		l.until, _ = scoreMillis(reply[0])
+		var entries []any
+		if r.Deferred {
+			entries, _ = reply[3].([]any)
+		} else if own, err = parseNumbers(reply[1]); err == nil {
+			reply = reply[1:]
+		}
+		counts, _ := reply[1].([]any)
+		overrides, _ := reply[2].([]any)
+		if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
+			return errReply
+		}
+		claims := make([]claim, len(own))
+		for i, n := range own {
+			a, err := parseSideData(counts[i], overrides[i])
+			if err != nil {
+				return err
+			}
+			claims[i] = claim{n, a}
+		}
+		ds, err = p.deliver(ctx, sh, l, claims, entries, state)
+		return err
+	})
+	return ds, err
+}
+
+// parseNumbers reads positions that a script returns as text.
+func parseNumbers(reply any) (numbers []int64, err error) {
+	texts, _ := reply.([]any)
+	numbers = make([]int64, len(texts))
+	for i := range texts {
+		text, _ := texts[i].(string)
+		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, errReply
+		}
+	}
+	return numbers, nil
+}
+
+// leaseUnder is lease with Policy.Sessions for messages of a locked session: proof is that of its lock,
+// and key the session's. ok is false if its lock is missing.
+func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
+	l = sh.lease(now)
+	if !sh.Sessions {
+		return l, secret(l.nonce), "", true
+	}
+	if session == nil || session.Index != sh.Index {
+		return l, "", "", false
+	}
+	l.nonce = session.Nonce
+	return l, proofOf(session), string(session.Key()), true
+}
+
+// positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated
+// or belongs to another partition, else 0.
+func (sh *shard) positions(numbers []int64) (own []int64, void int) {
+	given := make(map[int64]bool, len(numbers))
+	for _, number := range numbers {
+		index, n := core.SplitSequenceNumber(number)
+		if index != sh.Index || given[n] {
+			void = 1
+			continue
+		}
+		given[n] = true
+		own = append(own, n)
+	}
+	return own, void
+}
+
+// Cancel removes scheduled messages by sequence number, all or none.
+func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
+	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
+		own, void := sh.positions(numbers)
+		sc, args := cancelScript, make([]any, len(own))
+		for i, n := range own {
+			args[i] = n
+		}
+		if void == 1 { // nothing to cancel, but every operation sweeps
+			sc, args = sweepScript, []any{0}
+		}
+		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
+		switch {
+		case err != nil:
+			return err
+		case void == 1:
+			return core.MessageNotFound
+		case code != "":
+			return code
+		}
+		return nil
+	})
+}
+
+// Sweep carries out what is due and returns the next due time.
+func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
+	err = p.operate(ctx, "sweep", func(ctx context.Context, sh *shard) error {
+		reply, _, err := p.transition(ctx, sh, p.millis(), sweepScript, nil, 1)
+		if err != nil {
+			return err
+		}
+		if len(reply) != 1 {
+			return errReply
+		}
+		at, _ := reply[0].(int64)
+		next = instant(at)
+		return nil
+	})
+	return next, err
+}
+
+// Stats counts messages by state, messages ever stored, and sessions.
+func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
+	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
+		reply, _, err := p.transition(ctx, sh, p.millis(), statsScript, nil)
+		if err != nil {
+			return err
+		}
+		fields := []*int64{
+			&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued, &stats.SessionsHeld, &stats.SessionsWaiting,
+		}
+		if len(reply) != len(fields) {
+			return errReply
+		}
+		for i, field := range fields {
+			*field, _ = reply[i].(int64)
+		}
+		sizes, errs := p.sizes(ctx, []place{p.place})
+		stats.Bytes = sizes[0]
+		return errs[0]
+	})
+	return stats, err
+}
+
+// Peek returns messages in order. Their locks and counts are read a moment after their entries. It finds
+// those of a session, and those that are deferred or scheduled, in the lists and sets of these, which it
+// reads step by step: Redis serves others meanwhile.
+func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
+	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
+		if r.Session != "" && !sh.Sessions {
+			return nil
+		}
+		if err := p.sweep(ctx, sh); err != nil {
+			return err
+		}
+		from := max(r.From, 0)
+		wanted := func(now core.State) bool { return r.State == nil || now == *r.State }
+		var numbers []int64
+		var err error
+		switch {
+		case r.Session != "":
+			numbers, err = p.numbersOf(ctx, sh, r.Session, from, r.Max)
+		case r.State != nil && *r.State != core.Active:
+			numbers, err = p.numbersIn(ctx, sh, *r.State, from)
+		default:
+			for len(ds) < r.Max {
+				count := sh.page()
+				if r.State == nil {
+					count = min(count, r.Max-len(ds))
+				}
+				page, last, err := p.peekPage(ctx, sh, from, count, wanted)
+				if err != nil || last == 0 {
+					return err
+				}
+				ds = append(ds, page[:min(len(page), r.Max-len(ds))]...)
+				from = last + 1
+			}
+		}
+		for len(numbers) > 0 && len(ds) < r.Max && err == nil {
+			n := min(len(numbers), r.Max-len(ds), sh.page())
+			var page []core.Delivery
+			page, err = p.peekNumbers(ctx, sh, numbers[:n], wanted)
+			ds, numbers = append(ds, page...), numbers[n:]
+		}
+		return err
+	})
+	return ds, err
+}
+
+// page is how many entries one XRANGE reads.
+func (sh *shard) page() int {
+	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
+}
+
+// peekPage returns the messages of a page of entries that are in the states wanted, and the last position,
+// 0 if there are none.
+func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
+	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
+	raw, _ := reply.([]any)
+	if err != nil || len(raw) == 0 {
+		return nil, 0, err
+	}
+	entries, err := parseEntries(raw)
+	if err != nil {
+		return nil, 0, err
+	}
+	ds, err = s.peeked(ctx, sh, entries, wanted)
+	return ds, entries[len(entries)-1].n, err
+}
+
+// numbersIn returns the positions of deferred or scheduled messages from a position on, in order.
+func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
+	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
+	var numbers []int64
+	for cursor := "0"; ; {
+		raw, err := s.do(ctx, "ZSCAN", sh.keys.prefix+suffix, cursor, "COUNT", maxRead)
+		if err != nil {
+			return nil, err
+		}
+		reply, _ := raw.([]any)
+		if len(reply) != 2 {
+			return nil, errReply
+		}
+		members, _ := reply[1].([]any)
+		for i := 0; i < len(members); i += 2 { // with their scores
+			member, _ := members[i].(string)
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // others are reserved
+				numbers = append(numbers, n)
+			}
+		}
+		if cursor, _ = reply[0].(string); cursor == "0" || cursor == "" {
+			slices.Sort(numbers)
+			return slices.Compact(numbers), nil
+		}
+	}
+}
+
+// peekNumbers returns the messages of positions, in the states that are wanted.
+func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
+	pipe := s.rdb.Pipeline()
+	commands := make([]*redis.Cmd, len(numbers))
+	for i, n := range numbers {
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(n), entryID(n))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var found []any
+	for _, c := range commands {
+		raw, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, raw...)
+	}
+	entries, err := parseEntries(found)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	return s.peeked(ctx, sh, entries, wanted)
+}
+
+// peeked makes deliveries of entries in the states that are wanted.
+func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted func(core.State) bool) ([]core.Delivery, error) {
+	states, err := s.messageStates(ctx, sh, entries)
+	if err != nil {
+		return nil, err
+	}
+	ds := make([]core.Delivery, 0, len(entries))
+	var missing []missingBody
+	for i := range entries {
+		if states[i].reserved || !wanted(states[i].state) {
+			continue
+		}
+		d, bodiless, err := sh.delivery(&entries[i], states[i].sideData, states[i].state)
+		if err != nil {
+			return nil, err
+		}
+		d.LockedUntil = states[i].until
+		if bodiless {
+			missing = append(missing, missingBody{len(ds), entries[i].origin})
+		}
+		ds = append(ds, d)
+	}
+	return s.attachBodies(ctx, sh, ds, missing)
+}
+
+// messageState is the data of a message beside its entry.
+type messageState struct {
+	sideData
+	state    core.State
+	until    time.Time // end of its lock; zero: it is not locked
+	reserved bool      // for a transaction: not visible yet
+}
+
+// maxLocksSearched bounds the locks of a queue among which those of peeked messages are searched.
+const maxLocksSearched = 20_000
+
+func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) ([]messageState, error) {
+	plain, pad, reserved := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
+	for i := range entries {
+		plain[i], pad[i] = strconv.FormatInt(entries[i].n, 10), padded(entries[i].n)
+		reserved[i] = pad[i] + "r"
+	}
+	ask := func(pipe redis.Pipeliner, command, suffix string, items []string) *redis.Cmd {
+		args := []any{command, sh.keys.prefix + suffix}
+		for _, item := range items {
+			args = append(args, item)
+		}
+		return pipe.Do(ctx, args...)
+	}
+	pipe := s.rdb.Pipeline()
+	commands := []*redis.Cmd{
+		ask(pipe, "HMGET", "d", plain),
+		ask(pipe, "HMGET", "p", plain),
+		ask(pipe, "ZMSCORE", "f", plain),
+		ask(pipe, "ZMSCORE", "q", pad),
+		ask(pipe, "ZMSCORE", "q", reserved),
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var columns [5][]any
+	for i, c := range commands {
+		column, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		if len(column) != len(entries) {
+			return nil, errReply
+		}
+		columns[i] = column
+	}
+	out := make([]messageState, len(entries))
+	for i := range out {
+		var err error
+		if out[i].sideData, err = parseSideData(columns[0][i], columns[1][i]); err != nil {
+			return nil, err
+		}
+		out[i].reserved = columns[4][i] != nil
+		switch {
+		case columns[2][i] != nil:
+			out[i].state = core.Deferred
+		case columns[3][i] != nil:
+			out[i].state = core.Scheduled
+		}
+	}
+	return out, s.deadlines(ctx, sh, plain, out)
+}
+
+// deadlines fills in the ends of locks.
+func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []messageState) error {
+	args := make([]any, 0, 1+len(numbers))
+	args = append(args, maxLocksSearched)
+	for _, n := range numbers {
+		args = append(args, n)
+	}
+	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.prefix + locksSuffix, sh.keys.sessions[0], sh.keys.sessions[3]}, args...)
+	if err != nil {
+		return err
+	}
+	reply, _ := raw.([]any)
+	if len(reply) != 1+len(out) {
+		return errReply
+	}
+	for i := range out {
+		if text, _ := reply[1+i].(string); text != "" {
+			until, ok := scoreMillis(text)
+			if !ok {
+				return errReply
+			}
+			out[i].until = instant(until)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,479 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
+// which scripts can compare without reading the rest.
+func revisionPrefix(revision int64, id string) string {
+	return strconv.FormatInt(revision, 10) + ":" + id + ":"
+}
+
+// catalogueValue is an entity's value in the catalogue: the revisionPrefix, then JSON. Its rules
+// have a key of their own.
+func catalogueValue(e *core.Entity) (string, error) {
+	described := *e
+	described.Rules = nil
+	record, err := json.Marshal(described)
+	if err != nil {
+		return "", fmt.Errorf("encode entity %s: %w", e, err)
+	}
+	return revisionPrefix(e.Revision, e.ID) + string(record), nil
+}
+
+// withoutRevision is a value without its revisionPrefix.
+func withoutRevision(value string) ([]byte, error) {
+	parts := strings.SplitN(value, ":", 3)
+	if len(parts) != 3 {
+		return nil, core.Internal
+	}
+	return []byte(parts[2]), nil
+}
+
+// parseCatalogue reads a catalogue value and the time of last use, which is kept beside it.
+func parseCatalogue(value string, accessed any) (core.Entity, error) {
+	var e core.Entity
+	text, err := withoutRevision(value)
+	if err == nil {
+		err = json.Unmarshal(text, &e)
+	}
+	if err != nil {
+		return e, fmt.Errorf("an entity in the catalogue is damaged: %w", err)
+	}
+	if at, ok := scoreMillis(accessed); ok && instant(at).After(e.AccessedAt) {
+		e.AccessedAt = instant(at)
+	}
+	return e, nil
+}
+
+// scoreMillis reads a zset's score.
+func scoreMillis(score any) (int64, bool) {
+	text, _ := score.(string)
+	f, err := strconv.ParseFloat(text, 64)
+	return int64(f), err == nil
+}
+
+// withCatalogue is the frame of operations on the catalogue.
+func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
+	subject := what + " " + namespace + "/" + name
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := f(bounded, s.names.catalogue(namespace), core.FoldName(name))
+	if err != nil && ctx.Err() != nil {
+		err = ended(ctx)
+	}
+	return s.wrapError(subject, err)
+}
+
+// change runs a script that changes the catalogue and publishes the changed names.
+func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
+	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
+	raw, err := s.eval(ctx, sc, keys, all...)
+	if err != nil {
+		s.changes.notifyUncertain(namespace, names)
+		return nil, err
+	}
+	reply, _ := raw.([]any)
+	if len(reply) == 0 {
+		return nil, errReply
+	}
+	if word, _ := reply[0].(string); word != "ok" {
+		return nil, core.Code(word)
+	}
+	return reply[1:], nil
+}
+
+// changedNames are the folded names that watchers are told when e changes: its own, and that of a
+// subscription's topic.
+func changedNames(e *core.Entity) []string {
+	names := []string{core.FoldName(e.Name)}
+	if topic := topicOf(e); topic != "" {
+		names = append(names, topic)
+	}
+	return names
+}
+
+// topicOf is the folded name of a subscription's topic, "" for other entities.
+func topicOf(e *core.Entity) string {
+	if e.Kind != core.Subscription {
+		return ""
+	}
+	topic, _, _ := core.SplitSubscription(e.Name)
+	return core.FoldName(topic)
+}
+
+// notifyAll notifies the watchers of this store.
+func (s *Store) notifyAll(namespace string, names []string) {
+	for _, name := range names {
+		s.changes.notify(namespace, name)
+	}
+}
+
+// CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
+// soon as they find it.
+func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	e.Revision = 1
+	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		value, err := catalogueValue(&e)
+		if err != nil {
+			return err
+		}
+		taken, err := s.number(ctx, "HEXISTS", k.entities, folded)
+		if err != nil {
+			return err
+		}
+		if taken == 1 {
+			return core.AlreadyExists
+		}
+		if err := s.makePartitions(ctx, &e); err != nil {
+			return err
+		}
+		topicID := ""
+		if e.Kind == core.Subscription {
+			topicID = e.TopicID
+		}
+		args := []any{uint8(e.Kind), topicOf(&e), topicID, value, q.MaxEntities, q.MaxSizeMegabytes}
+		for i := range e.Rules {
+			member, err := ruleMember(&e.Rules[i])
+			if err != nil {
+				return err
+			}
+			args = append(args, member)
+		}
+		names := changedNames(&e)
+		reply, err := s.change(ctx, entityCreateScript, append(k.all(), k.seal, k.rulesOf(&e)), e.Namespace, names, args...)
+		switch core.CodeOf(err) {
+		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
+			s.unlinkPartitions(ctx, &e, true)
+		}
+		if err != nil {
+			return err
+		}
+		defer s.notifyAll(e.Namespace, names)
+		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
+	})
+	if err != nil {
+		return core.Entity{}, err
+	}
+	e.Rules = nil
+	return e, nil
+}
+
+// fence tells a topic's partitions the version of its subscriptions, unless it is 0: they refuse
+// publications with an older one. If that fails, or this gateway dies, the next Topic does it.
+func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, partitions int, version any) error {
+	v, _ := version.(int64)
+	if v == 0 {
+		return nil
+	}
+	pipe := s.rdb.Pipeline()
+	for i := range partitions {
+		r := core.Ref{Entity: topicID, Index: uint16(i)}
+		pipe.Do(ctx, topicSetVersionScript.command(true, []any{s.names.stream(r), s.names.head(r)}, v)...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
+	}
+	_, err := s.eval(ctx, topicClearFenceScript, []any{k.fences}, topicID, v)
+	return err
+}
+
+// makePartitions makes the empty streams of an entity, so that numbers begin at 1, and a late send
+// cannot bring back a deleted entity.
+func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
+	const group = "made"
+	pipe := s.rdb.Pipeline()
+	for i := range e.Partitions {
+		for sub := range core.SubQueues {
+			stream := s.names.stream(e.Ref(uint16(i), sub))
+			pipe.XGroupCreateMkStream(ctx, stream, group, "$")
+			pipe.XGroupDestroy(ctx, stream, group)
+		}
+		if e.Kind == core.Subscription {
+			pipe.SAdd(ctx, s.names.subscriptions(e.Ref(uint16(i), core.Main)), e.ID)
+		}
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// unlinkPartitions removes all messages of an entity, one partition after the other. topicStays
+// says that a subscription's topic is not deleted with it.
+func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
+	for i := range e.Partitions {
+		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
+			s.log.Warn("keys of a deleted entity stay behind", "entity", e.ID, "partition", i, "err", err)
+		}
+	}
+}
+
+func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
+	if e.Kind == core.Subscription && topicStays {
+		// Queues without streams do not change any more.
+		var streams []string
+		for sub := range core.SubQueues {
+			streams = append(streams, s.names.stream(e.Ref(r.Index, sub)))
+		}
+		if err := s.rdb.Unlink(ctx, streams...).Err(); err != nil {
+			return err
+		}
+		if err := s.releaseSharedBodies(ctx, r); err != nil {
+			return err
+		}
+		if err := s.rdb.SRem(ctx, s.names.subscriptions(r), e.ID).Err(); err != nil {
+			return err
+		}
+	}
+	return s.rdb.Unlink(ctx, s.names.all(r)...).Err()
+}
+
+// Entity returns the entity of that name, or NotFound.
+func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
+	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		pipe := s.rdb.Pipeline()
+		value := pipe.HGet(ctx, k.entities, folded)
+		accessed := pipe.Do(ctx, "ZSCORE", k.accessed, folded)
+		if err := failed(pipe.Exec(ctx)); err != nil {
+			return err
+		}
+		if isNil(value.Err()) {
+			return core.NotFound
+		}
+		e, err = parseCatalogue(value.Val(), accessed.Val())
+		return err
+	})
+	return e, err
+}
+
+// Topic returns a topic with its subscriptions, or NotFound.
+func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
+	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		raw, err := s.eval(ctx, topicGetScript, k.all(), folded)
+		if err != nil {
+			return err
+		}
+		reply, _ := raw.([]any)
+		if word, _ := first(reply).(string); word != "ok" {
+			return core.Code(word)
+		}
+		if len(reply) != 5 {
+			return errReply
+		}
+		view.Version, _ = reply[1].(int64)
+		values, _ := reply[3].([]any)
+		accessed, _ := reply[4].([]any)
+		es, err := parseAll(values, accessed)
+		if err != nil || len(es) == 0 {
+			return err
+		}
+		view.Entity, view.Subscriptions = es[0], es[1:]
+		if err := s.readRules(ctx, &k, view.Subscriptions); err != nil {
+			return err
+		}
+		return s.fence(ctx, k, view.ID, view.Partitions, reply[2])
+	})
+	if err != nil {
+		return core.TopicView{}, err
+	}
+	return view, nil
+}
+
+func first(reply []any) any {
+	if len(reply) == 0 {
+		return nil
+	}
+	return reply[0]
+}
+
+// parseAll reads catalogue values, without those that have been deleted.
+func parseAll(values, accessed []any) (es []core.Entity, err error) {
+	if len(values) != len(accessed) {
+		return nil, errReply
+	}
+	for i, value := range values {
+		text, ok := value.(string)
+		if !ok {
+			continue
+		}
+		e, err := parseCatalogue(text, accessed[i])
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}
+
+// nameMember is an entity's member in the zset of names: its kind, then its folded name.
+func nameMember(kind core.Kind, folded string) string {
+	return strconv.Itoa(int(kind)) + ":" + folded
+}
+
+// Entities lists entities of a kind by folded name, top at most after the first skip.
+func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
+	skip = max(skip, 0)
+	if top <= 0 {
+		return nil, nil
+	}
+	prefix := nameMember(l.Kind, "")
+	if l.Kind == core.Subscription {
+		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
+	}
+	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
+		members, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{
+			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
+		}).Result()
+		if err == nil && len(members) == 0 {
+			err = s.intact()
+		}
+		if err != nil || len(members) == 0 {
+			return err
+		}
+		names := make([]any, len(members))
+		for i, member := range members {
+			_, names[i], _ = strings.Cut(member, ":")
+		}
+		pipe := s.rdb.Pipeline()
+		values := pipe.Do(ctx, append([]any{"HMGET", k.entities}, names...)...)
+		accessed := pipe.Do(ctx, append([]any{"ZMSCORE", k.accessed}, names...)...)
+		if _, err := pipe.Exec(ctx); err != nil {
+			return err
+		}
+		texts, _ := values.Val().([]any)
+		times, _ := accessed.Val().([]any)
+		es, err = parseAll(texts, times)
+		return err
+	})
+	return es, err
+}
+
+// UpdateEntity replaces an entity if its ID and revision are still those of e.
+func (s *Store) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	e, _, err := s.update(ctx, "update entity", e, q)
+	return e, err
+}
+
+// update replaces an entity, and changes rules of it: pairs as lua/entity_update.lua takes them. It
+// also returns the version of a subscription's topic.
+func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
+	var version int64
+	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		old := revisionPrefix(e.Revision, e.ID)
+		e.Revision++
+		value, err := catalogueValue(&e)
+		if err != nil {
+			return err
+		}
+		topicID := ""
+		if e.Kind == core.Subscription {
+			topicID = e.TopicID
+		}
+		names := changedNames(&e)
+		reply, err := s.change(ctx, entityUpdateScript, []any{k.entities, k.versions, k.fences, k.names, k.rulesOf(&e)}, e.Namespace, names,
+			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
+		if err != nil {
+			return err
+		}
+		version, _ = reply[0].(int64)
+		defer s.notifyAll(e.Namespace, names)
+		if at, err := s.rdb.ZScore(ctx, k.accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
+			e.AccessedAt = instant(int64(at))
+		}
+		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
+	})
+	if err != nil {
+		return core.Entity{}, 0, err
+	}
+	e.Rules = nil
+	return e, version, nil
+}
+
+// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// with all its subscriptions.
+func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
+	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		for {
+			err := s.deleteOnce(ctx, namespace, k, folded)
+			if core.CodeOf(err) != core.Conflict { // the entity changed between the read and the deletion
+				return err
+			}
+		}
+	})
+}
+
+func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKeys, folded string) error {
+	value, err := s.rdb.HGet(ctx, k.entities, folded).Result()
+	if isNil(err) {
+		return core.NotFound
+	}
+	if err != nil {
+		return err
+	}
+	e, err := parseCatalogue(value, nil)
+	if err != nil {
+		return err
+	}
+	topicID := e.TopicID
+	if e.Kind == core.Topic {
+		topicID = e.ID
+	}
+	names := changedNames(&e)
+	reply, err := s.change(ctx, entityDeleteScript, k.all(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
+	if err != nil {
+		return err
+	}
+	values := reply[1:]
+	for i := 2; i+1 < len(values); i += 2 { // behind the topic itself, its subscriptions
+		subscription, _ := values[i].(string)
+		names = append(names, subscription)
+	}
+	defer s.notifyAll(namespace, names)
+	if err := s.fence(ctx, k, topicID, e.Partitions, reply[0]); err != nil {
+		return err
+	}
+	for i := 1; i < len(values); i += 2 {
+		text, _ := values[i].(string)
+		gone, err := parseCatalogue(text, nil)
+		if err != nil {
+			return err
+		}
+		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
+		if err := s.rdb.Unlink(ctx, k.rulesOf(&gone)).Err(); err != nil {
+			s.log.Warn("rules of a deleted subscription stay behind", "entity", gone.ID, "err", err)
+		}
+	}
+	if e.Kind == core.Topic { // subscriptions may have used the shared keys until they were gone
+		s.unlinkPartitions(ctx, &e, false)
+	}
+	return nil
+}
+
+// TouchEntities records when entities were last used. It ignores unknown names and earlier times;
+// the revision stays.
+func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
+	if len(accessed) == 0 {
+		return nil
+	}
+	return s.withCatalogue(ctx, "touch entities of", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
+		args := make([]any, 0, 2*len(accessed))
+		for name, at := range accessed {
+			args = append(args, core.FoldName(name), at.UnixMilli())
+		}
+		_, err := s.eval(ctx, entityTouchScript, []any{k.entities, k.accessed}, args...)
+		return err
+	})
+}

@@ -1,0 +1,189 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// changes tells watchers which entities and namespaces have changed. In a change with an empty
+// namespace, the name is that of a namespace.
+type changes struct {
+	store          *Store
+	origin         string        // identifies this store's own changes
+	pubsub         *redis.PubSub // owned by run after open
+	uncertainUntil atomic.Int64  // Unix nanoseconds: until then, own changes are treated as others'
+
+	mu                sync.Mutex
+	watchers          map[*func(namespace, name string)]struct{}
+	namespaceWatchers map[*func(name string)]struct{}
+}
+
+// Intervals of Pub/Sub connections.
+const (
+	maxSilence       = 15 * time.Second // a connection without an answer for so long is dead
+	pingEvery        = 5 * time.Second
+	resubscribeDelay = 250 * time.Millisecond
+	// uncertainFor is how long after a lost answer the change may still happen and be published: a
+	// server that is silent for longer has lost the connection.
+	uncertainFor = 2 * maxSilence
+)
+
+// open subscribes before the store is used, so that no change is missed.
+func (c *changes) open(ctx context.Context, s *Store) error {
+	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
+	c.namespaceWatchers = make(map[*func(name string)]struct{})
+	c.origin = strconv.FormatUint(rand.Uint64(), 36)
+	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
+	if _, err := c.pubsub.Receive(ctx); err != nil {
+		_ = c.pubsub.Close() // the subscription has failed
+		return fmt.Errorf("subscribe to changes of entities: %w", err)
+	}
+	return nil
+}
+
+// WatchEntities calls changed after an entity was created, updated or deleted,
+// and with two empty strings when changes may have been missed.
+func (s *Store) WatchEntities(changed func(namespace, name string)) (stop func()) {
+	return addTo(&s.changes.mu, s.changes.watchers, changed)
+}
+
+// WatchNamespaces calls changed after a namespace was created, updated or
+// deleted, and with an empty string when changes may have been missed.
+func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
+	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
+}
+
+// addTo adds a watcher until stop is called. mu guards the watchers.
+func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	own := &changed
+	watchers[own] = struct{}{}
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(watchers, own)
+	}
+}
+
+// notify calls the watchers: those of entities if the namespace is not empty, else those of
+// namespaces, all if both are empty. They do not block.
+func (c *changes) notify(namespace, name string) {
+	var watchers []*func(string, string)
+	var registrars []*func(string)
+	c.mu.Lock()
+	if namespace != "" || name == "" {
+		watchers = slices.Collect(maps.Keys(c.watchers))
+	}
+	if namespace == "" {
+		registrars = slices.Collect(maps.Keys(c.namespaceWatchers))
+	}
+	c.mu.Unlock()
+	for _, w := range watchers {
+		(*w)(namespace, name)
+	}
+	for _, w := range registrars {
+		(*w)(name)
+	}
+}
+
+// notifyUncertain reports a change whose answer was lost: it may have happened, or happen later.
+func (c *changes) notifyUncertain(namespace string, names []string) {
+	c.uncertainUntil.Store(time.Now().Add(uncertainFor).UnixNano())
+	for _, name := range names {
+		c.notify(namespace, name)
+	}
+}
+
+// isOwn reports whether a change was reported when it was made.
+func (c *changes) isOwn(origin string) bool {
+	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
+}
+
+// run listens until ctx ends, and subscribes again when the connection breaks.
+func (c *changes) run(ctx context.Context) {
+	for {
+		stop := context.AfterFunc(ctx, func() { _ = c.pubsub.Close() }) // makes listen return
+		c.listen(ctx)
+		stop()
+		_ = c.pubsub.Close() // it is broken or closed
+		if !pause(ctx, resubscribeDelay) {
+			return
+		}
+		c.pubsub = c.store.rdb.Subscribe(ctx, c.store.names.changes())
+	}
+}
+
+// payload is what is published about changed entities of a namespace.
+func (c *changes) payload(namespace string, names ...string) string {
+	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
+}
+
+// listen reports changes until the connection breaks.
+func (c *changes) listen(ctx context.Context) {
+	listen(ctx, c.pubsub, func(message any) {
+		switch m := message.(type) {
+		case *redis.Subscription:
+			if !errors.Is(c.store.intact(), errLost) { // a loss is not reported as a change
+				c.notify("", "")
+			}
+		case *redis.Message:
+			parts := strings.Split(m.Payload, "\x00")
+			if len(parts) >= 3 && !c.isOwn(parts[0]) {
+				for _, name := range parts[2:] {
+					c.notify(parts[1], name)
+				}
+			}
+		}
+	})
+}
+
+// listen reads a Pub/Sub connection until it fails. It pings a silent one.
+func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
+	pinged, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(pinged)
+		ticker := time.NewTicker(pingEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				_ = pubsub.Ping(ctx) // a broken connection shows when it is read
+			}
+		}
+	}()
+	defer func() { <-pinged }()
+	defer close(stop)
+	for {
+		message, err := pubsub.ReceiveTimeout(ctx, maxSilence)
+		if err != nil {
+			return
+		}
+		heard(message)
+	}
+}
+
+// pause waits for d; it returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

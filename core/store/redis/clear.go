@@ -1,0 +1,67 @@
+package redis
+
+import (
+	"context"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Clear removes all messages of a partition, and everything kept about them, with one script. Redis
+// frees the memory in the background.
+func (p *handle) Clear(ctx context.Context) error {
+	return p.operate(ctx, "clear", func(ctx context.Context, sh *shard) error {
+		if p.Subscription != "" {
+			return core.NotAllowed
+		}
+		own := core.Ref{Entity: p.Ref.Entity, Index: p.Index}
+		for {
+			subscriptions, err := p.rdb.SMembers(ctx, p.names.subscriptions(own)).Result()
+			if err != nil {
+				return err
+			}
+			err = p.clearWith(ctx, own, subscriptions)
+			if core.CodeOf(err) != core.Conflict { // subscriptions were created or deleted meanwhile
+				return err
+			}
+		}
+	})
+}
+
+// clearWith clears a partition if the topic has exactly these subscriptions.
+func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []string) error {
+	branches := []core.Ref{own}
+	args := []any{(1 + len(subscriptions)) * int(core.SubQueues)}
+	for _, id := range subscriptions {
+		branches = append(branches, core.Ref{Entity: own.Entity, Subscription: id, Index: own.Index})
+		args = append(args, id)
+	}
+	keys := []any{s.names.subscriptions(own)}
+	rest := []any{s.names.bodies(own), s.names.refs(own)}
+	for _, r := range branches {
+		for r.Sub = range core.SubQueues {
+			prefix := s.names.prefix(r)
+			keys = append(keys, s.names.stream(r), s.names.head(r), s.names.doorbell(r), prefix+holdersSuffix)
+			rest = append(rest, withSuffixes(prefix, messageDataSuffixes)...)
+			if r.Sub == core.Main {
+				rest = append(rest, withSuffixes(prefix, sessionSuffixes+stateSuffixes)...)
+			}
+		}
+		r.Sub = core.Main
+		rest = append(rest, s.names.base(r)+seenSuffix, s.names.base(r)+movedSuffix, s.names.history(r))
+	}
+	raw, err := s.eval(ctx, clearScript, slices.Concat(keys, rest), args...)
+	if err != nil {
+		return err
+	}
+	reply, _ := raw.([]any)
+	word, _ := first(reply).(string)
+	switch word {
+	case "ok":
+		return nil
+	case "":
+		return errReply
+	default:
+		return core.Code(word)
+	}
+}

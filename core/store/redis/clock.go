@@ -1,0 +1,169 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// clock is the server's clock, on which all gateways agree, or the clock given in Options. It is
+// behind the server's clock by at most the error of the readings, and never ahead of it: nothing
+// becomes due early. Between readings it follows this machine's monotonic clock, so changes of the
+// machine's time do not matter.
+type clock struct {
+	given func() time.Time
+	last  atomic.Pointer[reading]
+}
+
+// reading bounds the server's clock at an instant of this machine's clock. In a cluster, these are
+// the bounds of all masters' clocks.
+type reading struct{ local, earliest, latest time.Time }
+
+const (
+	// clockRefresh is how often the server's clock is read.
+	clockRefresh = time.Second
+	// firstReadings is how often it is read before the store is used.
+	firstReadings = 3
+	// drift bounds how differently two clocks measure an interval, as its 1/drift: more than NTP
+	// slows a clock down or speeds it up.
+	drift = 2000
+)
+
+// at is the reading at a later instant.
+func (r *reading) at(local time.Time) reading {
+	age := local.Sub(r.local)
+	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
+}
+
+// narrowed tightens a reading by an earlier one. If they contradict each other, the clock was set,
+// or belongs to another server: then the earlier reading is ignored.
+func (r reading) narrowed(before *reading) reading {
+	if before == nil {
+		return r
+	}
+	old := before.at(r.local)
+	if old.latest.Before(r.earliest) || old.earliest.After(r.latest) {
+		return r
+	}
+	if old.earliest.After(r.earliest) {
+		r.earliest = old.earliest
+	}
+	if old.latest.Before(r.latest) {
+		r.latest = old.latest
+	}
+	return r
+}
+
+func (c *clock) now() time.Time {
+	if c.given != nil {
+		return c.given()
+	}
+	r := c.last.Load()
+	age := time.Since(r.local)
+	return r.earliest.Add(age - age/drift)
+}
+
+// skew is how far the server's clock was ahead of this machine's clock.
+func (c *clock) skew() time.Duration {
+	r := c.last.Load()
+	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
+	return middle.Sub(r.local.Round(0)) // by the wall clock
+}
+
+// Now is the store's clock, UTC.
+func (s *Store) Now() time.Time {
+	now := s.clock.now().UTC()
+	if s.time != nil {
+		now = s.time(now)
+	}
+	return now
+}
+
+// WithTime is a view of the store whose time is f of the store's. The shards of the partitions that
+// are used through it have its time.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return &Store{connection: s.connection, time: f}
+}
+
+// millis is Now in the form that scripts take.
+func (s *Store) millis() int64 { return s.Now().UnixMilli() }
+
+// instant is the time of a millisecond; 0 is the zero time.
+func instant(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis).UTC()
+}
+
+var errNoMaster = errors.New("the cluster has no master")
+
+// readClock reads the server's clock. The server answers at some instant between question and
+// receipt, so a slow answer says less. In a cluster, masters that do not answer are ignored.
+func (s *Store) readClock(ctx context.Context) error {
+	var mu sync.Mutex
+	var all *reading
+	var errs []error
+	ask := func(ctx context.Context, node *redis.Client) error {
+		asked := time.Now()
+		at, err := node.Time(ctx).Result()
+		got := time.Now()
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			errs = append(errs, err)
+			return nil
+		}
+		one := reading{got, at, at.Add(got.Sub(asked))}
+		if all != nil {
+			other := all.at(got)
+			if other.earliest.Before(one.earliest) {
+				one.earliest = other.earliest
+			}
+			if other.latest.After(one.latest) {
+				one.latest = other.latest
+			}
+		}
+		all = &one
+		return nil
+	}
+	if node, ok := s.rdb.(*redis.Client); ok {
+		_ = ask(ctx, node) // its error is in errs
+	} else if err := s.cluster.ForEachMaster(ctx, ask); err != nil {
+		errs = append(errs, err)
+	}
+	if all == nil {
+		return fmt.Errorf("read the server's clock: %w", cmp.Or(errors.Join(errs...), errNoMaster))
+	}
+	best := all.narrowed(s.clock.last.Load())
+	s.clock.last.Store(&best)
+	return nil
+}
+
+// keepClock reads the server's clock every second, and checks that the server still holds its data,
+// until ctx ends.
+func (s *Store) keepClock(ctx context.Context) {
+	ticker := time.NewTicker(clockRefresh)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		if err := s.readClock(bounded); err != nil {
+			s.log.Debug("the store's clock was not read; the last reading stays", "err", err)
+		}
+		_ = s.intact() // it closes Lost after a loss
+		cancel()
+	}
+}

@@ -1,0 +1,216 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Commit does a piece of work with one script, as a whole or not at all. When the answer is lost,
+// it returns Busy, and it is unknown whether the work was done.
+func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
+	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
+		numbers, err = p.commit(ctx, sh, &w)
+		return err
+	})
+	return numbers, err
+}
+
+func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []int64, err error) {
+	now := s.Now()
+	e := encoder{sh: sh, now: now, reserve: !w.Reserve.IsZero()}
+	spare := notedOnly(w)
+	publications, err := e.group(w.Publications, spare)
+	if err != nil {
+		return nil, err
+	}
+	messages, size, err := sh.prepare(w.Messages, spare, now)
+	if err != nil {
+		return nil, err
+	}
+	if !w.Reserve.IsZero() {
+		reserve(messages, publications, w.Reserve)
+	}
+	outgoing, outgoingSize, err := encodeOutgoing(w, now)
+	if err != nil {
+		return nil, err
+	}
+	arriving := arriving(w, messages, publications)
+	var full error // the refusal of a full entity
+	if !w.Check && (w.Grows() || len(arriving) > 0) {
+		size += e.size + outgoingSize
+		budget := s.sizeBudget(ctx, sh)
+		if full = budget.take(size); full == nil {
+			defer func() {
+				if err != nil {
+					budget.give(size)
+				} else {
+					sh.quota.stored(size)
+				}
+			}()
+		}
+	}
+	switch {
+	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
+		return nil, full
+	case full != nil && !w.Grows() && s.knowsAll(ctx, sh, arriving):
+		full = nil
+	}
+
+	b := newPublishArgs(s.names, sh)
+	if len(publications) > 0 {
+		b.group(w.Version, publications)
+	}
+	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
+	transfer := sh.Ref
+	transfer.Sub = core.Transfer
+	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.doorbell(transfer),
+		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
+	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
+	switch {
+	case err != nil:
+		return nil, certain(err)
+	case code == core.LockLost && len(w.Publications) == 0:
+		return nil, sh.lost(&w.Settlements[0])
+	case code == core.QuotaExceeded:
+		return nil, full
+	case code != "":
+		return nil, code
+	case w.Check:
+		return nil, nil
+	}
+	return sh.sequenceNumbers(reply, len(messages)+len(publications))
+}
+
+// workArgs are the arguments of commit.lua, without transfers and dead letters.
+func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
+	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
+	own, void := sh.positions(w.Cancels)
+	cancels := make([]any, len(own))
+	for i, n := range own {
+		cancels[i] = n
+	}
+	var appends, publishes []any
+	if len(messages) > 0 {
+		appends = sh.appendArgs(messages)
+	}
+	if len(b.groups) > 0 {
+		publishes = b.allArgs()
+	}
+	var states, reserved []any
+	for i := range w.States {
+		l := &w.States[i].Lock
+		states = append(states, sh.proofHere(l), sessionName(l.ID), flag(w.States[i].State != nil), w.States[i].State)
+	}
+	waiting, lost := sh.positions(reservedNumbers(w.Scheduled))
+	void |= lost
+	for i, n := range waiting {
+		if i == 0 {
+			reserved = append(reserved, sh.DuplicateWindow.Milliseconds())
+		}
+		m := w.Scheduled[i].Message
+		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.duplicateKey(m))
+	}
+	args := []any{
+		flag(full), void, flag(w.Check), len(settles), len(cancels), len(appends), len(publishes), len(states), len(reserved),
+	}
+	return slices.Concat(args, settles, cancels, appends, publishes, states, reserved)
+}
+
+func reservedNumbers(ms []core.Reserved) []int64 {
+	numbers := make([]int64, len(ms))
+	for i := range ms {
+		numbers[i] = ms[i].Number
+	}
+	return numbers
+}
+
+// reserve makes messages reserved until a time. Duplicate detection checks them when their
+// transaction commits.
+func reserve(messages []stored, publications []publication, until time.Time) {
+	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
+	for i := range messages {
+		messages[i].due, messages[i].id, messages[i].key = at, "", ""
+	}
+	for i := range publications {
+		p := &publications[i]
+		p.due, p.id, p.key = at, "", ""
+	}
+}
+
+// encodeOutgoing returns the arguments of commit.lua for transfers and dead letters, and the size
+// of their records.
+func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
+	add := func(of int, where string, ms []*core.Message) error {
+		for _, m := range ms {
+			record, err := encodeRecord(m, now.UnixMilli())
+			if err != nil {
+				return err
+			}
+			args = append(args, of, where, record)
+			size += len(record)
+		}
+		return nil
+	}
+	err = add(0, "t", w.Transfers)
+	for i := range w.Effects {
+		x := &w.Effects[i]
+		err = cmp.Or(err, add(x.Of+1, "d", x.DeadLetters), add(x.Of+1, "t", x.Transfers))
+	}
+	return args, size, err
+}
+
+// notedOnly are the messages of the work whose ids are noted but which are not stored.
+func notedOnly(w *core.Work) map[*core.Message]bool {
+	var spare map[*core.Message]bool
+	for i := range w.Effects {
+		x := &w.Effects[i]
+		switch {
+		case !x.Instead:
+			continue
+		case spare == nil:
+			spare = make(map[*core.Message]bool, len(w.Effects)-i)
+		}
+		if len(w.Publications) > 0 {
+			spare[w.Publications[x.Of].Message] = true
+		} else {
+			spare[w.Messages[x.Of]] = true
+		}
+	}
+	return spare
+}
+
+// arriving are the messages and publications of the work that are stored, without those from the
+// topic's own queue.
+func arriving(w *core.Work, messages []stored, publications []publication) []stored {
+	replaced := map[int]bool{}
+	for i := range w.Effects {
+		if x := &w.Effects[i]; x.Stores() {
+			replaced[x.Of] = true
+		}
+	}
+	var all []stored
+	for i := range messages {
+		if messages[i].record != nil || replaced[i] {
+			all = append(all, messages[i])
+		}
+	}
+	for i := range publications {
+		if p := &publications[i]; p.source == "" && (!p.noted || replaced[i]) {
+			all = append(all, p.stored)
+		}
+	}
+	return all
+}
+
+// flag is a condition in the form that scripts take.
+func flag(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,133 @@
+package redis_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
+	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/core/storetest"
+)
+
+var (
+	mu      sync.Mutex
+	single  *redistest.Server
+	cluster *redistest.Cluster
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if single != nil {
+		single.Stop()
+	}
+	if cluster != nil {
+		cluster.Stop()
+	}
+	os.Exit(code)
+}
+
+// server is the Redis that the tests of this package share.
+func server(tb testing.TB) *redistest.Server {
+	tb.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if single == nil {
+		single = redistest.Shared(tb, redistest.Options{})
+	}
+	return single
+}
+
+// clusterURL is where the cluster listens that the tests of this package share.
+func clusterURL(tb testing.TB) string {
+	tb.Helper()
+	mu.Lock()
+	defer mu.Unlock()
+	if cluster == nil {
+		cluster = redistest.SharedCluster(tb)
+	}
+	return cluster.URL()
+}
+
+var prefixes atomic.Int64
+
+// prefix is one that no other test uses.
+func prefix() string { return fmt.Sprintf("t%d:", prefixes.Add(1)) }
+
+// open opens a store of the test's own, and closes it when the test ends.
+func open(tb testing.TB, url string, o redisstore.Options) *redisstore.Store {
+	tb.Helper()
+	if o.Prefix == "" {
+		o.Prefix = prefix()
+	}
+	s, err := redisstore.Open(tb.Context(), url, o)
+	if err != nil {
+		tb.Fatalf("open: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func TestStories(t *testing.T) {
+	t.Parallel()
+	t.Run("view", func(t *testing.T) {
+		t.Parallel()
+		storetest.RunView(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+			return open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
+		})
+	})
+	for name, url := range map[string]string{"single": server(t).URL(), "cluster": clusterURL(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {
+				return open(t, url, redisstore.Options{Clock: clock.Now})
+			})
+		})
+	}
+}
+
+var seed = flag.Uint64("seed", 0, "seed of the random plays, 0 for a new one")
+
+// restartable is a store that can be replaced by one that begins anew.
+type restartable struct{ *redisstore.Store }
+
+func TestRandomPlaysAgreeWithTheModel(t *testing.T) {
+	t.Parallel()
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano())
+	}
+	t.Logf("repeat with -seed=%d", first)
+	for name, url := range map[string]string{"single": server(t).URL(), "cluster": clusterURL(t)} {
+		for i := range uint64(8) {
+			t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
+				t.Parallel()
+				clock := storetest.NewClock()
+				o := redisstore.Options{Clock: clock.Now, Prefix: prefix()}
+				b := &restartable{open(t, url, o)}
+				restart := func() { b.Store = open(t, url, o) }
+				storetest.Differential(t, first+i, 300, memory.New(memory.Options{Clock: clock.Now}), b, clock, restart)
+			})
+		}
+	}
+}
+
+func FuzzPlaysAgreeWithTheModel(f *testing.F) {
+	f.Add([]byte("a short play, and a merry one"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		clock := storetest.NewClock()
+		b := open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
+		storetest.Play(t, data, memory.New(memory.Options{Clock: clock.Now}), b, clock)
+	})
+}

@@ -1,0 +1,179 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// maxPiped is how many commands one pipeline sends.
+	maxPiped = 2000
+	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
+	countSuffixes = "mhlfq"
+	// queueCountSuffixes are those that it reads of the main queue only.
+	queueCountSuffixes = "xtb"
+	// countedAtOnce is how many queues are swept and counted at a time.
+	countedAtOnce = 16
+)
+
+// errDue says that a queue must be swept before it is counted.
+var errDue = errors.New("something is due")
+
+// countGroup is a queue with the partitions of a call that are the queue or its sub-queues.
+type countGroup struct {
+	queue core.Ref
+	at    []int // their indexes in the call
+	err   error // errDue, or the error of counting
+}
+
+// PeekDamaged finds none: Redis has no damaged messages.
+func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage, error) {
+	return nil, nil
+}
+
+// StatsOf counts many partitions, with one script for each queue and its sub-queues, all in one
+// pipeline, which the client splits by node. Queues with something due are swept and counted one by
+// one.
+func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
+	counted := make([]core.Counted, len(ps))
+	groups := groupByQueue(ps)
+	if err := s.enter(ctx); err != nil {
+		for i := range counted {
+			counted[i].Err = fmt.Errorf("count: %w", err)
+		}
+		return counted
+	}
+	defer s.calls.Done()
+	s.count(ctx, groups, ps, counted)
+	s.measureCounted(ctx, groups, ps, counted)
+	slots := make(chan struct{}, countedAtOnce)
+	var wg sync.WaitGroup
+	for _, g := range groups {
+		if !errors.Is(g.err, errDue) {
+			for _, at := range g.at {
+				counted[at].Err = s.wrapError("count in "+s.names.prefix(g.queue), g.err)
+			}
+			continue
+		}
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			for _, at := range g.at {
+				counted[at].Stats, counted[at].Err = (&handle{s, place{ps[at].Ref, ps[at].Policy}}).stats(ctx)
+			}
+		})
+	}
+	wg.Wait()
+	return counted
+}
+
+func groupByQueue(ps []core.Partition) (groups []*countGroup) {
+	known := make(map[core.Ref]*countGroup, len(ps))
+	for i := range ps {
+		r := ps[i].Ref
+		r.Sub = core.Main
+		g := known[r]
+		if g == nil {
+			g = &countGroup{queue: r}
+			known[r] = g
+			groups = append(groups, g)
+		}
+		g.at = append(g.at, i)
+	}
+	return groups
+}
+
+// count fills in the answers of lua/counts.lua.
+func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
+	now := s.millis()
+	keys := make([][]any, len(groups))
+	for i, g := range groups {
+		r := g.queue
+		keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), queueCountSuffixes)...)
+		for r.Sub = range core.SubQueues {
+			keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), countSuffixes)...)
+		}
+	}
+	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(false, keys[i], now) })
+	var unknown []int // their servers do not know the script
+	for i := range replies {
+		if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
+			unknown = append(unknown, i)
+		}
+	}
+	for i, again := range s.piped(ctx, len(unknown), func(i int) []any { return countsScript.command(true, keys[unknown[i]], now) }) {
+		replies[unknown[i]] = again
+	}
+	for i, g := range groups {
+		g.err = g.read(replies[i], ps, counted)
+	}
+}
+
+// read fills in the counts of one queue.
+func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.Counted) error {
+	all, err := reply.Slice()
+	if err != nil {
+		return err
+	}
+	switch word, _ := first(all).(string); {
+	case word == "due":
+		return errDue
+	case word != "ok" || len(all) != 3+5*int(core.SubQueues):
+		return errReply
+	}
+	numbers := make([]int64, len(all))
+	for i := range all[1:] {
+		numbers[1+i], _ = all[1+i].(int64)
+	}
+	for _, at := range g.at {
+		sub := numbers[3+5*int(ps[at].Sub):]
+		counted[at].Stats = core.Stats{Ready: sub[0], Locked: sub[1], Deferred: sub[2], Scheduled: sub[3], Enqueued: sub[4]}
+		if ps[at].Sessions && ps[at].Sub == core.Main {
+			counted[at].Stats.SessionsHeld, counted[at].Stats.SessionsWaiting = numbers[1], numbers[2]
+		}
+	}
+	return nil
+}
+
+// measureCounted adds the sizes. Empty sub-queues have none.
+func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
+	var asked []place
+	var places []int
+	var of []*countGroup
+	for _, g := range groups {
+		for _, at := range g.at {
+			x := &counted[at].Stats
+			if g.err == nil && (ps[at].Sub == core.Main || x.Ready+x.Locked+x.Deferred+x.Scheduled > 0) {
+				asked, places, of = append(asked, place{ps[at].Ref, ps[at].Policy}), append(places, at), append(of, g)
+			}
+		}
+	}
+	sizes, errs := s.sizes(ctx, asked)
+	for i, at := range places {
+		counted[at].Stats.Bytes = sizes[i]
+		if errs[i] != nil {
+			of[i].err = errs[i]
+		}
+	}
+}
+
+// piped sends commands that only read, maxPiped at a time. Each answer has its own error.
+func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
+	replies := make([]*redis.Cmd, 0, n)
+	for from := 0; from < n; from += maxPiped {
+		pipe := s.rdb.Pipeline()
+		for i := from; i < min(from+maxPiped, n); i++ {
+			replies = append(replies, pipe.Do(ctx, command(i)...))
+		}
+		bounded, cancel := s.bounded(ctx)
+		_, _ = pipe.Exec(bounded) // each command keeps its error
+		cancel()
+	}
+	return replies
+}

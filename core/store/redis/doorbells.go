@@ -1,0 +1,291 @@
+package redis
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// doorbells are the doorbells of the partitions that this gateway waits for. A Lock that finds
+// fewer messages than it asked for arms its partition's doorbell. The next call that makes messages
+// available disarms it and publishes on its channel, once. So a busy partition publishes nothing,
+// and an idle one costs nothing.
+//
+// One connection per master listens: a message on a sharded channel reaches only the node of its
+// slot. What a lost connection or a dead gateway has failed to publish, a poll each second finds.
+type doorbells struct {
+	store *Store
+	woken chan struct{} // the watched partitions have changed; holds at most one
+
+	mu       sync.Mutex
+	watchers map[string]*watched // by channel
+
+	listeners map[*redis.Client]*listener // owned by run
+}
+
+// watched is a partition that this gateway waits for.
+type watched struct {
+	ref      core.Ref
+	watchers []core.Watcher // replaced by another slice, never changed
+}
+
+// listener is a connection that listens to the doorbells of one master.
+type listener struct {
+	pubsub   *redis.PubSub
+	channels map[string]struct{}
+	broken   chan struct{} // closed when the connection has broken
+}
+
+// pollInterval is how often the watched partitions are polled.
+const pollInterval = time.Second
+
+func (b *doorbells) init(s *Store) {
+	b.store, b.woken = s, make(chan struct{}, 1)
+	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
+}
+
+// Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
+// to listen: earlier rings may have been missed.
+func (p *handle) Watch(w core.Watcher) (stop func()) {
+	return p.doorbells.add(p.names.doorbell(p.Ref), p.Ref, &watcher{w})
+}
+
+// watcher tells one Watch from another of the same core.Watcher.
+type watcher struct{ core.Watcher }
+
+func (b *doorbells) add(channel string, r core.Ref, own *watcher) (remove func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.watchers[channel]
+	if w == nil {
+		w = &watched{ref: r}
+		b.watchers[channel] = w
+		b.wake()
+	}
+	w.watchers = append(slices.Clone(w.watchers), own)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		w.watchers = slices.DeleteFunc(slices.Clone(w.watchers), func(other core.Watcher) bool { return other == core.Watcher(own) })
+		if len(w.watchers) == 0 && b.watchers[channel] == w {
+			delete(b.watchers, channel)
+			b.wake()
+		}
+	}
+}
+
+func (b *doorbells) isWatched(channel string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watchers[channel] != nil
+}
+
+func (b *doorbells) wake() {
+	select {
+	case b.woken <- struct{}{}:
+	default:
+	}
+}
+
+// wakeWatchers wakes the watchers of a channel; they do not block.
+func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
+	for _, w := range b.watchersOf(channel) {
+		w.Wake(session)
+	}
+}
+
+func (b *doorbells) watchersOf(channel string) []core.Watcher {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if w := b.watchers[channel]; w != nil {
+		return w.watchers
+	}
+	return nil
+}
+
+// run keeps the listeners connected and polls, until ctx ends.
+func (b *doorbells) run(ctx context.Context) {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	var listeners sync.WaitGroup
+	for ctx.Err() == nil {
+		b.connect(ctx, &listeners)
+		select {
+		case <-ctx.Done():
+		case <-b.woken:
+		case <-ticker.C:
+			b.poll(ctx)
+		}
+	}
+	for node := range b.listeners {
+		b.drop(node)
+	}
+	listeners.Wait()
+}
+
+// refs returns the watched partitions by channel.
+func (b *doorbells) refs() map[string]core.Ref {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	refs := make(map[string]core.Ref, len(b.watchers))
+	for channel, w := range b.watchers {
+		refs[channel] = w.ref
+	}
+	return refs
+}
+
+// connect adapts the listeners to the watched partitions and their current nodes.
+func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
+	wanted := make(map[*redis.Client]map[string]struct{})
+	for channel := range b.refs() {
+		node, err := b.store.nodeOf(ctx, channel)
+		if err != nil {
+			b.store.log.Debug("no node for a doorbell; it is polled instead", "err", err)
+			continue
+		}
+		if wanted[node] == nil {
+			wanted[node] = make(map[string]struct{})
+		}
+		wanted[node][channel] = struct{}{}
+	}
+	for node, ln := range b.listeners {
+		if wanted[node] == nil || ln.isBroken() {
+			b.drop(node)
+		}
+	}
+	for node, channels := range wanted {
+		ln := b.listeners[node]
+		if ln == nil {
+			ln = &listener{channels: make(map[string]struct{}), broken: make(chan struct{})}
+			b.listeners[node] = ln
+		}
+		b.subscribe(ctx, node, ln, channels, listeners)
+	}
+}
+
+// nodeOf returns the master that publishes a channel.
+func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, error) {
+	if s.cluster != nil {
+		return s.cluster.MasterForKey(ctx, channel)
+	}
+	node, ok := s.rdb.(*redis.Client)
+	if !ok {
+		return nil, core.Internal
+	}
+	return node, nil
+}
+
+// subscribe makes a listener listen to exactly these channels. It takes one command for each,
+// because a command takes channels of one slot only.
+func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
+	bounded, cancel := b.store.bounded(ctx)
+	defer cancel()
+	fresh := ln.pubsub == nil
+	if fresh {
+		ln.pubsub = node.SSubscribe(bounded)
+	}
+	for channel := range channels {
+		if _, ok := ln.channels[channel]; ok {
+			continue
+		}
+		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
+			b.store.log.Debug("subscribe to a doorbell; tried again soon", "err", err)
+			b.drop(node)
+			return
+		}
+		ln.channels[channel] = struct{}{}
+		if fresh { // from now on it has a connection to read
+			fresh = false
+			listeners.Go(func() { b.listenTo(ctx, ln) })
+		}
+	}
+	for channel := range ln.channels {
+		if _, ok := channels[channel]; !ok {
+			delete(ln.channels, channel)
+			if err := ln.pubsub.SUnsubscribe(bounded, channel); err != nil {
+				b.drop(node)
+				return
+			}
+		}
+	}
+}
+
+// listenTo calls watchers for what a listener receives, and when it has begun to listen.
+func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
+	defer close(ln.broken)
+	listen(ctx, ln.pubsub, func(message any) {
+		switch m := message.(type) {
+		case *redis.Subscription:
+			switch {
+			case m.Kind == "ssubscribe":
+				b.wakeWatchers(m.Channel, "")
+			case b.store.cluster != nil && b.isWatched(m.Channel):
+				// The slot has left this node, and may return before the next poll, which makes a
+				// new listener.
+				_ = ln.pubsub.Close() // it is not needed any more
+			}
+		case *redis.Message:
+			b.wakeWatchers(m.Channel, core.SessionKey(m.Payload))
+		}
+	})
+}
+
+func (ln *listener) isBroken() bool {
+	select {
+	case <-ln.broken:
+		return true
+	default:
+		return false
+	}
+}
+
+// drop closes a listener.
+func (b *doorbells) drop(node *redis.Client) {
+	_ = b.listeners[node].pubsub.Close() // it is broken, or not needed any more
+	delete(b.listeners, node)
+}
+
+// pollBatch is how many partitions one exchange polls.
+const pollBatch = 500
+
+// poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are
+// new messages: then the sender died before it could ring. Messages in sessions are stored by
+// scripts only, which ring.
+func (b *doorbells) poll(ctx context.Context) {
+	bounded, cancel := b.store.bounded(ctx)
+	defer cancel()
+	pipe := b.store.rdb.Pipeline()
+	asked := make(map[string]*redis.SliceCmd)
+	finish := func() {
+		_, _ = pipe.Exec(bounded) // each command keeps its error
+		for channel, c := range asked {
+			if c.Err() != nil || needsWake(c.Val()) {
+				b.wakeWatchers(channel, "")
+			}
+		}
+		clear(asked)
+	}
+	for channel, ref := range b.refs() {
+		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
+		if len(asked) == pollBatch {
+			finish()
+		}
+	}
+	if len(asked) > 0 {
+		finish()
+	}
+}
+
+func needsWake(head []any) bool {
+	if len(head) != 4 || head[0] == nil && head[3] == nil {
+		return true
+	}
+	given, _ := head[1].(string)
+	claimed, _ := head[2].(string)
+	return given != claimed && (given != "" || claimed != "")
+}

@@ -1,0 +1,198 @@
+package redis
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Time limits of the connections.
+const (
+	dialTimeout   = 2 * time.Second
+	socketTimeout = 5 * time.Second
+)
+
+// endpoint is what a URL points to. One of the options is set.
+type endpoint struct {
+	safe     string // the URL without credentials
+	single   *redis.Options
+	cluster  *redis.ClusterOptions
+	sentinel *redis.FailoverOptions
+	patience time.Duration // see Options
+}
+
+// parseURL reads the forms of URLs that Open documents.
+func parseURL(raw string) (endpoint, error) {
+	u, err := url.Parse(normal(raw))
+	if err != nil {
+		// url.Error repeats the URL with its credentials.
+		return endpoint{}, fmt.Errorf("the Redis URL is malformed: write it like redis://user:password@host:6379/0")
+	}
+	t := endpoint{safe: safeURL(u)}
+	switch u.Scheme {
+	case "redis", "rediss":
+		if isCluster(u) {
+			t.cluster, err = parseCluster(u)
+		} else {
+			t.single, err = redis.ParseURL(u.String())
+		}
+	case "unix", "redis+unix":
+		u.Scheme = "unix"
+		t.single, err = redis.ParseURL(u.String())
+	case "redis+sentinel", "rediss+sentinel":
+		t.sentinel, err = parseSentinel(u)
+	default:
+		return endpoint{}, fmt.Errorf("the Redis URL %s has the scheme %q: use redis, rediss, unix, redis+sentinel or rediss+sentinel", t.safe, u.Scheme)
+	}
+	if err != nil {
+		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %s", t.safe, strings.TrimPrefix(err.Error(), "redis: "))
+	}
+	t.tune()
+	return t, nil
+}
+
+// normal moves the second and further hosts of an authority, which net/url
+// does not accept with ports, into addr parameters.
+func normal(raw string) string {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return raw
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, tail := rest[:end], rest[end:]
+	at := strings.LastIndex(authority, "@") + 1
+	hosts := strings.Split(authority[at:], ",")
+	if len(hosts) == 1 {
+		return raw
+	}
+	path, query, _ := strings.Cut(tail, "?")
+	for _, host := range hosts[1:] {
+		if query != "" {
+			query += "&"
+		}
+		query += "addr=" + url.QueryEscape(host)
+	}
+	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
+}
+
+// safeURL is the URL without user, password and parameters other than addresses.
+func safeURL(u *url.URL) string {
+	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if more := u.Query()["addr"]; len(more) > 0 {
+		c.Host += "," + strings.Join(more, ",")
+	}
+	return c.String()
+}
+
+func isCluster(u *url.URL) bool {
+	q := u.Query()
+	return q.Has("addr") || q.Get("cluster") == "true" || q.Get("cluster") == "1"
+}
+
+func parseCluster(u *url.URL) (*redis.ClusterOptions, error) {
+	c := *u
+	q := c.Query()
+	q.Del("cluster")
+	c.RawQuery, c.Path = q.Encode(), ""
+	return redis.ParseClusterURL(c.String())
+}
+
+func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
+	master, db, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	if master == "" {
+		return nil, fmt.Errorf("the master's name is missing: write it like redis+sentinel://host1:26379,host2:26379/mymaster")
+	}
+	c := *u
+	q := c.Query()
+	q.Set("master_name", master)
+	user, password := q.Get("sentinel_username"), q.Get("sentinel_password")
+	q.Del("sentinel_username")
+	q.Del("sentinel_password")
+	c.Scheme, _, _ = strings.Cut(u.Scheme, "+")
+	c.RawQuery, c.Path = q.Encode(), ""
+	o, err := redis.ParseFailoverURL(c.String())
+	if err != nil {
+		return nil, err
+	}
+	// The URL's credentials are those of the data, as in every other URL.
+	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
+	o.SentinelUsername, o.SentinelPassword = user, password
+	if db != "" {
+		if o.DB, err = strconv.Atoi(db); err != nil {
+			return nil, fmt.Errorf("the database %q is not a number", db)
+		}
+	}
+	return o, nil
+}
+
+// protocol is RESP2. The store has no use for push notifications, and with RESP3 go-redis looks for
+// them before every reply.
+const protocol = 2
+
+// tune sets what the store relies on, whatever the URL says: no command is sent twice, and contexts
+// bound every exchange.
+func (t *endpoint) tune() {
+	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	switch {
+	case t.single != nil:
+		o := t.single
+		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
+	case t.cluster != nil:
+		o := t.cluster
+		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
+		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
+	default:
+		o := t.sentinel
+		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
+		o.Protocol = protocol
+	}
+}
+
+// asCluster turns the endpoint of one server into one of the cluster that it belongs to.
+func (t *endpoint) asCluster() {
+	o := t.single
+	t.cluster = &redis.ClusterOptions{
+		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		PoolSize: o.PoolSize, ClientName: o.ClientName,
+	}
+	t.single = nil
+	t.tune()
+}
+
+func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterClient) {
+	switch {
+	case t.single != nil:
+		t.single.OnConnect = r.watch()
+		c := redis.NewClient(t.single)
+		c.AddHook(patience{t.patience, true, new(atomic.Int64)})
+		c.AddHook(pipelineErrors{})
+		return c, nil
+	case t.sentinel != nil:
+		t.sentinel.OnConnect = r.watch()
+		c := redis.NewFailoverClient(t.sentinel)
+		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
+		c.AddHook(pipelineErrors{})
+		return c, nil
+	default:
+		c := redis.NewClusterClient(t.cluster)
+		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
+		c.AddHook(pipelineErrors{})
+		c.AddHook(refreshOnFailure{c})
+		return c, c
+	}
+}

@@ -1,0 +1,192 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// quota estimates how many bytes a partition takes: the last measurement, and what this gateway has
+// added since. Other gateways add, too, so the estimate is refreshed the sooner, the nearer it is
+// to the limit.
+type quota struct {
+	mu        sync.Mutex
+	measured  int64
+	at        time.Time     // of the measurement; zero: none
+	pause     time.Duration // how long the measurement is not repeated
+	since     int64         // bytes added since, including pending
+	pending   int64         // bytes being sent
+	measuring *measurement  // under way; nil: none
+}
+
+// measurement is a question to Redis; all calls that need the answer share it.
+type measurement struct {
+	done chan struct{}
+	// Set before done closes.
+	gaveUp bool  // the call that asked ended before the answer came
+	err    error // why Redis did not answer
+}
+
+// quotaFresh is how long a measurement holds while the partition is more than half full.
+const quotaFresh = time.Second
+
+// sizeBudget is one call's use of a quota.
+type sizeBudget struct {
+	quota   *quota
+	max     int64 // 0: no limit
+	failure error
+}
+
+// sizeBudget begins a call that stores messages. It measures if the estimate is too old for the
+// decision.
+func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
+	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
+	if r.max <= 0 {
+		return r
+	}
+	whole := sh.place
+	whole.Subscription, whole.Sub = "", core.Main
+	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
+		bounded, cancel := s.bounded(ctx)
+		defer cancel()
+		found, errs := s.measure(bounded, []place{whole})
+		return found[0], errs[0]
+	})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
+	case err != nil:
+		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.prefix, err))
+	}
+	return r
+}
+
+// refresh measures if the estimate is stale for a limit of max bytes. One call measures at a time,
+// without holding the mutex; the others wait for it, so that a Redis that does not answer costs
+// each the same time.
+func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
+	for {
+		q.mu.Lock()
+		if !q.stale(max) {
+			q.mu.Unlock()
+			return nil
+		}
+		m := q.measuring
+		if m == nil {
+			m = &measurement{done: make(chan struct{})}
+			q.measuring = m
+			q.mu.Unlock()
+			return q.finish(ctx, m, measure)
+		}
+		q.mu.Unlock()
+		select {
+		case <-m.done:
+			if !m.gaveUp {
+				return m.err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// stale reports whether a limit of max bytes requires a new measurement.
+func (q *quota) stale(max int64) bool {
+	if q.recent() {
+		return false
+	}
+	estimate := q.measured + q.since
+	return q.at.IsZero() || estimate >= max ||
+		estimate >= max/2 && time.Since(q.at) > quotaFresh ||
+		q.since > (max-q.measured)/4+1<<20
+}
+
+// recent reports whether it is too soon to measure again.
+func (q *quota) recent() bool { return time.Since(q.at) < q.pause }
+
+// Measurements that cost Redis much work take at most one part in measureShare of its time.
+const (
+	muchWork     = 2 * time.Millisecond
+	measureShare = 100
+)
+
+// note stores a measurement.
+func (q *quota) note(m measured) {
+	q.measured, q.at, q.since, q.pause = m.bytes, time.Now(), q.pending, 0
+	if m.work > muchWork {
+		q.pause = measureShare * m.work
+	}
+}
+
+// finish measures and wakes the calls that wait for it.
+func (q *quota) finish(ctx context.Context, m *measurement, measure func() (measured, error)) error {
+	found, err := measure()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.measuring = nil
+	defer close(m.done)
+	if err == nil {
+		q.note(found)
+	}
+	m.err, m.gaveUp = err, err != nil && ctx.Err() != nil
+	return err
+}
+
+// take adds a group's bytes to the estimate, or refuses them if the partition is full already.
+func (r sizeBudget) take(size int) error {
+	if r.max <= 0 {
+		return nil
+	}
+	if r.failure != nil {
+		return r.failure
+	}
+	q := r.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if bytes := q.measured + q.since; bytes >= r.max {
+		return core.Refuse(core.QuotaExceeded,
+			"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",
+			bytes, r.max)
+	}
+	q.since += int64(size)
+	q.pending += int64(size)
+	return nil
+}
+
+// give subtracts a group that was not sent.
+func (r sizeBudget) give(size int) {
+	if r.max <= 0 {
+		return
+	}
+	r.quota.mu.Lock()
+	defer r.quota.mu.Unlock()
+	r.quota.since -= int64(size)
+	r.quota.pending -= int64(size)
+}
+
+// stored notes that bytes have arrived.
+func (q *quota) stored(size int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending = max(0, q.pending-int64(size))
+}
+
+// lately is the estimate if it is too soon to measure again.
+func (q *quota) lately() (bytes int64, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.measured + q.since, q.recent()
+}
+
+// number runs a command whose answer is an integer; nil is 0.
+func (s *Store) number(ctx context.Context, args ...any) (int64, error) {
+	reply, err := s.do(ctx, args...)
+	if err != nil && !isNil(err) {
+		return 0, err
+	}
+	n, _ := reply.(int64)
+	return n, nil
+}

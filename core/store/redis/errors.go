@@ -1,0 +1,49 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// errClosed is returned after Close.
+var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
+
+// wrapError says what a failed exchange with Redis means to the caller, counts it and logs the
+// cause. It returns Busy where a retry may help, at once or after an operator's action, else the
+// bare error. A server that has lost its data does not answer NotFound. what names the operation.
+func (s *Store) wrapError(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if code, ok := errors.AsType[core.Code](err); ok {
+		if code == core.NotFound {
+			if lost := s.intact(); lost != nil {
+				err = lost
+			}
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if f := failureOf(err); f != nil {
+		s.failures.note(s.log, f, what, err)
+		return fmt.Errorf("%s: %w (%w)", what, f.refusal(), err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// refusal is what peers are told. SDKs wait for ten seconds when they are told that a server is busy; what passes
+// within seconds has the condition of a time-out, after which they try again at once.
+func (f *failure) refusal() error {
+	r := &core.Refusal{Code: core.Busy, Text: f.text}
+	if f.passes {
+		r.Condition = "com.microsoft:timeout"
+	}
+	return r
+}
+
+// ended is the error of a call whose context has ended.
+func ended(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in the time allowed. Whether it took effect is unknown."), context.Cause(ctx))
+}

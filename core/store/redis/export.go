@@ -1,0 +1,406 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+var _ core.Backups = (*Store)(nil)
+
+// copyLife is how long keys of an export or import stay that has ended before it could remove them,
+// and so the time that one step may take.
+const copyLife = 10 * time.Minute
+
+// errIdle ends an export or import whose keys may have ended because its caller has waited so long.
+var errIdle = core.Refuse(core.Timeout, "nothing was read or written for %v: keep the other side of the copy running", copyLife-time.Minute)
+
+// copyPage is how many members of a key are read at once.
+const copyPage = 500
+
+// exportSuffixes are the ends of a queue's keys that an export reads, without those of
+// stateSuffixes: stream, head, counts, overrides, deferred, scheduled, names of sessions.
+const exportSuffixes = "mhdpfqn"
+
+// twin names keys beside those of a partition, in the same slot.
+type twin struct {
+	tag string
+	id  string
+}
+
+func (s *Store) twin(r core.Ref) twin { return twin{s.names.tag(r), "~" + rand.Text() + "~"} }
+
+// of is the name beside a key.
+func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
+
+// homes are an entity's own queue, and the subscriptions that a topic's partition knows.
+func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
+	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
+	own, err := s.rdb.SMembers(ctx, s.names.subscriptions(r)).Result()
+	slices.Sort(own)
+	for _, id := range own {
+		homes = append(homes, core.Ref{Entity: r.Entity, Subscription: id, Index: r.Index})
+		ids = append(ids, id)
+	}
+	return homes, ids, err
+}
+
+// NamespaceIDs lists the namespaces that have entities, by the keys of their catalogues.
+func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("list namespaces: %w", err)
+	}
+	defer s.calls.Done()
+	prefix, suffix, _ := strings.Cut(s.names.catalogue("*").entities, "*")
+	keys, err := s.catalogues(ctx)
+	for _, key := range keys {
+		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, prefix), suffix))
+	}
+	return ids, s.wrapError("list namespaces", err)
+}
+
+// Export copies the keys of a partition in one step, and reads the copies.
+func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
+	r.Subscription, r.Sub = "", core.Main
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	defer s.calls.Done()
+	x := &export{store: s, twin: s.twin(r), take: take}
+	err := x.copy(ctx, r)
+	defer x.remove(ctx)
+	for _, home := range x.homes {
+		if err == nil {
+			err = x.home(ctx, home)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	what := "export " + s.names.tag(r)
+	if x.taken != nil {
+		return fmt.Errorf("%s: %w", what, x.taken)
+	}
+	return s.wrapError(what, err)
+}
+
+// export is an Export under way.
+type export struct {
+	store *Store
+	twin  twin
+	take  func(*core.Stored) error
+	taken error // take's
+	homes []core.Ref
+	keys  []string // the copies
+	beat  time.Time
+}
+
+// copy copies what there is in one step.
+func (x *export) copy(ctx context.Context, r core.Ref) error {
+	names := x.store.names
+	for {
+		homes, ids, err := x.store.homes(ctx, r)
+		if err != nil {
+			return err
+		}
+		x.homes, x.keys = homes, nil
+		keys := []any{names.stream(r), names.subscriptions(r)}
+		add := func(key string) {
+			x.keys = append(x.keys, x.twin.of(key))
+			keys = append(keys, key, x.twin.of(key))
+		}
+		for _, home := range homes {
+			for home.Sub = range core.SubQueues {
+				suffixes := exportSuffixes
+				if home.Sub == core.Main {
+					suffixes += stateSuffixes
+				}
+				for _, suffix := range suffixes {
+					add(names.prefix(home) + string(suffix))
+				}
+			}
+			add(names.base(home) + seenSuffix)
+			add(names.base(home) + movedSuffix)
+		}
+		add(names.bodies(r))
+		raw, err := x.store.eval(ctx, partitionCopyScript, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
+		if err != nil {
+			return err
+		}
+		x.beat = time.Now()
+		if code := codeOf(raw); code != core.Conflict { // else subscriptions were created or deleted meanwhile
+			return errorOf(code)
+		}
+	}
+}
+
+// codeOf reads the word of a script's answer, "" for ok.
+func codeOf(raw any) core.Code {
+	reply, _ := raw.([]any)
+	word, _ := first(reply).(string)
+	if word == "ok" {
+		return ""
+	}
+	return core.Code(word)
+}
+
+func errorOf(c core.Code) error {
+	if c == "" {
+		return nil
+	}
+	return c
+}
+
+// remove removes the copies, as well as it can: they have an end.
+func (x *export) remove(ctx context.Context) { x.store.unlink(ctx, x.keys) }
+
+func (s *Store) unlink(ctx context.Context, keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := s.bounded(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
+		s.log.Warn("keys of an export or import stay for a while", "err", err)
+	}
+}
+
+// extend keeps the copies while they are read.
+func (x *export) extend(ctx context.Context) error {
+	switch idle := time.Since(x.beat); {
+	case idle < copyLife/4:
+		return ctx.Err()
+	case idle > copyLife-time.Minute:
+		return errIdle
+	}
+	x.beat = time.Now()
+	pipe := x.store.rdb.Pipeline()
+	for _, key := range x.keys {
+		pipe.PExpire(ctx, key, copyLife)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// give passes a thing on.
+func (x *export) give(t *core.Stored) error {
+	x.taken = x.take(t)
+	return x.taken
+}
+
+func (x *export) home(ctx context.Context, home core.Ref) error {
+	s := x.store
+	for home.Sub = range core.SubQueues {
+		at := core.Stored{Subscription: home.Subscription, Sub: home.Sub}
+		prefix := x.twin.of(s.names.prefix(home))
+		last, err := s.rdb.HGet(ctx, prefix+"h", "s").Int64()
+		if err != nil && !isNil(err) {
+			return err
+		}
+		if last > 0 {
+			thing := at
+			thing.Kind, thing.Last = core.StoredLast, last
+			if err := x.give(&thing); err != nil {
+				return err
+			}
+		}
+		if home.Sub == core.Main {
+			if err := x.states(ctx, prefix, at); err != nil {
+				return err
+			}
+		}
+		if err := x.messages(ctx, home, prefix, at); err != nil {
+			return err
+		}
+	}
+	home.Sub = core.Main
+	base := x.twin.of(s.names.base(home))
+	if err := x.ids(ctx, base+seenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription}); err != nil {
+		return err
+	}
+	return x.ids(ctx, base+movedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
+}
+
+// states passes on the states of sessions.
+func (x *export) states(ctx context.Context, prefix string, at core.Stored) error {
+	at.Kind = core.StoredState
+	for from := int64(0); ; from += copyPage {
+		if err := x.extend(ctx); err != nil {
+			return err
+		}
+		keys, err := x.store.rdb.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		for _, key := range keys {
+			state, err := x.store.rdb.HGet(ctx, prefix+"c", key).Bytes()
+			if err != nil {
+				return err
+			}
+			set, err := x.store.rdb.HGet(ctx, prefix+"e", key).Result()
+			if err != nil {
+				return err
+			}
+			millis, id, different := strings.Cut(set, "\x00")
+			if !different {
+				id = key
+			}
+			n, err := strconv.ParseInt(millis, 10, 64)
+			if err != nil {
+				return errEntry
+			}
+			thing := at
+			thing.Session, thing.SessionState, thing.Time = id, state, instant(n)
+			if thing.SessionState == nil {
+				thing.SessionState = []byte{}
+			}
+			if err := x.give(&thing); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// ids passes on message ids or keys of moves.
+func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
+	for from := int64(0); ; from += copyPage {
+		if err := x.extend(ctx); err != nil {
+			return err
+		}
+		ids, err := x.store.rdb.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for _, id := range ids {
+			thing := at
+			thing.Key, _ = id.Member.(string)
+			thing.Time = instant(int64(id.Score))
+			if err := x.give(&thing); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// messages passes on the messages of a queue.
+func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at core.Stored) error {
+	at.Kind = core.StoredMessage
+	sh := x.store.newShard(place{Ref: r}, false)
+	for from, limit := int64(0), 16; ; {
+		if err := x.extend(ctx); err != nil {
+			return err
+		}
+		raw, err := x.store.rdb.Do(ctx, "XRANGE", prefix+"m", entryID(from), "+", "COUNT", limit).Slice()
+		if err != nil || len(raw) == 0 {
+			return err
+		}
+		entries, err := parseEntries(raw)
+		if err != nil {
+			return err
+		}
+		things, err := x.page(ctx, sh, prefix, entries)
+		if err != nil {
+			return err
+		}
+		for i := range things {
+			things[i].Kind, things[i].Subscription, things[i].Sub = at.Kind, at.Subscription, at.Sub
+			if err := x.give(&things[i]); err != nil {
+				return err
+			}
+		}
+		from, limit = entries[len(entries)-1].n+1, sh.page() // by the size of the messages so far
+	}
+}
+
+// page describes the messages of entries, but for those that are reserved for a transaction.
+func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []entry) ([]core.Stored, error) {
+	var plain, pad, reserved []any
+	for i := range entries {
+		n := padded(entries[i].n)
+		plain, pad, reserved = append(plain, entries[i].n), append(pad, n), append(reserved, n+"r")
+	}
+	pipe := x.store.rdb.Pipeline()
+	ask := func(command, suffix string, items []any) *redis.Cmd {
+		return pipe.Do(ctx, append([]any{command, prefix + suffix}, items...)...)
+	}
+	commands := [...]*redis.Cmd{
+		ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
+		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", sessionOfSuffix, plain),
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var columns [len(commands)][]any
+	for i, c := range commands {
+		var err error
+		if columns[i], err = c.Slice(); err != nil {
+			return nil, err
+		}
+		if len(columns[i]) != len(entries) {
+			return nil, errReply
+		}
+	}
+	things := make([]core.Stored, 0, len(entries))
+	for i := range entries {
+		if columns[4][i] != nil {
+			continue
+		}
+		side, err := parseSideData(columns[0][i], columns[1][i])
+		if err != nil {
+			return nil, err
+		}
+		state := core.Active
+		if columns[2][i] != nil {
+			state = core.Deferred
+		} else if columns[3][i] != nil {
+			state = core.Scheduled
+		}
+		thing := core.Stored{InSession: columns[5][i] != nil}
+		var bodiless bool
+		if thing.Delivery, bodiless, err = sh.delivery(&entries[i], side, state); err != nil {
+			return nil, err
+		}
+		if bodiless {
+			body, err := x.store.rdb.HGet(ctx, x.twin.of(x.store.names.bodies(sh.Ref)), strconv.FormatInt(entries[i].origin, 10)).Bytes()
+			if err != nil {
+				return nil, fmt.Errorf("the body of message %d: %w", entries[i].n, err)
+			}
+			if body == nil {
+				body = []byte{}
+			}
+			thing.Body.Bytes = body
+		}
+		things = append(things, thing)
+	}
+	return things, nil
+}
+
+// globs escapes the special characters of SCAN's patterns.
+var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
+
+// catalogues finds the keys of all namespaces' entities.
+func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
+	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
+	var mu sync.Mutex
+	err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		const page = 10_000
+		found := node.Scan(ctx, 0, pattern, page).Iterator()
+		for found.Next(ctx) {
+			mu.Lock()
+			keys = append(keys, found.Val())
+			mu.Unlock()
+		}
+		return found.Err()
+	})
+	slices.Sort(keys)
+	return slices.Compact(keys), err
+}

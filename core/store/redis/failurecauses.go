@@ -1,0 +1,162 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failure is a cause for which Redis does not serve.
+type failure struct {
+	cause  string // for metrics and health: Failure.Cause
+	word   string // start of the server's answer
+	within string // or a part of it; "" for most
+	text   string // for peers
+	passes bool   // by itself, mostly within seconds
+	remedy string // for operators
+}
+
+// Texts for peers. The cause is for operators.
+const (
+	textBusy   = "The message store is busy. Try again."
+	textUnseen = "The message store cannot be reached. Try again."
+)
+
+var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network between"}
+
+// knownFailures are answers of servers.
+var knownFailures = []failure{
+	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
+	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise it, or receive and delete messages"},
+	{cause: "no-permission", word: "NOPERM", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "no-permission", within: "ACL failure in script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "no-permission", within: "The user executing the script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
+	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not know the user and password of --store, or the user is off"},
+	{cause: "wrong-password", word: "NOAUTH", remedy: "it wants a user and password: give them in --store"},
+	{cause: "read-only", passes: true, word: "READONLY", remedy: "it is a replica: have --store name the master, or its Sentinels"},
+	{cause: "cluster-down", passes: true, word: "CLUSTERDOWN", remedy: "some slots are served by no node: see CLUSTER INFO and CLUSTER NODES"},
+	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and make room"},
+	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write says"},
+	{cause: "loading", passes: true, word: "LOADING", remedy: "it reads its data, which takes a while"},
+	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
+	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
+	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
+	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
+	{cause: "resharding", passes: true, word: "TRYAGAIN", remedy: "slots are being moved"},
+	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
+	{cause: "resharding", passes: true, word: "ASK", remedy: "slots are being moved"},
+	{cause: "failed-over", passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
+}
+
+func init() {
+	for i := range knownFailures {
+		knownFailures[i].text = textBusy
+	}
+}
+
+// failureOf is the failure behind err if a retry may help, else nil.
+func failureOf(err error) *failure {
+	answer, answered := errors.AsType[redis.Error](err)
+	if answered {
+		for i := range knownFailures {
+			f := &knownFailures[i]
+			if f.word != "" && redis.HasErrorPrefix(err, f.word) || f.within != "" && strings.Contains(answer.Error(), f.within) {
+				return f
+			}
+		}
+	}
+	if isUnreachable(err) {
+		return &unreachable
+	}
+	return nil
+}
+
+// Away reports whether Open failed because the server cannot serve now, but may later with the same
+// settings. It names the cause.
+func Away(err error) (cause string, away bool) {
+	f := failureOf(err)
+	if f == nil {
+		return "", false
+	}
+	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
+}
+
+// Failure is a cause for which Redis did not serve, and how often.
+type Failure struct {
+	Cause  string    `json:"cause"`  // one of a small set
+	Reason string    `json:"reason"` // Redis' last answer
+	Remedy string    `json:"remedy"`
+	Last   time.Time `json:"last"`
+	Count  uint64    `json:"count"` // of operations
+}
+
+const (
+	// minLogInterval is the least time between two log lines about one cause.
+	minLogInterval = time.Minute
+	// recentFailure is how long a failure counts as recent.
+	recentFailure = time.Minute
+)
+
+// failures counts failures by cause.
+type failures struct {
+	mu    sync.Mutex
+	known map[string]*loggedFailure
+}
+
+type loggedFailure struct {
+	Failure
+	loggedAt time.Time
+	unlogged int // failures since loggedAt
+}
+
+// note counts an operation's failure, and logs it if its cause has not been logged lately.
+// Cancelled calls do not count.
+func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	now := time.Now()
+	f.mu.Lock()
+	known := f.known[of.cause]
+	if known == nil {
+		known = &loggedFailure{Failure: Failure{Cause: of.cause, Remedy: of.remedy}}
+		if f.known == nil {
+			f.known = make(map[string]*loggedFailure)
+		}
+		f.known[of.cause] = known
+	}
+	known.Reason, known.Last, known.Count = err.Error(), now, known.Count+1
+	known.unlogged++
+	untold := known.unlogged
+	tell := known.loggedAt.IsZero() || now.Sub(known.loggedAt) >= minLogInterval
+	if tell {
+		known.loggedAt, known.unlogged = now, 0
+	}
+	f.mu.Unlock()
+	if tell {
+		log.Warn("Redis does not serve: clients are told to try again", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
+	}
+}
+
+// Failures returns all failures, by cause.
+func (s *Store) Failures() []Failure {
+	s.failures.mu.Lock()
+	defer s.failures.mu.Unlock()
+	var all []Failure
+	for _, known := range s.failures.known {
+		all = append(all, known.Failure)
+	}
+	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Cause, b.Cause) })
+	return all
+}
+
+// RecentFailures returns the failures of the last minute.
+func (s *Store) RecentFailures() []Failure {
+	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
+}

@@ -1,0 +1,27 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+)
+
+// format is the format of this version's data; the registry holds that of a store. Version 8fcb296
+// wrote it, and every later version reads what that one wrote.
+const format = 3
+
+// checkFormat marks a new store with the format, and refuses a store of another one.
+func (s *Store) checkFormat(ctx context.Context) error {
+	key := s.names.registry().format
+	given, err := s.rdb.Get(ctx, key).Int()
+	switch {
+	case isNil(err):
+		return s.rdb.Set(ctx, key, format, 0).Err()
+	case err != nil:
+		return fmt.Errorf("read the store's format: %w", err)
+	case given > format:
+		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, format)
+	case given < format:
+		return fmt.Errorf("the store has format %d, which only versions before 8fcb296 wrote: use another Redis, database or prefix; this version reads format %d", given, format)
+	}
+	return nil
+}

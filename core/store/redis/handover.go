@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// handOver is the part of a call that brings messages to a queue which locks some of them for a
+// receiver of this gateway. The receiver then needs neither the doorbell nor a lock call of its own,
+// and messages that this call has brought are not read back. lock.lua hands over only while no other
+// gateway waits for the queue's messages; else it wakes all of them.
+type handOver struct {
+	store   *Store
+	shard   *shard
+	watcher core.Watcher
+	lease   lease
+	bytes   int64 // that the receiver takes
+	args    []any // of lock.lua, without those of the state
+}
+
+// reserve begins to hand over, if a receiver of this gateway takes messages; else it returns nil.
+// Of inline the lock call returns the records, too, if there are at most so many.
+func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
+	if sh.Sessions {
+		return nil
+	}
+	if _, lost := sh.lostLocks.next(now); lost {
+		return nil
+	}
+	for _, w := range s.doorbells.watchersOf(sh.keys.doorbell) {
+		most := w.Reserve()
+		if most.Messages == 0 {
+			continue
+		}
+		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now), bytes: cmp.Or(most.Bytes, math.MaxInt64)}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.id, 1}
+		return h
+	}
+	return nil
+}
+
+// command is the lock call, to follow the commands that bring messages.
+func (h *handOver) command(now int64) []any {
+	return lockScript.variants[h.shard.features].command(false, h.shard.state, append(h.shard.stateArgs(now), h.args...)...)
+}
+
+// fail ends the hand-over of a call that failed, if there is one.
+func (h *handOver) fail(err error) {
+	if h == nil {
+		return
+	}
+	if mayHaveRun(err) {
+		h.shard.lostLocks.add(h.lease)
+	}
+	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
+}
+
+// finish hands over what was locked. reply is lock.lua's. The call has stored the messages under
+// their numbers, which rise; 0 stands for one that it has not stored.
+func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
+	word := ""
+	if len(reply) > 0 {
+		word, _ = reply[0].(string)
+	}
+	if err != nil || word != "ok" { // not loaded, or there is more to sweep
+		h.fail(err)
+		return
+	}
+	claims, entries, out, err := parseLock(reply[1:])
+	if err != nil {
+		h.fail(err)
+		return
+	}
+	var ds []core.Delivery
+	if len(entries) > 0 {
+		ds, err = h.store.deliver(ctx, h.shard, h.lease, claims, entries, core.Active)
+	} else {
+		ds, err = h.deliver(ctx, claims, numbers, messages)
+	}
+	fitting := h.store.fit(h.shard, ds, &h.bytes, false)
+	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
+}
+
+// deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.
+func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
+	own := make([]entry, 0, len(messages))
+	for i, n := range numbers {
+		if n != 0 {
+			record := messages[i].record
+			own = append(own, entry{n: n, record: unsafe.String(unsafe.SliceData(record), len(record))})
+		}
+	}
+	entries, err := h.entries(ctx, claims, own)
+	if err != nil {
+		h.store.release(h.shard, h.lease, claims)
+		return nil, h.store.wrapError("read messages", err)
+	}
+	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
+}
+
+// entries returns the entries of claims in their order, and reads those that are not at hand.
+func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
+	var found []entry
+	var ours, others []claim
+	for _, c := range claims {
+		i, ok := slices.BinarySearchFunc(own, c.n, func(e entry, n int64) int { return cmp.Compare(e.n, n) })
+		if ok {
+			found, ours = append(found, own[i]), append(ours, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	h.store.recents.take(h.shard, ours) // they are not needed any more
+	if len(others) == 0 {
+		return found, nil
+	}
+	rest, err := h.store.entriesOf(ctx, h.shard, others)
+	if err != nil {
+		return nil, err
+	}
+	return inOrder(claims, found, rest), nil
+}

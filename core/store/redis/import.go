@@ -1,0 +1,228 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// fillSuffixes are the ends of a queue's keys, beside stream and head, that an import fills or finds
+// empty.
+const fillSuffixes = messageDataSuffixes + sessionSuffixes
+
+const (
+	// importMost is how many things an import writes at once, and importBytes about how large they
+	// are when nothing more is added.
+	importMost  = 500
+	importBytes = 1 << 20
+)
+
+// Import writes keys beside those of the partition, and puts them in their place in one step. If it
+// fails, nothing has changed.
+func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
+	r.Subscription, r.Sub = "", core.Main
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer s.calls.Done()
+	x := &intake{store: s, twin: s.twin(r), lasts: make(map[core.Ref]int64), keys: make(map[string]bool)}
+	what := "import into " + s.names.tag(r)
+	err := x.begin(ctx, r)
+	if err != nil {
+		return s.wrapError(what, err)
+	}
+	defer x.remove(ctx)
+	for thing, failed := range things {
+		if failed != nil {
+			return fmt.Errorf("%s: %w", what, failed)
+		}
+		if err := x.add(ctx, r, thing); err != nil {
+			return s.wrapError(what, err)
+		}
+	}
+	if err = x.flush(ctx); err == nil {
+		err = x.fill(ctx, r, 1)
+	}
+	return s.wrapError(what, err)
+}
+
+// intake is an Import under way.
+type intake struct {
+	store *Store
+	twin  twin
+	homes []core.Ref
+	ids   []any
+	pipe  redis.Pipeliner
+	size  int
+	beat  time.Time          // of the last flush
+	lasts map[core.Ref]int64 // the number given last of each queue
+	keys  map[string]bool    // that were written; true: since the last flush
+}
+
+// begin checks that the partition is empty.
+func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
+	x.pipe = x.store.rdb.Pipeline()
+	if x.homes, x.ids, err = x.store.homes(ctx, r); err != nil {
+		return err
+	}
+	return x.fill(ctx, r, 0)
+}
+
+// fill puts the keys in their place if do is 1; with 0 it only checks.
+func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
+	names := x.store.names
+	keys := []any{names.stream(r), names.subscriptions(r)}
+	var rest, lasts []any
+	add := func(key string) { rest = append(rest, key, x.twin.of(key)) }
+	for _, home := range x.homes {
+		for home.Sub = range core.SubQueues {
+			keys = append(keys, names.stream(home), names.head(home), names.doorbell(home), x.twin.of(names.stream(home)))
+			lasts = append(lasts, x.lasts[home])
+			suffixes := fillSuffixes
+			if home.Sub == core.Main {
+				suffixes += stateSuffixes
+			}
+			for _, suffix := range suffixes {
+				add(names.prefix(home) + string(suffix))
+			}
+		}
+		add(names.base(home) + seenSuffix)
+		add(names.base(home) + movedSuffix)
+	}
+	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
+	raw, err := x.store.eval(ctx, partitionFillScript, append(keys, rest...), args...)
+	if err != nil {
+		return err
+	}
+	switch code := codeOf(raw); code {
+	case core.AlreadyExists:
+		return core.Refuse(code, "the partition is not empty: import into an entity that was never used")
+	case core.Conflict:
+		return core.Refuse(code, "subscriptions of the topic were created or deleted meanwhile")
+	default:
+		return errorOf(code)
+	}
+}
+
+// remove removes what was written and is not in its place.
+func (x *intake) remove(ctx context.Context) {
+	var keys []string
+	for key := range x.keys {
+		keys = append(keys, key)
+	}
+	x.store.unlink(ctx, keys)
+}
+
+// do adds a command on a key beside the partition's.
+func (x *intake) do(ctx context.Context, command, key string, args ...any) {
+	key = x.twin.of(key)
+	x.keys[key] = true
+	x.pipe.Do(ctx, append([]any{command, key}, args...)...)
+}
+
+// flush writes what was added.
+func (x *intake) flush(ctx context.Context) error {
+	if len(x.keys) > 0 && !x.beat.IsZero() && time.Since(x.beat) > copyLife-time.Minute {
+		return errIdle
+	}
+	x.beat = time.Now()
+	for key, written := range x.keys {
+		if written || x.size > 0 { // all of them: what came first must not end before the last
+			x.pipe.PExpire(ctx, key, copyLife)
+			x.keys[key] = false
+		}
+	}
+	x.size = 0
+	if x.pipe.Len() == 0 {
+		return nil
+	}
+	_, err := x.pipe.Exec(ctx)
+	return err
+}
+
+func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
+	home := core.Ref{Entity: r.Entity, Subscription: t.Subscription, Index: r.Index, Sub: t.Sub}
+	if !slices.ContainsFunc(x.homes, func(h core.Ref) bool { return h.Subscription == t.Subscription }) {
+		return core.Refuse(core.NotFound, "subscription %s does not exist", t.Subscription)
+	}
+	prefix, base := x.store.names.prefix(home), x.store.names.base(home)
+	x.size++
+	switch t.Kind {
+	case core.StoredLast:
+		x.lasts[home] = max(x.lasts[home], t.Last)
+	case core.StoredState:
+		name := sessionName(t.Session)
+		key := string(core.KeyOfSession(t.Session))
+		x.do(ctx, "HSET", prefix+"c", key, t.SessionState)
+		x.do(ctx, "HSET", prefix+"e", key, fmt.Sprint(t.Time.UnixMilli())+name[len(key):])
+		x.do(ctx, "ZADD", prefix+"s", 0, key)
+		x.size += len(t.SessionState) * importMost / importBytes
+	case core.StoredMessage:
+		if err := x.message(ctx, home, prefix, t); err != nil {
+			return err
+		}
+		x.size += t.Size() * importMost / importBytes
+	case core.StoredSeen:
+		x.do(ctx, "ZADD", base+seenSuffix, t.Time.UnixMilli(), t.Key)
+	case core.StoredMove:
+		x.do(ctx, "ZADD", base+movedSuffix, t.Time.UnixMilli(), t.Key)
+	}
+	if x.size < importMost {
+		return nil
+	}
+	return x.flush(ctx)
+}
+
+// message writes a message. None is left to the cursor, which passes the last: those that are
+// available are to be delivered again, for lock.lua takes those by their numbers, and the others may
+// have wide gaps.
+func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
+	_, n := core.SplitSequenceNumber(t.SequenceNumber)
+	x.lasts[home] = max(x.lasts[home], n)
+	record, err := encodeRecord(t.Message, t.EnqueuedTime.UnixMilli())
+	if err != nil {
+		return err
+	}
+	pad := padded(n)
+	entry := []any{entryID(n), "d", record}
+	if t.TimeToLive > 0 {
+		entry = append(entry, "t", t.TimeToLive.Milliseconds())
+	}
+	if _, origin := core.SplitSequenceNumber(t.EnqueuedSequenceNumber); origin != n && (t.Transit == nil || t.Transit.EnqueuedSequenceNumber == 0) {
+		entry = append(entry, "o", origin)
+	}
+	x.do(ctx, "XADD", prefix+"m", entry...)
+	if t.DeliveryCount > 0 {
+		x.do(ctx, "HSET", prefix+"d", n, t.DeliveryCount)
+	}
+	var session string
+	if t.InSession {
+		session = string(t.SessionKey())
+		x.do(ctx, "HSET", prefix+sessionOfSuffix, n, sessionOf(t.Message))
+	}
+	switch {
+	case t.State == core.Scheduled:
+		x.do(ctx, "ZADD", prefix+"q", t.ScheduledEnqueueTime.UnixMilli(), pad)
+		return nil
+	case t.State == core.Deferred:
+		x.do(ctx, "ZADD", prefix+"f", 0, n)
+		if session != "" {
+			x.do(ctx, "ZADD", prefix+"a", 0, session+"\x00"+pad)
+		}
+	case session != "":
+		x.do(ctx, "ZADD", prefix+"o", 0, session+"\x00"+pad)
+		x.do(ctx, "ZADD", prefix+"b", "LT", n, session)
+	default:
+		x.do(ctx, "ZADD", prefix+"r", n, n)
+	}
+	if home.Sub == core.Main && !t.ExpiresAt.IsZero() {
+		x.do(ctx, "ZADD", prefix+expirySuffix, t.ExpiresAt.UnixMilli(), pad)
+	}
+	return nil
+}

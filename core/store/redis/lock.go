@@ -1,0 +1,371 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Limits of a lock call.
+const (
+	maxLock       = 1000     // messages claimed by one script call
+	maxInline     = 8        // messages whose records a script returns, to save a round trip
+	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
+	maxRead       = 200      // entries read by one XRANGE
+	maxReadBytes  = 4 << 20  // and about how many bytes
+	muchGarbage   = 32 << 20 // bytes that were read in vain and are to be collected at once
+)
+
+// claim is a locked message whose entry has not been read.
+type claim struct {
+	n int64
+	sideData
+}
+
+// lease is what all claims of one call have in common.
+type lease struct {
+	nonce uint64
+	until int64 // ms
+}
+
+func (sh *shard) lease(now int64) lease {
+	return lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
+}
+
+// secret is the nonce as locks has it.
+func secret(nonce uint64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], nonce)
+	return string(b[:])
+}
+
+// Lock locks messages by their numbers, or available messages, up to some bounds: first those to deliver
+// again, then new ones, each by number, and in a session all by number. It ignores the end of ctx once it
+// has begun, so that no locked message is forgotten.
+func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
+	if r.Deferred || r.Numbers != nil {
+		ds, err = p.lockNumbers(ctx, r)
+		return ds, time.Time{}, err
+	}
+	if err := p.enter(ctx); err != nil {
+		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+	switch {
+	case p.Sessions && r.Session == nil:
+		return nil, time.Time{}, p.refuseLock(ctx, sh)
+	case !p.Sessions && r.Messages <= 0:
+		return nil, time.Time{}, nil
+	}
+	ds, next, err = p.lockMost(sh, &r)
+	if err != nil {
+		err = fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
+	}
+	return ds, next, err
+}
+
+// lockMost locks available messages, up to r.Most. How large they are is known once they are read: what
+// is too much is unlocked, before another call can lock what follows.
+func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
+	room := cmp.Or(r.Bytes, math.MaxInt64)
+	for {
+		reply, err := s.claim(sh, r.Session, min(max(r.Messages-len(ds), 0), sh.affordable(room)))
+		if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
+			return ds, s.Now(), nil
+		}
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		fitting := s.fit(sh, reply.deliveries, &room, len(ds) > 0)
+		ds = append(ds, fitting...)
+		switch {
+		case len(fitting) < len(reply.deliveries):
+			return ds, s.Now(), nil
+		case len(ds) >= r.Messages || !reply.rest:
+			return ds, reply.next, nil
+		case len(ds) > 0 && room < sh.average.Load():
+			return ds, s.Now(), nil
+		}
+	}
+}
+
+// fit returns the first of some locked messages that are no larger than room together, and takes them
+// off it. If there are none before, the first one fits. It unlocks the others. If that fails, they fit,
+// too: what follows would come before them.
+func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
+	for i := range ds {
+		size := int64(ds[i].Size())
+		if size <= *room || i == 0 && !before {
+			*room -= size
+			continue
+		}
+		if s.unlock(sh, ds[i:]) {
+			garbage := core.SizeOf(ds[i:])
+			if clear(ds[i:]); garbage > muchGarbage {
+				runtime.GC() // they are read again, in the same memory
+			}
+			return ds[:i]
+		}
+		*room = 0
+		break
+	}
+	return ds
+}
+
+// unlock releases locks, and reports whether they have ended.
+func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
+	settlements := make([]core.Settlement, len(ds))
+	for i := range ds {
+		settlements[i] = core.Settlement{Token: ds[i].LockToken, Outcome: core.Release}
+	}
+	return !slices.ContainsFunc((&handle{s, sh.place}).Settle(context.Background(), settlements), func(err error) bool {
+		return err != nil && !errors.Is(err, core.LockLost) && !errors.Is(err, core.SessionLockLost)
+	})
+}
+
+// refuseLock refuses to lock messages of an entity with sessions outside of a session, unless the
+// entity is gone.
+func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.sweep(bounded, sh)
+	var there int64
+	if err == nil {
+		there, err = s.number(bounded, "EXISTS", sh.keys.stream)
+	}
+	switch {
+	case err != nil:
+		return s.wrapError("lock "+sh.keys.prefix, err)
+	case there == 0:
+		return nil
+	}
+	return core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
+}
+
+// weigh adds a record's size to the average, which is 0 only before the first.
+func (sh *shard) weigh(size int64) {
+	if average := sh.average.Load(); average > 0 {
+		size = (7*average + size + 7) / 8
+	}
+	sh.average.Store(size)
+}
+
+// affordable is how many messages have about so many bytes: one while their size is unknown.
+func (sh *shard) affordable(bytes int64) int {
+	average := sh.average.Load()
+	if average == 0 {
+		return 1
+	}
+	return int(max(1, min(maxLock, bytes/average)))
+}
+
+// locked is the result of one claim.
+type locked struct {
+	deliveries []core.Delivery
+	next       time.Time
+	rest       bool // there may be more: ask again
+}
+
+// claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
+func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
+	if sh.Sessions {
+		return s.claimInSession(sh, under, limit)
+	}
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	if err := s.undoLostLocks(ctx, sh); err != nil {
+		return locked{}, s.wrapError("end the locks of a lost answer", err)
+	}
+	now := s.millis()
+	l := sh.lease(now)
+	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0)
+	if err != nil {
+		if mayHaveRun(err) {
+			sh.lostLocks.add(l)
+		}
+		return locked{}, s.wrapError("claim", err)
+	}
+	claims, entries, out, err := parseLock(reply)
+	if err != nil {
+		sh.lostLocks.add(l)
+		return locked{}, err
+	}
+	// The script has returned as many as asked for: there may be more.
+	out.rest = out.rest || len(claims) == limit
+	out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active)
+	return out, err
+}
+
+// inline is how many records a script may return.
+func (sh *shard) inline() int {
+	if sh.average.Load() > maxInlineBody {
+		return 0
+	}
+	return maxInline
+}
+
+// parseLock reads lock.lua's reply after 'ok'.
+func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
+	if len(reply) != 7 {
+		return nil, nil, out, errReply
+	}
+	rest, _ := reply[0].(int64)
+	next, _ := reply[1].(int64)
+	numbers, _ := reply[2].([]any)
+	counts, _ := reply[3].([]any)
+	overrides, _ := reply[4].([]any)
+	runs, _ := reply[5].([]any)
+	entries, _ = reply[6].([]any)
+	if len(counts) != len(numbers) || len(overrides) != len(numbers) || len(runs)%2 != 0 {
+		return nil, nil, out, errReply
+	}
+	for i, raw := range numbers {
+		text, _ := raw.(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, nil, out, errReply
+		}
+		a, err := parseSideData(counts[i], overrides[i])
+		if err != nil {
+			return nil, nil, out, errReply
+		}
+		claims = append(claims, claim{n, a})
+	}
+	for i := 0; i < len(runs); i += 2 {
+		first, _ := runs[i].(int64)
+		last, _ := runs[i+1].(int64)
+		if last < first || last-first >= maxLock {
+			return nil, nil, out, errReply
+		}
+		for n := first; n <= last; n++ {
+			claims = append(claims, claim{n: n})
+		}
+	}
+	return claims, entries, locked{next: instant(next), rest: rest == 1}, nil
+}
+
+// deliver makes deliveries of claims, in their order. It reads the entries that the script has not
+// returned. If they cannot be read, it releases the locks.
+func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	entries, err := parseEntries(returned)
+	if len(returned) == 0 {
+		entries, err = s.entriesOf(ctx, sh, claims)
+	} else {
+		s.recents.take(sh, claims) // they are not needed any more
+	}
+	if err != nil {
+		s.release(sh, l, claims)
+		return nil, s.wrapError("read messages", err)
+	}
+	return s.deliverEntries(ctx, sh, l, claims, entries, state)
+}
+
+// deliverEntries is deliver for entries that are at hand, in the order of the claims. A claim
+// without an entry is left out: its lock has ended already, and another receiver has completed the
+// message.
+func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []entry, state core.State) ([]core.Delivery, error) {
+	ds := make([]core.Delivery, 0, len(claims))
+	var missing []missingBody
+	for _, c := range claims {
+		if len(entries) == 0 {
+			break
+		}
+		e := &entries[0]
+		if e.n != c.n {
+			continue
+		}
+		entries = entries[1:]
+		d, bodiless, err := sh.delivery(e, c.sideData, state)
+		if err != nil {
+			// The lock expires, the delivery counts as failed, and the message is dead-lettered in
+			// the end.
+			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
+			continue
+		}
+		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
+		d.LockedUntil = instant(l.until)
+		if bodiless {
+			missing = append(missing, missingBody{len(ds), e.origin})
+		}
+		ds = append(ds, d)
+	}
+	ds, err := s.attachBodies(ctx, sh, ds, missing)
+	if err != nil {
+		s.release(sh, l, claims)
+		return nil, s.wrapError("read bodies", err)
+	}
+	return ds, nil
+}
+
+// read reads the entries of claims. It tries twice, as reading changes nothing.
+func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
+	raw, err := s.readRuns(ctx, sh, claims)
+	if err != nil && isUnreachable(err) {
+		raw, err = s.readRuns(ctx, sh, claims)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseEntries(raw)
+}
+
+// readRuns reads runs of numbers with one XRANGE each.
+func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
+	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
+	type span struct{ first, last int64 }
+	var spans []span
+	for _, c := range claims {
+		if k := len(spans) - 1; k >= 0 && spans[k].last+1 == c.n && c.n-spans[k].first < limit {
+			spans[k].last = c.n
+		} else {
+			spans = append(spans, span{c.n, c.n})
+		}
+	}
+	if len(spans) == 1 {
+		reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(spans[0].first), entryID(spans[0].last))
+		entries, _ := reply.([]any)
+		return entries, err
+	}
+	pipe := s.rdb.Pipeline()
+	commands := make([]*redis.Cmd, len(spans))
+	for i, sp := range spans {
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(sp.first), entryID(sp.last))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, err
+	}
+	var entries []any
+	for _, c := range commands {
+		part, err := c.Slice()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, part...)
+	}
+	return entries, nil
+}
+
+// release releases locks whose messages could not be read. If that fails, they expire.
+func (s *Store) release(sh *shard, l lease, claims []claim) {
+	w := &settling{settlements: make([]core.Settlement, len(claims))}
+	for i, c := range claims {
+		w.settlements[i] = core.Settlement{Token: core.NewLockToken(sh.Index, c.n, l.nonce), Outcome: core.Release}
+	}
+	sh.settles.enqueue(&pendingCall[*settling]{work: w, items: len(claims), done: make(chan struct{})})
+}

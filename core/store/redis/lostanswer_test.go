@@ -1,0 +1,277 @@
+package redis_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
+)
+
+// forgetful stands between a store and its server, and can lose an answer.
+type forgetful struct {
+	net.Listener
+	server string // the path of its socket
+
+	mu   sync.Mutex
+	lose func() // called once the answer to the next script is there, which is not passed on then
+	mark string // with hold: what is sent with this in it is held up, once
+	hold func() // until this returns
+}
+
+// forget begins one before a server.
+func forget(t *testing.T, server *redistest.Server) *forgetful {
+	t.Helper()
+	path, ok := strings.CutPrefix(server.URL(), "unix://")
+	if !ok {
+		t.Fatalf("the server listens at %s", server.URL())
+	}
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgetful{Listener: ln, server: path}
+	passConnections(t, ln, f.pass)
+	return f
+}
+
+// passConnections has pass handle each connection that ln accepts, until the test ends.
+func passConnections(t *testing.T, ln net.Listener, pass func(client net.Conn)) {
+	t.Helper()
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			passing.Go(func() { pass(client) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		passing.Wait()
+	})
+}
+
+func (f *forgetful) url() string { return "unix://" + f.Addr().String() }
+
+func (f *forgetful) loseNext(then func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lose = then
+}
+
+// pass connects a client until one side ends, or an answer is lost.
+func (f *forgetful) pass(client net.Conn) {
+	server, err := net.Dial("unix", f.server)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	var lost func() // guarded by mu
+	var both sync.WaitGroup
+	both.Go(func() {
+		defer func() { _ = server.Close() }()
+		copyUntil(server, client, func(sent []byte) bool {
+			f.holdUp(sent)
+			if bytes.Contains(sent, []byte("EVALSHA")) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				lost, f.lose = f.lose, nil
+			}
+			return true
+		})
+	})
+	both.Go(func() {
+		defer func() { _ = client.Close() }()
+		copyUntil(client, server, func([]byte) bool {
+			f.mu.Lock()
+			then := lost
+			f.mu.Unlock()
+			if then != nil {
+				then()
+			}
+			return then == nil
+		})
+	})
+	both.Wait()
+}
+
+// holdUp waits before something is passed on that is to be held up.
+func (f *forgetful) holdUp(sent []byte) {
+	f.mu.Lock()
+	var hold func()
+	if f.hold != nil && bytes.Contains(sent, []byte(f.mark)) {
+		hold, f.hold = f.hold, nil
+	}
+	f.mu.Unlock()
+	if hold != nil {
+		hold()
+	}
+}
+
+// copyUntil copies bytes until an end is closed or some are not to be passed.
+func copyUntil(to, from net.Conn, passes func([]byte) bool) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !passes(buf[:n]) {
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// In a session a message comes back under the token that it had: to end its lock
+// again because the answer was lost would end that of its next delivery.
+func TestALostAnswerEndsNoLaterLock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	o := redisstore.Options{Prefix: "lost:"}
+	s, other := open(t, lossy.url(), o), open(t, server.URL(), o)
+	for _, c := range []struct {
+		outcome core.Outcome
+		back    bool // the message comes back
+		want    error
+	}{
+		{core.Abandon, true, core.Busy},
+		{core.Release, true, core.Busy},
+		{core.Complete, false, core.SessionLockLost},
+	} {
+		p := sessions(t, s)
+		sendIn(t, s, p, "a", "0", "1")
+		l := accept(t, s, p, "a")
+		ds := lockIn(t, s, p, l, 2)
+		if err := settle(s, p, core.Complete, ds[0]); err != nil { // the server knows the script now
+			t.Fatal(err)
+		}
+		d := ds[1]
+		lossy.loseNext(func() {
+			ds, _, err := p.In(other).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 1}, Session: &l})
+			if err != nil || len(ds) > 0 != c.back || c.back && ds[0].LockToken != d.LockToken {
+				t.Errorf("%v: the next delivery: got %v, %v", c.outcome, ds, err)
+			}
+		})
+		if err := settle(s, p, c.outcome, d); !errors.Is(err, c.want) {
+			t.Errorf("%v without an answer: got %v, want %v", c.outcome, err, c.want)
+		}
+		if c.back {
+			if err := settle(other, p, core.Complete, d); err != nil {
+				t.Errorf("%v: complete the next delivery: %v", c.outcome, err)
+			}
+		}
+	}
+}
+
+// Whoever does not learn whether it has deleted a namespace hears of it all the
+// same, as the others do: whether the answer was lost, or the server was so slow
+// that nobody waited for it any more.
+func TestALostAnswerKeepsNobodyFromHearing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	for _, c := range []struct {
+		name    string
+		trouble func() context.Context // what the call is made under
+	}{
+		{"lost", func() context.Context {
+			lossy.loseNext(func() {})
+			return t.Context()
+		}},
+		{"slow", func() context.Context {
+			began := make(chan struct{})
+			go func() {
+				close(began)
+				_ = server.Client().Eval(t.Context(), "for i = 1, 3e7 do end", nil).Err()
+			}()
+			<-began
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			t.Cleanup(cancel)
+			return ctx
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, lossy.url(), redisstore.Options{Prefix: c.name + ":"})
+			told := make(chan string, 1000)
+			t.Cleanup(s.WatchNamespaces(func(name string) { told <- name }))
+			createNamespace(t, s, "first", "first")
+			if err := s.DeleteNamespace(t.Context(), "first"); err != nil { // the server knows the script now
+				t.Fatal(err)
+			}
+			deadline := time.Now().Add(patience)
+			for i := 0; time.Now().Before(deadline); i++ {
+				name := fmt.Sprint("n", i)
+				createNamespace(t, s, name, name)
+				for len(told) > 0 {
+					<-told
+				}
+				if err := s.DeleteNamespace(c.trouble(), name); err == nil {
+					continue // it went well after all
+				}
+				heard, gone := false, false
+				look := func() bool {
+					heard = heard || len(told) > 0
+					for len(told) > 0 {
+						<-told
+					}
+					_, err := s.Namespace(t.Context(), name)
+					gone = gone || core.CodeOf(err) == core.NotFound
+					return gone && heard
+				}
+				if eventually.Within(2*time.Second, look) { // else it was not deleted, or is slow
+					return
+				}
+				if gone && !eventually.Within(eventually.Bound, look) {
+					t.Fatalf("%s is gone, and nobody has heard", name)
+				}
+				if gone {
+					return
+				}
+			}
+			t.Fatal("nothing was deleted without an answer")
+		})
+	}
+}
+
+// Another gateway may note when an entity was last used while its namespace is
+// deleted, and be slow about it.
+func TestWhatIsUsedWhileItIsDeletedLeavesNoKeys(t *testing.T) {
+	t.Parallel()
+	names := prefix()
+	slow := forget(t, server(t))
+	o := redisstore.Options{Prefix: names}
+	here, there := open(t, server(t).URL(), o), open(t, slow.url(), o)
+	createNamespace(t, here, "suite", "n1")
+	settleIn(t, here, "n1", 1, 0)
+	slow.mu.Lock()
+	slow.mark, slow.hold = names+"{ct:n1}a", func() {
+		if err := here.DeleteNamespace(t.Context(), "suite"); err != nil {
+			t.Error(err)
+		}
+		awaitSealed(t, server(t).URL(), names, 1)
+	}
+	slow.mu.Unlock()
+	if err := there.TouchEntities(t.Context(), "n1", map[string]time.Time{"q0": there.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	awaitSealed(t, server(t).URL(), names, 1)
+}

@@ -1,0 +1,158 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// registryValue is a namespace's value in the registry: the revisionPrefix, then JSON.
+func registryValue(n *core.Namespace) (string, error) {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return "", fmt.Errorf("encode namespace %s: %w", n.Name, err)
+	}
+	return revisionPrefix(n.Revision, n.ID) + string(text), nil
+}
+
+func parseRegistry(value string) (n core.Namespace, err error) {
+	text, err := withoutRevision(value)
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return n, fmt.Errorf("a namespace in the registry is damaged: %w", err)
+	}
+	return n, nil
+}
+
+// withRegistry is the frame of operations on the registry.
+func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
+	subject := what + " " + name
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := f(bounded, s.names.registry(), core.FoldName(name))
+	if err != nil && ctx.Err() != nil {
+		err = ended(ctx)
+	}
+	return s.wrapError(subject, err)
+}
+
+// changeRegistry runs a script that changes the registry and publishes the name.
+func (s *Store) changeRegistry(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
+	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
+		return err
+	}
+	s.changes.notify("", folded)
+	return nil
+}
+
+// CreateNamespace stores a new namespace.
+func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	n.Revision = 1
+	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+		value, err := registryValue(&n)
+		if err != nil {
+			return err
+		}
+		return s.changeRegistry(ctx, nsCreateScript, []any{k.namespaces, k.names}, folded, value)
+	})
+	if err != nil {
+		return core.Namespace{}, err
+	}
+	return n, nil
+}
+
+// Namespace returns the namespace of that name, or NotFound.
+func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
+	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+		value, err := s.rdb.HGet(ctx, k.namespaces, folded).Result()
+		if isNil(err) {
+			return core.NotFound
+		}
+		if err != nil {
+			return err
+		}
+		n, err = parseRegistry(value)
+		return err
+	})
+	return n, err
+}
+
+// Namespaces lists namespaces after a name by folded name, top at most.
+func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
+	from := "-"
+	if after != "" {
+		from = "(" + core.FoldName(after)
+	}
+	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
+		for len(ns) < top {
+			want := top - len(ns)
+			names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			if err == nil && len(names) < want {
+				err = s.intact()
+			}
+			if err != nil || len(names) == 0 {
+				return err
+			}
+			values, err := s.rdb.HMGet(ctx, k.namespaces, names...).Result()
+			if err != nil {
+				return err
+			}
+			for _, value := range values {
+				text, ok := value.(string)
+				if !ok {
+					continue // deleted meanwhile; the loop reads another
+				}
+				n, err := parseRegistry(text)
+				if err != nil {
+					return err
+				}
+				ns = append(ns, n)
+			}
+			if len(names) < want {
+				return nil
+			}
+			from = "(" + names[len(names)-1]
+		}
+		return nil
+	})
+	return ns, err
+}
+
+// UpdateNamespace replaces a namespace if its ID and revision are still those of n.
+func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+		old := revisionPrefix(n.Revision, n.ID)
+		n.Revision++
+		value, err := registryValue(&n)
+		if err != nil {
+			return err
+		}
+		return s.changeRegistry(ctx, nsUpdateScript, []any{k.namespaces}, folded, old, value)
+	})
+	if err != nil {
+		return core.Namespace{}, err
+	}
+	return n, nil
+}
+
+// DeleteNamespace removes a namespace from the registry. The remover of this store, or of another,
+// removes what the namespace held.
+func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
+	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
+		return s.changeRegistry(ctx, nsDeleteScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())
+	})
+	if err == nil {
+		s.remover.signal()
+	}
+	return err
+}

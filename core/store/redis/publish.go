@@ -1,0 +1,477 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// publication is a core.Publication in the form in which it is stored.
+type publication struct {
+	stored        // in the topic's own queue; the record is nil, or of the id alone for a history, unless it is scheduled
+	noted  bool   // only its id and key are noted
+	source string // the lock that it comes from; "" if it comes from a sender
+	body   []byte // the body that the copies share; nil if each has its own
+	copies []copied
+}
+
+// copied is a copy in the form in which it is stored.
+type copied struct {
+	to     place
+	record []byte
+	ttl    any // ms, "" if it does not expire
+	sid    string
+}
+
+// publishing is the part of a Publish that goes into one flush.
+type publishing struct {
+	version int64
+	groups  [][]publication
+	items   int
+	bytes   int
+	answers []core.Appended
+	err     error
+}
+
+// Publish stores groups of publications in order, each group with all its copies or not at all. A
+// group is one script, which takes some microseconds for each copy and blocks the server meanwhile.
+// After a group whose answer was lost, or whose version is too old, the other groups of the call
+// fail, too.
+func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
+	answers := make([]core.Appended, len(groups))
+	if err := p.enter(ctx); err != nil {
+		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("publish: %w", err)))
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+
+	now := p.Now()
+	budget := p.sizeBudget(ctx, sh)
+	batch := publishing{version: version}
+	var members []int // the groups in the batch
+	flush := func() {
+		if len(members) > 0 {
+			p.sendPublications(ctx, sh, answers, batch, members)
+			batch, members = publishing{version: version}, nil
+		}
+	}
+	for i, group := range groups {
+		e := encoder{sh: sh, now: now}
+		publications, err := e.group(group, nil)
+		if err == nil && e.needsRoom {
+			err = budget.take(e.size)
+		}
+		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, fromSenders(publications)) {
+			err = nil
+		}
+		if err != nil {
+			answers[i].Err = err
+			continue
+		}
+		if len(members) > 0 && (batch.items+e.items > maxBatch || batch.bytes+e.size > maxBatchBytes) {
+			flush()
+			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound || core.CodeOf(err) == core.Conflict {
+				if e.needsRoom {
+					budget.give(e.size)
+				}
+				failAll(answers[i:], core.CertainlyNotDone(err))
+				return answers
+			}
+		}
+		batch.groups = append(batch.groups, publications)
+		batch.items += e.items
+		batch.bytes += e.size
+		members = append(members, i)
+	}
+	flush()
+	return answers
+}
+
+// fromSenders returns the publications of a group that are stored and do not come from the topic's
+// own queue.
+func fromSenders(group []publication) []stored {
+	var all []stored
+	for i := range group {
+		if group[i].source == "" && !group[i].noted {
+			all = append(all, group[i].stored)
+		}
+	}
+	return all
+}
+
+// noLock stands for a lock of another partition: it is never a member of locks.
+const noLock = "elsewhere"
+
+// encoder encodes a group of publications.
+type encoder struct {
+	sh        *shard
+	now       time.Time
+	records   map[recordOf][]byte // equal copies share a record
+	items     int                 // publications and copies
+	size      int                 // bytes
+	needsRoom bool                // some publications come from senders
+	reserve   bool                // they are reserved, without copies
+}
+
+// recordOf identifies a record.
+type recordOf struct {
+	message  *core.Message
+	bodiless bool
+}
+
+func (e *encoder) group(group []core.Publication, spare map[*core.Message]bool) ([]publication, error) {
+	all := make([]publication, len(group))
+	for i := range group {
+		if spare[group[i].Message] {
+			all[i] = publication{stored: e.sh.noted(group[i].Message), noted: true}
+			e.items++
+			continue
+		}
+		if err := e.publication(&all[i], &group[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
+	e.items++
+	if x.Source.IsZero() {
+		e.needsRoom = true
+		p.stored = e.sh.timed(x.Message, e.now)
+	} else {
+		p.stored = stored{due: "", ttl: ""}
+		p.source = noLock
+		if x.Source.Partition() == e.sh.Index {
+			p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
+		}
+	}
+	if p.due != "" || e.reserve {
+		p.record, err = e.record(x.Message, false)
+		e.size += p.stored.size() - len(p.record)
+		return err
+	}
+	e.size += p.stored.size()
+	if e.sh.hasHistory() {
+		// A history needs the id, even if there are no copies.
+		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
+			return err
+		}
+	}
+	shares := len(x.Copies) > 1 && len(x.Message.Body.Bytes) >= sharedBody
+	if shares {
+		p.body = x.Message.Body.Bytes
+		e.size += len(p.body)
+	}
+	p.copies = make([]copied, len(x.Copies))
+	for i := range x.Copies {
+		c := &x.Copies[i]
+		p.copies[i] = copied{to: place{c.To.Ref, c.To.Policy}, ttl: ""}
+		if p.copies[i].record, err = e.record(c.Message, shares); err != nil {
+			return err
+		}
+		if c.Message.TimeToLive > 0 && c.To.Sub == core.Main {
+			p.copies[i].ttl = c.Message.TimeToLive.Milliseconds()
+		}
+		if c.To.Sessions {
+			p.copies[i].sid = sessionOf(c.Message)
+		}
+		own := stored{ttl: p.copies[i].ttl, due: "", sid: p.copies[i].sid}
+		e.size += own.size()
+	}
+	e.items += len(x.Copies)
+	return nil
+}
+
+func (e *encoder) record(m *core.Message, bodiless bool) (record []byte, err error) {
+	of := recordOf{m, bodiless}
+	if record = e.records[of]; record == nil {
+		encode := encodeRecord
+		if bodiless {
+			encode = encodeBodiless
+		}
+		if record, err = encode(m, e.now.UnixMilli()); err != nil {
+			return nil, err
+		}
+		if e.records == nil {
+			e.records = make(map[recordOf][]byte)
+		}
+		e.records[of] = record
+	}
+	e.size += len(record)
+	return record, nil
+}
+
+// sendPublications submits a batch and gives its answers to the groups in it.
+func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
+	w := &batch
+	err := sh.publishes.submit(ctx, w, w.items, w.bytes)
+	if err == nil {
+		err = w.err
+	}
+	for at, i := range members {
+		switch {
+		case err != nil:
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, err)
+		case w.answers[at].Err != nil:
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, w.answers[at].Err)
+		default:
+			answers[i] = w.answers[at]
+		}
+	}
+}
+
+// flushPublishes stores the publications of several calls with one script.
+func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	b := newPublishArgs(s.names, sh)
+	size := 0
+	for _, t := range calls {
+		for _, group := range t.work.groups {
+			b.group(t.work.version, group)
+		}
+		size += t.work.bytes
+	}
+	reply, code, err := s.publish(ctx, sh, b)
+	sh.quota.stored(size)
+	if err == nil && code != "" {
+		err = code
+	}
+	err = s.wrapError("store publications", certain(err))
+	for _, t := range calls {
+		n := len(t.work.groups)
+		switch {
+		case err != nil:
+			t.work.err = err
+		case len(reply) < n:
+			t.work.err = fmt.Errorf("topic_publish.lua answered for too few groups: %w", core.Internal)
+		default:
+			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
+			reply = reply[n:]
+		}
+	}
+}
+
+// publish runs topic_publish.lua. Behind it, in the same exchange, copies are locked for receivers of
+// this gateway.
+func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
+	now := s.millis()
+	hands, done := s.reserveTargets(b, now)
+	defer done()
+	if len(hands) == 0 {
+		return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+	}
+	sh.publishes.setAlone(true) // the next flush can hand over only after this one
+	defer sh.publishes.setAlone(false)
+	pipe := s.rdb.TxPipeline()
+	published := pipe.Do(ctx, topicPublishScript.variants[sh.features].command(false, slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...)...)...)
+	locks := make([]*redis.Cmd, len(hands))
+	for i, h := range hands {
+		locks[i] = pipe.Do(ctx, h.command(now)...)
+	}
+	cmds, failure := pipe.Exec(ctx)
+	for i, h := range hands {
+		reply, err := locks[i].Slice()
+		h.finish(ctx, reply, err, nil, nil)
+	}
+	reply, err = published.Slice()
+	switch {
+	case err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT"):
+		return nil, "", aborted(cmds, failure)
+	case len(reply) > 0 && reply[0] == "ok":
+		return reply[1:], "", nil
+	}
+	// Nothing was stored: the server does not know the script, or more is due than one call sweeps.
+	for _, t := range b.order {
+		t.quiet = false
+	}
+	return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+}
+
+// maxHandOvers is how many subscriptions' copies one exchange locks: the server does nothing else
+// meanwhile.
+const maxHandOvers = 16
+
+// reserveTargets begins to hand over copies to receivers of this gateway. Their doorbells are left to
+// the lock calls. done must be called afterwards.
+func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
+	var ends []func()
+	for _, t := range b.order {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.names.doorbell(t.to.Ref)) {
+			continue
+		}
+		sh, end := s.shard(t.to)
+		ends = append(ends, end)
+		if h := s.reserve(sh, now, sh.inline()); h != nil {
+			hands, t.quiet = append(hands, h), true
+		}
+	}
+	return hands, func() {
+		for _, end := range ends {
+			end()
+		}
+	}
+}
+
+// published reads topic_publish.lua's answers for groups.
+func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended, error) {
+	answers := make([]core.Appended, len(groups))
+	for i, raw := range reply {
+		if word, ok := raw.(string); ok {
+			answers[i].Err = core.Code(word)
+			continue
+		}
+		positions, _ := raw.([]any)
+		numbers, err := sh.sequenceNumbers(positions, len(groups[i]))
+		if err != nil {
+			return nil, err
+		}
+		answers[i].Numbers = numbers
+	}
+	return answers, nil
+}
+
+// sequenceNumbers converts the positions that a script returns, one for each message; 0 stays 0.
+func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
+	numbers, err := scriptNumbers(positions, messages)
+	for i, n := range numbers {
+		if n != 0 {
+			numbers[i] = sh.sequenceNumber(n)
+		}
+	}
+	return numbers, err
+}
+
+// publishArgs builds the keys and arguments of topic_publish.lua.
+type publishArgs struct {
+	names   naming
+	sh      *shard
+	targets map[core.Ref]*publishTarget
+	order   []*publishTarget
+	records [][]byte
+	known   map[*byte]int // index in records, by the address of its first byte
+	groups  []any
+}
+
+// publishTarget is a subscription's queue that gets copies. Whether they expire or belong to
+// sessions decides which of its keys the script takes.
+type publishTarget struct {
+	at                int // from 1
+	to                place
+	expires, sessions bool
+	quiet             bool // its doorbell does not ring
+}
+
+func newPublishArgs(names naming, sh *shard) *publishArgs {
+	return &publishArgs{names: names, sh: sh, targets: make(map[core.Ref]*publishTarget), known: make(map[*byte]int)}
+}
+
+func (b *publishArgs) group(version int64, group []publication) {
+	b.groups = append(b.groups, version, len(group))
+	for i := range group {
+		p := &group[i]
+		record := 0
+		switch {
+		case p.noted:
+			record = -1
+		case p.record != nil:
+			record = b.record(p.record)
+		}
+		b.groups = append(b.groups, p.id, p.key, p.due, p.ttl, p.source, p.body, record, len(p.copies))
+		for j := range p.copies {
+			c := &p.copies[j]
+			t := b.target(c.to)
+			t.expires = t.expires || c.ttl != ""
+			t.sessions = t.sessions || c.sid != ""
+			b.groups = append(b.groups, t.at, b.record(c.record), c.ttl, c.sid)
+		}
+	}
+}
+
+// record returns the index of a record, from 1.
+func (b *publishArgs) record(record []byte) int {
+	first := &record[0]
+	if b.known[first] == 0 {
+		b.records = append(b.records, record)
+		b.known[first] = len(b.records)
+	}
+	return b.known[first]
+}
+
+func (b *publishArgs) target(to place) *publishTarget {
+	t := b.targets[to.Ref]
+	if t == nil {
+		t = &publishTarget{at: len(b.order) + 1, to: to}
+		b.targets[to.Ref], b.order = t, append(b.order, t)
+	}
+	return t
+}
+
+// allKeys are the keys after those of the topic's state.
+func (b *publishArgs) allKeys() []any {
+	k := &b.sh.keys
+	keys := make([]any, 0, 7+targetKeys*len(b.order))
+	keys = append(keys, k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref))
+	for _, t := range b.order {
+		theirs := b.sh.keysOf(b.names, t.to.Ref)
+		keys = append(keys, theirs[:targetKeys]...)
+		if t.expires {
+			keys = append(keys, theirs[targetKeys])
+		}
+		if t.sessions {
+			keys = append(keys, theirs[targetKeys+1:]...)
+		}
+		if b.sh.hasHistory() {
+			keys = append(keys, b.names.history(t.to.Ref))
+		}
+	}
+	return keys
+}
+
+// targetKeys is how many keys topic_publish.lua takes of every target.
+const targetKeys = len(targetSuffixes)
+
+// keysOf are all keys that topic_publish.lua may take of a target: those of every target, expiry,
+// and those of sessions. They are made once.
+func (sh *shard) keysOf(names naming, r core.Ref) []any {
+	if keys, ok := sh.targets.Load(r); ok {
+		return keys.([]any)
+	}
+	keys := withSuffixes(names.prefix(r), targetSuffixes+expirySuffix+arrivalSuffixes)
+	sh.targets.Store(r, keys)
+	return keys
+}
+
+// allArgs are the arguments after those of the topic's state.
+func (b *publishArgs) allArgs() []any {
+	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
+	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))
+	for _, t := range b.order {
+		var kind strings.Builder
+		if t.expires {
+			kind.WriteByte('e')
+		}
+		if t.sessions {
+			kind.WriteByte('s')
+		}
+		if t.to.Sub.IsDeadLetter() {
+			kind.WriteByte('d')
+		}
+		if t.quiet {
+			kind.WriteByte('q')
+		}
+		args = append(args, kind.String())
+	}
+	for _, record := range b.records {
+		args = append(args, record)
+	}
+	return append(args, b.groups...)
+}

@@ -1,0 +1,127 @@
+package redis
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// recentBytes is how many bytes of records a gateway keeps of what it has stored.
+const recentBytes = 16 << 20
+
+// recents are records of messages that this gateway has stored and has a receiver for. When it locks
+// such a message it does not read it back. An entry of a stream never changes, so a record is right as
+// long as the server is the one that has stored it. A server that has lost entries may give their
+// numbers to others; but it has broken the connections to it, so the first connection that is opened
+// after that empties the recents. A cluster has connections to replicas, which may become masters:
+// its recents are always empty.
+type recents struct {
+	opened atomic.Uint64 // connections so far
+
+	mu      sync.Mutex
+	records map[recent]string // nil where they are not used
+	order   []recent          // of what was added, with what was taken out meanwhile
+	bytes   int
+}
+
+type recent struct {
+	shard *shard
+	n     int64
+}
+
+// watch has the recents used, and emptied by each connection that is opened with what it returns.
+func (r *recents) watch() func(context.Context, *redis.Conn) error {
+	r.records = make(map[recent]string)
+	return func(context.Context, *redis.Conn) error {
+		r.opened.Add(1)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		clear(r.records)
+		r.order, r.bytes = nil, 0
+		return nil
+	}
+}
+
+// add adds the records of messages that were stored as numbers since opened connections were open.
+func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stored) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.records == nil || opened != r.opened.Load() {
+		return
+	}
+	for i, n := range numbers {
+		record := messages[i].record
+		if len(record) > recentBytes/8 {
+			continue
+		}
+		for r.bytes+len(record) > recentBytes && len(r.order) > 0 {
+			r.drop(r.order[0])
+			r.order = r.order[1:]
+		}
+		key := recent{sh, n}
+		r.records[key] = unsafe.String(unsafe.SliceData(record), len(record))
+		r.order = append(r.order, key)
+		r.bytes += len(record)
+	}
+	if len(r.order) > 2*len(r.records)+1000 {
+		r.order = slices.DeleteFunc(r.order, func(key recent) bool { return r.records[key] == "" })
+	}
+}
+
+// take takes out the entries of claims that are there, and returns the other claims.
+func (r *recents) take(sh *shard, claims []claim) (entries []entry, others []claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.records) == 0 {
+		return nil, claims
+	}
+	for _, c := range claims {
+		key := recent{sh, c.n}
+		if record, ok := r.records[key]; ok {
+			entries = append(entries, entry{n: c.n, record: record})
+			r.drop(key)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return entries, others
+}
+
+func (r *recents) drop(key recent) {
+	r.bytes -= len(r.records[key])
+	delete(r.records, key)
+}
+
+// entriesOf returns the entries of claims in their order: it reads those that are not at hand.
+func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
+	recent, others := s.recents.take(sh, claims)
+	if len(others) == 0 {
+		return recent, nil
+	}
+	read, err := s.read(ctx, sh, others)
+	if err != nil {
+		return nil, err
+	}
+	return inOrder(claims, recent, read), nil
+}
+
+// inOrder joins entries that are in the order of claims. A claim may have none.
+func inOrder(claims []claim, some, others []entry) []entry {
+	if len(some) == 0 {
+		return others
+	}
+	entries := make([]entry, 0, len(claims))
+	for _, c := range claims {
+		switch {
+		case len(some) > 0 && some[0].n == c.n:
+			entries, some = append(entries, some[0]), some[1:]
+		case len(others) > 0 && others[0].n == c.n:
+			entries, others = append(entries, others[0]), others[1:]
+		}
+	}
+	return entries
+}

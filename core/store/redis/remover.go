@@ -1,0 +1,170 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// removalInterval is how often a store looks for deleted namespaces that no store empties: the
+	// one that did may have died.
+	removalInterval = 15 * time.Second
+	// removalLease is how long a store has a deleted namespace to itself after each page of removed
+	// entities.
+	removalLease = time.Minute
+	// removalPage is how many entities are looked up at a time.
+	removalPage = 100
+	// sealLife is how long the ID of a deleted namespace is marked as deleted: calls that have
+	// begun to create an entity in it have ended by then.
+	sealLife = time.Hour
+)
+
+// remover removes what deleted namespaces held. All stores do; the registry says which namespaces
+// are left, and leases them.
+type remover struct {
+	store *Store
+	woken chan struct{} // there is something to remove; holds at most one
+}
+
+func (r *remover) init(s *Store) { r.store, r.woken = s, make(chan struct{}, 1) }
+
+func (r *remover) signal() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run removes what is left, and looks again each removalInterval, until ctx ends.
+func (r *remover) run(ctx context.Context) {
+	ticker := time.NewTicker(removalInterval)
+	defer ticker.Stop()
+	for {
+		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
+			r.store.log.Warn("remove the contents of a deleted namespace; tried again later", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		case <-r.woken:
+		}
+	}
+}
+
+// removeAll empties the deleted namespaces that no other store has leased.
+func (r *remover) removeAll(ctx context.Context) error {
+	for {
+		id, err := r.claimRemoval(ctx)
+		if err != nil || id == "" {
+			return err
+		}
+		if err := r.remove(ctx, id); err != nil {
+			return fmt.Errorf("namespace %s: %w", id, err)
+		}
+		r.store.log.Info("a deleted namespace is empty", "namespace", id)
+	}
+}
+
+// claimRemoval leases a deleted namespace and returns its ID, or "" if there is none.
+func (r *remover) claimRemoval(ctx context.Context) (string, error) {
+	s := r.store
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	now := s.millis()
+	raw, err := s.eval(bounded, nsClaimRemovalScript, []any{s.names.registry().remains}, now, now+removalLease.Milliseconds())
+	if err != nil {
+		return "", err
+	}
+	reply, _ := raw.([]any)
+	if word, _ := first(reply).(string); word != "ok" {
+		return "", errReply
+	}
+	if len(reply) < 2 {
+		return "", nil
+	}
+	id, _ := reply[1].(string)
+	return id, nil
+}
+
+// remove removes all entities of a deleted namespace, prevents new ones, and then removes the
+// namespace from the list. Watchers are not told: users of its entities know that the namespace is
+// gone.
+//
+// An entity stays in the catalogue until its keys are gone, so that another store can finish the
+// work.
+func (r *remover) remove(ctx context.Context, namespace string) error {
+	s := r.store
+	k, remains := s.names.catalogue(namespace), s.names.registry().remains
+	if err := s.rdb.Set(ctx, k.seal, 1, sealLife).Err(); err != nil {
+		return err
+	}
+	for {
+		members, err := s.rdb.ZRange(ctx, k.names, 0, removalPage-1).Result()
+		if err != nil {
+			return err
+		}
+		if len(members) == 0 {
+			break
+		}
+		if err := r.removePage(ctx, &k, members); err != nil {
+			return err
+		}
+		lease := redis.Z{Score: float64(s.millis() + removalLease.Milliseconds()), Member: namespace}
+		if err := s.rdb.ZAddXX(ctx, remains, lease).Err(); err != nil {
+			return err
+		}
+	}
+	if err := s.rdb.Unlink(ctx, k.entities, k.names, k.accessed, k.versions, k.fences).Err(); err != nil {
+		return err
+	}
+	return s.rdb.ZRem(ctx, remains, namespace).Err()
+}
+
+// removePage removes entities, given as members of the zset of names.
+func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []string) error {
+	s := r.store
+	names := make([]string, len(members))
+	for i, member := range members {
+		_, names[i], _ = strings.Cut(member, ":")
+	}
+	values, err := s.rdb.HMGet(ctx, k.entities, names...).Result()
+	if err != nil {
+		return err
+	}
+	for i, value := range values {
+		text, _ := value.(string)
+		e, err := parseCatalogue(text, nil)
+		if err != nil {
+			s.log.Warn("keys of a deleted entity stay behind", "entity", names[i], "err", err)
+			continue
+		}
+		if err := r.unlink(ctx, &e); err != nil {
+			return err
+		}
+		if err := s.rdb.Unlink(ctx, k.rulesOf(&e)).Err(); err != nil {
+			return err
+		}
+	}
+	pipe := s.rdb.Pipeline()
+	pipe.HDel(ctx, k.entities, names...)
+	pipe.ZRem(ctx, k.names, members)
+	_, err = pipe.Exec(ctx)
+	return err
+}
+
+// unlink removes all keys of an entity whose topic, if it has one, is deleted as well.
+func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
+	pipe := r.store.rdb.Pipeline()
+	for i := range e.Partitions {
+		pipe.Unlink(ctx, r.store.names.all(e.Ref(uint16(i), core.Main))...)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}

@@ -1,0 +1,104 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// rulesOf is the key of a subscription's rules: a zset in which all scores are 0, so that rules are
+// ordered by name and a page of them is found by rank.
+func (k *catalogueKeys) rulesOf(e *core.Entity) string { return k.rules + e.ID }
+
+// ruleMember is a rule's member in that zset: its folded name, a zero byte, JSON.
+func ruleMember(r *core.Rule) (string, error) {
+	record, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("encode rule %s: %w", r.Name, err)
+	}
+	return core.FoldName(r.Name) + "\x00" + string(record), nil
+}
+
+func parseRules(members []string) ([]core.Rule, error) {
+	rules := make([]core.Rule, len(members))
+	for i, member := range members {
+		_, record, _ := strings.Cut(member, "\x00")
+		if err := json.Unmarshal([]byte(record), &rules[i]); err != nil {
+			return nil, fmt.Errorf("a rule in the catalogue is damaged: %w", err)
+		}
+	}
+	return rules, nil
+}
+
+// ChangeRule changes one rule of a subscription, and the subscription.
+func (s *Store) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
+	member := ""
+	if !c.Remove {
+		var err error
+		if member, err = ruleMember(&c.Rule); err != nil {
+			return core.Entity{}, 0, err
+		}
+	}
+	return s.update(ctx, "change a rule of", e, core.NamespaceQuotas{}, core.FoldName(c.Rule.Name), member)
+}
+
+// Rules lists a subscription's rules by folded name.
+func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
+	skip = max(skip, 0)
+	if top <= 0 {
+		return nil, nil
+	}
+	last := int64(-1)
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // else there are no such rules
+		last = end
+	}
+	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
+		members, err := s.rdb.ZRange(ctx, k.rulesOf(&e), int64(skip), last).Result()
+		if err == nil {
+			rules, err = parseRules(members)
+		}
+		return err
+	})
+	return rules, err
+}
+
+// Rule returns a subscription's rule of that name, or NotFound.
+func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
+	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
+		folded := core.FoldName(name)
+		members, err := s.rdb.ZRangeByLex(ctx, k.rulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
+		if err != nil {
+			return err
+		}
+		rules, err := parseRules(members)
+		if err == nil && len(rules) == 0 {
+			return core.NotFound
+		}
+		if err == nil {
+			r = rules[0]
+		}
+		return err
+	})
+	return r, err
+}
+
+// readRules fills in the rules of subscriptions. They may be newer than the version that was read
+// before: once a later change has returned, publications with that version are refused.
+func (s *Store) readRules(ctx context.Context, k *catalogueKeys, subscriptions []core.Entity) error {
+	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.rulesOf(&subscriptions[i]), 0, -1} })
+	for i, reply := range replies {
+		members, err := reply.StringSlice()
+		if err != nil {
+			return err
+		}
+		if subscriptions[i].Rules, err = parseRules(members); err != nil {
+			return err
+		}
+	}
+	return nil
+}

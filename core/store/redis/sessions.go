@@ -1,0 +1,401 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// sessionName is a session's name in scripts: its key and, if the id differs from it, a zero byte
+// and the id.
+func sessionName(id string) string {
+	key := string(core.KeyOfSession(id))
+	if key == id {
+		return key
+	}
+	return key + "\x00" + id
+}
+
+// sessionID is the reverse of sessionName.
+func sessionID(name string) string {
+	if _, id, ok := strings.Cut(name, "\x00"); ok {
+		return id
+	}
+	return name
+}
+
+// sessionOf is the sessionName of a message's session, "" for none.
+func sessionOf(m *core.Message) string {
+	if !m.HasSession() {
+		return ""
+	}
+	return sessionName(m.SessionID)
+}
+
+// AcceptSession locks a session, with messages or without, or the one that has waited longest, or takes
+// over its lock. It ignores the end of ctx once it has begun, so that no lock is forgotten.
+func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
+	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
+	if takesOver {
+		what = "take over session"
+	}
+	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
+		now := p.millis()
+		until := now + sh.LockDuration.Milliseconds()
+		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
+		sc, args := sessionAcceptScript, []any{until, proofOf(&lock), "one", sessionName(r.ID)}
+		switch {
+		case r.Next:
+			args[2] = "next"
+		case takesOver:
+			lock.Nonce, lock.Mode = r.TakeOver.Nonce(), core.NonExclusive
+			nonce := secret(lock.Nonce)
+			if lock.Token() != r.TakeOver {
+				nonce = "" // matches no lock
+			}
+			sc, args = sessionTakeOverScript, []any{until, nonce, string(core.KeyOfSession(r.ID))}
+		}
+		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+		switch {
+		case err != nil:
+			return err
+		case code != "":
+			return code
+		case takesOver && len(reply) == 1:
+			times, _ := reply[0].(int64)
+			lock.TakeOvers = uint32(times)
+		case takesOver || len(reply) != 2:
+			return errReply
+		case reply[0] == int64(0): // no session waits
+			at, _ := reply[1].(int64)
+			next = instant(at)
+			return nil
+		default:
+			name, _ := reply[1].(string)
+			lock.ID = sessionID(name)
+		}
+		l, ok = lock, true
+		return nil
+	})
+	return l, ok, next, err
+}
+
+// proofOf is a lock's value in the hash holders of lua/sessions.lua.
+func proofOf(l *core.SessionLock) string {
+	if l.Mode == core.Exclusive {
+		return secret(l.Nonce)
+	}
+	return secret(l.Nonce) + strconv.FormatUint(uint64(l.TakeOvers), 10)
+}
+
+// transitionInSessions is transition for scripts that need lua/sessions.lua.
+func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+	if !sh.Sessions {
+		return nil, "", core.Refuse(core.NotAllowed, "The entity does not require sessions: it has none.")
+	}
+	return s.transition(ctx, sh, now, sc, keys, args...)
+}
+
+// inSession runs a script for the holder of a session.
+func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script, keys []any, args ...any) ([]any, error) {
+	if l.Index != sh.Index {
+		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
+	}
+	reply, code, err := s.transitionInSessions(ctx, sh, now, sc, keys, args...)
+	if err == nil && code != "" {
+		err = code
+	}
+	return reply, err
+}
+
+// RenewSession extends the lock to now + Policy.LockDuration.
+func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until time.Time, err error) {
+	err = p.operate(ctx, "renew session", func(ctx context.Context, sh *shard) error {
+		now := p.millis()
+		end := now + sh.LockDuration.Milliseconds()
+		_, err := p.inSession(ctx, sh, now, l, sessionRenewScript, nil, end, proofOf(&l), string(l.Key()))
+		if err == nil {
+			until = instant(end)
+		}
+		return err
+	})
+	return until, err
+}
+
+// ReleaseSession ends the lock, and the locks of the session's messages.
+func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
+	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
+		_, err := p.inSession(ctx, sh, p.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
+		return err
+	})
+}
+
+// numbersOf returns positions of messages of a session from one on, in order: up to limit that are available, locked and
+// deferred each, and all that are scheduled.
+func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
+	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int64
+	for chunk := range slices.Chunk(due, listPage) {
+		args := []any{"HMGET", sh.keys.sessions[0]}
+		for _, n := range chunk {
+			args = append(args, n)
+		}
+		reply, err := s.do(ctx, args...)
+		names, _ := reply.([]any)
+		if err != nil || len(names) != len(chunk) {
+			return nil, cmp.Or(err, errReply)
+		}
+		for i, name := range names {
+			if text, ok := name.(string); ok && core.KeyOfSession(sessionID(text)) == key {
+				numbers = append(numbers, chunk[i])
+			}
+		}
+	}
+	for _, list := range []int{1, 5, 6} { // available, held, idleDeferred
+		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.sessions[list], "["+string(key)+"\x00"+padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		if err != nil {
+			return nil, err
+		}
+		members, _ := reply.([]any)
+		for _, raw := range members {
+			member, _ := raw.(string)
+			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
+			if err != nil {
+				return nil, errReply
+			}
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil
+}
+
+// claimInSession is claim in a session.
+func (s *Store) claimInSession(sh *shard, l *core.SessionLock, limit int) (locked, error) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	reply, err := s.inSession(ctx, sh, s.millis(), *l, sessionLockMessagesScript, nil, proofOf(l), string(l.Key()), limit, sh.inline())
+	if err != nil {
+		return locked{}, s.wrapError("claim", err)
+	}
+	if len(reply) == 0 {
+		return locked{}, errReply
+	}
+	until, ok := scoreMillis(reply[0])
+	claims, entries, out, err := parseLock(reply[1:])
+	if err != nil || !ok {
+		return locked{}, errReply
+	}
+	out.rest = limit > 0 && len(claims) == limit
+	out.deliveries, err = s.deliver(ctx, sh, lease{nonce: l.Nonce, until: until}, claims, entries, core.Active)
+	return out, err
+}
+
+// flushHeld answers renewals of messages in sessions: until when their sessions are locked.
+func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*renewing]) {
+	var args []any
+	var all []*core.Renewal
+	for _, t := range calls {
+		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
+		for i, token := range t.work.tokens {
+			t.work.renewals[i].Err = core.SessionLockLost
+			if token.Partition() == sh.Index {
+				args = append(args, member(token.Number(), secret(token.Nonce())), token.Number())
+				all = append(all, &t.work.renewals[i])
+			}
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	reply, _, err := s.transition(ctx, sh, s.millis(), sessionCheckScript, nil, args...)
+	if err == nil && len(reply) != len(all) {
+		err = errReply
+	}
+	for i, r := range all {
+		if err != nil {
+			r.Err = s.wrapError("renew in "+sh.keys.prefix, err)
+		} else if until, ok := scoreMillis(reply[i]); ok {
+			*r = core.Renewal{Until: instant(until)}
+		}
+	}
+}
+
+// SessionState returns the state that was set last, nil for none.
+func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
+	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
+		reply, err := p.inSession(ctx, sh, p.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
+		if err != nil {
+			return err
+		}
+		if len(reply) == 1 {
+			if text, ok := reply[0].(string); ok {
+				state = []byte(text)
+			}
+		}
+		return nil
+	})
+	return state, err
+}
+
+// SetSessionState sets the state; nil removes it.
+func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
+	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
+		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
+		_, err := p.inSession(ctx, sh, p.millis(), l, sessionStateSetScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
+		return err
+	})
+}
+
+// stateKey is the key of states, changed or stateful in lua/session_state_set.lua.
+func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
+
+// listPage is how many sessions one exchange reads.
+const listPage = 1000
+
+// ListSessions lists sessions by key: those with messages or state or, with a since, those whose
+// state was set later.
+func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
+	err = p.operate(ctx, "list sessions", func(ctx context.Context, sh *shard) error {
+		if !sh.Sessions {
+			return nil
+		}
+		if err := p.sweep(ctx, sh); err != nil {
+			return err
+		}
+		for len(ids) < top {
+			var page []string
+			var last core.SessionKey
+			limit := min(top-len(ids), listPage)
+			if since.IsZero() {
+				page, last, err = p.activePage(ctx, sh, after, limit)
+			} else {
+				page, last, err = p.statefulPage(ctx, sh, after, since)
+			}
+			if err != nil || last == "" {
+				return err
+			}
+			ids = append(ids, page[:min(len(page), top-len(ids))]...)
+			if since.IsZero() && len(page) < limit {
+				return nil // there are no more
+			}
+			after = last
+		}
+		return nil
+	})
+	return ids, err
+}
+
+// activePage lists sessions with messages or state, limit at most; last is "" if there are none.
+func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
+	reply, _, err := s.transition(ctx, sh, s.millis(), sessionListScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
+	if err != nil || len(reply) == 0 {
+		return nil, "", err
+	}
+	for _, raw := range reply {
+		name, _ := raw.(string)
+		page = append(page, sessionID(name))
+	}
+	return page, core.KeyOfSession(page[len(page)-1]), nil
+}
+
+// statefulPage reads the next sessions with state and returns those whose state was set later than
+// since. It is not one step: a session whose state is set meanwhile may be missing.
+func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
+	from := "-"
+	if after != "" {
+		from = "(" + string(after)
+	}
+	reply, err := s.do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
+	found, _ := reply.([]any)
+	if err != nil || len(found) == 0 {
+		return nil, "", err
+	}
+	times, err := s.do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	changed, _ := times.([]any)
+	if len(changed) != len(found) {
+		return nil, "", errReply
+	}
+	for i, raw := range found {
+		key, _ := raw.(string)
+		last = core.SessionKey(key)
+		set, _ := changed[i].(string)
+		set, id, written := strings.Cut(set, "\x00")
+		if at, ok := scoreMillis(set); ok && at > since.UnixMilli() {
+			if !written {
+				id = key
+			}
+			page = append(page, id)
+		}
+	}
+	return page, last, nil
+}
+
+// DescribeSessions counts what sessions have.
+func (p *handle) DescribeSessions(ctx context.Context, ids []string, content bool) ([]core.SessionInfo, error) {
+	all := make([]core.SessionInfo, len(ids))
+	for i, id := range ids {
+		all[i].ID = id
+	}
+	err := p.operate(ctx, "describe sessions", func(ctx context.Context, sh *shard) error {
+		if !sh.Sessions {
+			return nil
+		}
+		for page := range slices.Chunk(all, listPage) {
+			args := []any{flag(content)}
+			for i := range page {
+				args = append(args, sessionName(page[i].ID))
+			}
+			reply, _, err := p.transition(ctx, sh, p.millis(), sessionDescribeScript, []any{sh.stateKey(0)}, args...)
+			if err != nil {
+				return err
+			}
+			if err := readSessions(reply, page, content); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// readSessions reads the reply of lua/session_describe.lua.
+func readSessions(reply []any, into []core.SessionInfo, content bool) error {
+	const members = 6
+	if len(reply) != members*len(into) {
+		return errReply
+	}
+	for i := range into {
+		told, each := &into[i], reply[members*i:]
+		var numbers [members - 1]int64
+		for j := range numbers {
+			n, ok := each[j].(int64)
+			if !ok {
+				return errReply
+			}
+			numbers[j] = n
+		}
+		told.Available, told.Locked, told.Deferred = numbers[0], numbers[1], numbers[2]
+		if until := numbers[3]; until != 0 {
+			told.LockedUntil = instant(until)
+		}
+		if told.HasState = numbers[4] >= 0; told.HasState {
+			told.StateBytes = numbers[4]
+		}
+		if state, _ := each[5].(string); told.HasState && content {
+			told.State = []byte(state)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,305 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// settling is the part of a Settle that goes into one flush.
+type settling struct {
+	settlements []core.Settlement
+	errs        []error // the answer
+}
+
+// Settle ends locks, one after the other.
+func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
+	errs := make([]error, 0, len(settlements))
+	if err := p.enter(ctx); err != nil {
+		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+	for len(errs) < len(settlements) {
+		part := settlements[len(errs):min(len(errs)+maxBatch, len(settlements))]
+		w := &settling{settlements: part}
+		size := 0
+		for i := range part {
+			size += len(part[i].Properties.Encoded())
+		}
+		if err := sh.settles.submit(ctx, w, len(part), size); err != nil {
+			errs = repeat(errs, fmt.Errorf("settle in %s: %w", sh.keys.prefix, err), len(part))
+			continue
+		}
+		errs = append(errs, w.errs...)
+	}
+	return errs
+}
+
+// repeat appends err n times.
+func repeat(errs []error, err error, n int) []error {
+	for range n {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// flushSettles ends the locks of several calls with one script.
+func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	var all []settlingItem
+	for _, t := range calls {
+		t.work.errs = make([]error, len(t.work.settlements))
+		for i := range t.work.settlements {
+			st := &t.work.settlements[i]
+			if sh.within(st) == nil && st.Token.Partition() != sh.Index {
+				t.work.errs[i] = sh.lost(st)
+				continue
+			}
+			all = append(all, settlingItem{st, &t.work.errs[i]})
+		}
+	}
+	inLongRuns(all)
+	for len(all) > 0 {
+		all = s.settleSome(ctx, sh, all)
+	}
+}
+
+// inLongRuns puts completions in the order of their numbers, which lets one run of settle.lua end
+// them. The order of other outcomes shows: in the numbers of dead letters, for one.
+func inLongRuns(all []settlingItem) {
+	for i := range all {
+		if all[i].Outcome != core.Complete || all[i].Session != nil {
+			return
+		}
+	}
+	slices.SortStableFunc(all, func(a, b settlingItem) int { return cmp.Compare(a.Token.Number(), b.Token.Number()) })
+}
+
+// settlingItem is a settlement and its answer.
+type settlingItem struct {
+	*core.Settlement
+	err *error
+}
+
+// within is the session lock that a settlement names, nil for none.
+func (sh *shard) within(st *core.Settlement) *core.SessionLock {
+	if !sh.Sessions {
+		return nil
+	}
+	return st.Session
+}
+
+// settleArgs are the arguments of settle.lua: runs of locks in rising order, with the same outcome.
+func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
+	args := make([]any, 0, 8+n)
+	var under *core.SessionLock
+	count := -1 // where the length of the last run is; -1 if it has ended
+	var last *core.Settlement
+	for i := range n {
+		st := settlement(i)
+		m := noLock
+		l := sh.within(st)
+		if st.Token.Partition() == sh.Index && (l == nil || l.Nonce == st.Token.Nonce()) {
+			m = member(st.Token.Number(), secret(st.Token.Nonce()))
+		}
+		switch {
+		case l != nil && (under == nil || *l != *under):
+			args, count = append(args, "within", sh.proofHere(l), 1, string(l.Key())), -1
+		case l == nil && under != nil:
+			args, count = append(args, "without", "", 0), -1
+		}
+		under = l
+		if count < 0 || !sh.follows(last, st) || args[count] == maxBatch {
+			args = append(args, sh.outcomeWord(st), overrideFor(st), 0)
+			count = len(args) - 1
+		}
+		args[count] = args[count].(int) + 1
+		args, last = append(args, m), st
+	}
+	return args
+}
+
+// follows reports whether a settlement can be in a run behind another one.
+func (sh *shard) follows(last, st *core.Settlement) bool {
+	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
+		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
+}
+
+// proofHere is the proof of a lock of this partition, "" for another's.
+func (sh *shard) proofHere(l *core.SessionLock) string {
+	if l.Index != sh.Index {
+		return ""
+	}
+	return proofOf(l)
+}
+
+// settleSome ends as many locks as one script call has time for, and returns the others.
+func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
+	settle := func() (reply []any, err error) {
+		args := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+		return reply, err
+	}
+	reply, err := settle()
+	if err != nil && isUnreachable(err) {
+		// Whether it ran is unknown. Repeated, it finds the locks that it has ended lost, and
+		// changes nothing.
+		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
+			return nil
+		}
+		reply, err = settle()
+	}
+	if err != nil {
+		err = s.wrapError("settle in "+sh.keys.prefix, err)
+		for _, x := range all {
+			*x.err = err
+		}
+		return nil
+	}
+	for i := 0; i+1 < len(reply); i += 2 {
+		item, _ := reply[i].(int64)
+		word, _ := reply[i+1].(string)
+		if item < 1 || item > int64(len(all)) {
+			continue
+		}
+		x := all[item-1]
+		switch word {
+		case "again":
+			rest = append(rest, x)
+		case string(core.LockLost):
+			*x.err = sh.lost(x.Settlement)
+		default:
+			*x.err = core.Code(word)
+		}
+	}
+	return rest
+}
+
+// repeatable returns the settlements that may be repeated, and fails the others with err. In a
+// session, a message that has come back is locked under the same token by its next delivery, which
+// the repetition would end.
+func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem) {
+	if !sh.Sessions {
+		return all
+	}
+	for _, x := range all {
+		if word := sh.outcomeWord(x.Settlement); word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
+			kept = append(kept, x)
+		} else {
+			*x.err = err
+		}
+	}
+	return kept
+}
+
+// lost is the refusal for a lost lock. st is the settlement that found it lost, or nil.
+func (sh *shard) lost(st *core.Settlement) error {
+	if sh.Sessions && (st == nil || st.Session == nil) {
+		return core.SessionLockLost
+	}
+	return core.LockLost
+}
+
+// outcomeWord is settle.lua's word for an outcome.
+func (sh *shard) outcomeWord(st *core.Settlement) string {
+	later := st.Outcome == core.Abandon && !st.Backoff.IsZero()
+	switch {
+	case st.Outcome > core.Release || later && sh.Sessions:
+		return "unknown"
+	case later:
+		b := st.Backoff.Bound()
+		return fmt.Sprintf("delay %d %g %d", b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
+	}
+	return st.Outcome.String()
+}
+
+// overrideFor are the properties that a settlement sets; complete and release set none.
+func overrideFor(st *core.Settlement) any {
+	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
+		return ""
+	}
+	return overrideOf(st.Properties)
+}
+
+// renewing is the part of a Renew that goes into one flush.
+type renewing struct {
+	tokens   []core.LockToken
+	renewals []core.Renewal // the answer
+}
+
+// Renew extends locks to now + Policy.LockDuration.
+func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
+	renewals := make([]core.Renewal, 0, len(tokens))
+	if err := p.enter(ctx); err != nil {
+		return repeatRenewal(renewals, fmt.Errorf("renew: %w", err), len(tokens))
+	}
+	defer p.calls.Done()
+	sh, done := p.shard(p.place)
+	defer done()
+	for len(renewals) < len(tokens) {
+		part := tokens[len(renewals):min(len(renewals)+maxBatch, len(tokens))]
+		w := &renewing{tokens: part}
+		if err := sh.renews.submit(ctx, w, len(part), 0); err != nil {
+			renewals = repeatRenewal(renewals, fmt.Errorf("renew in %s: %w", sh.keys.prefix, err), len(part))
+			continue
+		}
+		renewals = append(renewals, w.renewals...)
+	}
+	return renewals
+}
+
+func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
+	for range n {
+		renewals = append(renewals, core.Renewal{Err: err})
+	}
+	return renewals
+}
+
+// flushRenews extends the locks of several calls with one script.
+func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
+	ctx, cancel := s.bounded(context.Background())
+	defer cancel()
+	if sh.Sessions {
+		s.flushHeld(ctx, sh, calls)
+		return
+	}
+	now := s.millis()
+	until := now + sh.LockDuration.Milliseconds()
+	args := []any{until}
+	var all []*core.Renewal
+	for _, t := range calls {
+		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
+		for i, token := range t.work.tokens {
+			r := &t.work.renewals[i]
+			if token.Partition() != sh.Index {
+				r.Err = core.LockLost
+				continue
+			}
+			r.Until = instant(until)
+			args = append(args, member(token.Number(), secret(token.Nonce())))
+			all = append(all, r)
+		}
+	}
+	if len(all) == 0 {
+		return
+	}
+	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
+	if err != nil {
+		err = s.wrapError("renew in "+sh.keys.prefix, err)
+		for _, r := range all {
+			*r = core.Renewal{Err: err}
+		}
+		return
+	}
+	for _, raw := range reply {
+		if at, _ := raw.(int64); at >= 1 && at <= int64(len(all)) {
+			*all[at-1] = core.Renewal{Err: core.LockLost}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package redis
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// place is a partition and the policy that it is used with.
+type place struct {
+	core.Ref
+	core.Policy
+}
+
+// handle is a place to work at: its core.Operations.
+type handle struct {
+	*Store
+	place
+}
+
+// Partition returns a partition to work with.
+func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
+	return core.Partition{Ref: r, Policy: p, Operations: &handle{s, place{r, p}}}
+}
+
+// shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
+// a round trip, and an estimate of its size. All of it can be lost.
+type shard struct {
+	place
+	keys      keyset
+	features  scriptFeatures
+	state     []any // the first keys of its scripts
+	expired   any   // ARGV[4] of lua/state.lua
+	appends   batcher[*sending]
+	publishes batcher[*publishing]
+	settles   batcher[*settling]
+	renews    batcher[*renewing]
+	lostLocks lostLocks
+	quota     quota
+	targets   sync.Map // core.Ref of a target of publications → its keys
+	// average is the recent size of a record in bytes.
+	average atomic.Int64
+
+	users int // guarded by shards.mu
+}
+
+// shards keeps the shards in use, and some that were.
+type shards struct {
+	mu    sync.Mutex
+	all   map[place]*shard
+	limit int // above it, unused ones are dropped
+}
+
+// idleShards is how many unused shards are kept at least.
+const idleShards = 1024
+
+// shard returns the shard of p; done must be called after use.
+func (s *Store) shard(p place) (sh *shard, done func()) {
+	s.shards.mu.Lock()
+	defer s.shards.mu.Unlock()
+	sh = s.shards.all[p]
+	if sh == nil {
+		s.shards.trim()
+		sh = s.newShard(p, p.Sessions)
+		sh.appends.start(s, &s.flushed.appends, func(ts []*pendingCall[*sending]) { s.flushAppends(sh, ts) })
+		sh.publishes.start(s, &s.flushed.publishes, func(ts []*pendingCall[*publishing]) { s.flushPublishes(sh, ts) })
+		sh.settles.start(s, &s.flushed.settles, func(ts []*pendingCall[*settling]) { s.flushSettles(sh, ts) })
+		sh.renews.start(s, &s.flushed.renews, func(ts []*pendingCall[*renewing]) { s.flushRenews(sh, ts) })
+		s.shards.all[p] = sh
+	}
+	sh.users++
+	return sh, func() {
+		s.shards.mu.Lock()
+		defer s.shards.mu.Unlock()
+		sh.users--
+	}
+}
+
+// known returns the shard of p, nil if it is not in use.
+func (m *shards) known(p place) *shard {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[p]
+}
+
+// newShard makes a shard that only knows its keys.
+func (s *Store) newShard(p place, sessions bool) *shard {
+	sh := &shard{place: p, keys: s.names.keys(p.Ref)}
+	sh.state, sh.expired = sh.keys.state, "drop"
+	if p.DeadLetterExpired {
+		sh.expired = "dead-letter"
+	}
+	if p.Subscription != "" {
+		sh.features |= withSharedBodies
+		sh.state = slices.Concat(sh.state, sh.keys.shared)
+	}
+	if sessions {
+		sh.features |= withSessions
+		sh.state = slices.Concat(sh.state, sh.keys.sessions)
+	}
+	if sh.hasHistory() {
+		sh.features |= withHistory
+		sh.state = append(slices.Clip(sh.state), sh.keys.history)
+		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
+	}
+	return sh
+}
+
+// trim drops unused shards when there are too many. A flush under way holds its shard, so dropping
+// loses nothing.
+func (m *shards) trim() {
+	if len(m.all) < max(m.limit, idleShards) {
+		return
+	}
+	for p, sh := range m.all {
+		if sh.users == 0 {
+			delete(m.all, p)
+		}
+	}
+	m.limit = 2 * len(m.all)
+}
+
+// queueOf returns the queue whose dead letters the shard holds. The policy of dead letters does not
+// say whether the queue has sessions: the script finds out.
+func (s *Store) queueOf(sh *shard) *shard {
+	p := sh.place
+	p.Sub -= core.DeadLetter - core.Main
+	return s.newShard(p, p.Sub == core.Main)
+}
+
+// stateArgs are ARGV[1..4] of lua/state.lua.
+func (sh *shard) stateArgs(now int64) []any {
+	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
+}
+
+// hasHistory reports whether the partition has a history.
+func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
+
+// sequenceNumber is the number of the message at position n.
+func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

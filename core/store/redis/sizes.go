@@ -1,0 +1,221 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// measured is how many bytes a queue or topic takes.
+type measured struct {
+	bytes int64
+	work  time.Duration // about how long Redis worked for the measurement
+}
+
+const (
+	// workPerCommand is about how long Redis works for a command.
+	workPerCommand = time.Microsecond
+	workPerEntry   = 100 * time.Nanosecond
+	// seenSamples is how many ids are read to estimate their length.
+	seenSamples = 100
+	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; forgetMost is how
+	// many ids it drops in one call.
+	forgetCalls = 20
+	forgetMost  = 5000
+)
+
+// sizes are the bytes that queues and topics take. Where measuring costs Redis much work, it is the
+// last measurement, and what was added since.
+func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
+	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
+	var asked []place
+	var places []int
+	for i, p := range ps {
+		if sh := s.shards.known(p); sh != nil {
+			var lately bool
+			if sizes[i], lately = sh.quota.lately(); lately {
+				continue
+			}
+		}
+		asked, places = append(asked, p), append(places, i)
+	}
+	found, failures := s.measure(ctx, asked)
+	for i, at := range places {
+		sizes[at], errs[at] = found[i].bytes, failures[i]
+		if failures[i] == nil && found[i].work > muchWork {
+			sh, done := s.shard(asked[i])
+			sh.quota.mu.Lock()
+			sh.quota.note(found[i])
+			sh.quota.mu.Unlock()
+			done()
+		}
+	}
+	return sizes, errs
+}
+
+// measuring collects the commands of a measurement, each for one partition.
+type measuring struct {
+	*Store
+	found []measured
+	errs  []error
+	of    []int
+	asked [][]any
+}
+
+func (m *measuring) ask(of int, command ...any) {
+	m.of, m.asked = append(m.of, of), append(m.asked, command)
+}
+
+// usage asks for the memory of a key. Redis samples that many values of hashes and the like; 0:
+// all.
+func (m *measuring) usage(of int, key string, samples ...any) {
+	command := []any{"MEMORY", "USAGE", key}
+	if len(samples) > 0 {
+		command = append(command, "SAMPLES", samples[0])
+	}
+	m.ask(of, command...)
+}
+
+// answer sends the commands and returns the answers with their partitions.
+func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
+	asked, of := m.asked, m.of
+	m.asked, m.of = nil, nil
+	replies = m.piped(ctx, len(asked), func(i int) []any { return asked[i] })
+	for i, r := range replies {
+		m.found[of[i]].work += workPerCommand
+		if err := r.Err(); err != nil && !isNil(err) {
+			m.errs[of[i]] = err
+		}
+	}
+	return replies, of
+}
+
+// measure asks Redis for the memory of queues with everything kept about their messages and
+// sessions: of a main queue with its sub-queues, and of a topic's own with its subscriptions'. A
+// stream is measured as a whole: its first nodes say little about the others. What an empty stream
+// takes does not count.
+func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
+	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
+	m.forgetIDs(ctx, ps)
+	var queues []core.Ref
+	var owners []int // partitions of the commands
+	add := func(of int, r core.Ref) {
+		queues, owners = append(queues, r), append(owners, of)
+		if r.Sub == core.Main {
+			for r.Sub = core.Main + 1; r.Sub < core.SubQueues; r.Sub++ {
+				queues, owners = append(queues, r), append(owners, of)
+			}
+		}
+	}
+	for i, p := range ps {
+		add(i, p.Ref)
+		if p.Sub == core.Main && p.Subscription == "" {
+			m.ask(i, "SMEMBERS", s.names.subscriptions(p.Ref))
+		}
+	}
+	replies, of := m.answer(ctx)
+	var topics []int
+	for i, r := range replies {
+		p := ps[of[i]]
+		ids, _ := r.StringSlice()
+		for _, id := range ids {
+			add(of[i], core.Ref{Entity: p.Entity, Subscription: id, Index: p.Index})
+		}
+		if len(ids) > 0 {
+			topics = append(topics, of[i])
+			m.usage(of[i], s.names.refs(p.Ref))
+		}
+	}
+	sizes := len(m.asked)
+	var mains []int
+	for i, r := range queues {
+		m.ask(owners[i], "XLEN", s.names.stream(r))
+		if r.Sub == core.Main {
+			mains = append(mains, i)
+		}
+	}
+	for _, i := range topics {
+		m.ask(i, "HLEN", s.names.bodies(ps[i].Ref))
+	}
+	for _, i := range mains {
+		exist := append([]any{"EXISTS", s.names.base(queues[i]) + seenSuffix}, withSuffixes(s.names.prefix(queues[i]), stateSuffixes)...)
+		m.ask(owners[i], exist...)
+	}
+	replies, of = m.answer(ctx)
+	m.add(replies[:sizes], of)
+	lengths, bodies, existing := replies[sizes:], replies[sizes+len(queues):], replies[sizes+len(queues)+len(topics):]
+	for at, i := range mains {
+		if n, _ := existing[at].Int64(); n == 0 {
+			continue
+		}
+		m.usage(owners[i], s.names.base(queues[i])+seenSuffix, seenSamples)
+		for _, suffix := range stateSuffixes {
+			m.usage(owners[i], s.names.prefix(queues[i])+string(suffix), 0)
+		}
+	}
+	for i, r := range queues {
+		if !m.holds(owners[i], lengths[i]) {
+			continue
+		}
+		m.usage(owners[i], s.names.stream(r), 0)
+		beside := messageDataSuffixes
+		if r.Sub == core.Main {
+			beside += sessionSuffixes
+		}
+		for _, suffix := range beside {
+			m.usage(owners[i], s.names.prefix(r)+string(suffix))
+		}
+	}
+	for i, of := range topics {
+		if m.holds(of, bodies[i]) {
+			m.usage(of, s.names.bodies(ps[of].Ref), 0)
+		}
+	}
+	replies, of = m.answer(ctx)
+	m.add(replies, of)
+	return m.found, m.errs
+}
+
+// holds reports whether a key with that length has anything in it, and counts the work to measure
+// it.
+func (m *measuring) holds(of int, length *redis.Cmd) bool {
+	n, _ := length.Int64()
+	m.found[of].work += time.Duration(n) * workPerEntry
+	return n > 0
+}
+
+// add adds answers to the sizes.
+func (m *measuring) add(replies []*redis.Cmd, of []int) {
+	for i, r := range replies {
+		n, _ := r.Int64() // 0 where the key does not exist
+		m.found[of[i]].bytes += n
+	}
+}
+
+// forgetIDs drops the ids that duplicate detection does not need any more. Without it, the ids of
+// the last messages before a pause would count until the next message.
+func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
+	due := make([]bool, len(ps))
+	for i, p := range ps {
+		due[i] = p.Sub == core.Main && p.DuplicateWindow.Milliseconds() > 0
+	}
+	for range forgetCalls {
+		for i, p := range ps {
+			if due[i] {
+				key := m.names.base(p.Ref) + seenSuffix
+				m.ask(i, duplicatesTrimScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+			}
+		}
+		if len(m.asked) == 0 {
+			return
+		}
+		replies, of := m.answer(ctx)
+		for i, r := range replies {
+			n, err := r.Int64()
+			due[of[i]] = err == nil && n == forgetMost
+		}
+	}
+}

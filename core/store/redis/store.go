@@ -1,0 +1,335 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Options configure a Store. The zero Options work.
+type Options struct {
+	// Clock tells the time; nil means the machine's clock corrected by the server's.
+	Clock func() time.Time
+	// Prefix is the start of all keys and channels, so that several installations can share a
+	// Redis. It must contain no braces.
+	Prefix string
+	// Logger may be nil.
+	Logger *slog.Logger
+	// Patience is for how long after a server has ceased to serve calls wait for it: it may start again, or a
+	// replica take over. Default: 2 s; negative: not at all.
+	Patience time.Duration
+}
+
+// Store is a core.Store on Redis, or a view of one with a time of its own.
+type Store struct {
+	*connection
+	time func(now time.Time) time.Time // of a view; nil: it is none
+}
+
+// connection is what a store and its views share.
+type connection struct {
+	rdb       redis.UniversalClient
+	cluster   *redis.ClusterClient // rdb, when it is a cluster
+	endpoint  endpoint
+	id        string // names this gateway where several wait for messages
+	names     naming
+	log       *slog.Logger
+	clock     clock
+	shards    shards
+	recents   recents
+	flushed   struct{ appends, publishes, settles, renews flushes }
+	doorbells doorbells
+	changes   changes
+	remover   remover
+	stamp     storeStamp
+	failures  failures
+
+	background sync.WaitGroup // clock, doorbells, changes, remover
+	stop       context.CancelFunc
+
+	gate   sync.RWMutex
+	closed bool // guarded by gate
+	calls  sync.WaitGroup
+}
+
+var _ core.Store = (*Store)(nil)
+
+// callTimeout bounds one exchange with Redis, even if its caller waits longer.
+const callTimeout = 10 * time.Second
+
+// Open connects to the Redis that url names and checks that it can serve:
+//
+//	redis://user:password@host:6379/0      rediss:// with TLS
+//	unix:///run/redis.sock?db=0            also redis+unix://
+//	redis://host1:7000,host2:7000          a cluster; with one host ?cluster=true, or it is found out
+//	redis+sentinel://host1:26379,host2:26379/mymaster/0, with ?sentinel_password= where Sentinel wants one
+//
+// Errors name the URL without credentials and what to do.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := connect(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		_ = s.rdb.Close() // the first error counts
+		return nil, fmt.Errorf("open store at %s: %w", s.endpoint.safe, err)
+	}
+	return s, nil
+}
+
+// connect makes a store that has asked nothing yet.
+func connect(url string, o Options) (*Store, error) {
+	t, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	t.patience = cmp.Or(o.Patience, 2*time.Second)
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, fmt.Errorf("the key prefix %q holds a brace: use another character", o.Prefix)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{connection: &connection{
+		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+	}}
+	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
+	return s, nil
+}
+
+// reach checks the server and reads its clock.
+func (s *Store) reach(ctx context.Context) error {
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	info, err := s.rdb.Info(bounded).Result()
+	if err != nil {
+		return fmt.Errorf("%w: check that Redis runs there, and user and password", err)
+	}
+	facts := parseInfo(info)
+	if major, _, _ := strings.Cut(facts["redis_version"], "."); atoi(major) < 7 {
+		return fmt.Errorf("redis has version %s: version 7.0 or newer is needed", facts["redis_version"])
+	}
+	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
+		if s.endpoint.single.Network == "unix" {
+			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, for a socket reaches one node only")
+		}
+		if err := s.rdb.Close(); err != nil {
+			return fmt.Errorf("change to a cluster connection: %w", err)
+		}
+		s.endpoint.asCluster()
+		s.recents.records = nil
+		s.rdb, s.cluster = s.endpoint.connect(&s.recents)
+	}
+	for range firstReadings {
+		if err := s.readClock(bounded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin checks the server and starts the background tasks.
+func (s *Store) begin(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	if err := s.checkFormat(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.readStamp(bounded); err != nil {
+		return err
+	}
+	if err := s.changes.open(bounded, s); err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.doorbells.init(s)
+	s.remover.init(s)
+	s.background.Go(func() { s.keepClock(running) })
+	s.background.Go(func() { s.changes.run(running) })
+	s.background.Go(func() { s.doorbells.run(running) })
+	s.background.Go(func() { s.remover.run(running) })
+	return nil
+}
+
+// enter begins a call; the caller must end it with calls.Done.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	switch {
+	case s.closed:
+		return errClosed
+	case s.isLost():
+		return errLost
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+// bounded is the context of one exchange with Redis.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, callTimeout)
+}
+
+// Close refuses further calls, waits for those under way and disconnects. It is safe to call more
+// than once.
+func (s *Store) Close() error {
+	s.gate.Lock()
+	already := s.closed
+	s.closed = true
+	s.gate.Unlock()
+	s.calls.Wait()
+	s.stop()
+	s.background.Wait()
+	if already {
+		return nil
+	}
+	if err := s.rdb.Close(); err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// Probe writes to every master. It returns nil if an append would succeed now.
+func (s *Store) Probe(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+		key, err := s.probeKey(ctx, node)
+		if err != nil {
+			return err
+		}
+		return node.Set(ctx, key, s.millis(), time.Minute).Err()
+	})
+	return s.wrapError("probe "+s.endpoint.safe, err)
+}
+
+// probeKey is a key that the node owns: in a cluster, one in its slots.
+func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
+	if s.cluster == nil {
+		return s.names.probe(0), nil
+	}
+	for i := range 10_000 {
+		key := s.names.probe(i)
+		owner, err := s.cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		if owner == node {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("master %s owns no slot for a test write: %w", node.Options().Addr, core.Busy)
+}
+
+// eachMaster calls f for every master, or for the single server.
+func (s *Store) eachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
+	if s.cluster != nil {
+		return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			slots, err := ownsSlots(ctx, node)
+			if err != nil || !slots {
+				return err
+			}
+			return f(ctx, node)
+		})
+	}
+	node, ok := s.rdb.(*redis.Client)
+	if !ok {
+		return core.Internal
+	}
+	return f(ctx, node)
+}
+
+// ownsSlots reports whether a cluster's master owns slots.
+func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
+	text, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 2 && strings.Contains(fields[2], "myself") {
+			return len(fields) > 8, nil
+		}
+	}
+	return false, nil
+}
+
+// About describes the engine and warns where acknowledged messages might be lost.
+func (s *Store) About(ctx context.Context) core.About {
+	a := core.About{Engine: "redis", Detail: s.endpoint.safe, Durable: true, Skew: s.clock.skew()}
+	switch {
+	case s.cluster != nil:
+		a.Engine = "redis cluster"
+	case s.endpoint.sentinel != nil:
+		a.Engine = "redis sentinel"
+	}
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	var mu sync.Mutex
+	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+		info, err := node.Info(ctx).Result()
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		s.describe(&a, node.Options().Addr, parseInfo(info))
+		return nil
+	})
+	if err != nil {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, "The store could not be asked whether it keeps messages: "+err.Error())
+	}
+	return a
+}
+
+// describe adds what one server's INFO says.
+func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
+	if a.Detail == s.endpoint.safe {
+		a.Detail = facts["redis_version"] + " at " + s.endpoint.safe
+	}
+	if facts["aof_enabled"] != "1" {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may lose acknowledged messages when it restarts: set appendonly yes.", addr))
+	}
+	if policy := facts["maxmemory_policy"]; policy != "noeviction" && facts["maxmemory"] != "0" {
+		a.Durable = false
+		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when memory is short (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
+	}
+}
+
+// parseInfo reads INFO's lines.
+func parseInfo(info string) map[string]string {
+	facts := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[key] = value
+		}
+	}
+	return facts
+}
+
+func atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
