@@ -69,7 +69,7 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 }
 
 // sessionPage is how many session ids are read from a partition at a time.
-const sessionPage = 200
+const sessionPage = 1000
 
 // ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists
 // are merged.

@@ -247,7 +247,7 @@ func TestHoldingsTellWhatIsThereAndSinceWhen(t *testing.T) {
 			m.SessionID = strconv.Itoa(i)
 			b.send(t, "sessions", m)
 		}
-		for most, want := range map[int]int{100: 100, 1000: 2*sessionPage + 1} {
+		for most, want := range map[int]int{100: 100, 10_000: 2*sessionPage + 1} {
 			if got, err := b.CountSessions(t.Context(), "sessions", most); got != want || err != nil {
 				t.Errorf("sessions: got %d, %v, want %d", got, err, want)
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/tidwall/btree"
 )
 
 // MessageState says what may happen to a stored message.
@@ -81,6 +82,7 @@ type queue struct {
 	rowExpiries timerHeap[*chunk] // chunks with rows that have a time to live, by chunk.earliest
 
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
+	keys     btree.Set[core.SessionKey]   // of sessions, in their order
 	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by turn
 	turns    int64                        // the turn given last
 	held     timerHeap[*session]          // by the end of their locks

@@ -67,6 +67,7 @@ func (q *queue) session(key core.SessionKey) *session {
 			q.sessions = make(map[core.SessionKey]*session)
 		}
 		q.sessions[key] = s
+		q.keys.Insert(key)
 		q.grow(s.weight())
 	}
 	return s
@@ -164,6 +165,7 @@ func (q *queue) review(s *session) {
 	if s.messages == 0 && !s.isHeld() && s.state == nil {
 		q.grow(-s.weight())
 		delete(q.sessions, s.key)
+		q.keys.Delete(s.key)
 		if len(q.sessions) == 0 {
 			q.sessions = nil // a map keeps the memory of the most that it ever held
 		}

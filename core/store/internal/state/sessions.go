@@ -192,21 +192,21 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 		return nil, nil
 	}
 	defer t.leave()
-	var listed []*session
-	for key, x := range t.queue.sessions {
+	ids := make([]string, 0, min(max(top, 0), len(t.queue.sessions)))
+	t.queue.keys.Ascend(after, func(key core.SessionKey) bool {
+		if len(ids) >= top {
+			return false
+		}
+		x := t.queue.sessions[key]
 		fits := x.state != nil || x.messages > 0
 		if !since.IsZero() {
 			fits = x.state != nil && x.stated > since.UnixMilli()
 		}
 		if fits && key > after {
-			listed = append(listed, x)
+			ids = append(ids, x.id())
 		}
-	}
-	slices.SortFunc(listed, func(x, y *session) int { return cmp.Compare(x.key, y.key) })
-	ids := make([]string, min(max(top, 0), len(listed)))
-	for i := range ids {
-		ids[i] = listed[i].id()
-	}
+		return true
+	})
 	return ids, p.stopped()
 }
 
