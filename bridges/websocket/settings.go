@@ -34,7 +34,7 @@ func readOne(s *core.Setting, r codec.Reader, q *core.Settings) (err error) {
 		text, err = frame.ReadText(r)
 		*v = core.Status(text)
 	case *[]core.AccessRule:
-		*v, err = readAccessRules(r)
+		*v, err = frame.ReadList(r, "a list", readAccessRule)
 	}
 	return err
 }
@@ -99,34 +99,24 @@ func writeSettings(w codec.Writer, kind core.Kind, q *core.Settings) {
 	w.CloseMap()
 }
 
-// readAccessRules reads all shared access policies of an entity.
-func readAccessRules(r codec.Reader) ([]core.AccessRule, error) {
-	if k := r.Kind(); k != codec.List {
-		return nil, frame.Wrong("is %s: it must be a list", k)
-	}
-	rules := []core.AccessRule{}
-	for r.Open(); r.More(); {
-		var rule core.AccessRule
-		if err := readMap(r, func(name string) (err error) {
-			switch name {
-			case "KeyName":
-				rule.Name, err = frame.ReadText(r)
-			case "PrimaryKey":
-				rule.PrimaryKey, err = frame.ReadText(r)
-			case "SecondaryKey":
-				rule.SecondaryKey, err = frame.ReadText(r)
-			case "Rights":
-				rule.Rights, err = readRights(r)
-			default:
-				err = frame.Wrong("is no part of an authorization rule")
-			}
-			return err
-		}); err != nil {
-			return nil, frame.At(len(rules), err)
+// readAccessRule reads a shared access policy of an entity.
+func readAccessRule(r codec.Reader) (rule core.AccessRule, err error) {
+	err = readMap(r, func(name string) (err error) {
+		switch name {
+		case "KeyName":
+			rule.Name, err = frame.ReadText(r)
+		case "PrimaryKey":
+			rule.PrimaryKey, err = frame.ReadText(r)
+		case "SecondaryKey":
+			rule.SecondaryKey, err = frame.ReadText(r)
+		case "Rights":
+			rule.Rights, err = readRights(r)
+		default:
+			err = frame.Wrong("is no part of an authorization rule")
 		}
-		rules = append(rules, rule)
-	}
-	return rules, nil
+		return err
+	})
+	return rule, err
 }
 
 func readRights(r codec.Reader) (rights core.Right, err error) {

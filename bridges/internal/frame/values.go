@@ -181,10 +181,8 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	case value.KindBinary:
 		return ReadBinary(r)
 	case value.KindSymbol:
-		if got == codec.Text {
-			return value.Symbol(r.Text()), nil
-		}
-		return nil, Wrong("is %s: it must be a text", got)
+		s, err := ReadText(r)
+		return value.Symbol(s), err
 	case value.KindMap:
 		return readPairs(r, depth)
 	case value.KindArray:
@@ -412,26 +410,30 @@ func decodeBase64(text []byte) ([]byte, error) {
 
 // readPairs reads a map as a list of keys and values.
 func readPairs(r codec.Reader, depth int) (any, error) {
-	if k := r.Kind(); k != codec.List {
-		return nil, Wrong("is %s: it must be a list of pairs", k)
-	}
-	m := value.Map{}
-	for r.Open(); r.More(); {
-		e, err := readPair(r, depth)
-		if err != nil {
-			return nil, At(len(m), err)
+	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
+		vs, err := readFew(r, depth, 2)
+		if err != nil || len(vs) != 2 {
+			return e, orWrong(err, "must be a list of a key and a value")
 		}
-		m = append(m, e)
-	}
-	return m, nil
+		return value.Entry{Key: vs[0], Value: vs[1]}, nil
+	})
+	return value.Map(m), err
 }
 
-func readPair(r codec.Reader, depth int) (e value.Entry, err error) {
-	vs, err := readFew(r, depth, 2)
-	if err != nil || len(vs) != 2 {
-		return e, orWrong(err, "must be a list of a key and a value")
+// ReadList reads a list of elements. what is that list, for refusals.
+func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, error)) ([]T, error) {
+	if k := r.Kind(); k != codec.List {
+		return nil, Wrong("is %s: it must be %s", k, what)
 	}
-	return value.Entry{Key: vs[0], Value: vs[1]}, nil
+	all := []T{}
+	for r.Open(); r.More(); {
+		v, err := read(r)
+		if err != nil {
+			return nil, At(len(all), err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
 }
 
 // readFew reads the elements of a list that is no value of its own; nil where
