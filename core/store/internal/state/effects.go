@@ -13,6 +13,7 @@ type effects struct {
 	Call
 	puts []put // whose records are in the frame: entry.record tells where
 	under
+	spare *sync.Pool // of the store
 }
 
 // under has the effect under way, so that it need not be allocated.
@@ -25,14 +26,14 @@ type under struct {
 // putOf is a new message of a queue.
 func (u *under) putOf(q *queue, e *entry) *Effect {
 	u.message.set(e)
-	u.effect = Effect{Kind: EffectPut, Of: q.ref, Put: &u.message}
+	u.effect = Effect{Kind: EffectPut, Of: q.ref, Object: &u.message}
 	return &u.effect
 }
 
 // sessionOf is a session as it is now.
 func (u *under) sessionOf(q *queue, s *session) *Effect {
 	u.session = Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
-	u.effect = Effect{Kind: EffectSession, Of: q.ref, Session: &u.session}
+	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
 	return &u.effect
 }
 
@@ -45,21 +46,19 @@ type put struct {
 // keepPuts is for how many messages the room of one call may be to be used again.
 const keepPuts = 1 << 12
 
-var effectsPool = sync.Pool{New: func() any { return new(effects) }}
-
-func newEffects(j Journal) *effects {
-	x := effectsPool.Get().(*effects)
-	x.Call = j.Begin()
-	return x
+func (s *Store) newEffects() *effects {
+	if x, ok := s.spare.Get().(*effects); ok {
+		return x
+	}
+	return &effects{Call: s.journal.Begin(), spare: &s.spare}
 }
 
 // release ends the use of x.
 func (x *effects) release() {
-	x.Release()
+	again := x.Release() && cap(x.puts) <= keepPuts
 	clear(x.puts)
-	*x = effects{puts: x.puts[:0]}
-	if cap(x.puts) <= keepPuts {
-		effectsPool.Put(x)
+	if x.puts, x.under = x.puts[:0], (under{}); again {
+		x.spare.Put(x)
 	}
 }
 
@@ -94,7 +93,7 @@ func (x *effects) put(q *queue, e *entry) {
 // state is another state of a message.
 func (x *effects) state(q *queue, e *entry) {
 	x.message.Change.set(e)
-	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Change: &x.message.Change})
+	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
 // ledger is a journal, or none: then there is nothing to wait for.

@@ -37,7 +37,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	home.addEvent(e, now)
 	if x := t.effects; x != nil {
 		last := len(h.events) - 1
-		x.do(Effect{Kind: EffectEvent, Of: home.ref, Number: h.trimmed + int64(last), At: now, Event: &h.events[last]})
+		x.do(Effect{Kind: EffectEvent, Of: home.ref, Number: h.trimmed + int64(last), At: now, Object: &h.events[last]})
 	}
 	t.trimHistory(home, now)
 }

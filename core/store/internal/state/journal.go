@@ -15,7 +15,7 @@ import (
 // it; they are appended before it gives the mutex back. So the order of the frames of a partition is
 // the order of its changes.
 type Journal interface {
-	// Begin returns an empty call. It ends with its Release.
+	// Begin returns an empty call.
 	Begin() Call
 	// End is the position behind the last frame that was appended.
 	End() Position
@@ -62,8 +62,8 @@ type Call interface {
 	Append() Position
 	// Ref is where a record of the frame lies, once it was appended.
 	Ref(record int32) Ref
-	// Release gives back what Reserve took.
-	Release()
+	// Release gives back what Reserve took. It returns true if the call is empty now and may be used again.
+	Release() (again bool)
 }
 
 // Position is a place in a Journal. Later ones are larger.
@@ -81,7 +81,7 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 	if s.journal == nil {
 		return nil, nil
 	}
-	x := newEffects(s.journal)
+	x := s.newEffects()
 	err := s.journal.Err()
 	if err == nil {
 		err = prepare(x)

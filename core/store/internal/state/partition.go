@@ -191,7 +191,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 // beginAt begins a call on a partition that is locked: x is what it has prepared, nil for nothing.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
-		x = newEffects(s.journal)
+		x = s.newEffects()
 	}
 	if p.effects = x; x != nil {
 		x.At(now, s.virtual)

@@ -73,10 +73,10 @@ func (r *Replay) Do(x *Effect) {
 	h := r.home
 	switch x.Kind {
 	case EffectPut:
-		r.put(q, x.Put)
+		r.put(q, x.Object.(*Put))
 	case EffectChange:
 		if e := r.entry(q, x.Number); e != nil {
-			q.replay(e, x.Change)
+			q.replay(e, x.Object.(*Change))
 		}
 	case EffectRemove:
 		if e := r.entry(q, x.Number); e != nil {
@@ -90,10 +90,10 @@ func (r *Replay) Do(x *Effect) {
 	case EffectLast:
 		q.last = max(q.last, x.Number)
 	case EffectSession:
-		q.replaySession(x.Session)
+		q.replaySession(x.Object.(*Session))
 	case EffectEvent:
 		if x.Number >= h.history.trimmed+int64(len(h.history.events)) {
-			h.addEvent(*x.Event, x.At)
+			h.addEvent(*x.Object.(*core.Event), x.At)
 		}
 	case EffectTrim:
 		if gone := min(x.Number-h.history.trimmed, int64(len(h.history.events))); gone > 0 {

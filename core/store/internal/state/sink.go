@@ -8,17 +8,13 @@ type Effect struct {
 	Kind EffectKind
 	// Of is the queue; where Kind is not about a sub-queue, the main queue of the entity; zero: the
 	// catalogue, or the namespaces.
-	Of      core.Ref
-	Number  int64 // of a message or event, or the version of a topic
-	At      int64 // an instant
-	Record  int32 // a place among the records of the frame
-	Text    string
-	Folded  string // the name of an entity, of which Text is the namespace
-	Put     *Put
-	Change  *Change
-	Session *Session
-	Event   *core.Event
-	Object  any // *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
+	Of     core.Ref
+	Number int64 // of a message or event, or the version of a topic
+	At     int64 // an instant
+	Record int32 // a place among the records of the frame
+	Text   string
+	Folded string // the name of an entity, of which Text is the namespace
+	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
 // EffectKind is one of the kinds of effects. Journals keep these numbers; those before are their own.
@@ -52,7 +48,7 @@ const (
 )
 
 // Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay does them
-// again. It keeps nothing that is said by a pointer.
+// again. It keeps no Object.
 type Sink interface {
 	Do(e *Effect)
 }

@@ -255,7 +255,7 @@ func (o *snapshotWriter) events(home *entityState) {
 		next = max(next, h.trimmed)
 		for n := 0; !o.isFull(n) && next < h.trimmed+int64(len(h.events)); n++ {
 			i := next - h.trimmed
-			o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Event: &h.events[i]})
+			o.do(Effect{Kind: EffectEvent, Of: home.ref, Number: next, At: h.written[i], Object: &h.events[i]})
 			next++
 		}
 		return next < h.trimmed+int64(len(h.events))

@@ -49,6 +49,7 @@ type contents struct {
 	catalogued Position // frames of the catalogue before it are in the snapshot that was loaded
 	doorbells  hooks[core.Ref, func(core.SessionKey)]
 	removals   sync.WaitGroup // of what deleted namespaces held
+	spare      sync.Pool      // of effects
 }
 
 var _ core.Store = (*Store)(nil)

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"context"
-	"sync"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/wal"
@@ -46,13 +45,9 @@ const (
 	keepPrepared = 1 << 12
 )
 
-var calls = sync.Pool{New: func() any { return new(call) }}
-
 // Begin implements state.Journal.
 func (j *Journal) Begin() state.Call {
-	x := calls.Get().(*call)
-	x.j, x.named = j, j.named
-	return x
+	return &call{j: j, encoder: encoder{named: j.moved}}
 }
 
 // Messages prepares the records of messages.
@@ -180,7 +175,7 @@ func (x *call) Append() state.Position {
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
 // Release gives back what was reserved.
-func (x *call) Release() {
+func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {
 		x.j.mu.Lock()
@@ -192,8 +187,9 @@ func (x *call) Release() {
 	clear(x.prepared)
 	clear(x.records)
 	clear(x.used)
-	*x = call{encoder: encoder{coder: coder{buf: x.buf[:0]}}, prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0]}
-	if cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared {
-		calls.Put(x)
+	*x = call{
+		j: x.j, encoder: encoder{coder: coder{buf: x.buf[:0]}, named: x.named},
+		prepared: x.prepared[:0], records: x.records[:0], used: x.used[:0],
 	}
+	return cap(x.buf) <= keepBuffer && cap(x.prepared) <= keepPrepared
 }

@@ -39,16 +39,16 @@ const (
 func (c *coder) effect(e *state.Effect) {
 	switch e.Kind {
 	case state.EffectPut:
-		c.put(e.Put)
+		c.put(e.Object.(*state.Put))
 	case state.EffectChange:
-		c.change(&e.Number, e.Change)
+		c.change(&e.Number, e.Object.(*state.Change))
 	case state.EffectRemove, state.EffectLast:
 		unsigned(c, &e.Number)
 	case state.EffectPlace:
 		unsigned(c, &e.Number)
 		unsigned(c, &e.Record)
 	case state.EffectSession:
-		c.session(e.Session)
+		c.session(e.Object.(*state.Session))
 	case state.EffectSeen, state.EffectMoved, state.EffectForget, state.EffectSeal:
 		c.string(&e.Text)
 		signed(c, &e.At)
@@ -59,7 +59,7 @@ func (c *coder) effect(e *state.Effect) {
 	case state.EffectEvent:
 		signed(c, &e.Number)
 		signed(c, &e.At)
-		c.event(e.Event)
+		c.event(e.Object.(*core.Event))
 	case state.EffectClear:
 	case state.EffectEntity:
 		signed(c, &e.Number)
@@ -241,9 +241,9 @@ func (x *encoder) Do(e *state.Effect) {
 	}
 	x.kind(e.Kind)
 	x.effect(e)
-	if e.Kind == state.EffectPut && !e.Put.InFrame {
-		if x.named(e.Put.Ref); e.Put.Body.Length > 0 {
-			x.named(e.Put.Body)
+	if m, ok := e.Object.(*state.Put); ok && !m.InFrame {
+		if x.named(m.Ref); m.Body.Length > 0 {
+			x.named(m.Body)
 		}
 	}
 }

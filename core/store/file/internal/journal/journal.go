@@ -17,9 +17,8 @@ import (
 type Journal struct {
 	log      *wal.Log
 	o        Options
-	resident atomic.Int64    // bytes of messages that stay in memory
-	appended atomic.Int64    // bytes since the store was opened
-	named    func(state.Ref) // moved
+	resident atomic.Int64 // bytes of messages that stay in memory
+	appended atomic.Int64 // bytes since the store was opened
 
 	pins sync.RWMutex // held for reading while records are read that may have lost their entry
 	scan atomic.Pointer[scan]
@@ -38,9 +37,7 @@ type Options struct {
 
 // New makes the journal of a log.
 func New(log *wal.Log, o Options) *Journal {
-	j := &Journal{log: log, o: o}
-	j.named = j.moved
-	return j
+	return &Journal{log: log, o: o}
 }
 
 // Replay does the frames of the log again, from a position on, which counts as growth of the log. It

@@ -87,14 +87,14 @@ func (d *decoder) next() {
 		return
 	case state.EffectPut:
 		d.put = state.Put{}
-		e.Put = &d.put
+		e.Object = &d.put
 	case state.EffectChange:
 		d.put.Change = state.Change{}
-		e.Change = &d.put.Change
+		e.Object = &d.put.Change
 	case state.EffectSession:
-		e.Session = new(state.Session)
+		e.Object = new(state.Session)
 	case state.EffectEvent:
-		e.Event = new(core.Event)
+		e.Object = new(core.Event)
 	case state.EffectEntity:
 		e.Object = new(core.Entity)
 	case state.EffectRules:
