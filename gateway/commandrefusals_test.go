@@ -229,7 +229,7 @@ func (r *golden) try(t *testing.T, line string, replace func(string) string) str
 	}
 	code, out, errs := r.gateway.try(t, r.connections[words[0]], "", args...)
 	var got strings.Builder
-	got.WriteString(fmt.Sprintf("%s\n  exit %d\n", strings.TrimSpace(line), code))
+	fmt.Fprintf(&got, "%s\n  exit %d\n", strings.TrimSpace(line), code)
 	for said := range strings.Lines(requested.ReplaceAllString(varying.ReplaceAllString(strings.NewReplacer(r.volatile...).Replace(out+errs), "$1 SIZE"), "REQUEST: ")) {
 		got.WriteString(strings.TrimRight("  "+said, "\n ") + "\n")
 	}
