@@ -82,6 +82,12 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
+// with is the attributes of a span of a message there, with room for what describes the message.
+func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
+	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
+	return append(append(attrs, d.attrs...), more...)
+}
+
 // describe adds what a message says of itself.
 func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue {
 	attrs = append(attrs, attribute.Int(keyBodySize, len(m.Body.Bytes)))

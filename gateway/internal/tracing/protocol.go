@@ -75,9 +75,7 @@ func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Deli
 		if !parent.IsSampled() {
 			continue
 		}
-		attrs := make([]attribute.KeyValue, 0, 18)
-		attrs = append(attrs, from.attrs...)
-		attrs = append(attrs, attribute.String(keyOperation, "deliver"), attribute.String(keyOperationType, "receive"), attribute.String(keyProtocol, p.name),
+		attrs := from.with(attribute.String(keyOperation, "deliver"), attribute.String(keyOperationType, "receive"), attribute.String(keyProtocol, p.name),
 			attribute.Int64(keySequence, d.SequenceNumber), attribute.Int64(keyEnqueued, d.EnqueuedTime.Unix()),
 			attribute.Int64(keyQueueTime, max(time.Since(d.EnqueuedTime).Milliseconds(), 0)), attribute.Int64(keyDeliveries, int64(d.DeliveryCount)))
 		attrs = append(describe(attrs, d.Message), more...)
@@ -157,9 +155,7 @@ func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribu
 			t = &trail{destination: at(c), tokens: make(map[core.LockToken]trace.Span)}
 			spans = make([]trace.Span, len(c.Settlements))
 		}
-		attrs := make([]attribute.KeyValue, 0, 12)
-		attrs = append(attrs, t.attrs...)
-		attrs = append(attrs, attribute.String(keyOperation, outcome.String()), attribute.String(keyOperationType, "settle"), attribute.String(keyProtocol, p.name),
+		attrs := t.with(attribute.String(keyOperation, outcome.String()), attribute.String(keyOperationType, "settle"), attribute.String(keyProtocol, p.name),
 			attribute.String(keyOutcome, disposition(outcome)), attribute.Int64(keySequence, token.SequenceNumber()))
 		attrs = append(attrs, more...)
 		spans[i] = p.t.start(parent, outcome.String()+" "+t.name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attrs...), requested(ctx))

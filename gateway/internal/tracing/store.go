@@ -62,9 +62,7 @@ func (c *call) add(s trace.Span, at int) {
 
 // waits begins a span below one that waits for the call.
 func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
-	attrs := make([]attribute.KeyValue, 0, 8)
-	attrs = append(attrs, t.attrs...)
-	attrs = append(attrs, attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
+	attrs := t.with(attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
 	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
 }
 
@@ -83,9 +81,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 		operation = "dead-letter" // where it could not get on
 	}
 	to := p.destinations.of(p.at.Entity)
-	attrs := make([]attribute.KeyValue, 0, 12)
-	attrs = append(attrs, to.attrs...)
-	attrs = append(attrs, attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
+	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
 		attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))), attribute.Int(keyHops, int(m.Transit.Hops)))
 	span := p.t.start(parent, operation+" "+to.name, trace.WithAttributes(describe(attrs, m)...))
 	note(m, span.SpanContext(), usualLimit)

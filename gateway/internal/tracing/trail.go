@@ -48,9 +48,7 @@ func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, g
 	if !ok || len(group) == 0 {
 		return nil
 	}
-	attrs := make([]attribute.KeyValue, 0, 12)
-	attrs = append(attrs, p.attrs...)
-	attrs = append(attrs, attribute.String(keyOperation, "send"), attribute.String(keyOperationType, "send"), attribute.String(keyProtocol, protocol))
+	attrs := p.with(attribute.String(keyOperation, "send"), attribute.String(keyOperationType, "send"), attribute.String(keyProtocol, protocol))
 	if len(group) == 1 {
 		attrs = describe(attrs, group[0])
 	} else {
