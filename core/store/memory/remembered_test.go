@@ -55,12 +55,15 @@ func TestIDsBeyondTheirBudgetAreRefused(t *testing.T) {
 		return 0
 	}
 	n := fill()
-	if n < 900 || n > 1000 {
-		t.Errorf("got %d ids of 12 bytes in 100,000, want about 980", n)
+	if n < 675 || n > 750 {
+		t.Errorf("got %d ids of 12 bytes in 100,000, want about 735, which is three quarters", n)
 	}
-	moved := &core.Message{Transit: &core.Transit{Key: "a move"}}
-	refused("the key of a move", send(moved))
-	refused("a publication", topic.In(s).Publish(t.Context(), 0, [][]core.Publication{{{Message: next()}}})[0].Err)
+	if err := send(&core.Message{Transit: &core.Transit{Key: "a move"}}); err != nil {
+		t.Errorf("the key of a move: %v", err)
+	}
+	if err := topic.In(s).Publish(t.Context(), 0, [][]core.Publication{{{Message: next()}}})[0].Err; err != nil {
+		t.Errorf("another entity: %v", err)
+	}
 	if _, err := queue.In(s).Commit(t.Context(), core.Work{Messages: []*core.Message{next()}}); err == nil {
 		t.Error("a transaction's message was not refused")
 	}
@@ -71,13 +74,13 @@ func TestIDsBeyondTheirBudgetAreRefused(t *testing.T) {
 		t.Errorf("a duplicate: got %v, %v, want number 0", a[0].Numbers, a[0].Err)
 	}
 	clock.Advance(time.Minute)
-	if again := fill(); again != n {
+	if again := fill(); again < n-3 || again > n+3 { // beside what others hold
 		t.Errorf("when the window is over: got %d ids, want %d", again, n)
 	}
 	if err := queue.In(s).Clear(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if again := fill(); again != n {
+	if again := fill(); again < n-3 || again > n+3 { // beside what others hold
 		t.Errorf("after Clear: got %d ids, want %d", again, n)
 	}
 	if err := s.DeleteEntity(t.Context(), "ns", fmt.Sprint(core.Queue)); err != nil {

@@ -16,17 +16,29 @@ type remembered struct {
 	damaged atomic.Int64 // messages that were put aside
 }
 
-func (r *remembered) isFull(of *atomic.Int64) bool { return r.most > 0 && of.Load() >= r.most }
+// refusesID reports whether an entity that holds so many bytes of ids may add no other. Up to three quarters
+// of the limit everybody may; above, who holds less than is left: one sender's ids do not stop others. The
+// keys of moves have a quarter more, so that forwarding goes on when ids have used up the limit.
+func (r *remembered) refusesID(own int64, ofMove bool) bool {
+	if r.most <= 0 {
+		return false
+	}
+	left := r.most - r.ids.Load()
+	if ofMove {
+		return left+r.most/4 <= 0
+	}
+	return left <= 0 || left < r.most/4 && own >= left
+}
 
 // remembersTooMuch refuses a message whose id, or the key of whose move, would have to be remembered
 // where there is no room for that: they cannot be forgotten before their time, because the message
 // might come again.
 func (t *txn) remembersTooMuch(m *core.Message) error {
-	if r := t.remembered; !r.isFull(&r.ids) || !t.isNew(m) {
+	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil
 	}
 	return core.CertainlyNotDone(core.Refuse(core.Busy,
-		"The gateway remembers as many message ids as it has memory for (%d bytes): send later, or give it more memory, or entities a shorter duplicate detection window.",
+		"The gateway remembers as many message ids as it has memory for (%d bytes), and leaves some to other entities: send later, or give it more memory, or entities a shorter duplicate detection window.",
 		t.remembered.most))
 }
 
