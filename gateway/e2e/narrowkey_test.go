@@ -21,6 +21,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
 const (
@@ -253,11 +254,18 @@ func TestNarrowKeysExhaustNothing(t *testing.T) {
 			t.Fatalf("%s: %v", exhaustionVariable, err)
 		}
 	}
+	t.Run("file", func(t *testing.T) { exhaustNarrowly(t, "file", length) })
+	t.Run("redis", func(t *testing.T) {
+		exhaustNarrowly(t, redistest.Start(t, redistest.Options{}).URL(), length)
+	})
+}
+
+func exhaustNarrowly(t *testing.T, store string, length time.Duration) {
 	file := filepath.Join(t.TempDir(), "crosstown.yaml")
 	if err := os.WriteFile(file, []byte(narrowConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g, err := newGateway(t.TempDir(), "file", "--config", file, "--memory", "256MiB")
+	g, err := newGateway(t.TempDir(), store, "--config", file, "--memory", "256MiB")
 	if err != nil {
 		t.Fatal(err)
 	}
