@@ -68,6 +68,7 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // retry calls do until its error is none that passes, or the server has not served for too long: calls do
 // not wait for one that stays away.
 func (p patience) retry(ctx context.Context, do func() error, passes func(error) bool) error {
+	began := time.Now().UnixNano()
 	err := do()
 	for {
 		if err == nil || !passes(err) {
@@ -78,7 +79,7 @@ func (p patience) retry(ctx context.Context, do func() error, passes func(error)
 		}
 		now := time.Now().UnixNano()
 		p.since.CompareAndSwap(0, now)
-		if now-p.since.Load() >= int64(p.wait) {
+		if now-p.since.Load() >= int64(p.wait) || now-began >= int64(p.wait) { // other servers of a cluster may serve
 			return err
 		}
 		select {
