@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
+	"github.com/crosstown-mq/crosstown/gateway/cli"
 )
 
 // usageTemplate is cobra's own without what no command here has. The flags of crosstown itself are those
@@ -35,7 +35,7 @@ Flags:
 // grouped lists the commands by what they are for.
 func grouped(root *cobra.Command) {
 	root.SetUsageTemplate(usageTemplate)
-	root.AddGroup(client.Groups()...)
-	root.SetHelpCommandGroupID(client.SetUp)
-	root.SetCompletionCommandGroupID(client.SetUp)
+	root.AddGroup(cli.Groups()...)
+	root.SetHelpCommandGroupID(cli.SetUp)
+	root.SetCompletionCommandGroupID(cli.SetUp)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 	"github.com/crosstown-mq/crosstown/internal/eventually"

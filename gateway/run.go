@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/crosstown-mq/crosstown/gateway/internal/client"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/client/move"
+	"github.com/crosstown-mq/crosstown/gateway/cli"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/move"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -103,10 +103,10 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	}
 	config.Bind(serve.Flags())
 	grouped(root)
-	root.AddCommand(client.In(client.Operate, serve, backupCommand(environ), restoreCommand(environ))...)
-	root.AddCommand(client.In(client.Test, testServerCommand())...)
-	root.AddCommand(client.In(client.SetUp, versionCommand())...)
-	root.AddCommand(client.Commands(environ)...)
-	client.Complete(root, environ)
+	root.AddCommand(cli.In(cli.Operate, serve, backupCommand(environ), restoreCommand(environ))...)
+	root.AddCommand(cli.In(cli.Test, testServerCommand())...)
+	root.AddCommand(cli.In(cli.SetUp, versionCommand())...)
+	root.AddCommand(cli.Commands(environ)...)
+	cli.Complete(root, environ)
 	return root
 }

@@ -310,7 +310,7 @@ func TestHelpListsEveryCommand(t *testing.T) {
 	}
 	for _, c := range rootCommand(nil).Commands() {
 		if c.GroupID == "" {
-			t.Errorf("%s is in no group of the help: see Commands of gateway/internal/client", c.Name())
+			t.Errorf("%s is in no group of the help: see Commands of gateway/cli", c.Name())
 		}
 	}
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/entities"
+	"github.com/crosstown-mq/crosstown/gateway/cli/messages"
+	"github.com/crosstown-mq/crosstown/gateway/cli/move"
+	"github.com/crosstown-mq/crosstown/gateway/cli/operate"
+	"github.com/crosstown-mq/crosstown/gateway/cli/setup"
+	"github.com/crosstown-mq/crosstown/gateway/cli/test"
+)
+
+// The groups of commands in the help of crosstown.
+const (
+	Messages = "messages"
+	Entities = "entities"
+	Operate  = "operate"
+	Move     = "move"
+	Test     = "test"
+	SetUp    = "set up"
+)
+
+// Groups returns the groups with their titles, in the order of the help.
+func Groups() []*cobra.Group {
+	return []*cobra.Group{
+		{ID: Messages, Title: "Messages:"},
+		{ID: Entities, Title: "Entities:"},
+		{ID: Operate, Title: "Run and operate a gateway:"},
+		{ID: Move, Title: "Move in and out:"},
+		{ID: Test, Title: "Test:"},
+		{ID: SetUp, Title: "Set up:"},
+	}
+}
+
+// In puts commands into a group.
+func In(group string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.GroupID = group
+	}
+	return commands
+}
+
+// Commands returns the commands, but for those that serve or open a store, with the
+// defaults of an environment of NAME=VALUE entries.
+func Commands(environ []string) []*cobra.Command {
+	return slices.Concat(
+		In(Messages, messages.Send(environ), messages.Receive(environ), messages.Peek(environ), messages.Tail(environ),
+			messages.DeadLetter(environ), messages.Deferred(environ), messages.Scheduled(environ), messages.Record(environ), messages.Replay(environ), messages.Explain(environ)),
+		In(Entities, entities.Queue(environ), entities.Topic(environ), entities.Subscription(environ), entities.Rule(environ), entities.Namespace(environ)),
+		In(Operate, operate.Top(environ), operate.Connection(environ), operate.Session(environ), operate.Plugin(environ), operate.Remote(environ), operate.Health(environ), operate.Store(environ)),
+		In(Move, move.Import(environ), move.Export(environ), move.Diff(environ), move.Migrate(environ)),
+		In(Test, test.Clock(environ), test.Fault(environ), test.Bench(environ)),
+		In(SetUp, setup.Doctor(environ), setup.Context(environ), setup.Token(environ), setup.Config(environ), setup.CA(environ)),
+	)
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core/faults"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/messages"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// completionTimeout bounds how long a shell waits for the names of a gateway.
+const completionTimeout = 1500 * time.Millisecond
+
+// flagValues are the values of flags that have a few, but for those that the configuration declares. A flag
+// whose values depend on the command has the command's name before it.
+var flagValues = map[string][]string{
+	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
+	"bench --settle": {"batch", "each", "first", "none"},
+	"receive --mode": {"peeklock", "delete"},
+	"purge --state":  append(slices.Clone(messages.PurgeStates), "all"),
+	"--effect":       command.Words(faults.Effects()),
+	"--operation":    command.Words(faults.Operations()),
+	"--rights":       {"Send", "Listen", "Send,Listen", "Manage"},
+	"--status":       {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
+	"--store":        {"auto", "file", "memory", "redis://", "rediss://"},
+	"--strict":       {"standard", "premium"},
+	"--sync":         {"always", "interval", "never"},
+}
+
+// flagNames are flags whose value is a name that a gateway knows; as in flagValues.
+var flagNames = map[string]lister{
+	"move --to":                         destinationNames,
+	"resubmit --to":                     destinationNames,
+	"entity":                            sourceNames,
+	"forward-to":                        destinationNames,
+	"forward-dead-lettered-messages-to": destinationNames,
+	"dead-letters-into":                 destinationNames,
+	"reply-to":                          destinationNames,
+	"namespace":                         namespaceNames,
+	"context":                           contextNames,
+	"diff --from":                       contextNames,
+	"import --from":                     contextNames,
+	"migrate --from":                    contextNames,
+}
+
+// argumentNames are the names that an argument stands for, by its word in the line of use.
+var argumentNames = map[string]lister{
+	"ENTITY":       sourceNames,
+	"TOPIC":        topicNames,
+	"SUBSCRIPTION": subscriptionNames,
+	"POLICY":       policyNames,
+}
+
+// kindNames are the names that NAME or ID stands for, by the command above.
+var kindNames = map[string]lister{
+	"queue":        queueNames,
+	"topic":        topicNames,
+	"subscription": subscriptionNames,
+	"rule":         ruleNames,
+	"namespace":    namespaceNames,
+	"context":      contextNames,
+	"plugin":       pluginNames,
+	"fault":        faultNames,
+	"session":      sessionNames,
+	"connection":   connectionNames,
+}
+
+// Complete gives a command and all below it their completions: those of arguments by the words of the
+// line of use, those of flags by their names.
+func Complete(c *cobra.Command, environ []string) {
+	for _, below := range c.Commands() {
+		Complete(below, environ)
+	}
+	if c.ValidArgs == nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+			switch list, file := argument(c, len(args)); {
+			case file:
+				return nil, cobra.ShellCompDirectiveDefault
+			case list != nil:
+				return named(c, environ, list, args, prefix)
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		values, ok := flagValues[c.Name()+" --"+f.Name]
+		if !ok {
+			values, ok = flagValues["--"+f.Name]
+		}
+		if !ok {
+			values, ok = f.Annotations[config.FlagValues]
+		}
+		list := flagNames[c.Name()+" --"+f.Name]
+		if list == nil {
+			list = flagNames[f.Name]
+		}
+		if list != nil {
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+				return named(c, environ, list, args, prefix)
+			})
+		} else if ok {
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+				return beginning(values, prefix), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	})
+}
+
+// argument finds what the argument at a place is: names that list gives, a file, or neither.
+func argument(c *cobra.Command, at int) (list lister, file bool) {
+	words := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
+	if len(words) == 0 {
+		return nil, false
+	}
+	word := words[min(at, len(words)-1)]
+	if at >= len(words) && !strings.Contains(word, "…") && !strings.Contains(word, "...") {
+		return nil, false
+	}
+	switch word = strings.Trim(word, "[]…."); word {
+	case "NAME", "ID":
+		if c.Parent() == nil || slices.Contains([]string{"create", "new"}, c.Name()) {
+			return nil, false
+		}
+		return kindNames[c.Parent().Name()], false
+	case "FILE", "PATH", "DIR":
+		return nil, true
+	}
+	if word == "ENTITY" && c.Name() == "send" {
+		return destinationNames, false
+	}
+	return argumentNames[word], false
+}
+
+// named lists names for a shell: at once, or not at all.
+func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+	defer cancel()
+	return beginning(list(ctx, command.FlagsOf(c, environ), args, prefix), prefix), cobra.ShellCompDirectiveNoFileComp
+}
+
+// beginning are the texts that begin with prefix.
+func beginning(all []string, prefix string) (found []string) {
+	for _, text := range all {
+		if strings.HasPrefix(text, prefix) {
+			found = append(found, text)
+		}
+	}
+	return found
+}

@@ -1,0 +1,182 @@
+// Package deposit stores messages in a namespace, that of a gateway or of another broker, for the commands that move
+// messages.
+package deposit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+// maxBytes bounds the bytes of the messages of a deposit.
+const maxBytes = 4 << 20
+
+// Storer stores messages in a namespace: in a gateway by deposits, elsewhere as any client does. Close ends it.
+type Storer struct {
+	command.Flags
+	To      *command.Target
+	Foreign bool           // To is no gateway: Check finds out
+	Link    *remote.Client // to a foreign target; nil: not yet
+	checked map[string]bool
+}
+
+// Permanent is the refusal of a message that the target will never take.
+type Permanent struct{ text string }
+
+func (e *Permanent) Error() string { return e.text }
+
+// Close ends the connection for messages, if there is one.
+func (s *Storer) Close() {
+	if s.Link != nil {
+		s.Link.Close()
+	}
+}
+
+// Check asks once whether the target has an entity, and whether it is a gateway. The error says what cannot be stored
+// there, and what to do.
+func (s *Storer) Check(ctx context.Context, to string) error {
+	if s.checked[to] {
+		return nil
+	}
+	if !s.Foreign {
+		_, err := s.deposit(ctx, to, nil)
+		refused, isRefused := errors.AsType[*command.Refusal](err)
+		switch {
+		case isRefused && !refused.Told && refused.Status < http.StatusInternalServerError: // else a proxy may have answered
+			s.Foreign = true
+		case isRefused && refused.Status == http.StatusNotFound:
+			return fmt.Errorf("the target: %w: create it with: crosstown import --from", err)
+		case err != nil:
+			return err
+		}
+	}
+	if _, _, isSubscription := core.SplitSubscription(to); s.Foreign && (isSubscription || strings.Contains(to, "/$")) {
+		return fmt.Errorf("%s is no gateway, and no client can send to %s there: name a queue or topic with --into, or --dead-letters-into", s.To.Host, to)
+	}
+	if s.checked == nil {
+		s.checked = map[string]bool{}
+	}
+	s.checked[to] = true
+	return nil
+}
+
+// Store stores messages in order and returns an element for each: nil for what is stored, a *Permanent for what the
+// target will never take, else why it is not stored now. What is begun is finished after ctx ends.
+func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
+	defer cancel()
+	if s.Foreign {
+		return s.send(ctx, to, ms)
+	}
+	answers := make([]error, 0, len(ms))
+	for len(ms) > 0 {
+		n, size := 0, 0
+		for n < len(ms) && (n == 0 || size+ms[n].Size() <= maxBytes) {
+			size += ms[n].Size()
+			n++
+		}
+		answers = append(answers, s.deposits(ctx, to, ms[:n])...)
+		ms = ms[n:]
+	}
+	return answers
+}
+
+// Move stores messages as Store does, and returns the places of those that are stored. refused is told of those that
+// the target will never take; err is why others are not stored now, the first reason.
+func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
+	for i, why := range s.Store(ctx, to, ms) {
+		switch _, hopeless := errors.AsType[*Permanent](why); {
+		case why == nil:
+			stored = append(stored, i)
+		case hopeless:
+			refused(i, why)
+		case err == nil:
+			err = why
+		}
+	}
+	return stored, err
+}
+
+// Remove completes messages that are stored. late are those whose locks had ended: they come again.
+func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
+	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
+		switch {
+		case settled == nil:
+			n++
+		case errors.Is(settled, remote.ErrLockLost):
+			late = append(late, stored[i].SequenceNumber)
+		default:
+			err = errors.Join(err, settled)
+		}
+	}
+	return n, late, err
+}
+
+// deposits makes one deposit.
+func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []error {
+	errs := make([]error, len(ms))
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	for _, m := range ms {
+		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: m}}, to)
+		if err := e.Encode(&line); err != nil {
+			return fillErrors(errs, err)
+		}
+	}
+	answer, err := s.deposit(ctx, to, lines.Bytes())
+	if err == nil && len(answer.Messages) != len(ms) {
+		err = fmt.Errorf("%s answers for %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
+	}
+	if err != nil {
+		return fillErrors(errs, err)
+	}
+	for i, a := range answer.Messages {
+		switch {
+		case a.Permanent:
+			errs[i] = &Permanent{a.Error}
+		case a.Error != "":
+			errs[i] = errors.New(a.Error)
+		}
+	}
+	return errs
+}
+
+func fillErrors(errs []error, err error) []error {
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+func (s *Storer) deposit(ctx context.Context, to string, lines []byte) (answer api.Deposited, err error) {
+	err = s.Ask(ctx, command.Inquiry{Method: http.MethodPost, Path: api.DepositPath, Names: []string{to}, Lines: lines}, &answer)
+	return answer, err
+}
+
+// send sends messages as any client does.
+func (s *Storer) send(ctx context.Context, to string, ms []*core.Message) []error {
+	if s.Link == nil {
+		var err error
+		if s.Link, err = s.To.Link(ctx, to); err != nil {
+			return fillErrors(make([]error, len(ms)), s.To.Explain(err))
+		}
+	}
+	errs := s.Link.Send(ctx, to, ms)
+	for i, err := range errs {
+		switch core.CodeOf(err) {
+		case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
+			errs[i] = &Permanent{err.Error()}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,213 @@
+package entities
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/messages"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// kind is what the commands for queues, topics and subscriptions do not share.
+type kind struct {
+	core.Kind
+	word  string // as people call it, and the command
+	names string // of the arguments of a command
+	bind  func(*pflag.FlagSet)
+	given func(*pflag.FlagSet) (apply func(*core.Settings), err error)
+}
+
+var (
+	queues        = kind{core.Queue, "queue", "NAME", config.BindSettings[config.QueueSettings], given[config.QueueSettings]}
+	topics        = kind{core.Topic, "topic", "NAME", config.BindSettings[config.TopicSettings], given[config.TopicSettings]}
+	subscriptions = kind{core.Subscription, "subscription", "TOPIC NAME", config.BindSettings[config.SubscriptionSettings], given[config.SubscriptionSettings]}
+)
+
+// given reads the settings among a command's flags.
+func given[T config.EntitySettings, P interface {
+	*T
+	Apply(s *core.Settings)
+}](f *pflag.FlagSet) (apply func(*core.Settings), err error) {
+	s, err := config.Decode[T](f)
+	return P(s).Apply, err
+}
+
+// Queue is crosstown queue.
+func Queue(environ []string) *cobra.Command {
+	queue := command.Group(&cobra.Command{
+		Use:   "queue",
+		Short: "Create, list, show, update, delete and purge queues",
+		Example: `  crosstown queue create orders --lock-duration 30s --max-delivery-count 5
+  crosstown queue create replies --session-aware
+  crosstown queue create intake --forward-to orders
+  crosstown queue list`,
+	})
+	queue.AddCommand(
+		queues.create(environ, "Create a queue", new(ruleOptions)),
+		queues.update(environ),
+		queues.list(environ, "list", "List queues with their message counts"),
+		queues.show(environ, "Show the settings and message counts of a queue"),
+		queues.delete(environ, "Delete a queue with all its messages"),
+		messages.Purge(environ, queues.names, queues.word),
+	)
+	return queue
+}
+
+// Topic is crosstown topic.
+func Topic(environ []string) *cobra.Command {
+	topic := command.Group(&cobra.Command{
+		Use:   "topic",
+		Short: "Create, list, show, update and delete topics",
+		Example: `  crosstown topic create events --default-message-time-to-live 1h
+  crosstown subscription create events eu --sql "region = 'eu'"
+  crosstown topic list`,
+	})
+	topic.AddCommand(
+		topics.create(environ, "Create a topic", new(ruleOptions)),
+		topics.update(environ),
+		topics.list(environ, "list", "List topics with their counts and sizes"),
+		topics.show(environ, "Show the settings, counts and size of a topic"),
+		topics.delete(environ, "Delete a topic with its subscriptions and all their messages"),
+	)
+	return topic
+}
+
+// Subscription is crosstown subscription.
+func Subscription(environ []string) *cobra.Command {
+	subscription := command.Group(&cobra.Command{
+		Use:   "subscription",
+		Short: "Create, list, show, update, delete and purge the subscriptions of topics",
+		Example: `  crosstown subscription create events all
+  crosstown subscription create events eu --sql "region = 'eu' AND amount > 100" --forward-to eu-orders
+  crosstown subscription list events
+  crosstown receive events/Subscriptions/all`,
+	})
+	var first ruleOptions
+	create := subscriptions.create(environ, "Create a subscription with the rule that the flags describe (default: a rule that matches all messages)", &first)
+	first.bind(create.Flags())
+	create.Flags().StringVar(&first.name, "rule", core.DefaultRuleName, "name of the first rule")
+	subscription.AddCommand(
+		create,
+		subscriptions.update(environ),
+		subscriptions.list(environ, "list TOPIC", "List the subscriptions of a topic with their message counts"),
+		subscriptions.show(environ, "Show the settings and message counts of a subscription"),
+		subscriptions.delete(environ, "Delete a subscription with all its messages"),
+		messages.Purge(environ, subscriptions.names, subscriptions.word),
+	)
+	return subscription
+}
+
+// create makes the command that creates an entity; first is the rule of a subscription.
+func (k *kind) create(environ []string, short string, first *ruleOptions) *cobra.Command {
+	c := managing(environ, "create "+k.names, short, func(ctx context.Context, m *manager) error {
+		apply, err := k.given(m.command.Flags())
+		if err != nil {
+			return err
+		}
+		rule, err := first.rule()
+		if err != nil {
+			return err
+		}
+		s := core.DefaultSettings(k.Kind)
+		if apply(&s); s.EnablePartitioning {
+			s.SupportOrdering = false // partitions have no common order
+		}
+		switch k.Kind {
+		case core.Queue:
+			_, err = m.CreateQueue(ctx, command.AnyIdentity, m.name(), s)
+		case core.Topic:
+			_, err = m.CreateTopic(ctx, command.AnyIdentity, m.name(), s)
+		default:
+			_, err = m.CreateSubscription(ctx, command.AnyIdentity, m.name(), s, rule)
+		}
+		return m.done(err, "created", k.word, m.name())
+	})
+	k.bind(c.Flags())
+	return c
+}
+
+func (k *kind) update(environ []string) *cobra.Command {
+	c := managing(environ, "update "+k.names, "Change the given settings of a "+k.word, func(ctx context.Context, m *manager) error {
+		apply, err := k.given(m.command.Flags())
+		if err != nil {
+			return err
+		}
+		e, _, err := k.held(ctx, m)
+		if err != nil {
+			return err
+		}
+		apply(&e.Settings)
+		_, err = m.UpdateEntity(ctx, command.AnyIdentity, m.name(), e.Settings)
+		return m.done(err, "updated", k.word, m.name())
+	})
+	k.bind(c.Flags())
+	return c
+}
+
+func (k *kind) delete(environ []string, short string) *cobra.Command {
+	return managing(environ, "delete "+k.names, short, func(ctx context.Context, m *manager) error {
+		if err := k.check(ctx, m); err != nil {
+			return err
+		}
+		return m.done(m.DeleteEntity(ctx, command.AnyIdentity, m.name()), "deleted", k.word, m.name())
+	})
+}
+
+func (k *kind) show(environ []string, short string) *cobra.Command {
+	return managing(environ, "show "+k.names, short, func(ctx context.Context, m *manager) error {
+		e, rt, err := k.held(ctx, m)
+		if err != nil {
+			return err
+		}
+		return m.show(&e, &rt)
+	})
+}
+
+func (k *kind) list(environ []string, use, short string) *cobra.Command {
+	return managing(environ, use, short, func(ctx context.Context, m *manager) error {
+		l := core.Listing{Kind: k.Kind}
+		if len(m.args) > 0 {
+			l.Topic = m.args[0]
+		}
+		all, counts, err := m.Entities(ctx, command.AnyIdentity, l, 0, math.MaxInt32)
+		if err != nil {
+			return err
+		}
+		return m.list(k, all, counts)
+	})
+}
+
+// held returns the entity that a command is about, which must be of the kind.
+func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Runtime, err error) {
+	if err := k.check(ctx, m); err != nil {
+		return e, rt, err
+	}
+	e, rt, err = m.Entity(ctx, command.AnyIdentity, m.name())
+	return e, rt, missing(err, k.word, m.name())
+}
+
+// check refuses a queue where the command is about topics, and the other way round: to the gateway both
+// are entities of one path, so a command would change or delete it all the same.
+func (k *kind) check(ctx context.Context, m *manager) error {
+	if k.Kind == core.Subscription {
+		return nil
+	}
+	if topic, subscription, ok := core.SplitSubscription(m.name()); ok {
+		return command.Usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
+	}
+	if strings.Contains(m.name(), "/$") {
+		return command.Usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
+	}
+	if e, _, err := m.Entity(ctx, command.AnyIdentity, m.name()); err == nil && e.Kind != k.Kind {
+		other := strings.ToLower(e.Kind.String())
+		return fmt.Errorf("%q is a %s: use crosstown %[2]s", m.name(), other)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package entities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// manager is a command with its client of the management API.
+type manager struct {
+	*command.Flags
+	*https.AdminClient
+	command *cobra.Command
+	args    []string // as many as the command's use names
+}
+
+// managing makes a command that uses the management API.
+func managing(environ []string, use, short string, run func(ctx context.Context, m *manager) error) *cobra.Command {
+	var o command.Flags
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
+	o.Bind(c, environ)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		t, err := o.Target()
+		if err != nil {
+			return err
+		}
+		client := t.Management(nil)
+		client.Attempts = 1 // at a terminal an error is better than a wait
+		return t.Explain(run(c.Context(), &manager{&o, client, c, args}))
+	}
+	return c
+}
+
+// name is what a command is about: a name, or a topic's and a subscription's.
+func (m *manager) name() string {
+	if len(m.args) > 1 {
+		return core.SubscriptionPath(m.args[0], m.args[1])
+	}
+	return m.args[0]
+}
+
+// done tells what was done to a thing, unless it has failed.
+func (m *manager) done(err error, did, kind, name string) error {
+	if err != nil {
+		return err
+	}
+	return m.Print(m.command, map[string]string{did: name}, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s %s %s\n", did, kind, name)
+		return err
+	})
+}
+
+// missing is err, or in words if it says that a thing does not exist.
+func missing(err error, kind, name string) error {
+	if errors.Is(err, core.NotFound) {
+		return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
+	}
+	return err
+}
+
+// counts is what an entity holds, as --json prints it. What its kind does not
+// have is left out.
+type counts struct {
+	Name               string `json:"name"`
+	Subscriptions      *int64 `json:"subscriptions,omitempty"`
+	SQLFilters         *int64 `json:"sqlFilters,omitempty"`
+	CorrelationFilters *int64 `json:"correlationFilters,omitempty"`
+	Active             *int64 `json:"active,omitempty"`
+	Scheduled          *int64 `json:"scheduled,omitempty"`
+	DeadLetter         *int64 `json:"deadLettered,omitempty"`
+	Transfer           *int64 `json:"transfer,omitempty"`
+	TransferDeadLetter *int64 `json:"transferDeadLettered,omitempty"`
+	Damaged            *int64 `json:"damaged,omitempty"`
+	Bytes              *int64 `json:"bytes,omitempty"`
+}
+
+func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
+	c := counts{Name: name}
+	if kind == core.Topic {
+		c.Subscriptions, c.SQLFilters, c.CorrelationFilters = new(int64(rt.Subscriptions)), new(int64(rt.SQLFilters)), new(int64(rt.CorrelationFilters))
+	} else {
+		c.Active, c.DeadLetter, c.Transfer, c.TransferDeadLetter = &rt.Active, &rt.DeadLetter, &rt.Transfer, &rt.TransferDeadLetter
+	}
+	if kind != core.Subscription {
+		c.Scheduled, c.Bytes = &rt.Scheduled, &rt.Bytes
+	}
+	return c
+}
+
+// columns are the counts that there are, with their titles.
+func (c *counts) columns() (titles []string, values []any) {
+	for _, n := range []struct {
+		title string
+		v     *int64
+	}{
+		{"subscriptions", c.Subscriptions},
+		{"SQL filters", c.SQLFilters},
+		{"correlation filters", c.CorrelationFilters},
+		{"active", c.Active},
+		{"scheduled", c.Scheduled},
+		{"dead-lettered", c.DeadLetter},
+		{"transfer", c.Transfer},
+		{"transfer dead-lettered", c.TransferDeadLetter},
+		{"damaged", c.Damaged},
+		{"bytes", c.Bytes},
+	} {
+		if n.v != nil {
+			titles, values = append(titles, n.title), append(values, *n.v)
+		}
+	}
+	return titles, values
+}
+
+// list prints the counts of entities of a kind, a line each.
+func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) error {
+	model := countsOf(k.Kind, "", new(core.Runtime))
+	titles, _ := model.columns()
+	rows := m.Rows(m.command, strings.ToUpper(k.word+"\t"+strings.Join(titles, "\t")))
+	for i := range all {
+		name := all[i].Name
+		if _, own, ok := core.SplitSubscription(name); ok {
+			name = own
+		}
+		c := countsOf(k.Kind, name, &runtimes[i])
+		_, values := c.columns()
+		if err := rows.Add(c, append([]any{name}, values...)...); err != nil {
+			return err
+		}
+	}
+	return rows.Flush()
+}
+
+// damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.
+func (m *manager) damaged() *int64 {
+	var told struct{ Damaged int64 }
+	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil || told.Damaged == 0 {
+		return nil
+	}
+	return &told.Damaged
+}
+
+// show prints an entity: what it holds, and its settings.
+func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
+	c := countsOf(e.Kind, e.Name, rt)
+	c.Damaged = m.damaged()
+	shown := struct {
+		counts
+		Settings map[string]any `json:"settings"`
+	}{c, maps.Collect(eachSetting(e))}
+	return m.Print(m.command, shown, func(w io.Writer) error {
+		table := command.NewTable(w)
+		table.Row(c.Name, "")
+		titles, values := c.columns()
+		for i := range titles {
+			table.Row(titles[i], values[i])
+		}
+		for name, v := range eachSetting(e) {
+			table.Row(name, v)
+		}
+		return table.Flush()
+	})
+}
+
+// eachSetting yields the settings of an entity by the names of the management API. Texts that are empty are
+// left out; policies have keys, and only their number is told.
+func eachSetting(e *core.Entity) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for i := range core.AllSettings {
+			s := &core.AllSettings[i]
+			if !s.Kinds.Has(e.Kind) {
+				continue
+			}
+			of := reflect.ValueOf(s.Of(&e.Settings)).Elem()
+			shown := of.Interface()
+			switch v := shown.(type) {
+			case time.Duration:
+				shown = core.FormatDuration(v)
+			case []core.AccessRule:
+				shown = strconv.Itoa(len(v))
+			}
+			if k := of.Kind(); (k == reflect.String || k == reflect.Slice) && of.Len() == 0 {
+				continue
+			}
+			if !yield(s.Name, shown) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package entities
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/typedjson"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+type ruleTestOptions struct {
+	command.Flags
+	record      string
+	body        string
+	properties  []string
+	correlation []string
+}
+
+func ruleTestCommand(environ []string) *cobra.Command {
+	var o ruleTestOptions
+	c := &cobra.Command{
+		Use:   "test TOPIC [SUBSCRIPTION]",
+		Short: "Tell which rules match a message, and why",
+		Long: `Tell which rules match a message, and why, without sending it: those of all subscriptions
+of a topic, or of one. The topic may also be written TOPIC/Subscriptions/NAME. The message
+is made of the flags, or is a line as crosstown record and receive --json print it. A
+message that the topic would refuse is refused in the same way.
+
+A Crosstown gateway answers, with a policy with Manage. The exit code is 4 if no rule
+matches.`,
+		Example: `  crosstown rule test events --property region=eu --property amount=250
+  crosstown rule test events eu --broker label=parcel --body '{"total":5}' --broker content-type=application/json
+  crosstown peek orders --count 1 --json | crosstown rule test events --record -`,
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Bind(c, environ)
+	f := c.Flags()
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
+	f.StringArrayVar(&o.correlation, "broker", nil, "broker property, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
+	f.StringVar(&o.body, "body", "", "body of the message, a `text`")
+	f.StringVar(&o.record, "record", "", "`file` whose first line is the message; - is standard input")
+	c.MarkFlagsMutuallyExclusive("record", "property")
+	c.MarkFlagsMutuallyExclusive("record", "broker")
+	c.MarkFlagsMutuallyExclusive("record", "body")
+	return c
+}
+
+func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
+	entity := args[0]
+	if len(args) > 1 {
+		entity = core.SubscriptionPath(args[0], args[1])
+	}
+	line, err := o.message(c.InOrStdin())
+	if err != nil {
+		return err
+	}
+	var answer api.Judgements
+	q := command.AboutEntity(http.MethodPost, api.RulesPath, entity)
+	q.Lines = line
+	err = o.Ask(c.Context(), q, &answer)
+	if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told {
+		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
+	}
+	if command.IsMissing(err) {
+		return fmt.Errorf("%w: see what there is with: crosstown topic list, or subscription list TOPIC", err)
+	}
+	if err != nil {
+		return err
+	}
+	return o.tell(c, entity, answer.Judgements)
+}
+
+// message is the line of the message to test.
+func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
+	if o.record != "" {
+		if o.record != "-" {
+			f, err := os.Open(o.record)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = f.Close() }() // it was only read
+			stdin = f
+		}
+		line, err := bufio.NewReader(stdin).ReadBytes('\n')
+		switch {
+		case len(line) > 0: // the first line ends there, or the file does
+		case errors.Is(err, io.EOF):
+			return nil, command.Usagef("--record: there is no line")
+		default:
+			return nil, err
+		}
+		line = bytes.TrimRight(line, "\r\n")
+		stored, _, err := record.Parse(line)
+		if err == nil && stored == nil {
+			err = errors.New("it has no message")
+		}
+		if err != nil {
+			return nil, command.Usagef("--record: the first line: %w", err)
+		}
+		return line, nil
+	}
+	f, errs := correlationOf("--broker", o.correlation)
+	properties, err := command.Properties("--property", o.properties, "")
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, command.Usage(err)
+	}
+	m := &record.Message{
+		State: "active", Body: o.body, To: f.To, ReplyTo: f.ReplyTo, Subject: f.Label, SessionID: f.SessionID,
+		ReplyToSessionID: f.ReplyToSessionID, ContentType: f.ContentType,
+	}
+	if f.MessageID != nil {
+		m.MessageID = typedjson.Value(*f.MessageID)
+	}
+	if f.CorrelationID != nil {
+		m.CorrelationID = typedjson.Value(*f.CorrelationID)
+	}
+	if !properties.IsEmpty() {
+		m.Properties = typedjson.Properties(properties)
+	}
+	return json.Marshal(&record.Line{Message: m})
+}
+
+// tell prints what the rules make of the message.
+func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {
+	var b bytes.Buffer
+	lines := json.NewEncoder(&b)
+	matched := 0
+	for i := range all {
+		j := &all[i]
+		if j.Matched && j.Error == "" {
+			matched++
+		}
+		if o.JSON {
+			if err := lines.Encode(j); err != nil {
+				return err
+			}
+			continue
+		}
+		verdict := "does not match"
+		switch {
+		case j.Error != "":
+			verdict = "fails: " + j.Error
+		case j.Matched:
+			verdict = "matches"
+		}
+		fmt.Fprintf(&b, "%s  %s  %s\n", j.Subscription, j.Rule, verdict)
+		for _, why := range j.Why {
+			fmt.Fprintf(&b, "    %s\n", why)
+		}
+	}
+	if _, err := c.OutOrStdout().Write(b.Bytes()); err != nil {
+		return err
+	}
+	if matched == 0 {
+		return command.Nothingf("%s: no rule matches, of %d", entity, len(all))
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package messages
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+)
+
+const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds
+dead letters by peeking, so that receivers still get those that do not fit. The flags
+choose; a message must fit all that are given. --where has a condition as rules have it:
+user properties by their names, DeadLetterReason among them, and broker properties as
+sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
+
+// DeadLetter is crosstown deadletter.
+func DeadLetter(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{
+		Use:     "deadletter",
+		Aliases: []string{"dlq"},
+		Short:   "List, resubmit, move and purge dead letters",
+		Example: `  crosstown deadletter list orders --reason MaxDeliveryCountExceeded
+  crosstown deadletter resubmit orders --where "region = 'eu' AND sys.Label = 'order'"
+  crosstown deadletter resubmit events/Subscriptions/eu --to events/Subscriptions/eu
+  crosstown deadletter move orders --older-than 7d --to orders-archive
+  crosstown deadletter purge orders --reason TTLExpiredException --yes`,
+	})
+	c.AddCommand(deadLetterListCommand(environ), deadLetterMoveCommand(environ, true), deadLetterMoveCommand(environ, false), deadLetterPurgeCommand(environ))
+	return c
+}
+
+// deadLetters are the flags that name dead letters.
+type deadLetters struct {
+	chosen
+	transfer bool
+	dryRun   bool
+	origin   string // the queue or subscription
+}
+
+func (o *deadLetters) bind(c *cobra.Command, environ []string) {
+	o.chosen.bind(c, environ)
+	o.bindReason(c.Flags())
+	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
+	o.address = o.dead
+}
+
+// bindAction adds the flags of commands that do something to dead letters.
+func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
+}
+
+// dead is where the dead letters of a queue or subscription are.
+func (o *deadLetters) dead(name string) (holder, source string, err error) {
+	address, err := core.ParseAddress(name)
+	if err != nil || address.Management {
+		return "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
+	}
+	sub := core.DeadLetter
+	if o.transfer || address.Sub == core.TransferDeadLetter || address.Sub == core.Transfer {
+		sub = core.TransferDeadLetter
+	}
+	o.origin = address.Entity
+	return address.Entity, address.Entity + sub.Suffix(), nil
+}
+
+func (o *deadLetters) list(c *cobra.Command, b *browser) error {
+	return o.chosen.list(c, b, numberColumn, idColumn, reasonColumn, enqueuedColumn, bodyColumn)
+}
+
+// listedAtMost is how many messages are listed without --count.
+const listedAtMost = 100
+
+func deadLetterListCommand(environ []string) *cobra.Command {
+	var o deadLetters
+	c := &cobra.Command{
+		Use:   "list [ENTITY]",
+		Short: "List dead letters with their reasons",
+		Long:  "List dead letters with their reasons, without locking or removing one.\n\n" + deadLetterHelp + "\n\n--json prints a message a line, as crosstown record does.",
+		Example: `  crosstown deadletter list orders
+  crosstown deadletter list orders --where "DeadLetterErrorDescription LIKE '%timeout%'" --count 0
+  crosstown deadletter list events/Subscriptions/eu --json`,
+	}
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
+	c.RunE = o.browsing(o.list)
+	return c
+}
+
+// none says that nothing was found.
+func (b *browser) none(ctx context.Context, s *selection) error {
+	switch name, _, _ := strings.Cut(b.entity, "/$"); {
+	case (b.state == nil || *b.state != core.Scheduled) && isTopic(ctx, b.target, name):
+		return command.Usagef("%s is a topic, whose messages are in its subscriptions: write %[1]s/Subscriptions/NAME", name)
+	case s.isEmpty():
+		hint := ""
+		if e, ok := told(ctx, b.target, name); ok && strings.EqualFold(b.entity, name+core.DeadLetter.Suffix()) && e.Settings.ForwardDeadLetteredMessagesTo != "" {
+			hint = fmt.Sprintf(": %s forwards its dead letters: see crosstown peek %s", name, core.ResourcePath(e.Settings.ForwardDeadLetteredMessagesTo))
+		}
+		return command.Nothingf("%s: there is no message%s", b.entity, hint)
+	default:
+		return command.Nothingf("%s: no message fits", b.entity)
+	}
+}
+
+// deadMove is crosstown deadletter resubmit, or move.
+type deadMove struct {
+	deadLetters
+	resubmit bool
+	to       string
+	newIDs   bool
+}
+
+func deadLetterMoveCommand(environ []string, resubmit bool) *cobra.Command {
+	o := deadMove{resubmit: resubmit}
+	const once = `
+
+Each message is locked, stored in the target, and then removed. A gateway does all three
+itself, each message once: if it stops in between, run the command again within a day,
+and what is stored already is only removed. Another broker gets the copies as any client
+sends them, and the last few may be doubled after an interruption. A target that detects
+duplicates would drop a message whose id it knows: --new-message-id is needed there.
+
+Properties keep their AMQP types; body, ids, session and time to live stay. New are
+sequence numbers, enqueued times and delivery counts. A gateway wants a policy with Manage.`
+	c := &cobra.Command{
+		Use:   "move [ENTITY] --to TARGET",
+		Short: "Move dead letters to another queue or topic, with their reasons",
+		Long:  "Move dead letters to another queue or topic. They keep their reasons.\n\n" + deadLetterHelp + once,
+		Example: `  crosstown deadletter move orders --to orders-archive
+  crosstown deadletter move orders --older-than 7d --to 'archive/$DeadLetterQueue'`,
+	}
+	if resubmit {
+		c.Use, c.Short = "resubmit [ENTITY]", "Send dead letters to where they came from again"
+		c.Long = `Send dead letters to where they came from again: those of a queue to the queue, those of
+a subscription to its topic, whose rules then decide anew for all subscriptions. --to
+names another target; --to events/Subscriptions/eu puts messages back into this one
+subscription of a gateway. The properties with the reason are taken off.
+
+` + deadLetterHelp + once
+		c.Example = `  crosstown deadletter resubmit orders
+  crosstown deadletter resubmit orders --sequence-number 17,18
+  crosstown deadletter resubmit orders --property region=eu --count 100 --dry-run
+  crosstown deadletter resubmit intake --transfer`
+	}
+	o.bindAction(c, environ)
+	f := c.Flags()
+	f.BoolVar(&o.newIDs, "new-message-id", false, "give each message a new id, the same if it is sent again after an interruption")
+	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: where they came from)")
+	if !resubmit {
+		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
+		_ = c.MarkFlagRequired("to") // it is there
+	}
+	c.RunE = o.browsing(o.run)
+	return c
+}
+
+func (o *deadMove) run(c *cobra.Command, b *browser) error {
+	if o.to == "" {
+		o.to = o.origin
+		if topic, _, ok := core.SplitSubscription(o.origin); ok {
+			o.to = topic
+		}
+	}
+	if strings.EqualFold(o.to, b.entity) {
+		return command.Usagef("--to: %s is where the messages are: name another target", o.to)
+	}
+	if o.dryRun {
+		if err := o.list(c, b); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(c.ErrOrStderr(), "these would go from %s to %s; nothing is changed\n", b.entity, o.to)
+		return err
+	}
+	numbers, err := b.numbers(c.Context(), &o.selection)
+	if err != nil {
+		return err
+	}
+	done := "moved"
+	if o.resubmit {
+		done = "resubmitted"
+	}
+	m := newRelocation(c, &o.Flags, b, done)
+	m.to, m.dropReasons, m.newIDs = o.to, o.resubmit, o.newIDs
+	err = m.run(c.Context(), numbers)
+	if err != nil && m.moved == 0 {
+		return err
+	}
+	return o.report(c, b.target.Explain(err), map[string]any{done: m.moved, "from": b.entity, "to": o.to}, "%s %s from %s to %s", done, command.Messages(m.moved), b.entity, o.to)
+}
+
+// numbers are the sequence numbers of the messages that fit.
+func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, err error) {
+	if _, err = b.find(ctx, s, func(a *amqp.Arrival) error {
+		numbers = append(numbers, a.SequenceNumber)
+		return nil
+	}); err == nil && len(numbers) == 0 {
+		err = b.none(ctx, s)
+	}
+	return numbers, err
+}
+
+// deadPurge is crosstown deadletter purge.
+type deadPurge struct {
+	deadLetters
+	confirmation
+}
+
+func deadLetterPurgeCommand(environ []string) *cobra.Command {
+	var o deadPurge
+	c := &cobra.Command{
+		Use:   "purge [ENTITY]",
+		Short: "Remove dead letters for ever",
+		Long:  "Remove dead letters for ever. Those that receivers have locked stay.\n\n" + deadLetterHelp,
+		Example: `  crosstown deadletter purge orders --yes
+  crosstown deadletter purge orders --reason TTLExpiredException --older-than 1d --dry-run`,
+	}
+	o.bindAction(c, environ)
+	o.confirmation.bind(c)
+	c.RunE = o.browsing(o.run)
+	return c
+}
+
+func (o *deadPurge) run(c *cobra.Command, b *browser) error {
+	if o.dryRun {
+		return o.list(c, b)
+	}
+	purged := func(n int, failed error) error {
+		return o.report(c, failed, map[string]any{"purged": n, "from": b.entity}, "purged %s from %s", command.Messages(n), b.entity)
+	}
+	if o.isEmpty() && o.count == 0 {
+		if err := o.confirm(c, "remove all dead letters of "+b.entity); err != nil {
+			return err
+		}
+		n, err := purgeActive(c, &o.Flags, b.target, b.entity)
+		if err != nil {
+			return err
+		}
+		return purged(n, nil)
+	}
+	numbers, err := b.numbers(c.Context(), &o.selection)
+	if err != nil {
+		return err
+	}
+	if err := o.confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
+		return err
+	}
+	m := newRelocation(c, &o.Flags, b, "purged")
+	err = m.run(c.Context(), numbers)
+	if err != nil && m.moved == 0 {
+		return err
+	}
+	return purged(m.moved, b.target.Explain(err))
+}

@@ -1,0 +1,148 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// explainOptions are the flags of crosstown explain.
+type explainOptions struct {
+	command.Flags
+	entity string
+	number int64
+	here   bool
+}
+
+// Explain is crosstown explain.
+func Explain(environ []string) *cobra.Command {
+	var o explainOptions
+	c := &cobra.Command{
+		Use:   "explain [MESSAGE-ID]",
+		Short: "Print the history of a message",
+		Long: `Print the history of a message: when it was accepted and from which client, which
+rules it matched, which receivers got it and how they settled it, and where it was
+forwarded. The command follows the message by its id to the entities that it was
+forwarded to.
+
+The gateway records the history of the entities that its configuration lists under
+explain. The command needs a policy with Manage.`,
+		Example: `  crosstown explain order-17 --entity orders
+  crosstown explain order-17 --entity events --json
+  crosstown explain --entity events/Subscriptions/eu --number 42 --here`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.entity, "entity", "", "queue, topic or TOPIC/Subscriptions/NAME to start from")
+	f.Int64Var(&o.number, "number", 0, "find the message by this current or former sequence `number` instead of its id")
+	f.BoolVar(&o.here, "here", false, "do not follow the message to other entities")
+	return c
+}
+
+// maxFollowed is how many entities a message is followed through.
+const maxFollowed = 100
+
+func (o *explainOptions) run(c *cobra.Command, args []string) error {
+	id := ""
+	if len(args) > 0 {
+		id = args[0]
+	}
+	if (id == "") == (o.number == 0) || o.number < 0 {
+		return command.Usagef("give the message's id, or its sequence number with --number")
+	}
+	_, first, err := o.TargetEntity([]string{o.entity})
+	if err != nil {
+		return err
+	}
+	accounts, err := o.follow(c.Context(), first, id)
+	if err != nil {
+		return err
+	}
+	if o.JSON {
+		return json.NewEncoder(c.OutOrStdout()).Encode(accounts)
+	}
+	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
+		return fmt.Errorf("'%s' remembers nothing of it: it never came there, or too long ago", accounts[0].Entity)
+	}
+	return narrate(c.OutOrStdout(), accounts)
+}
+
+// follow asks for the accounts of an entity and of those that the message went to.
+func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
+	var accounts []api.Account
+	names := []string{first}
+	for i := 0; i < len(names) && i < maxFollowed; i++ {
+		q := command.AboutEntity(http.MethodGet, api.ExplainPath, names[i])
+		q.Query = url.Values{"message-id": {id}}
+		if id == "" {
+			q.Query = url.Values{"sequence-number": {strconv.FormatInt(o.number, 10)}}
+		}
+		var a api.Account
+		err := o.Ask(ctx, q, &a)
+		switch {
+		case err != nil && i > 0 && command.IsMissing(err):
+			a = api.Account{Entity: names[i], Missing: err.Error()}
+		case err != nil:
+			return nil, err
+		}
+		accounts = append(accounts, a)
+		for _, e := range a.Events {
+			id = cmp.Or(id, e.MessageID)
+		}
+		if o.here || id == "" {
+			break
+		}
+		for _, next := range a.Next {
+			if !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, next) }) {
+				names = append(names, next)
+			}
+		}
+	}
+	return accounts, nil
+}
+
+// narrate prints accounts for a person to read.
+func narrate(out io.Writer, accounts []api.Account) error {
+	var b strings.Builder
+	through := "" // is said where it changes
+	for i := range accounts {
+		a := &accounts[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		switch {
+		case a.Missing != "":
+			fmt.Fprintf(&b, "%s\n  %s\n", a.Entity, a.Missing)
+			continue
+		case len(a.Events) == 0:
+			fmt.Fprintf(&b, "%s (%s)\n  nothing is remembered of it\n", a.Entity, strings.ToLower(a.Kind))
+			continue
+		}
+		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, strings.ToLower(a.Kind))
+		for j := range a.Events {
+			e := &a.Events[j]
+			fmt.Fprintf(&b, "  %s  %s", e.Time.UTC().Format(api.InstantLayout), e.Sentence())
+			if e.Gateway != "" && e.Gateway != through {
+				through = e.Gateway
+				fmt.Fprintf(&b, " (through %s)", through)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,251 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+)
+
+func heldListCommand(environ []string, state core.State, word string, columns ...column) *cobra.Command {
+	var o chosen
+	c := &cobra.Command{
+		Use:   "list [ENTITY]",
+		Short: "List " + word + " messages",
+		Long: "List " + word + ` messages, of all sessions, without locking or removing one.
+
+A gateway finds them in its store, however many other messages there are; another broker
+is asked for all messages. --json prints a message a line, as crosstown record does.`,
+		Example: fmt.Sprintf(`  crosstown %[1]s list orders
+  crosstown %[1]s list orders --property region=eu --count 0 --json`, word),
+	}
+	o.bind(c, environ)
+	c.Flags().IntVar(&o.count, "count", listedAtMost, "messages to list; 0: all")
+	c.RunE = o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = &state
+		return o.list(c, b, columns...)
+	})
+	return c
+}
+
+// Scheduled is crosstown scheduled.
+func Scheduled(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{
+		Use:   "scheduled",
+		Short: "List and cancel scheduled messages",
+		Example: `  crosstown scheduled list orders
+  crosstown scheduled cancel orders --sequence-number 17
+  crosstown scheduled cancel orders --where "region = 'eu'"`,
+	})
+	c.AddCommand(heldListCommand(environ, core.Scheduled, "scheduled", numberColumn, idColumn, dueColumn, bodyColumn), cancelCommand(environ))
+	return c
+}
+
+func cancelCommand(environ []string) *cobra.Command {
+	var o chosen
+	var sure confirmation
+	var all bool
+	c := &cobra.Command{
+		Use:   "cancel [ENTITY]",
+		Short: "Cancel scheduled messages: they are removed, and never delivered",
+		Long: `Cancel scheduled messages: they are removed, and never delivered. The flags choose; a
+message must fit all that are given. The command needs Send, and Listen to find messages.`,
+		Example: `  crosstown scheduled cancel orders --sequence-number 17
+  crosstown scheduled cancel orders --where "region = 'eu'"
+  crosstown scheduled cancel orders --all --yes`,
+	}
+	o.bind(c, environ)
+	sure.bind(c)
+	f := c.Flags()
+	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
+	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	run := o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = new(core.Scheduled)
+		numbers, err := b.numbers(c.Context(), &o.selection)
+		if err != nil {
+			return err
+		}
+		if len(o.numbers) == 0 { // those that are named are known to the caller
+			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
+				return err
+			}
+		}
+		n, err := b.cancel(c.Context(), numbers, command.NewProgress(c.ErrOrStderr(), "cancelled"))
+		if err != nil && n == 0 {
+			return err
+		}
+		return o.report(c, b.target.Explain(err), map[string]any{"cancelled": n, "from": b.entity}, "cancelled %s of %s", command.Messages(n), b.entity)
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if o.isEmpty() != all {
+			return command.Usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// cancelledAtOnce is how many messages one request cancels.
+const cancelledAtOnce = 250
+
+// cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
+func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
+	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
+		err := b.link.CancelScheduled(ctx, b.entity, some)
+		if err == nil {
+			n += len(some)
+			p.At(n)
+		}
+		return err
+	})
+	if err == nil && gone > 0 {
+		err = fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", command.Messages(gone), b.entity)
+	}
+	return n, err
+}
+
+// inParts calls do with some of the numbers at a time. The broker does all that is asked for, of each
+// partition, or nothing: where a message is gone, each is asked for alone. It counts those that are gone.
+func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
+	for some := range slices.Chunk(numbers, atOnce) {
+		err := do(some)
+		switch {
+		case err == nil:
+		case !isGone(err):
+			return gone, err
+		case len(some) == 1:
+			gone++
+		default:
+			more, err := inParts(some, 1, do)
+			if gone += more; err != nil {
+				return gone, err
+			}
+		}
+	}
+	return gone, nil
+}
+
+// Deferred is crosstown deferred.
+func Deferred(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{
+		Use:   "deferred",
+		Short: "List and receive deferred messages",
+		Example: `  crosstown deferred list orders
+  crosstown deferred receive orders --sequence-number 17
+  crosstown deferred receive orders --where "region = 'eu'" --dead-letter --reason stuck`,
+	})
+	c.AddCommand(heldListCommand(environ, core.Deferred, "deferred", numberColumn, idColumn, sessionColumn, enqueuedColumn, bodyColumn), deferredReceiveCommand(environ))
+	return c
+}
+
+func deferredReceiveCommand(environ []string) *cobra.Command {
+	var o chosen
+	var how outcome
+	c := &cobra.Command{
+		Use:   "receive [ENTITY]",
+		Short: "Receive deferred messages, print them and complete them",
+		Long: `Receive deferred messages, print them and complete them. The flags choose, and a message
+must fit all that are given; without one all deferred messages are received. An abandoned
+message stays deferred. In an entity with sessions the command locks each session in turn.
+
+The exit code is 4 if no message fits.`,
+		Example: `  crosstown deferred receive orders --sequence-number 17
+  crosstown deferred receive orders --older-than 1d --dead-letter --reason forgotten
+  crosstown deferred receive orders --count 1 --abandon`,
+	}
+	o.bind(c, environ)
+	how.bind(c)
+	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	run := o.browsing(func(c *cobra.Command, b *browser) error {
+		b.state = new(core.Deferred)
+		found, err := b.heldIn(c.Context(), &o.selection)
+		if err != nil {
+			return err
+		}
+		_, err = b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{}, func(r *remote.Receiver, ts []remote.Taken) error {
+			if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
+				return err
+			}
+			return how.settle(context.WithoutCancel(c.Context()), r, ts)
+		})
+		return err
+	})
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := command.Usage(how.validate()); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// heldNumbers are sequence numbers by the id of their session.
+type heldNumbers map[string][]int64
+
+// all are those of all sessions.
+func (h heldNumbers) all() (numbers []int64) {
+	for _, some := range h {
+		numbers = append(numbers, some...)
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// heldIn finds messages with their sessions.
+func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error) {
+	found := heldNumbers{}
+	_, err := b.find(ctx, s, func(a *amqp.Arrival) error {
+		found[a.SessionID] = append(found[a.SessionID], a.SequenceNumber)
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = b.none(ctx, s)
+	}
+	return found, err
+}
+
+// deferredAtOnce is how many deferred messages one request is for.
+const deferredAtOnce = 100
+
+// receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
+func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
+	sessions := hasSessions(ctx, b.target, b.entity)
+	if !sessions { // a message may have a session id all the same
+		numbers = heldNumbers{"": numbers.all()}
+	}
+	gone := 0
+	for session, some := range numbers {
+		r, err := openReceiver(ctx, b.link, b.entity, o, sessionChoice{id: session, exact: sessions}, 0)
+		if err != nil {
+			return n, err
+		}
+		var failed error
+		missed, err := inParts(some, deferredAtOnce, func(some []int64) error {
+			if failed != nil {
+				return nil
+			}
+			ts, err := r.TakeDeferred(ctx, some)
+			if err == nil {
+				n += len(ts)
+				failed = use(r, ts)
+			}
+			return err
+		})
+		r.Close()
+		gone += missed
+		if err = cmp.Or(failed, err); err != nil {
+			return n, err
+		}
+	}
+	if gone > 0 {
+		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), b.entity)
+	}
+	return n, nil
+}

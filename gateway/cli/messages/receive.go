@@ -1,0 +1,255 @@
+package messages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+type receiveOptions struct {
+	command.Flags
+	outcome
+	count   int
+	wait    string
+	mode    string
+	dlq     bool
+	follow  bool
+	session sessionChoice
+}
+
+// outcome is the flags that say how messages are settled.
+type outcome struct {
+	complete    bool
+	abandon     bool
+	deadLetter  bool
+	reason      string
+	description string
+}
+
+func (o *outcome) bind(c *cobra.Command) {
+	f := c.Flags()
+	f.BoolVar(&o.complete, "complete", false, "remove each message once it is printed (the default)")
+	f.BoolVar(&o.abandon, "abandon", false, "abandon each message: it can be received again")
+	f.BoolVar(&o.deadLetter, "dead-letter", false, "move each message to the dead-letter queue")
+	f.StringVar(&o.reason, "reason", "", "dead-letter reason, with --dead-letter")
+	f.StringVar(&o.description, "description", "", "dead-letter description, with --dead-letter")
+	c.MarkFlagsMutuallyExclusive("complete", "abandon", "dead-letter")
+}
+
+func (o *outcome) validate() error {
+	if !o.deadLetter && (o.reason != "" || o.description != "") {
+		return errors.New("--reason and --description belong to dead letters: add --dead-letter")
+	}
+	return nil
+}
+
+// Receive is crosstown receive.
+func Receive(environ []string) *cobra.Command {
+	var o receiveOptions
+	c := &cobra.Command{
+		Use:   "receive [ENTITY]",
+		Short: "Receive messages, print them and complete them",
+		Long: `Receive messages, print them and complete them.
+
+ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
+entity with sessions the command receives one session: --session ID, or --next-session;
+with --follow --next-session one session after the other.
+
+The exit code is 4 if no message arrived.`,
+		Example: `  crosstown receive orders
+  crosstown receive events/Subscriptions/eu
+  crosstown receive replies --next-session --count 0
+  crosstown receive orders --count 0 --wait 1s --json > all.jsonl
+  crosstown receive orders --follow
+  crosstown receive orders --dlq --abandon`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Flags.Bind(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.count, "count", 1, "messages to receive; 0: all")
+	f.StringVar(&o.wait, "wait", "5s", "how long to wait for a message, a `duration`")
+	f.StringVar(&o.mode, "mode", "peeklock", "peeklock, or delete to remove messages as they are delivered")
+	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
+	o.session.bind(f)
+	f.BoolVar(&o.follow, "follow", false, "go on until interrupted, or until --count messages are received")
+	o.outcome.bind(c)
+	c.MarkFlagsMutuallyExclusive("follow", "wait")
+	return c
+}
+
+func (o *receiveOptions) validate() (wait time.Duration, err error) {
+	var errs []error
+	if wait, err = config.ParseDuration(o.wait); err != nil || wait <= 0 {
+		errs = append(errs, fmt.Errorf("--wait: %q: write a duration such as 5s", o.wait))
+	}
+	if o.count < 0 {
+		errs = append(errs, fmt.Errorf("--count: %d: receive some, or 0 for all", o.count))
+	}
+	if err := o.session.validate(o.dlq); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.outcome.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.follow && o.abandon {
+		errs = append(errs, errors.New("--follow --abandon would receive the same messages again and again: use crosstown tail, which leaves them where they are"))
+	}
+	switch {
+	case o.mode != "peeklock" && o.mode != "delete":
+		errs = append(errs, fmt.Errorf("--mode: %q: use peeklock or delete", o.mode))
+	case o.mode == "delete" && (o.complete || o.abandon || o.deadLetter):
+		errs = append(errs, errors.New("--mode: delete leaves nothing to settle: drop --complete, --abandon and --dead-letter"))
+	}
+	return wait, command.Usage(errors.Join(errs...))
+}
+
+// always is a wait that no receiver outlives.
+const always = 100 * 365 * 24 * time.Hour
+
+// sessionIdle is how long a session may be silent before --follow --next-session goes on to the next one.
+const sessionIdle = 500 * time.Millisecond
+
+func (o *receiveOptions) run(c *cobra.Command, args []string) error {
+	wait, err := o.validate()
+	if err != nil {
+		return err
+	}
+	t, entity, err := o.TargetEntity(args)
+	if err != nil {
+		return err
+	}
+	if o.follow {
+		wait = always
+		if !c.Flags().Changed("count") {
+			o.count = 0
+		}
+	}
+	link, err := t.Link(c.Context(), entity)
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	if o.dlq {
+		entity += core.DeadLetter.Suffix()
+	}
+	received := 0
+	for {
+		n, err := o.receive(c, link, entity, received, wait)
+		received += n
+		switch {
+		case o.follow && c.Context().Err() != nil:
+			return nil // the end was asked for
+		case o.follow && errors.Is(err, remote.ErrNoSession): // the gateway has waited for a while
+			continue
+		case errors.Is(err, remote.ErrNoSession):
+			return command.Nothingf("%v", err)
+		case err != nil && received == 0 && !o.dlq:
+			return sessionHint(c.Context(), t, entity, o.session, err)
+		case err != nil:
+			return t.Explain(err)
+		case o.follow && o.session.next && (o.count == 0 || received < o.count):
+			continue
+		case received == 0:
+			return command.Nothingf("no message arrived within %v%s", wait, o.others(c.Context(), link, entity))
+		}
+		return nil
+	}
+}
+
+// others tells of messages that are there and do not come.
+func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity string) string {
+	if o.session.named() || o.session.next {
+		return ""
+	}
+	page, err := link.PeekState(ctx, entity, new(core.Active), 0, core.MaxPeek)
+	page = slices.DeleteFunc(page, func(a amqp.Arrival) bool { return a.State != core.Active })
+	if err != nil || len(page) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked: see crosstown peek", page[0].SequenceNumber)
+}
+
+// receive receives from an entity, or from one of its sessions. There were messages before.
+func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
+	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
+	if err != nil {
+		return 0, err
+	}
+	defer receiver.Close()
+	if o.follow && o.session.next {
+		wait = sessionIdle
+	}
+	count := o.count
+	if count > 0 {
+		count -= before
+	}
+	told := c.ErrOrStderr()
+	if o.follow {
+		told = io.Discard // what arrives is printed
+	}
+	return drain(c.Context(), receiver, count, wait, func(ts []remote.Taken) error {
+		if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
+			return err
+		}
+		if o.mode == "delete" {
+			return nil
+		}
+		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // they are printed
+	}, command.NewProgress(told, "received"))
+}
+
+// settle ends the locks, to the last one even if some are lost.
+func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Taken) error {
+	var errs []error
+	switch {
+	case o.abandon:
+		errs = r.Abandon(ctx, ts)
+	case o.deadLetter:
+		errs = r.DeadLetter(ctx, ts, o.reason, o.description)
+	default:
+		errs = r.Complete(ctx, ts)
+	}
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("settle %d: %w", ts[i].SequenceNumber, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drain receives up to count messages (0: all), until none comes within wait, hands them to use, and returns how
+// many there were.
+func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duration, use func([]remote.Taken) error, p *command.Progress) (received int, err error) {
+	hand := func(ts []remote.Taken) error {
+		received += len(ts)
+		if len(ts) == 0 {
+			return nil
+		}
+		defer func() { p.At(received) }()
+		return use(ts)
+	}
+	for count == 0 || received < count {
+		ts, err := r.Take(ctx, count-received, wait)
+		if len(ts) == 0 { // what was on its way would be lost where the remote removes what it delivers
+			rest, failed := r.Rest(context.WithoutCancel(ctx))
+			return received, cmp.Or(errors.Join(hand(rest), err), failed)
+		}
+		if err := hand(ts); err != nil {
+			return received, err
+		}
+	}
+	return received, nil
+}

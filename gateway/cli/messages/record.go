@@ -1,0 +1,304 @@
+package messages
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+const (
+	// peekPause is how long entities without new messages are left alone.
+	peekPause = 200 * time.Millisecond
+	// firstAsk and mostAsked are how many messages are asked for in a partition that has new ones.
+	firstAsk, mostAsked = 32, 250
+)
+
+type recordOptions struct {
+	command.Flags
+	count  int
+	length string
+	once   bool
+	fresh  bool
+	tap    bool
+}
+
+// Record is crosstown record.
+func Record(environ []string) *cobra.Command {
+	var o recordOptions
+	c := &cobra.Command{
+		Use:   "record ENTITY…",
+		Short: "Print messages as they arrive, without removing them, for crosstown replay",
+		Long: `Print messages as they arrive, without removing them, for crosstown replay.
+
+ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
+queue of one, with /$DeadLetterQueue at its end. The messages of all sessions are
+recorded. The command peeks at the entities, prints what is there, one JSON object a
+line with every property, type and time, and goes on with what arrives until it is
+interrupted. A scheduled message is recorded when it becomes active.
+
+The command peeks five times a second: it misses a message that a receiver completes
+before that. --tap misses none: the gateway shows what clients send to a queue or topic
+through it, from now on. What is forwarded there, or sent through another gateway, is not
+shown. Another way is a subscription for the recording, from which no client receives.`,
+		Example: `  crosstown record orders > orders.jsonl
+  crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
+  crosstown record orders events --tap > all.jsonl
+  crosstown record 'orders/$DeadLetterQueue' --once | crosstown replay --to orders --speed max`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.BindConnection(c, environ)
+	f := c.Flags()
+	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
+	f.StringVar(&o.length, "for", "", "end after this `duration`, such as 10m")
+	f.BoolVar(&o.once, "once", false, "end when all messages that are there are recorded")
+	f.BoolVar(&o.fresh, "new", false, "leave out the messages that are there already")
+	f.BoolVar(&o.tap, "tap", false, "record all that clients send to queues and topics through this gateway from now on, however soon it is received")
+	c.MarkFlagsMutuallyExclusive("once", "new", "tap")
+	return c
+}
+
+func (o *recordOptions) run(c *cobra.Command, args []string) error {
+	if o.count < 0 {
+		return command.Usagef("--count: %d: record some messages, or 0 for no limit", o.count)
+	}
+	ctx := c.Context()
+	if o.length != "" {
+		length, err := config.ParseDuration(o.length)
+		if err != nil || length <= 0 {
+			return command.Usagef("--for: %q: write a duration such as 10m", o.length)
+		}
+		limited, cancel := context.WithTimeout(ctx, length)
+		defer cancel()
+		ctx = limited
+	}
+	t, entities, err := watched(&o.Flags, args)
+	if err != nil {
+		return err
+	}
+	if o.tap {
+		return o.runTap(ctx, c, t, entities)
+	}
+	out := bufio.NewWriterSize(c.OutOrStdout(), 1<<16)
+	r := &recorder{
+		count: o.count, once: o.once, silent: o.fresh, progress: command.NewProgress(c.ErrOrStderr(), "recorded"), idle: out.Flush,
+		use: func(entity string, a amqp.Arrival) error {
+			line := lineOf(entity, a)
+			return json.NewEncoder(out).Encode(&line)
+		},
+		began: func() error {
+			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")
+			return err
+		},
+	}
+	err = r.watch(ctx, t, entities, "record %s/Subscriptions/NAME; crosstown subscription create makes one for the recording")
+	if flushed := out.Flush(); err == nil {
+		err = flushed
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
+	return err
+}
+
+// runTap records what clients send.
+func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command.Target, entities []string) error {
+	r := &tapping{
+		Flags: o.Flags, out: bufio.NewWriterSize(c.OutOrStdout(), 1<<16), count: o.count, progress: command.NewProgress(c.ErrOrStderr(), "recorded"),
+		began: func() {
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "recording what is sent; interrupt to end")
+		},
+	}
+	err := r.run(ctx, entities)
+	if ctx.Err() != nil {
+		err = nil // the end was asked for
+	}
+	err = errors.Join(err, r.out.Flush())
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
+	if r.missed > 0 {
+		err = errors.Join(err, fmt.Errorf("%s were missed, because they were read more slowly than they were sent: record fewer entities at a time", command.Messages(r.missed)))
+	}
+	return t.Explain(err)
+}
+
+// watched finds the namespace and the entities of a command that peeks at several: its arguments, else
+// the connection string's EntityPath.
+func watched(o *command.Flags, args []string) (*command.Target, []string, error) {
+	t, first, err := o.TargetEntity(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, append([]string{first}, args[min(1, len(args)):]...), nil
+}
+
+// track is what is recorded of a partition of an entity.
+type track struct {
+	entity    string
+	partition uint16
+	next      int64 // within the partition
+	ask       int
+	found     []amqp.Arrival // not recorded yet, in order
+	empty     bool           // nothing was there in this pass
+}
+
+// recorder writes what several entities hold, in the order in which it arrived.
+type recorder struct {
+	peek     func(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error)
+	use      func(entity string, a amqp.Arrival) error // is given each message
+	idle     func() error                              // is called before a look, which may take a while
+	began    func() error                              // is called after the first pass, if others follow
+	tracks   []*track
+	count    int
+	once     bool
+	silent   bool // the messages of the first pass are left out
+	recorded int
+	progress *command.Progress
+}
+
+// watch connects and records until ctx ends, or all is done. Topics have no messages: advice says what to do.
+func (r *recorder) watch(ctx context.Context, t *command.Target, entities []string, advice string) error {
+	for _, entity := range entities {
+		name, _, _ := strings.Cut(entity, "/$")
+		if isTopic(ctx, t, name) {
+			return command.Usagef("%s is a topic, whose messages are in its subscriptions: "+advice, name, name)
+		}
+	}
+	holder, _, _ := strings.Cut(entities[0], "/$")
+	link, err := t.Link(ctx, holder)
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	r.peek = link.Peek
+	if err := r.run(ctx, entities); ctx.Err() == nil {
+		return t.Explain(err)
+	}
+	return nil // the end was asked for
+}
+
+// run makes one pass after the other.
+func (r *recorder) run(ctx context.Context, entities []string) error {
+	for _, entity := range entities {
+		if err := r.open(ctx, entity); err != nil {
+			return err
+		}
+	}
+	for {
+		done, err := r.pass(ctx)
+		if err != nil || done || r.once {
+			return err
+		}
+		if r.began != nil {
+			if err := r.began(); err != nil {
+				return err
+			}
+			r.began, r.silent = nil, false
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(peekPause):
+		}
+	}
+}
+
+// open adds tracks for the partitions that have messages: those are recorded in the order in which
+// they arrived.
+func (r *recorder) open(ctx context.Context, entity string) error {
+	r.discover(entity, 0)
+	for from := int64(0); from >= 0; { // behind the last partition it is negative
+		first, err := r.peek(ctx, entity, from, 1)
+		if err != nil || len(first) == 0 {
+			return err
+		}
+		partition, _ := core.SplitSequenceNumber(first[0].SequenceNumber)
+		r.discover(entity, partition)
+		from = core.SequenceNumber(partition+1, 0)
+	}
+	return nil
+}
+
+// pass records until every track is empty, or as many messages as were asked for: then it is done.
+func (r *recorder) pass(ctx context.Context) (done bool, err error) {
+	for _, t := range r.tracks {
+		t.empty = false
+	}
+	for {
+		for i := 0; i < len(r.tracks); i++ { // a look may add tracks
+			for t := r.tracks[i]; len(t.found) == 0 && !t.empty; {
+				if err := r.look(ctx, t); err != nil {
+					return false, err
+				}
+			}
+		}
+		var earliest *track
+		for _, t := range r.tracks {
+			if len(t.found) > 0 && (earliest == nil || t.found[0].EnqueuedTime.Before(earliest.found[0].EnqueuedTime)) {
+				earliest = t
+			}
+		}
+		if earliest == nil {
+			return false, nil
+		}
+		a := earliest.found[0]
+		if earliest.found = earliest.found[1:]; r.silent {
+			continue
+		}
+		if err := r.use(earliest.entity, a); err != nil {
+			return false, err
+		}
+		if r.recorded++; r.recorded == r.count {
+			return true, nil
+		}
+		r.progress.At(r.recorded)
+	}
+}
+
+// look peeks at a partition. Messages behind it tell of other partitions. Where nothing is new it
+// asks for one message only: the same one is there again the next time.
+func (r *recorder) look(ctx context.Context, t *track) error {
+	if err := r.idle(); err != nil {
+		return err
+	}
+	from := core.SequenceNumber(t.partition, t.next)
+	all, err := r.peek(ctx, t.entity, from, t.ask)
+	if err != nil {
+		return err
+	}
+	own := 0
+	for _, a := range all {
+		partition, n := core.SplitSequenceNumber(a.SequenceNumber)
+		if partition != t.partition || a.SequenceNumber < from {
+			r.discover(t.entity, partition)
+			continue
+		}
+		own++
+		t.next = n + 1
+		if a.State != core.Scheduled {
+			t.found = append(t.found, a)
+		}
+	}
+	t.empty = own == 0
+	t.ask = 1
+	if own > 0 {
+		t.ask = min(max(firstAsk, 2*own), mostAsked)
+	}
+	return nil
+}
+
+func (r *recorder) discover(entity string, partition uint16) {
+	for _, t := range r.tracks {
+		if t.entity == entity && t.partition == partition {
+			return
+		}
+	}
+	r.tracks = append(r.tracks, &track{entity: entity, partition: partition, ask: firstAsk})
+}

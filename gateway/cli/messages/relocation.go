@@ -1,0 +1,209 @@
+package messages
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/deposit"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/spf13/cobra"
+)
+
+// askedToMove is how many messages one request asks a gateway to move.
+const askedToMove = 200
+
+// takeWait is how long to wait for the next chosen message of another broker before what is left counts as
+// locked by other receivers.
+const takeWait = 5 * time.Second
+
+// relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
+// another broker the command receives, sends and completes.
+type relocation struct {
+	flags       *command.Flags
+	target      *command.Target
+	link        *remote.Client
+	from, to    string // "": they are removed
+	dropReasons bool
+	newIDs      bool
+	progress    *command.Progress
+	notes       io.Writer
+
+	moved   int
+	absent  int // not there any more, or locked
+	refused int
+	twice   []int64 // in the target, and still here: their locks had ended
+}
+
+// newRelocation makes one that removes messages; done says what is done to them.
+func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
+	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
+}
+
+func (m *relocation) run(ctx context.Context, numbers []int64) error {
+	for some := range slices.Chunk(numbers, askedToMove) {
+		var answer api.Moved
+		err := m.flags.Ask(ctx, command.Inquiry{
+			Method: http.MethodPost, Path: api.MessagesPath, Names: []string{m.from}, Scope: m.scope(),
+			Body: api.MoveRequest{Numbers: some, To: m.to, DropReasons: m.dropReasons, NewMessageIDs: m.newIDs},
+		}, &answer)
+		if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told && m.moved == 0 {
+			return errors.Join(m.receive(ctx, numbers), m.outcome())
+		}
+		if err != nil {
+			return err
+		}
+		m.moved += answer.Moved
+		m.absent += len(answer.Absent)
+		for _, r := range answer.Refused {
+			m.refuse(r.Number, r.Error)
+		}
+		m.progress.At(m.moved)
+	}
+	return m.outcome()
+}
+
+// scope is the queue or topic that the request is about, where it is one: its policy is enough then.
+func (m *relocation) scope() string {
+	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
+	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
+		return from
+	}
+	return ""
+}
+
+func (m *relocation) refuse(number int64, why string) {
+	m.refused++
+	_, _ = fmt.Fprintf(m.notes, "%s: message %d stays: %s\n", m.from, number, command.Trim(why))
+}
+
+// outcome is nil if all messages were moved.
+func (m *relocation) outcome() error {
+	var errs []error
+	if m.absent > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", command.Messages(m.absent), m.from))
+	}
+	if len(m.twice) > 0 {
+		errs = append(errs, fmt.Errorf("%s were sent to %s when their locks in %s had ended: they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+	}
+	if m.refused > 0 {
+		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", command.Messages(m.refused)+" not moved", m.from, m.to))
+	}
+	return errors.Join(errs...)
+}
+
+// receive moves messages as any client can: it locks those in front of them, too, and releases those
+// afterwards.
+func (m *relocation) receive(ctx context.Context, numbers []int64) error {
+	wanted := map[int64]bool{}
+	for _, n := range numbers {
+		wanted[n] = true
+	}
+	if err := m.checkDuplicates(ctx); err != nil {
+		return err
+	}
+	to := &deposit.Storer{Flags: *m.flags, To: m.target, Foreign: true, Link: m.link}
+	if m.to != "" {
+		if err := to.Check(ctx, m.to); err != nil {
+			return err
+		}
+	}
+	r, err := m.link.Receiver(ctx, m.from, remote.ReceiverOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var others []remote.Taken
+	for err == nil && len(wanted) > 0 && ctx.Err() == nil {
+		var taken []remote.Taken
+		if taken, err = r.Take(ctx, 0, takeWait); err != nil || len(taken) == 0 {
+			break
+		}
+		var mine []remote.Taken
+		for _, x := range taken {
+			if wanted[x.SequenceNumber] {
+				delete(wanted, x.SequenceNumber)
+				mine = append(mine, x)
+			} else {
+				others = append(others, x)
+			}
+		}
+		err = m.store(ctx, to, r, mine)
+	}
+	end := context.WithoutCancel(ctx)
+	m.absent += len(wanted)
+	return errors.Join(err, ctx.Err(), r.Release(end, others), r.Return(end))
+}
+
+// store stores locked messages in the target and removes them here.
+func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Receiver, mine []remote.Taken) error {
+	if len(mine) == 0 {
+		return nil
+	}
+	done, kept := mine, []remote.Taken(nil)
+	var failed error
+	if m.to != "" {
+		copies := make([]*core.Message, len(mine))
+		for i := range mine {
+			copies[i] = m.copied(&mine[i])
+		}
+		var stored []int
+		stored, failed = to.Move(ctx, m.to, copies, func(i int, why error) { m.refuse(mine[i].SequenceNumber, why.Error()) })
+		done = nil
+		for i, t := range mine {
+			if slices.Contains(stored, i) {
+				done = append(done, t)
+			} else {
+				kept = append(kept, t)
+			}
+		}
+	}
+	n, late, err := deposit.Remove(ctx, r, done)
+	if m.moved += n; m.to == "" {
+		m.absent += len(late)
+	} else {
+		m.twice = append(m.twice, late...)
+	}
+	m.progress.At(m.moved)
+	return errors.Join(failed, err, r.Release(context.WithoutCancel(ctx), kept))
+}
+
+// copied is a message as the target is to get it.
+func (m *relocation) copied(t *remote.Taken) *core.Message {
+	x := *t.Message
+	if x.TimeToLive > 0 { // its broker has added both for clients
+		x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
+	}
+	if m.dropReasons {
+		x.Properties = x.Properties.Without(core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription)
+	}
+	if m.newIDs {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", m.target.Host, m.from, t.SequenceNumber, t.EnqueuedTime.UnixMilli()))
+		x.MessageID = core.StringID(hex.EncodeToString(sum[:16]))
+	}
+	return &x
+}
+
+// checkDuplicates refuses a target that could drop a message whose id it knows.
+func (m *relocation) checkDuplicates(ctx context.Context) error {
+	if m.newIDs || m.to == "" {
+		return nil
+	}
+	e, _, err := m.target.Management(nil).Entity(ctx, command.AnyIdentity, m.to)
+	if err != nil {
+		return fmt.Errorf("it is not known whether %s detects duplicates, and would drop messages whose ids it knows: give --new-message-id, or a connection string with Manage", m.to)
+	}
+	if e.Settings.RequiresDuplicateDetection {
+		return fmt.Errorf("%s detects duplicates, and would drop messages whose ids it knows: give --new-message-id", m.to)
+	}
+	return nil
+}

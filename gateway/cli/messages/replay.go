@@ -1,0 +1,289 @@
+package messages
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+const (
+	// mostTogether and bytesTogether bound what is sent at once.
+	mostTogether  = 500
+	bytesTogether = 4 << 20
+	// sendPatience bounds how long the gateway may take for what is sent at once.
+	sendPatience = time.Minute
+	// longestPause keeps what a slow replay waits within the range of a duration.
+	longestPause = 100 * 365 * 24 * time.Hour
+	// mostRefusals is how many lines that the gateway has refused an error tells of.
+	mostRefusals = 10
+)
+
+type replayOptions struct {
+	command.Flags
+	speed string
+	to    []string
+}
+
+// Replay is crosstown replay.
+func Replay(environ []string) *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay [FILE]",
+		Short: "Send recorded messages again, at the pace at which they arrived",
+		Long: `Send recorded messages again, at the pace at which they arrived.
+
+FILE, or standard input, has the lines that crosstown record prints; those of
+crosstown receive --json and of a backup are read, too. Bodies, properties and their
+AMQP types are sent as they were recorded, message ids included: an entity with
+duplicate detection drops what it knows. Sequence numbers, enqueued times and delivery
+counts are new.
+
+Each message goes to the queue or topic in which it was recorded, unless --to names
+another. A message of a subscription or of a dead-letter queue needs --to.`,
+		Example: `  crosstown replay orders.jsonl
+  crosstown replay busy.jsonl --speed 10x --to orders-test
+  crosstown replay busy.jsonl --speed max --to orders=o2 --to events/Subscriptions/eu=events`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.BindConnection(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.speed, "speed", "1x", "how many times as fast as recorded, such as 10x or 0.5x; max: without pauses")
+	f.StringArrayVar(&o.to, "to", nil, "send to this `entity` instead, or FROM=TO for the messages of one; repeatable")
+	return c
+}
+
+// parseSpeed reads --speed; 0 is max.
+func parseSpeed(text string) (float64, error) {
+	if text == "max" {
+		return 0, nil
+	}
+	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
+	if err != nil || !(speed >= 1e-6 && speed <= 1e6) {
+		return 0, command.Usagef("--speed: %q: write a factor such as 10x, or max", text)
+	}
+	return speed, nil
+}
+
+func (o *replayOptions) run(c *cobra.Command, args []string) error {
+	speed, err := parseSpeed(o.speed)
+	if err != nil {
+		return err
+	}
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	name, in := standardInput, c.InOrStdin()
+	if len(args) > 0 {
+		f, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		name, in = args[0], f
+	}
+	r := newReplayer(c, t, name, "replayed")
+	r.speed = speed
+	for _, to := range o.to {
+		from, name, ok := strings.Cut(to, "=")
+		if !ok {
+			from, name = "", to
+		}
+		from = core.FoldName(from)
+		if _, twice := r.moved[from]; twice || name == "" || ok && from == "" {
+			return command.Usagef("--to: %q: write ENTITY once, for all messages, or FROM=TO once for the messages of each entity", to)
+		}
+		r.moved[from] = name
+	}
+	err = r.run(c.Context(), in)
+	if r.sent == 0 && err != nil {
+		return err
+	}
+	_, failed := fmt.Fprintf(c.OutOrStdout(), "replayed %s of %s\n", command.Messages(r.sent), r.name)
+	return errors.Join(err, failed)
+}
+
+const standardInput = "standard input"
+
+// link is where messages are sent.
+type link interface {
+	Send(ctx context.Context, entity string, ms []*core.Message) []error
+	Close()
+}
+
+// replayer sends the messages of lines.
+type replayer struct {
+	name      string            // of the file
+	speed     float64           // 0: without pauses
+	moved     map[string]string // where messages go instead, by the folded name of the entity; "" for all others
+	otherwise string            // the entity of lines that name none
+	target    *command.Target
+	progress  *command.Progress
+
+	connect func(ctx context.Context, entity string) (link, error)
+	link    link      // nil: there was no message yet
+	first   time.Time // when the first message arrived that has a time
+	began   time.Time // when that was due
+
+	entity string          // of what is gathered
+	ms     []*core.Message // gathered
+	lines  []int           // their lines
+	size   int             // their bytes
+	sent   int
+}
+
+func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replayer {
+	return &replayer{
+		name: name, moved: map[string]string{}, otherwise: t.EntityPath, target: t, progress: command.NewProgress(c.ErrOrStderr(), verb),
+		connect: func(ctx context.Context, entity string) (link, error) { return t.Link(ctx, entity) },
+	}
+}
+
+// run sends all lines. What is sent when ctx ends is answered first.
+func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
+	defer func() {
+		err = errors.Join(err, r.flush(ctx))
+		if r.link != nil {
+			r.link.Close()
+		}
+	}()
+	n := 0
+	for line := range lines(in) {
+		n++
+		if line.err != nil {
+			return fmt.Errorf("%s: %w", r.name, line.err)
+		}
+		if ctx.Err() != nil {
+			return r.interrupted(n)
+		}
+		if len(bytes.TrimSpace(line.data)) > 0 {
+			if err := r.take(ctx, n, line.data); err != nil {
+				return err
+			}
+		}
+		if !line.more {
+			if err := r.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take reads a line and adds its message, if it has one.
+func (r *replayer) take(ctx context.Context, n int, line []byte) error {
+	stored, entity, err := record.Parse(line)
+	if err == nil && stored != nil {
+		entity, err = r.destination(entity)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: line %d: %w", r.name, n, err)
+	}
+	if stored == nil {
+		return nil
+	}
+	return r.add(ctx, n, entity, stored)
+}
+
+// interrupted says which lines are left.
+func (r *replayer) interrupted(line int) error {
+	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
+}
+
+// destination is where a message of an entity goes.
+func (r *replayer) destination(entity string) (string, error) {
+	if to, ok := r.moved[core.FoldName(entity)]; ok && entity != "" {
+		return to, nil
+	}
+	if to, ok := r.moved[""]; ok {
+		return to, nil
+	}
+	to := cmp.Or(entity, r.otherwise)
+	_, _, isSubscription := core.SplitSubscription(to)
+	switch {
+	case to == "":
+		return "", errors.New("it names no entity: say where the message goes with --to ENTITY")
+	case isSubscription || strings.Contains(to, "/$"):
+		return "", fmt.Errorf("its message was recorded in %s, to which no client can send: name a queue or topic with --to %[1]s=ENTITY", to)
+	}
+	return to, nil
+}
+
+// add waits until a message is due and gathers it.
+func (r *replayer) add(ctx context.Context, line int, entity string, stored *core.Stored) error {
+	if r.link == nil {
+		var err error
+		if r.link, err = r.connect(ctx, entity); err != nil {
+			r.link = nil
+			return r.target.Explain(err)
+		}
+	}
+	if r.speed > 0 && !stored.EnqueuedTime.IsZero() {
+		if r.first.IsZero() {
+			r.first, r.began = stored.EnqueuedTime, time.Now()
+		}
+		after := time.Duration(min(float64(stored.EnqueuedTime.Sub(r.first))/r.speed, float64(longestPause)))
+		if wait := time.Until(r.began.Add(after)); wait > 0 {
+			if err := r.flush(ctx); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return r.interrupted(line)
+			case <-time.After(wait):
+			}
+		}
+	}
+	if size := stored.Size(); entity != r.entity || len(r.ms) == mostTogether || r.size+size > bytesTogether {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+		r.entity = entity
+	}
+	r.ms, r.lines, r.size = append(r.ms, stored.Message), append(r.lines, line), r.size+stored.Size()
+	return nil
+}
+
+// flush sends what is gathered. The error names the lines that the gateway has not taken.
+func (r *replayer) flush(ctx context.Context) error {
+	if len(r.ms) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendPatience)
+	defer cancel()
+	var errs []error
+	refused := 0
+	for i, err := range r.link.Send(ctx, r.entity, r.ms) {
+		if err == nil {
+			r.sent++
+			continue
+		}
+		if refused++; refused <= mostRefusals {
+			if away, ok := errors.AsType[*core.Away](err); ok {
+				err = away.Err
+			}
+			errs = append(errs, fmt.Errorf("%s: line %d was not sent: %w", r.name, r.lines[i], r.target.Explain(err)))
+		}
+	}
+	if refused > 0 && len(r.ms) > 1 {
+		last := r.lines[len(r.lines)-1]
+		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d, and none behind line %[3]d was tried: repair those lines, and replay them and the rest", command.Messages(refused), r.lines[0], last))
+	}
+	r.ms, r.lines, r.size = nil, nil, 0
+	r.progress.At(r.sent)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,309 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/plugins/builtin"
+)
+
+// selection is the flags that choose messages. A message must fit all that are given.
+type selection struct {
+	where      string
+	ids        []string
+	numbers    []int64
+	properties []string
+	reason     string
+	older      string
+	newer      string
+	count      int
+}
+
+func (o *selection) bind(f *pflag.FlagSet) {
+	f.StringVar(&o.where, "where", "", "SQL `condition` as for rules, with the same names: sys.Label, region, body.total")
+	f.StringSliceVar(&o.ids, "message-id", nil, "message `id`; repeatable")
+	f.Int64SliceVar(&o.numbers, "sequence-number", nil, "sequence `number`; repeatable")
+	f.Lookup("sequence-number").DefValue = "" // not "[]"
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
+	f.StringVar(&o.older, "older-than", "", "enqueued longer ago than this `duration`, such as 1h")
+	f.StringVar(&o.newer, "newer-than", "", "enqueued less long ago than this `duration`")
+}
+
+// bindReason adds the flag of dead letters.
+func (o *selection) bindReason(f *pflag.FlagSet) {
+	f.StringVar(&o.reason, "reason", "", "dead-letter `reason`, such as MaxDeliveryCountExceeded")
+}
+
+// isEmpty reports whether all messages fit.
+func (o *selection) isEmpty() bool {
+	return o.where == "" && o.reason == "" && o.older == "" && o.newer == "" && len(o.ids)+len(o.numbers)+len(o.properties) == 0
+}
+
+// fits makes the condition that the flags describe.
+func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
+	var errs []error
+	var all []func(*amqp.Arrival) (bool, error)
+	add := func(f func(*amqp.Arrival) bool) {
+		all = append(all, func(a *amqp.Arrival) (bool, error) { return f(a), nil })
+	}
+	if len(o.numbers) > 0 {
+		add(func(a *amqp.Arrival) bool { return slices.Contains(o.numbers, a.SequenceNumber) })
+	}
+	if len(o.ids) > 0 {
+		add(func(a *amqp.Arrival) bool { return slices.Contains(o.ids, a.MessageID.String()) })
+	}
+	if o.reason != "" {
+		add(func(a *amqp.Arrival) bool { return strings.EqualFold(reasonOf(a), o.reason) })
+	}
+	for _, text := range o.properties {
+		name, want, valued := strings.Cut(text, "=")
+		if name == "" {
+			errs = append(errs, fmt.Errorf("--property: %q: write NAME=VALUE, or NAME", text))
+		}
+		want = strings.Trim(want, `"`)
+		add(func(a *amqp.Arrival) bool {
+			for key, v := range a.Properties.All() {
+				if strings.EqualFold(key, name) {
+					return !valued || propertyText(v) == want
+				}
+			}
+			return false
+		})
+	}
+	for _, age := range []struct {
+		flag, text string
+		fits       func(d, limit time.Duration) bool
+	}{
+		{"--older-than", o.older, func(d, limit time.Duration) bool { return d > limit }},
+		{"--newer-than", o.newer, func(d, limit time.Duration) bool { return d < limit }},
+	} {
+		if age.text == "" {
+			continue
+		}
+		limit, err := config.ParseDuration(age.text)
+		if err != nil || limit < 0 {
+			errs = append(errs, fmt.Errorf("%s: %q: write a duration such as 1h", age.flag, age.text))
+		}
+		now := time.Now()
+		add(func(a *amqp.Arrival) bool { return age.fits(now.Sub(a.EnqueuedTime), limit) })
+	}
+	if o.where != "" {
+		where, err := whereOf(o.where)
+		errs = append(errs, err)
+		all = append(all, where)
+	}
+	if o.count < 0 {
+		errs = append(errs, fmt.Errorf("--count: %d: name how many messages, or 0 for all", o.count))
+	}
+	return func(a *amqp.Arrival) (bool, error) {
+		for _, fit := range all {
+			if ok, err := fit(a); err != nil || !ok {
+				return false, err
+			}
+		}
+		return true, nil
+	}, command.Usage(errors.Join(errs...))
+}
+
+// whereOf compiles --where.
+func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
+	rule, err := rules.Compile(core.Rule{Name: "where", Filter: core.Filter{Kind: core.SQLFilter, SQL: condition}})
+	if err != nil {
+		text := core.TextOf(err)
+		if _, rest, ok := strings.Cut(text, "SQL filter, "); ok {
+			text = rest
+		}
+		return nil, fmt.Errorf("--where: %s", text)
+	}
+	if len(rule.Calls()) > 0 {
+		return nil, errors.New("--where: plugin(…) works in the rules of a gateway only")
+	}
+	return func(a *amqp.Arrival) (bool, error) {
+		truth, err := rule.Matches(a.Message, rules.Facts{
+			EnqueuedTime: a.EnqueuedTime, SequenceNumber: a.SequenceNumber, EnqueuedSequenceNumber: a.EnqueuedSequenceNumber,
+			DeliveryCount: a.DeliveryCount, State: a.State, Body: bodyFields,
+		})
+		if err != nil {
+			return false, fmt.Errorf("--where: message %d: %s", a.SequenceNumber, core.TextOf(err))
+		}
+		return truth == rules.True, nil
+	}, nil
+}
+
+// bodyFields decodes a body for conditions on its fields: one that is JSON, or an AMQP value.
+func bodyFields(m *core.Message) (any, error) {
+	if m.Body.Kind == core.BodyValue {
+		return m.Body.Value()
+	}
+	return builtin.Named(builtin.JSON).Decode(context.Background(), "application/json", m.Body.Bytes)
+}
+
+// propertyText is a property's value as --property has it.
+func propertyText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case value.Timestamp:
+		return time.UnixMilli(int64(v)).UTC().Format(time.RFC3339Nano)
+	case value.Described, value.Char:
+		return value.Text(v)
+	}
+	return fmt.Sprint(v)
+}
+
+// reasonOf is the reason of a dead letter.
+func reasonOf(a *amqp.Arrival) string { return propertyOf(a, core.PropertyDeadLetterReason) }
+
+func propertyOf(a *amqp.Arrival, name string) string {
+	v, _ := a.Properties.Get(name)
+	return propertyText(v)
+}
+
+// browser looks for messages of an entity, without locking or removing one.
+type browser struct {
+	target *command.Target
+	link   *remote.Client
+	entity string
+	state  *core.State              // only messages in this state; nil: in any
+	most   int                      // ends the search; 0: none does
+	from   int64                    // sequence number to begin at
+	also   func(*amqp.Arrival) bool // another condition; may be nil
+	seen   func(n int)              // is told how many messages were looked at; may be nil
+}
+
+// chosen are the flags of a command about messages of an entity that they choose.
+type chosen struct {
+	command.Flags
+	selection
+	// address says where the messages of a queue or subscription are; nil: in itself. The token is for holder.
+	address func(entity string) (holder, address string, err error)
+}
+
+func (o *chosen) bind(c *cobra.Command, environ []string) {
+	o.Flags.Bind(c, environ)
+	o.selection.bind(c.Flags())
+	c.Args = cobra.MaximumNArgs(1)
+}
+
+// browsing is what a command runs: it opens the entity of its argument for use, and explains use's error.
+func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		if _, err := o.fits(); err != nil {
+			return err
+		}
+		t, holder, err := o.TargetEntity(args)
+		if err != nil {
+			return err
+		}
+		address := holder
+		if o.address != nil {
+			if holder, address, err = o.address(holder); err != nil {
+				return err
+			}
+		}
+		link, err := t.Link(c.Context(), holder)
+		if err != nil {
+			return t.Explain(err)
+		}
+		defer link.Close()
+		return t.Explain(use(c, &browser{target: t, link: link, entity: address, most: o.count, seen: command.NewProgress(c.ErrOrStderr(), "looked at").At}))
+	}
+}
+
+// list prints the messages that fit, in a table of columns.
+func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
+	into := newTable(c.OutOrStdout(), o.JSON, b.entity, columns...)
+	more, err := b.find(c.Context(), &o.selection, into.add)
+	if err = errors.Join(err, into.Flush()); err != nil {
+		return err
+	}
+	if more {
+		_, _ = fmt.Fprintf(c.ErrOrStderr(), "there are more than %s: --count 0 lists all\n", command.Messages(into.rows))
+	}
+	if into.rows == 0 {
+		return b.none(c.Context(), &o.selection)
+	}
+	return nil
+}
+
+// report prints what was done, and returns failed, too: why the rest was not.
+func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
+	return errors.Join(o.Print(c, done, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	}), failed)
+}
+
+// find calls use with each message that fits, until it returns an error. more reports whether there may
+// be others behind the last.
+func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
+	fits, err := o.fits()
+	if err != nil {
+		return false, err
+	}
+	looked, found := 0, 0
+	look := func(page []amqp.Arrival) error {
+		for i := range page {
+			a := &page[i]
+			looked++
+			if b.state != nil && a.State != *b.state || b.also != nil && !b.also(a) {
+				continue
+			}
+			ok, err := fits(a)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if b.most > 0 && found == b.most {
+				more = true
+				return nil
+			}
+			found++
+			if err := use(a); err != nil {
+				return err
+			}
+		}
+		if b.seen != nil {
+			b.seen(looked)
+		}
+		return nil
+	}
+	if len(o.numbers) > 0 {
+		for _, n := range slices.Sorted(slices.Values(o.numbers)) {
+			page, err := b.link.PeekState(ctx, b.entity, b.state, n, 1)
+			if err == nil && len(page) > 0 && page[0].SequenceNumber == n {
+				err = look(page)
+			}
+			if err != nil || more {
+				return more, err
+			}
+		}
+		return false, nil
+	}
+	for page, err := range b.link.Pages(ctx, b.entity, b.state, b.from) {
+		if err == nil {
+			err = look(page)
+		}
+		if err != nil || more {
+			return more, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,319 @@
+package messages
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// messageFlags say what a message has.
+var messageFlags = []string{
+	"count", "property", "content-type", "message-id", "correlation-id", "subject", "session", "to", "reply-to", "reply-to-session",
+	"partition-key", "schedule", "ttl",
+}
+
+// maxUnscheduled is how many messages are gathered at most before they are scheduled.
+const maxUnscheduled = 1000
+
+type sendOptions struct {
+	command.Flags
+	file          string
+	records       bool
+	count         int
+	message       core.Message // that all are copies of, as far as flags are its fields
+	properties    []string
+	messageID     string
+	correlationID string
+	session       string
+	schedule      string
+	ttl           string
+}
+
+// Send is crosstown send.
+func Send(environ []string) *cobra.Command {
+	var o sendOptions
+	c := &cobra.Command{
+		Use:   "send ENTITY [BODY…]",
+		Short: "Send messages to a queue or topic: each BODY, a file, or each line of standard input",
+		Example: `  crosstown send orders '{"id":1}' --content-type application/json --property region=eu
+  crosstown send orders hello --count 1000
+  journalctl -f | crosstown send log
+  crosstown send orders later --schedule 10m
+  crosstown send replies pong --session client-7
+  crosstown receive orders --dlq --count 0 --json | crosstown send orders --records`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.file, "file", "", "send the whole `file` as one message")
+	f.BoolVar(&o.records, "records", false, "each line of standard input, or of --file, is a message as record or receive --json prints it, or a line of a backup; types are kept")
+	f.IntVar(&o.count, "count", 1, "how many times to send each message")
+	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`: a number or boolean where it reads as one, a text in double quotes; repeatable")
+	f.StringVar(&o.message.ContentType, "content-type", "", "content type of the body")
+	f.StringVar(&o.messageID, "message-id", "", "message id (default: a random one for each message)")
+	f.StringVar(&o.correlationID, "correlation-id", "", "correlation id")
+	f.StringVar(&o.message.Subject, "subject", "", "subject, also called label")
+	f.StringVar(&o.session, "session", "", "`id` of the session that the messages belong to")
+	f.StringVar(&o.message.To, "to", "", "logical destination")
+	f.StringVar(&o.message.ReplyTo, "reply-to", "", "`entity` that a reply goes to")
+	f.StringVar(&o.message.ReplyToSessionID, "reply-to-session", "", "`id` of the session that a reply belongs to")
+	f.StringVar(&o.message.PartitionKey, "partition-key", "", "messages with the same key stay in order")
+	f.StringVar(&o.schedule, "schedule", "", "earliest `time` of delivery: 10m from now, or 2031-01-02T15:04:05Z")
+	f.StringVar(&o.ttl, "ttl", "", "time to live, a `duration` such as 1h")
+	return c
+}
+
+func (o *sendOptions) run(c *cobra.Command, args []string) error {
+	template, err := o.template(time.Now())
+	if err != nil {
+		return err
+	}
+	if o.records {
+		for _, name := range messageFlags {
+			if c.Flags().Changed(name) {
+				return command.Usagef("--records: each line has all of its message: drop --%s", name)
+			}
+		}
+		if len(args) > 1 {
+			return command.Usagef("--records: messages come from standard input or --file: drop the BODY")
+		}
+	}
+	if c.Flags().Changed("session") { // its id may be empty
+		template.SessionID, template.EmptyText = o.session, core.FieldSessionID
+	}
+	t, entity, err := o.TargetEntity(args)
+	if err != nil {
+		return err
+	}
+	if o.records {
+		return o.sendRecords(c, t, entity)
+	}
+	link, err := t.Link(c.Context(), entity)
+	if err != nil {
+		return t.Explain(err)
+	}
+	defer link.Close()
+	sender, err := link.Sender(c.Context(), entity)
+	if err != nil {
+		return t.Explain(err)
+	}
+	s := &sending{ctx: c.Context(), sender: sender, template: template, id: o.messageID, progress: command.NewProgress(c.ErrOrStderr(), "sent")}
+	err = s.all(o.bodies(c.InOrStdin(), args), o.count)
+	if err != nil && sender.Sent() == 0 {
+		return t.Explain(err)
+	}
+	return errors.Join(t.Explain(err), o.report(c.OutOrStdout(), entity, sender.Sent(), s.numbers))
+}
+
+// sendRecords sends the messages of standard input or of a file, as crosstown replay does.
+func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity string) error {
+	in := c.InOrStdin()
+	if o.file != "" {
+		f, err := os.Open(o.file)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	r := newReplayer(c, t, cmp.Or(o.file, standardInput), "sent")
+	r.moved[""] = entity
+	err := r.run(c.Context(), in)
+	if err != nil && r.sent == 0 {
+		return err
+	}
+	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
+}
+
+// template makes the message that all are copies of, but for the body.
+func (o *sendOptions) template(now time.Time) (*core.Message, error) {
+	m := &o.message
+	m.CorrelationID = idOf(o.correlationID)
+	var err error
+	m.Properties, err = command.Properties("--property", o.properties, "")
+	errs := []error{err}
+	if o.ttl != "" {
+		m.TimeToLive, err = lifetime(o.ttl)
+		errs = append(errs, err)
+	}
+	if o.schedule != "" {
+		at, err := time.Parse(time.RFC3339, o.schedule)
+		if err != nil {
+			var delay time.Duration
+			if delay, err = config.ParseDuration(o.schedule); err == nil {
+				at = now.Add(delay)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--schedule: %q: write a duration such as 10m, or a time such as 2031-01-02T15:04:05Z", o.schedule))
+		}
+		m.ScheduledEnqueueTime = at
+	}
+	if o.count < 1 {
+		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
+	}
+	return m, command.Usage(errors.Join(errs...))
+}
+
+// lifetime reads a time to live. AMQP counts it in milliseconds, and 0 is none.
+func lifetime(text string) (time.Duration, error) {
+	d, err := config.ParseDuration(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("--ttl: %q: %w", text, err)
+	case d < time.Millisecond:
+		return 0, fmt.Errorf("--ttl: %q: a message lives for at least 1ms: leave --ttl out for the time to live of the entity", text)
+	case d == core.Forever && !strings.EqualFold(text, "forever") && text != core.FormatDuration(core.Forever):
+		return 0, fmt.Errorf("--ttl: %q: a message lives for at most %d days, or forever", text, core.Forever/(24*time.Hour))
+	}
+	return d, nil
+}
+
+// idOf is the id of a text; "" is none.
+func idOf(text string) (id core.ID) {
+	if text != "" {
+		id = core.StringID(text)
+	}
+	return id
+}
+
+// body is one thing to send.
+type body struct {
+	data []byte
+	more bool // another is at hand already
+	err  error
+}
+
+// bodies yields what to send. An error is the last that it yields.
+func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
+	switch {
+	case o.file != "":
+		return func(yield func(body) bool) {
+			data, err := os.ReadFile(o.file)
+			yield(body{data: data, err: err})
+		}
+	case len(args) > 1:
+		return func(yield func(body) bool) {
+			for i, text := range args[1:] {
+				if !yield(body{data: []byte(text), more: i+2 < len(args)}) {
+					return
+				}
+			}
+		}
+	default:
+		return lines(stdin)
+	}
+}
+
+func lines(r io.Reader) iter.Seq[body] {
+	return func(yield func(body) bool) {
+		in := bufio.NewReaderSize(r, 1<<16)
+		for {
+			line, err := in.ReadBytes('\n')
+			if len(line) > 0 && !yield(body{data: bytes.TrimRight(line, "\r\n"), more: in.Buffered() > 0}) {
+				return
+			}
+			if err != nil {
+				if err != io.EOF {
+					yield(body{err: err})
+				}
+				return
+			}
+		}
+	}
+}
+
+// sending sends copies of a message, with one body after the other.
+type sending struct {
+	ctx      context.Context
+	sender   *remote.Sender
+	template *core.Message
+	id       string // of each message; "": a random one
+	progress *command.Progress
+
+	scheduled []*core.Message // not sent yet
+	numbers   []int64         // of scheduled messages
+}
+
+func (s *sending) all(bodies iter.Seq[body], count int) error {
+	for b := range bodies {
+		if b.err != nil {
+			return b.err
+		}
+		for range count {
+			m := *s.template
+			m.Body.Bytes, m.MessageID = b.data, idOf(cmp.Or(s.id, rand.Text()))
+			if err := s.add(&m); err != nil {
+				return err
+			}
+		}
+		if !b.more {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return s.flush()
+}
+
+func (s *sending) add(m *core.Message) error {
+	defer func() { s.progress.At(s.sender.Sent()) }()
+	if !m.ScheduledEnqueueTime.IsZero() {
+		if s.scheduled = append(s.scheduled, m); len(s.scheduled) == maxUnscheduled {
+			return s.flush()
+		}
+		return nil
+	}
+	err := s.sender.Add(s.ctx, m)
+	if errors.Is(err, remote.ErrTooLarge) {
+		return fmt.Errorf("message %d: %w for the entity, with a body of %d bytes: see --max-message-size-in-kilobytes of crosstown queue update and topic update", s.sender.Sent()+1, err, len(m.Body.Bytes))
+	}
+	return err
+}
+
+// flush sends what was gathered.
+func (s *sending) flush() error {
+	if len(s.scheduled) > 0 {
+		numbers, err := s.sender.Schedule(s.ctx, s.scheduled)
+		if err != nil {
+			return err
+		}
+		s.numbers = append(s.numbers, numbers...)
+		s.scheduled = nil
+	}
+	err := s.sender.Flush(s.ctx)
+	s.progress.At(s.sender.Sent())
+	return err
+}
+
+// report prints how many messages were sent, and the numbers of those that were scheduled.
+func (o *sendOptions) report(w io.Writer, entity string, sent int, numbers []int64) error {
+	if o.JSON {
+		return json.NewEncoder(w).Encode(struct {
+			Sent            int     `json:"sent"`
+			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
+		}{sent, numbers})
+	}
+	_, err := fmt.Fprintf(w, "sent %s to %s\n", command.Messages(sent), entity)
+	if len(numbers) > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "sequence numbers: %v\n", numbers)
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package messages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/Azure/go-amqp"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+)
+
+// hintPatience bounds a question about an entity.
+const hintPatience = 5 * time.Second
+
+// sessionChoice says which session to receive from, if any.
+type sessionChoice struct {
+	id    string // "" where it is not named, and that of a session too
+	exact bool   // id names a session, without a flag
+	next  bool
+	flags *pflag.FlagSet
+}
+
+// named reports whether the session is named.
+func (s *sessionChoice) named() bool { return s.exact || s.flags != nil && s.flags.Changed("session") }
+
+func (s *sessionChoice) bind(f *pflag.FlagSet) {
+	s.flags = f
+	f.StringVar(&s.id, "session", "", "receive from the session with this `id`")
+	f.BoolVar(&s.next, "next-session", false, "receive from the next free session that has messages")
+}
+
+func (s *sessionChoice) validate(dlq bool) error {
+	switch {
+	case s.named() && s.next:
+		return errors.New("--session and --next-session exclude each other")
+	case dlq && (s.named() || s.next):
+		return errors.New("--dlq: a dead-letter queue has no sessions: drop --session and --next-session")
+	}
+	return nil
+}
+
+// openReceiver opens a queue, a subscription, a sub-queue, or a session of one. wait bounds how long a next
+// session is waited for.
+func openReceiver(ctx context.Context, link *remote.Client, entity string, o remote.ReceiverOptions, session sessionChoice, wait time.Duration) (*remote.Receiver, error) {
+	switch {
+	case session.named():
+		o.Session = &session.id
+	case session.next:
+		o.Next = wait
+	}
+	r, err := link.Receiver(ctx, entity, o)
+	if errors.Is(err, remote.ErrNoSession) {
+		return nil, fmt.Errorf("%s: %w, within %v", entity, err, wait)
+	}
+	return r, err
+}
+
+// told is what the management API tells of an entity, which hints go by. A client without Manage is told nothing.
+func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, hintPatience)
+	defer cancel()
+	client := t.Management(nil)
+	client.Attempts = 1
+	e, _, err := client.Entity(ctx, command.AnyIdentity, entity)
+	return e, err == nil
+}
+
+// hasSessions reports whether messages of an entity are received through sessions, as far as is told.
+func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
+	e, ok := told(ctx, t, entity)
+	return ok && e.Settings.RequiresSession
+}
+
+// isTopic reports whether an entity is told to be a topic.
+func isTopic(ctx context.Context, t *command.Target, entity string) bool {
+	e, ok := told(ctx, t, entity)
+	return ok && e.Kind == core.Topic
+}
+
+// sessionHint adds to an error that an entity requires sessions, where the command named none.
+func sessionHint(ctx context.Context, t *command.Target, entity string, session sessionChoice, err error) error {
+	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
+		return t.Explain(err)
+	}
+	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)
+}
+
+// isGone reports whether err says that an entity is not there, or a message in the state that the request
+// is about.
+func isGone(err error) bool {
+	if status, _, ok := remote.Refusal(err); ok {
+		return status == http.StatusNotFound
+	}
+	refused, ok := errors.AsType[*amqp.Error](err)
+	return ok && (refused.Condition == amqp.ErrCondNotFound || refused.Condition == "com.microsoft:message-not-found")
+}

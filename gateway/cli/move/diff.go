@@ -1,0 +1,112 @@
+package move
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+)
+
+// ErrDifferent says that crosstown diff has found differences, which it has printed.
+var ErrDifferent = errors.New("the source and the gateway differ")
+
+type diffOptions struct {
+	command.Flags
+	namespaceSource
+	named bool
+}
+
+// Diff is crosstown diff. It ends with ErrDifferent where there are differences.
+func Diff(environ []string) *cobra.Command {
+	var o diffOptions
+	c := &cobra.Command{
+		Use:   "diff [FILE]",
+		Short: "Compare a configuration, or another source of entities, with a gateway",
+		Long: `Compare a configuration file, or another source of entities, with the gateway of
+--connection-string (also --to). Each difference is a line: the entity, the property, its
+value in the source and in the gateway. A setting that the source leaves out is not
+compared.
+
+` + sourceHelp + `
+
+The exit code is 0 if there is no difference, 3 if there is one, 1 if the comparison has
+failed, and 2 if the command line or FILE is wrong.`,
+		Example: `  crosstown diff crosstown.yaml
+  crosstown diff --from "$AZURE_CONNECTION_STRING" --to "$GATEWAY_CONNECTION_STRING"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	bindTarget(&o.Flags, c, environ)
+	o.namespaceSource.bind(c, environ)
+	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON, one object a line")
+	c.Flags().BoolVar(&o.named, "only-named", false, "pass over entities of the gateway that the source does not name")
+	return c
+}
+
+// shownDifference is a difference as --json prints it.
+type shownDifference struct {
+	Entity   string `json:"entity"`
+	Property string `json:"property"`
+	Source   string `json:"source"`
+	Gateway  string `json:"gateway"`
+}
+
+func (o *diffOptions) run(c *cobra.Command, args []string) error {
+	contents, name, err := o.read(c.Context(), &o.Flags, args, true, &notes{out: c.ErrOrStderr()})
+	if err != nil {
+		return err
+	}
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	admin := t.Management(nil)
+	var all []shownDifference
+	named := map[string]bool{}
+	err = declaration.Declare(c.Context(), admin, contents, declaration.Options{DryRun: true, Report: func(r declaration.Report) {
+		named[core.FoldName(r.Entity)] = true
+		if r.Did == declaration.Created {
+			all = append(all, shownDifference{r.Entity, kindWord(r.Kind), "exists", "none"})
+		}
+		for _, n := range r.Differs {
+			all = append(all, shownDifference{n.Entity, n.Property, n.Declared, n.There})
+		}
+	}})
+	if err == nil && !o.named {
+		var there []config.Described
+		there, err = declaration.Described(c.Context(), admin, command.AnyIdentity)
+		for i := range there {
+			if e := &there[i]; !named[core.FoldName(e.Name)] {
+				all = append(all, shownDifference{e.Name, kindWord(e.Kind), "none", "exists"})
+			}
+		}
+	}
+	if err != nil {
+		return t.Explain(err)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	rows := o.Rows(c, "ENTITY", "PROPERTY", "IN "+name, "AT "+t.Host)
+	for _, d := range all {
+		err = errors.Join(err, rows.Add(d, d.Entity, d.Property, shownValue(d.Source), shownValue(d.Gateway)))
+	}
+	return cmp.Or(errors.Join(err, rows.Flush()), ErrDifferent)
+}
+
+// shownValue is a value that may be empty, on one line.
+func shownValue(text string) string {
+	if text == "" || strings.ContainsAny(text, "\n\t") {
+		return fmt.Sprintf("%q", text)
+	}
+	return text
+}
+
+func kindWord(k core.Kind) string { return strings.ToLower(k.String()) }

@@ -1,0 +1,144 @@
+package move
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+	"github.com/crosstown-mq/crosstown/internal/durable"
+)
+
+// bindTarget adds the flags that say where to connect; --to is another name of --connection-string, for
+// commands that have a source too.
+func bindTarget(o *command.Flags, c *cobra.Command, environ []string) {
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "to" {
+			name = "connection-string"
+		}
+		return pflag.NormalizedName(name)
+	})
+	o.BindConnection(c, environ)
+}
+
+type importOptions struct {
+	command.Flags
+	namespaceSource
+	output string
+	short  bool
+	update bool
+	dryRun bool
+}
+
+// Import is crosstown import.
+func Import(environ []string) *cobra.Command {
+	var o importOptions
+	c := &cobra.Command{
+		Use:   "import [FILE]",
+		Short: "Create the queues, topics, subscriptions and rules of Azure, the emulator or a file",
+		Long: `Create the queues, topics, subscriptions and rules of a live namespace (--from), of the
+official emulator, of an ARM template or of a configuration file: in the gateway of
+--connection-string (also --to), or in a configuration file (--output).
+
+` + sourceHelp + `
+
+What exists in the gateway stays as it is, and the command tells how it differs;
+--update changes it. Each property that Crosstown does not have is named. Policies of
+queues and topics are taken over with their keys; an ARM template has no keys, so new
+ones are made, with --output by the gateway that reads the file. Policies of the namespace
+itself belong to the configuration of the gateway. Messages are not moved: crosstown
+migrate does that.`,
+		Example: `  crosstown import Config.json
+  crosstown import --from "$AZURE_CONNECTION_STRING" --output crosstown.yaml
+  az bicep build --file bus.bicep && crosstown import bus.json --parameter env=test --dry-run`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	bindTarget(&o.Flags, c, environ)
+	o.namespaceSource.bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")
+	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")
+	f.BoolVar(&o.update, "update", false, "change what exists and differs")
+	f.BoolVar(&o.dryRun, "dry-run", false, "tell what would be done, and change nothing")
+	c.MarkFlagsMutuallyExclusive("output", "connection-string")
+	c.MarkFlagsMutuallyExclusive("output", "update")
+	c.MarkFlagsMutuallyExclusive("output", "dry-run")
+	return c
+}
+
+func (o *importOptions) run(c *cobra.Command, args []string) error {
+	notes := &notes{out: c.ErrOrStderr()}
+	contents, name, err := o.read(c.Context(), &o.Flags, args, !o.short, notes)
+	if err != nil {
+		return err
+	}
+	if o.from != "" {
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
+	}
+	if o.output != "" {
+		return writeContents(contents, o.output, name, c)
+	}
+	namespacePolicies(contents.Policies, notes)
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	done := map[declaration.Did]int{}
+	err = declaration.Declare(c.Context(), t.Management(nil), contents, declaration.Options{Update: o.update, DryRun: o.dryRun, Report: func(r declaration.Report) {
+		done[r.Did]++
+		o.tell(c.OutOrStdout(), &r)
+	}})
+	verb := ""
+	if o.dryRun {
+		verb = "would be "
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "of %s: %s%d created, %d changed; %d the same, %d different, %d not taken over\n",
+		name, verb, done[declaration.Created], done[declaration.Changed], done[declaration.Same], done[declaration.Differs], notes.n)
+	if done[declaration.Differs] > 0 && !o.update {
+		_, _ = fmt.Fprintln(c.ErrOrStderr(), "change what is different with --update")
+	}
+	return t.Explain(err)
+}
+
+// tell prints what was done with an entity.
+func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
+	kind := map[bool]string{true: "would be ", false: ""}[o.dryRun && r.Did != declaration.Same && r.Did != declaration.Differs]
+	switch r.Did {
+	case declaration.Created:
+		_, _ = fmt.Fprintf(w, "%s%s %s %s\n", kind, r.Did, kindWord(r.Kind), r.Entity)
+	case declaration.Changed, declaration.Differs:
+		for _, n := range r.Differs {
+			_, _ = fmt.Fprintf(w, "%s%s %s %s: %s: %s in the source, %s in the gateway\n", kind, r.Did, kindWord(r.Kind), r.Entity, n.Property, shownValue(n.Declared), shownValue(n.There))
+		}
+	}
+	for _, p := range r.NewKeys {
+		_, _ = fmt.Fprintf(w, "made new keys for policy %s of %s: crosstown export shows them\n", p, r.Entity)
+	}
+}
+
+// untoldPolicies is what a reader of a live namespace must know.
+const untoldPolicies = "a management API does not tell the policies of the namespace itself: add those that clients use to the configuration of the gateway, under policies"
+
+// writeContents writes a configuration file. It may hold keys: only its owner may read it.
+func writeContents(contents *config.Contents, output, name string, c *cobra.Command) error {
+	text, err := contents.YAML()
+	if err != nil {
+		return err
+	}
+	text = append([]byte("# Entities of "+name+". Use it with: crosstown --config FILE\n"), text...)
+	if output == "-" {
+		_, err = c.OutOrStdout().Write(text)
+	} else {
+		err = command.WriteWhole(output, durable.Content(text))
+	}
+	if err != nil {
+		return err
+	}
+	_, told := fmt.Fprintf(c.ErrOrStderr(), "of %s: %s\n", name, count(contents))
+	return told
+}

@@ -1,0 +1,527 @@
+package move
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/bridges/https"
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/deposit"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+const (
+	// idle is when a link counts as empty.
+	idle = time.Second
+	// arrived is how long a link that is kept is asked for what it has brought already.
+	arrived = time.Millisecond
+	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
+	nextSessionWait = 2 * time.Second
+	// lockedPause is how long messages that others have locked are left alone.
+	lockedPause = 500 * time.Millisecond
+	// soon is when a scheduled message is left to become active: it could while it is moved.
+	soon = 30 * time.Second
+	// mostSessions bounds the sessions that are kept because they have messages that the target refuses.
+	mostSessions = 1000
+)
+
+type migrateOptions struct {
+	command.Flags
+	from     string
+	into     []string
+	deadInto string
+	patience string
+}
+
+// Migrate is crosstown migrate.
+func Migrate(environ []string) *cobra.Command {
+	var o migrateOptions
+	c := &cobra.Command{
+		Use:   "migrate --from CONNECTION-STRING [ENTITY…]",
+		Short: "Move messages from one namespace to another, Azure's or a gateway's",
+		Long: `Move messages from the namespace of --from to that of --connection-string (also --to).
+
+ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or a topic for all of
+its subscriptions; without one all are moved. Create the entities first with crosstown
+import. Each message is received under lock, stored in the target, and then removed from
+the source. The command ends when the source has no messages left, and prints what it has
+moved; run it again after an interruption.
+
+Kept are the body, properties with their AMQP types, annotations that clients may set,
+session ids, partition keys, scheduled times and the time at which a message expires; the
+order of messages, that of each session included; dead letters with their reasons. New
+are sequence numbers, enqueued times and delivery counts. Not moved are deferred messages
+and messages that are scheduled in a topic, which are counted, and states of sessions.
+
+A gateway as the target, with Manage, stores each message once, also if the command was
+killed: run it again within a day. Subscriptions and dead-letter queues get their
+messages directly. Another target gets messages as from any client: the last few may be
+sent twice after an interruption, unless the queue detects duplicates, and --into and
+--dead-letters-into must say where those of subscriptions and dead-letter queues go.`,
+		Example: `  crosstown migrate --from "$AZURE_CONNECTION_STRING"
+  crosstown migrate --from old --context new
+  crosstown migrate --from "$OLD" --to "$NEW" orders events/Subscriptions/eu
+  crosstown migrate --from "$GATEWAY" --to "$AZURE_CONNECTION_STRING" orders --dead-letters-into orders-dead`,
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	bindTarget(&o.Flags, c, environ)
+	f := c.Flags()
+	f.StringVar(&o.from, "from", "", "namespace to move from, as a connection `string` with Manage, or the name of a context")
+	f.StringArrayVar(&o.into, "into", nil, "move the messages of one entity to another, `FROM=TO`; repeatable")
+	f.StringVar(&o.deadInto, "dead-letters-into", "", "queue or topic that gets the dead letters (default: the dead-letter queue of the same `entity`)")
+	f.StringVar(&o.patience, "patience", "6m", "how long to wait for messages that other receivers have locked, a `duration`")
+	_ = c.MarkFlagRequired("from") // it is there
+	return c
+}
+
+func (o *migrateOptions) run(c *cobra.Command, args []string) error {
+	patience, err := config.ParseDuration(o.patience)
+	if err != nil || patience < 0 {
+		return command.Usagef("--patience: %q: write a duration such as 6m, or 0s", o.patience)
+	}
+	source, err := o.Other(o.from)
+	if err != nil {
+		return err
+	}
+	to, err := o.Target()
+	if err != nil {
+		return err
+	}
+	same, err := o.sameNamespace(c.Context(), source, to)
+	if err != nil {
+		return err
+	}
+	if same {
+		return command.Usagef("--from and --to are the same namespace: name another target")
+	}
+	m := &mover{
+		from: source, patience: patience, deadInto: o.deadInto, into: map[string]string{}, progress: command.NewProgress(c.ErrOrStderr(), "moved"), notes: c.ErrOrStderr(),
+	}
+	for _, text := range o.into {
+		from, into, ok := strings.Cut(text, "=")
+		if !ok || from == "" || into == "" {
+			return command.Usagef("--into: %q: write FROM=TO", text)
+		}
+		m.into[core.FoldName(from)] = into
+	}
+	all, err := entitiesOf(c.Context(), source.Management(nil), args)
+	if err != nil {
+		return source.Explain(err)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(c.OutOrStdout(), "the source has no queues and no subscriptions")
+		return err
+	}
+	if m.source, err = source.Link(c.Context(), source.EntityPath); err != nil {
+		return source.Explain(err)
+	}
+	defer m.source.Close()
+	m.to = &deposit.Storer{Flags: o.Flags, To: to}
+	defer m.to.Close()
+	for i := range all {
+		moved, err := m.entity(c.Context(), &all[i])
+		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
+		if err = errors.Join(err, told); err != nil {
+			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.Explain(err))
+		}
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
+	if m.refused > 0 {
+		return fmt.Errorf("%s stay at the source, because the target does not take them", command.Messages(m.refused))
+	}
+	return nil
+}
+
+// sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
+// at one address, and tells which.
+func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
+	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
+		return a.Text == b.Text, nil
+	}
+	names := [2]string{}
+	for i, t := range []*command.Target{a, b} {
+		var status api.Status
+		c := o.Flags
+		c.ConnectionString = t.Text
+		err := c.Ask(ctx, command.Inquiry{Path: api.StatusPath}, &status)
+		if _, refused := errors.AsType[*command.Refusal](err); err != nil && !refused {
+			return false, err
+		}
+		names[i] = status.Namespace
+	}
+	return names[0] == names[1], nil
+}
+
+// endpointOf is the host and port of a namespace; this machine has one name.
+func endpointOf(t *command.Target) string {
+	_, port, _ := net.SplitHostPort(t.Host) // "" where none is given
+	host := t.TLS.ServerName
+	if t.IsLocal() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(core.FoldHost(host), port)
+}
+
+// entitiesOf are the queues and subscriptions to move, and the topics they are of.
+func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
+	list := func(l core.Listing) ([]core.Entity, error) {
+		found, _, err := admin.Entities(ctx, command.AnyIdentity, l, 0, 1<<30)
+		return found, err
+	}
+	if len(names) == 0 {
+		queues, err := list(core.Listing{Kind: core.Queue})
+		if err != nil {
+			return nil, err
+		}
+		topics, err := list(core.Listing{Kind: core.Topic})
+		if err != nil {
+			return nil, err
+		}
+		all = queues
+		for i := range topics {
+			names = append(names, topics[i].Name)
+		}
+	}
+	for _, name := range names {
+		e, _, err := admin.Entity(ctx, command.AnyIdentity, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+		if e.Kind == core.Topic {
+			subscriptions, err := list(core.Listing{Kind: core.Subscription, Topic: e.Name})
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, subscriptions...)
+		}
+	}
+	return all, nil
+}
+
+// mover moves messages.
+type mover struct {
+	from     *command.Target
+	source   *remote.Client
+	to       *deposit.Storer
+	into     map[string]string // by the folded name of an entity
+	deadInto string
+	patience time.Duration
+	progress *command.Progress
+	notes    io.Writer
+	total    int
+	refused  int
+	sessions []*remote.Receiver // open, because they have messages that the target refuses
+}
+
+// moved counts what was moved of an entity.
+type moved struct{ messages, dead, scheduled int }
+
+func (n moved) String() string {
+	text := "moved " + command.Messages(n.messages)
+	if n.dead > 0 {
+		text += fmt.Sprintf(", %s", command.Plural(n.dead, "dead letter"))
+	}
+	if n.scheduled > 0 {
+		text += fmt.Sprintf(", %d scheduled", n.scheduled)
+	}
+	return text
+}
+
+func (m *mover) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
+}
+
+// entity moves the messages of a queue or subscription. A topic's own are those that are scheduled.
+func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
+	if e.Kind == core.Topic {
+		return n, m.topic(ctx, e)
+	}
+	to := e.Name
+	if other, ok := m.into[core.FoldName(e.Name)]; ok {
+		to = other
+	}
+	var due time.Time
+	if e.Settings.ForwardTo != "" {
+		m.note("%s forwards its messages to %s: only its dead letters are moved", e.Name, core.ResourcePath(e.Settings.ForwardTo))
+	} else {
+		if due, n.scheduled, err = m.scheduled(ctx, e.Name, to); err != nil {
+			return n, err
+		}
+		if n.messages, err = m.drain(ctx, e, e.Name, to); err != nil {
+			return n, err
+		}
+		if wait := time.Until(due); wait > 0 {
+			if err := pause(ctx, wait+lockedPause); err != nil {
+				return n, err
+			}
+			more, err := m.drain(ctx, e, e.Name, to)
+			if n.messages += more; err != nil {
+				return n, err
+			}
+		}
+	}
+	dead := to + core.DeadLetter.Suffix()
+	if m.deadInto != "" {
+		dead = m.deadInto
+	}
+	n.dead, err = m.drain(ctx, e, e.Name+core.DeadLetter.Suffix(), dead)
+	return n, err
+}
+
+// topic tells of messages that are scheduled in a topic: no client can read them.
+func (m *mover) topic(ctx context.Context, e *core.Entity) error {
+	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
+	if counts.Scheduled > 0 {
+		m.note("%s: %d scheduled messages are not moved, because no client can read those of a topic: run the command again when they are due", e.Name, counts.Scheduled)
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// drain moves the active messages of an entity or its dead-letter queue, from, until none is left but
+// those that were refused. Those that others have locked come back when their locks end.
+func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
+	refused := map[int64]bool{}
+	defer m.release()
+	until := time.Now().Add(m.patience)
+	for told := false; ; {
+		left, err := m.source.HasActive(ctx, from, refused)
+		if err != nil || !left {
+			return n, err
+		}
+		if err := m.to.Check(ctx, to); err != nil {
+			return n, err
+		}
+		got, err := m.pass(ctx, e, from, to, refused)
+		if n += got; err != nil {
+			return n, err
+		}
+		if got > 0 {
+			until = time.Now().Add(m.patience)
+			continue
+		}
+		if time.Now().After(until) {
+			return n, fmt.Errorf("messages of %s are locked by other receivers: stop them", from)
+		}
+		if !told {
+			m.note("%s: waiting for messages that are locked", from)
+			told = true
+		}
+		if err := pause(ctx, lockedPause); err != nil {
+			return n, err
+		}
+	}
+}
+
+// release ends the sessions that were kept.
+func (m *mover) release() {
+	for _, r := range m.sessions {
+		r.Close()
+	}
+	m.sessions = nil
+}
+
+// pass moves what is available: of all sessions that are free, one after the other, each once. A session
+// with a message that stays is kept until the end, so that it does not come before the others again.
+func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
+	if !e.Settings.RequiresSession || from != e.Name {
+		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
+		if err != nil {
+			return 0, err
+		}
+		defer r.Close()
+		if n, _, err = m.receive(ctx, r, from, to, refused, idle); err == nil {
+			_ = r.Return(ctx) // what comes late, which is locked until its lock ends if this fails
+		}
+		return n, err
+	}
+	if n, err = m.late(ctx, from, to, refused); err != nil {
+		return n, err
+	}
+	for seen := map[string]bool{}; ; {
+		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Next: nextSessionWait, Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
+		if errors.Is(err, remote.ErrNoSession) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		if seen[r.Session()] || len(m.sessions) >= mostSessions {
+			r.Close()
+			return n, nil
+		}
+		seen[r.Session()] = true
+		got, stay, err := m.receive(ctx, r, from, to, refused, idle)
+		if stay > 0 {
+			m.sessions = append(m.sessions, r)
+		} else {
+			r.Close()
+		}
+		if n += got; err != nil && !errors.Is(err, remote.ErrLockLost) {
+			return n, err
+		}
+	}
+}
+
+// late moves what the sessions that are kept have brought since they counted as empty: on a slow line the
+// next message of a session may come after that.
+func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
+	var lost []*remote.Receiver
+	for _, r := range m.sessions {
+		got, _, err := m.receive(ctx, r, from, to, refused, arrived)
+		n += got
+		if errors.Is(err, remote.ErrLockLost) {
+			r.Close()
+			lost = append(lost, r)
+		} else if err != nil {
+			return n, err
+		}
+	}
+	m.sessions = slices.DeleteFunc(m.sessions, func(r *remote.Receiver) bool { return slices.Contains(lost, r) })
+	return n, nil
+}
+
+// receive moves what a link brings, until it brings nothing for a while. It counts the messages that stay.
+func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
+	for ctx.Err() == nil {
+		taken, err := r.Take(ctx, 0, while)
+		if err != nil || len(taken) == 0 {
+			return n, stay, err
+		}
+		all := len(taken)
+		taken = slices.DeleteFunc(taken, func(t remote.Taken) bool { return refused[t.SequenceNumber] }) // it is here again
+		arrivals := make([]amqp.Arrival, len(taken))
+		for i := range taken {
+			arrivals[i] = taken[i].Arrival
+		}
+		stored, err := m.store(ctx, from, to, arrivals, refused)
+		done := make([]remote.Taken, len(stored))
+		for i, at := range stored {
+			done[i] = taken[at]
+		}
+		moved, late, failed := deposit.Remove(ctx, r, done)
+		m.count(moved)
+		if len(late) > 0 {
+			m.tellLate(from, len(late))
+		}
+		n, stay = n+moved, stay+all-moved
+		if err = cmp.Or(err, failed); err != nil {
+			return n, stay, err
+		}
+	}
+	return n, stay, ctx.Err()
+}
+
+// tellLate tells of messages that were stored when the source had unlocked them.
+func (m *mover) tellLate(from string, n int) {
+	again := "the target knows them"
+	if m.to.Foreign {
+		again = "the target has them twice then"
+	}
+	m.note("%s: %s were stored when their locks had ended: they are received again, and %s", from, command.Messages(n), again)
+}
+
+func (m *mover) count(n int) {
+	m.total += n
+	m.progress.At(m.total)
+}
+
+// store stores messages in the target, and returns which of them are there.
+func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, refused map[int64]bool) (stored []int, err error) {
+	ms := make([]*core.Message, len(all))
+	for i := range all {
+		ms[i] = m.prepared(from, &all[i])
+	}
+	return m.to.Move(ctx, to, ms, func(i int, why error) {
+		refused[all[i].SequenceNumber] = true
+		m.refused++
+		m.note("%s: message %d stays: %v", from, all[i].SequenceNumber, why)
+	})
+}
+
+// prepared is a message as the target shall store it: with what is left of its life, and a key by which
+// it is known should it come again.
+func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
+	x := *a.Message
+	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
+		if x.CreationTime.Equal(a.EnqueuedTime) { // its broker has added both for clients
+			x.CreationTime, x.AbsoluteExpiryTime = time.Time{}, time.Time{}
+		}
+		if !strings.HasSuffix(from, core.DeadLetter.Suffix()) && a.State != core.Scheduled {
+			x.TimeToLive = max(time.Millisecond, x.TimeToLive-time.Since(a.EnqueuedTime))
+		}
+	}
+	x.Transit = &core.Transit{
+		Key:              fmt.Sprintf("migrate/%s/%s/%d/%d/%s", core.FoldHost(m.from.Host), core.FoldName(from), a.SequenceNumber, a.EnqueuedTime.UnixMilli(), a.MessageID),
+		DeadLetterSource: a.DeadLetterSource,
+	}
+	return &x
+}
+
+// scheduled moves the scheduled messages of a queue. Those that are due soon are left to become active;
+// due is when the last of them does. It counts what cannot be moved.
+func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
+	deferred := 0
+	refused := map[int64]bool{}
+	for page, err := range m.source.Pages(ctx, from, nil, 0) {
+		if err != nil {
+			return due, n, err
+		}
+		var later []amqp.Arrival
+		for _, a := range page {
+			switch {
+			case a.State == core.Deferred:
+				deferred++
+			case a.State == core.Scheduled && time.Until(a.ScheduledEnqueueTime) > soon:
+				later = append(later, a)
+			case a.State == core.Scheduled && a.ScheduledEnqueueTime.After(due):
+				due = a.ScheduledEnqueueTime
+			}
+		}
+		if len(later) == 0 {
+			continue
+		}
+		if err := m.to.Check(ctx, to); err != nil {
+			return due, n, err
+		}
+		stored, err := m.store(ctx, from, to, later, refused)
+		if len(stored) > 0 {
+			numbers := make([]int64, len(stored))
+			for i, at := range stored {
+				numbers[i] = later[at].SequenceNumber
+			}
+			err = errors.Join(err, m.source.CancelScheduled(context.WithoutCancel(ctx), from, numbers))
+			n += len(stored)
+			m.count(len(stored))
+		}
+		if err != nil {
+			return due, n, err
+		}
+	}
+	if deferred > 0 {
+		m.note("%s: %d deferred messages stay: only their sequence numbers give access to them, and those would change", from, deferred)
+	}
+	return due, n, err
+}

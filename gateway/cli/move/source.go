@@ -1,0 +1,113 @@
+package move
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+)
+
+// namespaceSource says what entities are read from: a file or a live namespace.
+type namespaceSource struct {
+	from       string
+	namespace  string
+	parameters []string
+	environ    []string
+}
+
+const sourceHelp = `FILE is one of:
+  - a configuration file of Crosstown, in YAML;
+  - Config.json of the official emulator;
+  - an ARM template, as 'az bicep build' makes it of Bicep: queues, topics, subscriptions,
+    rules and authorization rules, nested or not, in loops and modules. An expression that
+    only Azure can evaluate is an error that names it; --parameter gives the value.`
+
+func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
+	s.environ = environ
+	f := c.Flags()
+	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
+	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
+	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
+}
+
+// read reads the entities. What is not taken over is told to notes.
+func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
+	if (len(args) > 0) == (s.from != "") {
+		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
+	}
+	if s.from != "" {
+		if s.namespace != "" || len(s.parameters) > 0 {
+			return nil, "", command.Usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
+		}
+		t, err := o.Other(s.from)
+		if err != nil {
+			return nil, "", err
+		}
+		contents, err := liveContents(ctx, t, defaults, notes)
+		return contents, t.Host, t.Explain(err)
+	}
+	given := map[string]string{}
+	for _, text := range s.parameters {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, "", command.Usagef("--parameter: %q: write NAME=VALUE", text)
+		}
+		given[name] = value
+	}
+	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, Environ: s.environ})
+	if err != nil {
+		return nil, "", err
+	}
+	for _, line := range source.Skipped {
+		notes.add("%s", line)
+	}
+	return &source.Contents, args[0], nil
+}
+
+// notes tell what is not taken over.
+type notes struct {
+	out io.Writer
+	n   int
+}
+
+func (n *notes) add(format string, args ...any) {
+	n.n++
+	_, _ = fmt.Fprintf(n.out, "not taken over: "+format+"\n", args...)
+}
+
+// liveContents are the entities of a live namespace.
+func liveContents(ctx context.Context, t *command.Target, defaults bool, notes *notes) (*config.Contents, error) {
+	all, err := declaration.Described(ctx, t.Management(func(entity, property, value string) {
+		notes.add("%s: %s is %.60q, and Crosstown has no such property", entity, property, value)
+	}), nil)
+	if err != nil {
+		return nil, err
+	}
+	return config.Describe(all, defaults), nil
+}
+
+// count counts entities by kind.
+func count(c *config.Contents) string {
+	subscriptions, rules := 0, 0
+	for _, t := range c.Topics {
+		subscriptions += len(t.Subscriptions)
+		for _, s := range t.Subscriptions {
+			rules += len(s.Rules)
+		}
+	}
+	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
+}
+
+// namespacePolicies tells of the policies of the namespace itself, which a management API does not show
+// and cannot change.
+func namespacePolicies(all []config.Policy, notes *notes) {
+	for _, p := range all {
+		notes.add("policy %s (%s) of the namespace: give it to the gateway in its configuration, under policies, or with --policy %[1]s=KEY:%[2]s", p.Name, p.Rights)
+	}
+}

@@ -1,0 +1,106 @@
+package operate
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// Connection is crosstown connection.
+func Connection(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{
+		Use: "connection", Short: "List and close the connections of clients to a gateway",
+		Long: `List and close the connections of clients to a gateway.
+
+The commands need Manage on the namespace. A policy of the gateway's own namespace
+allows them for the connections of all namespaces. They are about the one gateway
+that the connection string leads to.`,
+	})
+	c.AddCommand(connectionListCommand(environ), connectionCloseCommand(environ))
+	return c
+}
+
+func connectionListCommand(environ []string) *cobra.Command {
+	c := &cobra.Command{
+		Use: "list", Short: "List connections: clients, policies, and what they send to and receive from", Args: cobra.NoArgs,
+		Example: `  crosstown connection list
+  crosstown connection list --json | jq '.connections[] | select(.product | contains("azsdk-go"))'`,
+	}
+	return command.Asking(c, environ, command.About(http.MethodGet, api.ConnectionsPath), printConnections)
+}
+
+func printConnections(out io.Writer, _ []string, list *api.ConnectionList) error {
+	all, now := list.Connections, time.Now()
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, "no connections")
+		return err
+	}
+	w := command.NewTable(out, "ID", "NAMESPACE", "PROTOCOL", "PEER", "POLICIES", "OPEN FOR", "LINKS", "CLIENT")
+	for i := range all {
+		a := &all[i]
+		var links []string
+		for j := range a.Links {
+			links = append(links, linkText(&a.Links[j]))
+		}
+		w.Row(a.ID, cmp.Or(a.Namespace, "-"), a.Protocol, a.Peer, cmp.Or(strings.Join(a.Policies, ","), "-"),
+			max(now.Sub(a.Since), 0).Round(time.Second), cmp.Or(strings.Join(links, ", "), "-"), cmp.Or(a.Product, "-"))
+	}
+	return w.Flush()
+}
+
+// linkText is a link in a few characters: ← for one that receives, → for one that sends.
+func linkText(l *api.Link) string {
+	if l.Direction == "send" {
+		return "→" + l.Entity
+	}
+	text := "←" + l.Entity
+	if l.Session != nil {
+		text += fmt.Sprintf(" (session %q)", *l.Session)
+	}
+	if l.Mode == "receiveAndDelete" {
+		text += " (deletes)"
+	}
+	return text
+}
+
+func connectionCloseCommand(environ []string) *cobra.Command {
+	var o command.Flags
+	c := &cobra.Command{
+		Use: "close ID...", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
+		Long: `Close connections by their ids, which 'connection list' and the gateway's log show.
+
+What is under way on a connection is done first, within 10 s (drain-timeout). Then the
+client is told that an operator has closed the connection: SDKs connect again by
+themselves, and no message is lost. Messages that the client has locked stay locked
+until their locks end; sessions that it holds are given back.
+
+To keep a client away, change or disable its policy, or disable the entity.`,
+		Example: `  crosstown connection close 4f2a9c01be77d301`,
+	}
+	o.Bind(c, environ)
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		for _, id := range ids {
+			var closed api.Connection
+			if err := o.Ask(c.Context(), command.Inquiry{Method: http.MethodDelete, Path: api.ConnectionsPath, Names: []string{id}}, &closed); err != nil {
+				return err
+			}
+			err := o.Print(c, closed, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "closed connection %s of %s from %s\n", closed.ID, cmp.Or(closed.Product, "a client"), closed.Peer)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,101 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+)
+
+// healthTimeout bounds one question after a gateway's health.
+const healthTimeout = 5 * time.Second
+
+// Health is crosstown health.
+func Health(environ []string) *cobra.Command {
+	var named command.Flags
+	c := &cobra.Command{
+		Use:   "health [HOST:PORT]",
+		Short: "Ask a gateway whether it is healthy",
+		Long: `Ask a gateway whether it is healthy, and print its answer. The exit code is 0 if
+it is healthy, for health checks of containers.
+
+Without an address, --context and --connection-string the command asks the first
+listener of the gateway's configuration: flags, environment and file, as for the gateway
+itself. It takes neither CROSSTOWN_CONNECTION_STRING nor the current context: they may
+name another gateway than that of this container.`,
+		Example: `  crosstown health
+  crosstown health localhost:5300
+  crosstown health --context staging`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if named.Given() {
+				if len(args) > 0 {
+					return command.Usagef("name the gateway by HOST:PORT, or by --context or --connection-string")
+				}
+				named.Data = config.Data(environ)
+				t, err := named.Target()
+				if err != nil {
+					return err
+				}
+				return printHealth(c.Context(), t.HTTP(), t.URL(), c.OutOrStdout())
+			}
+			if len(args) > 0 {
+				return askHealth(c.Context(), args[0], c.OutOrStdout())
+			}
+			settings, err := config.Load(c.Flags(), environ)
+			if err != nil {
+				return err
+			}
+			return askHealth(c.Context(), settings.Listen[0], c.OutOrStdout())
+		},
+	}
+	config.Bind(c.Flags())
+	named.BindWhere(c, environ)
+	c.Flags().Lookup("connection-string").Usage = "gateway to ask, by the connection `string` of a namespace"
+	return c
+}
+
+// askHealth prints the answer of the gateway that listens at an address. It is
+// an error where there is none, or one that says no.
+func askHealth(ctx context.Context, listener string, out io.Writer) error {
+	host, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		return fmt.Errorf("%q is no address: write host:port, such as localhost:5300", listener)
+	}
+	switch ip := net.ParseIP(host); { // by number: a container may know no names
+	case host == "", ip.Equal(net.IPv4zero):
+		host = "127.0.0.1"
+	case ip.IsUnspecified():
+		host = "::1"
+	}
+	return printHealth(ctx, http.DefaultClient, "http://"+net.JoinHostPort(host, port), out)
+}
+
+// printHealth prints the answer of the gateway at an origin, such as http://localhost:5672.
+func printHealth(ctx context.Context, by *http.Client, origin string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, origin+"/health", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := by.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if _, err := io.Copy(out, answer.Body); err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", origin, answer.Status)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/project"
+	"github.com/crosstown-mq/crosstown/plugins/host"
+	pluginv1 "github.com/crosstown-mq/crosstown/plugins/proto/v1"
+)
+
+func pluginCheckCommand() *cobra.Command {
+	var (
+		o      host.Options
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "check PATH [-- ARGS...]",
+		Short: "Start a plugin's program, check the handshake and print what it implements",
+		Long: `Start a plugin's program, check the handshake and print what it implements.
+
+The exit code is 0 if a gateway can use the program. The program's output goes to
+standard error.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Name, o.Path, o.Args = "check", args[0], args[1:]
+			began := time.Now()
+			d, err := host.Check(c.Context(), o, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
+			if err != nil {
+				return fmt.Errorf("%s cannot be used: %w", args[0], err)
+			}
+			if asJSON {
+				return json.NewEncoder(c.OutOrStdout()).Encode(d)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is usable: %s, ready after %v\n", args[0], strings.Join(describe(d), ", "), time.Since(began).Round(time.Millisecond))
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.SHA256, "sha256", "", "SHA-256 `checksum` that the program must have")
+	f.StringArrayVar(&o.Env, "env", nil, "`variable` of its environment, NAME=VALUE or NAME; repeatable")
+	f.StringVar(&o.Dir, "dir", "", "its working `directory`")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func pluginNewCommand() *cobra.Command {
+	var p project.Project
+	c := &cobra.Command{
+		Use:   "new router|serializer NAME",
+		Short: "Create a Go project for a new plugin",
+		Long: `Create a Go project for a new plugin, and print the next steps.
+
+The project needs Crosstown's module. A release is fetched by go mod tidy. A program that
+was built from source names that source in go.mod: the directory of --replace, else the
+checkout that the command runs in, or that the program is in.`,
+		Example: `  crosstown plugin new router stamp
+  crosstown plugin new serializer protobuf --replace ~/src/crosstown`,
+		Args:      cobra.ExactArgs(2),
+		ValidArgs: []string{project.Router, project.Serializer},
+		RunE: func(c *cobra.Command, args []string) error {
+			p.Kind, p.Name = args[0], args[1]
+			if p.Dir == "" {
+				p.Dir = p.Name
+			}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				p.Version = info.Main.Version
+			}
+			if p.Replace == "" && !project.Published(p.Version) {
+				p.Replace = project.Source(directories()...)
+			}
+			written, err := p.Write()
+			if err != nil {
+				return command.Usage(err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "wrote %s: %s\n%s", p.Dir, strings.Join(written, ", "), nextSteps(&p))
+			return err
+		},
+	}
+	c.Flags().StringVar(&p.Dir, "dir", "", "`directory` to write to (default NAME)")
+	c.Flags().StringVar(&p.Replace, "replace", "", "`directory` of Crosstown's source to use instead of a download")
+	return c
+}
+
+// directories are where Crosstown's source may be: about the working directory and the program.
+func directories() (all []string) {
+	if dir, err := os.Getwd(); err == nil {
+		all = append(all, dir)
+	}
+	if program, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(program); err == nil {
+			program = real
+		}
+		all = append(all, filepath.Dir(program))
+	}
+	return all
+}
+
+// nextSteps say how a new project becomes a plugin.
+func nextSteps(p *project.Project) string {
+	var b strings.Builder
+	if p.Replace != "" {
+		fmt.Fprintf(&b, "its go.mod uses Crosstown's source in %s\n", p.Replace)
+	}
+	fmt.Fprintf(&b, "next:\n  cd %s\n", p.Dir)
+	if p.Replace == "" && !project.Published(p.Version) {
+		b.WriteString("  go mod edit -replace github.com/crosstown-mq/crosstown=DIR  # a checkout of Crosstown: this program is no release\n")
+	}
+	fmt.Fprintf(&b, "  go mod tidy && go test . && go build -o %s .\n  crosstown plugin check ./%[1]s\nREADME.md has the rest\n", p.Name)
+	return b.String()
+}
+
+func pluginProtoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "proto",
+		Short: "Print the plugin contract (protobuf), for plugins in languages other than Go",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(c.OutOrStdout(), pluginv1.Source)
+			return err
+		},
+	}
+}

@@ -1,0 +1,209 @@
+package operate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// topRow is an entity with its rates since the last look.
+type topRow struct {
+	api.Entity
+	In  float64 `json:"in"` // messages a second
+	Out float64 `json:"out"`
+}
+
+// topView is what one refresh shows.
+type topView struct {
+	At          time.Time      `json:"at"`
+	Namespace   string         `json:"namespace"`
+	Gateway     *api.Gateway   `json:"gateway,omitempty"`
+	Connections map[string]int `json:"connections"` // by protocol
+	Entities    []topRow       `json:"entities"`
+}
+
+// topOrders compare rows, the first shown first, by what --sort may be.
+var topOrders = map[string]func(a, b *topRow) int{
+	"in":        func(a, b *topRow) int { return cmp.Compare(b.In, a.In) },
+	"out":       func(a, b *topRow) int { return cmp.Compare(b.Out, a.Out) },
+	"active":    func(a, b *topRow) int { return cmp.Compare(b.Active, a.Active) },
+	"locked":    func(a, b *topRow) int { return cmp.Compare(b.Locked, a.Locked) },
+	"dead":      func(a, b *topRow) int { return cmp.Compare(b.DeadLetter, a.DeadLetter) },
+	"scheduled": func(a, b *topRow) int { return cmp.Compare(b.Scheduled, a.Scheduled) },
+	"consumers": func(a, b *topRow) int { return cmp.Compare(b.Consumers, a.Consumers) },
+	"name":      func(*topRow, *topRow) int { return 0 },
+}
+
+const (
+	// leastInterval is the shortest one between two refreshes.
+	leastInterval = 100 * time.Millisecond
+	// liveRows is how many entities a terminal shows.
+	liveRows = 20
+)
+
+// topOptions are the flags of the command.
+type topOptions struct {
+	command.Flags
+	once     bool
+	interval time.Duration
+	sort     string
+	rows     int
+}
+
+// Top is crosstown top.
+func Top(environ []string) *cobra.Command {
+	var o topOptions
+	orders := strings.Join(slices.Sorted(maps.Keys(topOrders)), ", ")
+	c := &cobra.Command{
+		Use: "top", Short: "Watch entities, connections and the store's latency in a live table", Args: cobra.NoArgs,
+		Long: `Watch entities, connections and the store's latency in a live table.
+
+IN/s and OUT/s are messages a second since the last refresh; with --once the command
+takes two looks, an interval apart, and prints one table. Ctrl-C ends it. Where the
+standard output is no terminal, each refresh is a table of its own, with --json a line.
+
+The command needs Manage on the namespace. Version, memory and the store's latency are
+shown to policies of the gateway's own namespace. A refresh has the gateway count all
+entities of the namespace; one that takes long is followed by a longer pause.`,
+		Example: `  crosstown top
+  crosstown top --sort dead --interval 5s
+  crosstown top --once --json | jq '.entities[] | select(.active > 1000) | .name'`,
+	}
+	o.Bind(c, environ)
+	f := c.Flags()
+	f.BoolVar(&o.once, "once", false, "print one table and end")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "`time` between two refreshes")
+	f.StringVar(&o.sort, "sort", "in", "`column` to sort by: "+orders)
+	f.IntVar(&o.rows, "rows", 0, "show `N` entities at most; 0: 20 on a terminal, else all")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case topOrders[o.sort] == nil:
+			return command.Usagef("--sort is %.40q: it must be one of %s", o.sort, orders)
+		case o.interval < leastInterval:
+			return command.Usagef("--interval is %v: it must be at least %v", o.interval, leastInterval)
+		case o.rows < 0:
+			return command.Usagef("--rows is %d: it must not be negative", o.rows)
+		}
+		return o.watch(c.Context(), c.OutOrStdout())
+	}
+	return c
+}
+
+// watch shows one view after the other until ctx ends.
+func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
+	live := !o.once && !o.JSON && command.IsTerminal(out) && runtime.GOOS != "windows" // whose consoles may print what clears them
+	if live && o.rows == 0 {
+		o.rows = liveRows
+	}
+	before, took, err := o.look(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(o.interval, 4*took)):
+		}
+		now, duration, err := o.look(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		took = duration
+		if err := o.show(out, o.view(before, now), live); err != nil || o.once {
+			return err
+		}
+		before = now
+	}
+}
+
+// topLook is what the gateway was asked for at one moment.
+type topLook struct {
+	status      api.Status
+	list        api.EntityList
+	connections map[string]int
+}
+
+// look asks the gateway, and returns how long that took.
+func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) {
+	var l topLook
+	began := time.Now()
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &l.status); err != nil {
+		return nil, 0, err
+	}
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath}, &l.list); err != nil {
+		return nil, 0, err
+	}
+	if l.status.Gateway != nil {
+		l.connections = l.status.Gateway.Connections
+		return &l, time.Since(began), nil
+	}
+	var all api.ConnectionList
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &all); err != nil {
+		return nil, 0, err
+	}
+	l.connections = map[string]int{}
+	for i := range all.Connections {
+		l.connections[all.Connections[i].Protocol]++
+	}
+	return &l, time.Since(began), nil
+}
+
+// view computes rates. What came in and is not there any more went out; a message that is scheduled counts
+// as come in, and again when it becomes active.
+func (o *topOptions) view(before, now *topLook) *topView {
+	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
+	was := map[string]*api.Entity{}
+	for i := range before.list.Entities {
+		was[before.list.Entities[i].Name] = &before.list.Entities[i]
+	}
+	seconds := max(now.list.At.Sub(before.list.At).Seconds(), 0.001)
+	for i := range now.list.Entities {
+		row := topRow{Entity: now.list.Entities[i]}
+		if a := was[row.Name]; a != nil && row.Enqueued >= a.Enqueued {
+			came := row.Enqueued - a.Enqueued
+			left := came - (row.Active - a.Active) - max(row.Scheduled-a.Scheduled, 0)
+			row.In, row.Out = float64(came)/seconds, float64(max(left, 0))/seconds
+		}
+		v.Entities = append(v.Entities, row)
+	}
+	order := topOrders[o.sort]
+	slices.SortStableFunc(v.Entities, func(a, b topRow) int { return cmp.Or(order(&a, &b), cmp.Compare(a.Name, b.Name)) })
+	return v
+}
+
+// clearScreen makes a terminal empty its screen, and write from its first line (ECMA-48).
+const clearScreen = "\x1b[H\x1b[2J"
+
+// show prints a view, on a terminal in the place of the one before.
+func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
+	if o.JSON {
+		return json.NewEncoder(out).Encode(v)
+	}
+	var text bytes.Buffer
+	if live {
+		text.WriteString(clearScreen)
+	}
+	if err := v.print(&text, o.rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s\n", text.Bytes())
+	return err
+}

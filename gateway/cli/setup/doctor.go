@@ -1,0 +1,268 @@
+package setup
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+const (
+	// stepTimeout bounds a step of an examination.
+	stepTimeout = 5 * time.Second
+	// skewAllowed is how far clocks may be apart: tokens and schedules go by them.
+	skewAllowed = 5 * time.Second
+	// renewSoon is how long before its end a certificate is worth a word.
+	renewSoon = 30 * 24 * time.Hour
+)
+
+// errSick is the end of an examination in which a check has failed.
+var errSick = errors.New("a check has failed: see the remedy above")
+
+// Doctor is crosstown doctor.
+func Doctor(environ []string) *cobra.Command {
+	var o command.Flags
+	c := &cobra.Command{
+		Use:   "doctor [ENTITY]",
+		Short: "Find out why a connection to a gateway fails, and say what to do",
+		Long: `Find out why a connection to a gateway fails, and say what to do. The command follows the
+way that a client takes, to the namespace that other commands connect to: the connection
+string, the name of the host, its port, TLS and trust in the certificate, the gateway's
+health, version and clock, and whether the policy is accepted. With ENTITY, a queue or a
+subscription, it also peeks there. It changes nothing.
+
+Each check ends with ok, warn or fail; the first that fails is the last. The exit code is
+1 if one has failed. crosstown config check examines the configuration of a gateway.`,
+		Example: `  crosstown doctor
+  crosstown doctor orders --context production --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			x := examination{flags: &o}
+			x.run(c.Context(), args)
+			if err := x.print(c.OutOrStdout(), o.JSON); err != nil {
+				return err
+			}
+			if x.count(fail) > 0 {
+				return errSick
+			}
+			return nil
+		},
+	}
+	o.Bind(c, environ)
+	return c
+}
+
+// How a check has ended.
+const (
+	ok   = "ok"
+	warn = "warn" // it works, but not for all, or not safely
+	fail = "fail" // it does not work
+)
+
+// finding is what a check has found.
+type finding struct {
+	Check  string `json:"check"`
+	Status string `json:"status"`
+	Found  string `json:"found"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// examination follows the way of a connection.
+type examination struct {
+	flags    *command.Flags
+	target   *command.Target
+	entity   string
+	conn     net.Conn // between the steps of TCP and TLS
+	findings []finding
+}
+
+// note notes a finding, and reports whether the examination goes on.
+func (x *examination) note(check, status, remedy, found string, args ...any) bool {
+	x.findings = append(x.findings, finding{check, status, fmt.Sprintf(found, args...), remedy})
+	return status != fail
+}
+
+func (x *examination) run(ctx context.Context, args []string) {
+	var err error
+	if x.target, err = x.flags.Target(); err != nil {
+		x.note("connection", fail, "crosstown context list shows what is saved", "%v", err)
+		return
+	}
+	x.entity = strings.Join(args, "")
+	if x.entity == "" {
+		x.entity = x.target.EntityPath
+	}
+	x.note("connection", ok, "", "%s with policy %s%s", x.target.URL(), x.target.KeyName, x.target.From())
+	for _, step := range []func(context.Context) bool{x.name, x.port, x.certificate, x.gateway, x.authorization} {
+		ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+		goesOn := step(ctx)
+		cancel()
+		if !goesOn {
+			return
+		}
+	}
+}
+
+// name looks the host up.
+func (x *examination) name(ctx context.Context) bool {
+	host := x.target.TLS.ServerName
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return x.note("name", fail, "correct the host of the connection string, or the DNS of this machine", "%v", err)
+	}
+	return x.note("name", ok, "", "%s is %s", host, strings.Join(found, ", "))
+}
+
+// port connects.
+func (x *examination) port(ctx context.Context) (goesOn bool) {
+	began := time.Now()
+	var err error
+	if x.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", x.target.Address()); err != nil {
+		return x.note("port", fail, "start the gateway there: crosstown; let this machine in through firewalls; or name another with --connection-string or --context", "%v", err)
+	}
+	return x.note("port", ok, "", "%s accepts, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
+}
+
+// certificate begins TLS, where the connection string asks for it.
+func (x *examination) certificate(ctx context.Context) bool {
+	defer func() { _ = x.conn.Close() }()
+	if x.target.Emulator {
+		return x.note("TLS", ok, "", "none: UseDevelopmentEmulator=true asks for plain text")
+	}
+	secure := tls.Client(x.conn, x.target.TLS)
+	err := secure.HandshakeContext(ctx)
+	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
+		return x.note("TLS", fail, "add UseDevelopmentEmulator=true to the connection string, or name the port of TLS", "no TLS is spoken there: %v", err)
+	}
+	if err != nil {
+		return x.note("TLS", fail, "give its authority with --ca FILE (crosstown ca prints the development CA), and to programs as docs/quickstart.md says", "%v", err)
+	}
+	shown := secure.ConnectionState().PeerCertificates[0]
+	status, remedy := ok, ""
+	if time.Until(shown.NotAfter) < renewSoon {
+		status, remedy = warn, "renew it: the gateway takes up the new one with SIGHUP"
+	}
+	return x.note("TLS", status, remedy, "%s is trusted, until %s", shown.Subject, shown.NotAfter.Format(time.DateOnly))
+}
+
+// health is the part of a gateway's answer about its health that is looked at.
+type health struct {
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+	Store  struct {
+		Engine   string   `json:"engine"`
+		Skew     string   `json:"clockSkew"`
+		Warnings []string `json:"warnings"`
+	} `json:"store"`
+}
+
+// gateway asks for the gateway's health.
+func (x *examination) gateway(ctx context.Context) bool {
+	const check = "gateway"
+	began := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, x.target.URL()+"/health", nil)
+	if err != nil {
+		return x.note(check, fail, "", "%v", err)
+	}
+	response, err := x.target.HTTP().Do(request)
+	if err != nil {
+		return x.note(check, fail, "see what listens there: another program may; a gateway with --require-tls wants TLS of other machines", "%v", x.target.Explain(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	took := time.Since(began)
+	var h health
+	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&h) != nil || h.Status == "" {
+		return x.note(check, warn, "name a gateway with --context or --connection-string", "it is no Crosstown gateway: it answers %s", response.Status)
+	}
+	if h.Status != "healthy" {
+		return x.note(check, fail, "see its log", "it is %s: %s", h.Status, h.Reason)
+	}
+	version := ""
+	var status api.Status
+	if x.flags.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.StatusPath}, &status) == nil && status.Gateway != nil {
+		version = ", version " + status.Gateway.Version
+	}
+	x.note(check, ok, "", "it is healthy%s, and answers within %v", version, took.Round(10*time.Microsecond))
+	if len(h.Store.Warnings) > 0 {
+		x.note("store", warn, "see docs/operations.md, Durability", "%s: %s", h.Store.Engine, strings.Join(h.Store.Warnings, " "))
+	}
+	if skew, err := time.ParseDuration(h.Store.Skew); err == nil {
+		x.skew("clock of the store", "the gateway's", skew)
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		x.skew("clock", "this machine's", date.Add(500*time.Millisecond).Sub(began.Add(took/2))) // it has whole seconds
+	}
+	return true
+}
+
+// skew judges how far a clock is ahead of another.
+func (x *examination) skew(check, of string, ahead time.Duration) {
+	if ahead.Abs() <= skewAllowed {
+		x.note(check, ok, "", "at one with %s, to %v", of, skewAllowed)
+		return
+	}
+	side := "ahead of"
+	if ahead < 0 {
+		side = "behind"
+	}
+	x.note(check, warn, "set both machines' clocks by NTP: tokens and schedules go by them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
+}
+
+// authorization connects as a client of messages, and peeks at the entity, if one is named.
+func (x *examination) authorization(ctx context.Context) bool {
+	began := time.Now()
+	link, err := x.target.Link(ctx, x.entity)
+	if err != nil {
+		return x.note("authorization", fail, "", "%v", x.target.Explain(err))
+	}
+	defer link.Close()
+	x.note("authorization", ok, "", "policy %s is accepted, within %v", x.target.KeyName, time.Since(began).Round(10*time.Microsecond))
+	if x.entity == "" {
+		return true
+	}
+	began = time.Now()
+	found, err := link.Peek(ctx, x.entity, 0, 1)
+	if err != nil {
+		return x.note("round trip", fail, "", "%v", x.target.Explain(err))
+	}
+	return x.note("round trip", ok, "", "a peek at %s finds %s, within %v", x.entity, command.Messages(len(found)), time.Since(began).Round(10*time.Microsecond))
+}
+
+func (x *examination) count(status string) (n int) {
+	for _, f := range x.findings {
+		if f.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
+func (x *examination) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(map[string]any{"findings": x.findings})
+	}
+	var b strings.Builder
+	width := len(slices.MaxFunc(x.findings, func(a, b finding) int { return len(a.Check) - len(b.Check) }).Check)
+	indent := strings.Repeat(" ", len("warn  ")+width+2)
+	for _, f := range x.findings {
+		fmt.Fprintf(&b, "%-4s  %-*s  %s\n", f.Status, width, f.Check, strings.ReplaceAll(f.Found, "\n", "\n"+indent))
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "%sremedy: %s\n", indent, f.Remedy)
+		}
+	}
+	fmt.Fprintf(&b, "\n%d ok, %d to look at, %d failed\n", x.count(ok), x.count(warn), x.count(fail))
+	_, err := io.WriteString(w, b.String())
+	return err
+}

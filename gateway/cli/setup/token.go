@@ -1,0 +1,277 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
+	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
+)
+
+type tokenOptions struct {
+	command.Flags
+	rights string
+	policy string
+	create string
+	ttl    string
+	curl   bool
+}
+
+// Token is crosstown token.
+func Token(environ []string) *cobra.Command {
+	var o tokenOptions
+	c := &cobra.Command{
+		Use:   "token [ENTITY]",
+		Short: "Print a shared access signature for an entity or the namespace, or a curl command with it",
+		Long: `Print a shared access signature (SAS token) for an entity, or with "" for the namespace.
+
+A token has the rights of the policy whose key signs it, for the entity and all below it:
+no token has fewer rights than its policy. So --rights chooses the policy: the one with
+exactly these rights, of the entity (of a subscription: of its topic) or of the namespace.
+--create-policy NAME makes one on the entity if there is none. Both need a connection
+string with Manage.
+
+Without --rights the policy of the connection string signs. The token is made here: no
+gateway is asked, and none can take it back before it ends but by a new key of the policy.`,
+		Example: `  crosstown token orders --ttl 10m
+  crosstown token orders --rights Send --create-policy sender
+  crosstown token orders --rights Send --curl | sh
+  crosstown token events/Subscriptions/eu --rights Listen --curl
+  crosstown token "" --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Bind(c, environ)
+	f := c.Flags()
+	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token shall have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
+	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
+	f.StringVar(&o.create, "create-policy", "", "make a policy with --rights and this `NAME` on the entity, if it has none of that name")
+	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is good, a `duration`")
+	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with it")
+	c.MarkFlagsMutuallyExclusive("policy", "create-policy")
+	c.MarkFlagsMutuallyExclusive("policy", "rights")
+	c.MarkFlagsMutuallyExclusive("curl", "json")
+	return c
+}
+
+// signer is a policy with the key that signs a token. Rights are 0 where they are not known.
+type signer struct {
+	policy, key string
+	rights      core.Right
+}
+
+func (o *tokenOptions) run(c *cobra.Command, args []string) error {
+	ttl, err := config.ParseDuration(o.ttl)
+	if err != nil || ttl <= 0 {
+		return command.Usagef("--ttl: %q: write a duration such as 1h", o.ttl)
+	}
+	var rights core.Right
+	if o.rights != "" {
+		if rights, err = core.ParseRights(o.rights); err != nil {
+			return command.Usagef("--rights: %w", err)
+		}
+	}
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	entity := t.EntityPath
+	if len(args) > 0 {
+		entity = strings.Trim(args[0], "/")
+	}
+	if o.create != "" && (rights == 0 || entity == "") {
+		return command.Usagef("--create-policy: name the ENTITY, and the rights with --rights")
+	}
+	by, err := o.signer(c, t, entity, rights)
+	if err != nil {
+		return err
+	}
+	scheme := "https"
+	if t.Emulator {
+		scheme = "http"
+	}
+	resource := (&url.URL{Scheme: scheme, Host: t.Host, Path: "/" + entity}).String()
+	expires := time.Now().Add(ttl)
+	made := madeToken{
+		Token: auth.SignSAS(resource, by.policy, by.key, expires), Resource: resource, Policy: by.policy, Expires: expires.UTC().Truncate(time.Second),
+	}
+	if by.rights != 0 {
+		made.Rights = by.rights.String()
+	}
+	made.Curl = o.curlCommands(t, entity, &made, by.rights)
+	switch {
+	case o.JSON:
+		return json.NewEncoder(c.OutOrStdout()).Encode(made)
+	case !o.curl:
+		_, err = fmt.Fprintln(c.OutOrStdout(), made.Token)
+	case len(made.Curl) == 0:
+		return command.Usagef("--curl: name the ENTITY to send to or to receive from, and a policy with Send or Listen")
+	default:
+		_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(made.Curl, "\n"))
+	}
+	_, told := fmt.Fprintf(c.ErrOrStderr(), "signed by policy %s (%s), good until %s\n", by.policy, cmp.Or(made.Rights, "its rights are not known here"), made.Expires.Format(time.RFC3339))
+	return errors.Join(err, told)
+}
+
+// madeToken is a token as --json prints it.
+type madeToken struct {
+	Token    string    `json:"token"`
+	Resource string    `json:"resource"`
+	Policy   string    `json:"policy"`
+	Rights   string    `json:"rights,omitempty"` // where they are known
+	Expires  time.Time `json:"expires"`
+	Curl     []string  `json:"curl,omitempty"`
+}
+
+// signer chooses the policy that signs a token for an entity.
+func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string, rights core.Right) (*signer, error) {
+	if rights == 0 && (o.policy == "" || o.policy == t.KeyName) {
+		if t.Key == "" {
+			return nil, command.Usagef("the connection string%s has no key to sign with, but a whole SharedAccessSignature", t.From())
+		}
+		return &signer{policy: t.KeyName, key: t.Key}, nil
+	}
+	fits := func(name string, held core.Right) bool {
+		if o.policy != "" {
+			return strings.EqualFold(name, o.policy)
+		}
+		return held == rights && (o.create == "" || strings.EqualFold(name, o.create))
+	}
+	if entity != "" {
+		found, err := o.entitySigner(c, t, entity, rights, fits)
+		if found != nil || err != nil {
+			return found, err
+		}
+	}
+	if found := o.namespaceSigner(c, t, fits); found != nil {
+		return found, nil
+	}
+	where := "the namespace"
+	if entity != "" {
+		where = entity + " or of the namespace"
+	}
+	if o.policy != "" {
+		return nil, fmt.Errorf("there is no policy %q of %s whose key this connection string may see: crosstown export shows the policies of entities", o.policy, where)
+	}
+	return nil, fmt.Errorf("no policy of %s, whose key this connection string may see, has exactly %v: a token has all rights of its policy; --create-policy NAME makes a policy on an entity", where, rights)
+}
+
+// entitySigner looks for a policy of an entity, and makes it if it is asked for; nil: there is none.
+func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
+	if topic, _, ok := core.SplitSubscription(entity); ok {
+		entity = topic
+	}
+	manager := t.Management(nil)
+	e, _, err := manager.Entity(c.Context(), command.AnyIdentity, entity)
+	if err != nil {
+		return nil, fmt.Errorf("look for a policy of %s: %w", entity, t.Explain(err))
+	}
+	for _, p := range e.Settings.AuthorizationRules {
+		if fits(p.Name, p.Rights) {
+			return &signer{p.Name, p.PrimaryKey, p.Rights}, nil
+		}
+		if strings.EqualFold(p.Name, o.create) {
+			return nil, fmt.Errorf("policy %s of %s has the rights %v, not %v: choose another name for --create-policy", p.Name, entity, p.Rights, rights)
+		}
+	}
+	if o.create == "" {
+		return nil, nil
+	}
+	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: declaration.NewKey(), SecondaryKey: declaration.NewKey()}
+	e.Settings.AuthorizationRules = append(e.Settings.AuthorizationRules, made)
+	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
+		return nil, fmt.Errorf("make policy %s of %s: %w", o.create, entity, t.Explain(err))
+	}
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "made policy %s of %s (%v)\n", made.Name, entity, rights)
+	return &signer{made.Name, made.PrimaryKey, rights}, err
+}
+
+// namespaceSigner looks for a policy of the namespace whose key is at hand: that of the connection string,
+// or any of a namespace that was created at run time. Brokers other than Crosstown show none.
+func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
+	for _, p := range o.ownPolicies(c.Context()) {
+		rights, err := core.ParseRights(p.Rights)
+		if err != nil || !fits(p.Name, rights) {
+			continue
+		}
+		key := p.PrimaryKey
+		if p.Name == t.KeyName {
+			key = t.Key
+		}
+		if key != "" {
+			return &signer{p.Name, key, rights}
+		}
+	}
+	return nil
+}
+
+// ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
+func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
+	var page api.NamespaceList
+	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
+		return nil
+	}
+	own := slices.IndexFunc(page.Namespaces, func(n api.Namespace) bool { return n.Kind == api.Own || len(page.Namespaces) == 1 })
+	if own < 0 {
+		return nil
+	}
+	var n api.Namespace
+	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: []string{page.Namespaces[own].Name}}, &n)
+	return n.Policies
+}
+
+// curlCommands are commands for a shell that use a token, as far as its rights allow. Where they are not
+// known, the gateway judges.
+func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
+	if entity == "" {
+		return nil
+	}
+	if rights == 0 {
+		rights = core.AllRights
+	}
+	curl := "curl -fsS"
+	if !t.Emulator {
+		if ca := o.authority(t); ca != "" {
+			curl += " --cacert " + quoted(ca)
+		}
+	}
+	curl += " -H " + quoted("Authorization: "+made.Token)
+	if _, _, subscription := core.SplitSubscription(entity); !subscription && rights&core.Send != 0 {
+		all = append(all, curl+" -H 'Content-Type: text/plain' -d 'hello' "+quoted(made.Resource+"/messages"))
+	}
+	if rights&core.Listen != 0 {
+		all = append(all, curl+" -X DELETE "+quoted(made.Resource+"/messages/head?timeout=5"))
+	}
+	return all
+}
+
+// authority is the file of the authority that a client must be told to trust, "" if there is none.
+func (o *tokenOptions) authority(t *command.Target) string {
+	if t.CA != "" || o.Data == "" || !t.IsLocal() {
+		return t.CA
+	}
+	if _, err := os.Stat(devca.Path(o.Data)); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return devca.Path(o.Data)
+}
+
+// quoted is a word for a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -1,0 +1,70 @@
+package test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
+)
+
+// benchIdle is after which time the gateway removes the queue of a run that was killed.
+const benchIdle = 10 * time.Minute
+
+// benchNamespace is the namespace of a run of crosstown bench.
+type benchNamespace struct {
+	command.Flags
+	environ []string
+	target  *command.Target // nil before Find, and where the run has URLs
+}
+
+// Bench is crosstown bench.
+func Bench(environ []string) *cobra.Command {
+	return bench.Command(nil, &benchNamespace{environ: environ})
+}
+
+// Bind implements bench.Namespace.
+func (n *benchNamespace) Bind(c *cobra.Command) { n.BindConnection(c, n.environ) }
+
+// Find implements bench.Namespace.
+func (n *benchNamespace) Find(o *bench.Options) (err error) {
+	if len(o.URLs) > 0 {
+		if n.CA != "" {
+			o.Roots, err = n.Roots(n.CA, false)
+		}
+		return err
+	}
+	if n.target, err = n.Flags.Target(); err != nil {
+		return err
+	}
+	o.ConnectionString, o.Roots = n.target.Text, n.target.TLS.RootCAs
+	o.Entity = cmp.Or(o.Entity, n.target.EntityPath)
+	return nil
+}
+
+// MakeQueues implements bench.Namespace.
+func (n *benchNamespace) MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error) {
+	client := n.target.Management(nil)
+	var made []string
+	remove = func(ctx context.Context) error {
+		var errs []error
+		for _, name := range made {
+			errs = append(errs, n.target.Explain(client.DeleteEntity(ctx, command.AnyIdentity, name)))
+		}
+		return errors.Join(errs...)
+	}
+	settings := core.DefaultSettings(core.Queue)
+	settings.RequiresSession, settings.AutoDeleteOnIdle = sessions, benchIdle
+	for _, name := range names {
+		if _, err := client.CreateQueue(ctx, command.AnyIdentity, name, settings); err != nil {
+			return nil, errors.Join(n.target.Explain(err), remove(context.WithoutCancel(ctx)))
+		}
+		made = append(made, name)
+	}
+	return remove, nil
+}

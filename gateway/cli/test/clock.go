@@ -1,0 +1,89 @@
+package test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// Clock is crosstown clock.
+func Clock(environ []string) *cobra.Command {
+	c := command.Group(&cobra.Command{
+		Use: "clock", Short: "Show, freeze and move the time of a namespace with virtual time",
+		Long: `Show, freeze and move the time of a namespace with virtual time.
+
+Locks, schedules, times to live, retry delays, duplicate detection and deletion of
+idle entities follow the namespace's time at once, as do the times that clients are
+told. A command that moves the time returns when everything that is due then has been
+done. Tokens and time-outs of calls keep the machine's time.
+
+A namespace has virtual time if it was created with it (crosstown namespace create
+NAME --virtual-time), or if the gateway's configuration says so (virtual-time: true,
+with the store memory). A policy with Manage on the namespace allows these commands.`,
+		Example: `  crosstown clock freeze
+  crosstown clock advance 5m
+  crosstown clock set 2030-02-28T23:59:00Z --namespace suite-17
+  crosstown clock resume`,
+	})
+	move := func(use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) {
+		c.AddCommand(clockMoveCommand(environ, use, short, args, request))
+	}
+	move("show", "Show what a clock shows", cobra.NoArgs, nil)
+	move("freeze", "Have the time stand still", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+		return &api.ClockRequest{Freeze: true}, nil
+	})
+	move("resume", "Have the time go on from where it stands", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+		return &api.ClockRequest{Resume: true}, nil
+	})
+	move("advance DURATION", "Move the time on by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
+		return &api.ClockRequest{Advance: args[0]}, nil
+	})
+	move("set TIME", "Set the time, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
+		t, err := time.Parse(time.RFC3339Nano, args[0])
+		if err != nil {
+			return nil, command.Usagef("%.40q is no time: write it as RFC 3339 does, such as 2030-02-28T23:59:00Z", args[0])
+		}
+		return &api.ClockRequest{Set: &t}, nil
+	})
+	return c
+}
+
+// clockMoveCommand makes a command that moves a clock as request says, nil: that only shows it.
+func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
+	var namespace string
+	c := &cobra.Command{Use: use, Short: short, Args: args}
+	bindNamespace(c, &namespace)
+	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
+		q := command.Inquiry{Method: http.MethodGet, Path: api.ClockPath}
+		if namespace != "" {
+			q.Path, q.Names = api.NamespacesPath, []string{namespace, api.ClockOf}
+		}
+		if request != nil {
+			body, err := request(args)
+			if err != nil {
+				return q, err
+			}
+			q.Method, q.Body = http.MethodPut, body
+		}
+		return q, nil
+	}, printClock)
+}
+
+func printClock(w io.Writer, _ []string, clock *api.Clock) error {
+	state, by := "running", clock.Ahead+" ahead of"
+	if clock.Frozen {
+		state = "frozen"
+	}
+	if behind, ok := strings.CutPrefix(clock.Ahead, "-"); ok {
+		by = behind + " behind"
+	}
+	_, err := fmt.Fprintf(w, "%s, %s, %s the store's time\n", clock.Now.UTC().Format(api.InstantLayout), state, by)
+	return err
+}
