@@ -105,7 +105,7 @@ func headerText(s string) string {
 	return string(runes)
 }
 
-// parseHeaderValue reads the value of a user property. The forms are in the package comment.
+// parseHeaderValue reads the value of a user property. API.md has the forms.
 func parseHeaderValue(s string) any {
 	s = headerText(s)
 	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
@@ -197,7 +197,7 @@ func isTokenChar(c byte) bool {
 		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// headerValue writes the value of a user property. The forms are in the package comment.
+// headerValue writes the value of a user property. API.md has the forms.
 func headerValue(v any) string {
 	switch v := v.(type) {
 	case bool:
