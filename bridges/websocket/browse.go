@@ -11,7 +11,7 @@ import (
 // peek shows messages without receiving them, as many as a client is to be given at once.
 func (c *conn) peek(q *request) {
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
-		if q.given.has(hasInState) {
+		if q.has("inState") {
 			return c.bridge.front.PeekState(ctx, id, core.At(q.entity), q.inState, q.from, q.max)
 		}
 		return c.bridge.front.Peek(ctx, id, core.At(q.entity), q.from, q.max)
@@ -40,7 +40,7 @@ func (c *conn) receiveDeferred(q *request) {
 
 // purge removes messages.
 func (c *conn) purge(q *request) {
-	if !q.given.has(hasMax) {
+	if !q.has("max") {
 		q.max = maxGroup
 	}
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) (int, error) {

@@ -243,7 +243,7 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 
 // fetchIn is fetch of an entity, or of the session of the feed that the request names.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
-	if q.given.has(hasEntity) {
+	if q.has("entity") {
 		fetch(c, q, entity, write)
 		return
 	}

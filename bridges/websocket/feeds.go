@@ -107,7 +107,7 @@ func (c *conn) openFeed(q *request) {
 		Closed: func(err error) { c.owner.Do(func() { f.ended(err) }) },
 	}
 	identity := c.identity
-	if q.given.has(hasSession) || q.nextSession {
+	if q.has("session") || q.nextSession {
 		f.cancel = c.spawn(f.patience(q), func(ctx context.Context) func() {
 			so := core.SessionOptions{ReceiverOptions: o, ID: q.session, Next: q.nextSession, TakeOver: q.takeOver}
 			if q.shared {

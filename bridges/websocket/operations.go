@@ -16,38 +16,38 @@ type operation struct {
 var operations = func() map[string]*operation {
 	m := make(map[string]*operation)
 	for _, o := range []*operation{
-		{name: "auth", need: hasToken, may: hasNamespace, run: (*conn).authenticate},
+		{name: "auth", need: setOf("token"), may: setOf("namespace"), run: (*conn).authenticate},
 
-		{name: "send", need: hasEntity | hasMessages, run: (*conn).send},
-		{name: "cancel", need: hasEntity | hasSequenceNumbers, run: (*conn).cancelScheduled},
+		{name: "send", need: setOf("entity", "messages"), run: (*conn).send},
+		{name: "cancel", need: setOf("entity", "sequenceNumbers"), run: (*conn).cancelScheduled},
 
-		{name: "feed", need: hasFeed | hasEntity, may: hasMode | hasCredit | hasBodies | hasAccept | hasSession | hasNextSession | hasWait | hasExclusive | hasSessionLockToken, check: checkFeed, run: (*conn).openFeed},
-		{name: "credit", need: hasFeed | hasCredit, run: (*conn).credit},
-		{name: "drain", need: hasFeed, run: (*conn).drainFeed},
-		{name: "end", need: hasFeed, run: (*conn).endFeed},
-		{name: "settle", need: hasSettlements, either: hasFeed | hasEntity, run: (*conn).settle},
-		{name: "renew", need: hasEntity | hasLockTokens, run: (*conn).renew},
-		{name: "peek", may: hasFrom | hasMax | hasInState | hasBodies, either: hasFeed | hasEntity, check: checkPeek, run: (*conn).peek},
-		{name: "receiveDeferred", need: hasSequenceNumbers, may: hasMode | hasBodies, either: hasFeed | hasEntity, run: (*conn).receiveDeferred},
-		{name: "purge", need: hasBefore, may: hasMax, either: hasFeed | hasEntity, run: (*conn).purge},
+		{name: "feed", need: setOf("feed", "entity"), may: setOf("mode", "credit", "bodies", "accept", "session", "nextSession", "wait", "exclusive", "sessionLockToken"), check: checkFeed, run: (*conn).openFeed},
+		{name: "credit", need: setOf("feed", "credit"), run: (*conn).credit},
+		{name: "drain", need: setOf("feed"), run: (*conn).drainFeed},
+		{name: "end", need: setOf("feed"), run: (*conn).endFeed},
+		{name: "settle", need: setOf("settlements"), either: setOf("feed", "entity"), run: (*conn).settle},
+		{name: "renew", need: setOf("entity", "lockTokens"), run: (*conn).renew},
+		{name: "peek", may: setOf("from", "max", "inState", "bodies"), either: setOf("feed", "entity"), check: checkPeek, run: (*conn).peek},
+		{name: "receiveDeferred", need: setOf("sequenceNumbers"), may: setOf("mode", "bodies"), either: setOf("feed", "entity"), run: (*conn).receiveDeferred},
+		{name: "purge", need: setOf("before"), may: setOf("max"), either: setOf("feed", "entity"), run: (*conn).purge},
 
-		{name: "renewSession", need: hasFeed, run: (*conn).renewSession},
-		{name: "state", need: hasFeed, run: (*conn).state},
-		{name: "setState", need: hasFeed | hasState, run: (*conn).setState},
-		{name: "sessions", need: hasEntity, may: hasSince | hasSkip | hasTop, run: (*conn).sessions},
+		{name: "renewSession", need: setOf("feed"), run: (*conn).renewSession},
+		{name: "state", need: setOf("feed"), run: (*conn).state},
+		{name: "setState", need: setOf("feed", "state"), run: (*conn).setState},
+		{name: "sessions", need: setOf("entity"), may: setOf("since", "skip", "top"), run: (*conn).sessions},
 
-		{name: "entities", need: hasKind, may: hasTopic | hasSkip | hasTop, check: checkListing, run: (*conn).entities},
-		{name: "entity", need: hasEntity, run: (*conn).entity},
-		{name: "create", need: hasKind | hasEntity, may: hasSettings | hasRule, check: checkCreate, run: (*conn).create},
-		{name: "update", need: hasEntity | hasSettings, run: (*conn).update},
-		{name: "delete", need: hasEntity, run: (*conn).remove},
-		{name: "rules", need: hasEntity, run: (*conn).rules},
-		{name: "createRule", need: hasEntity | hasRule, run: (*conn).createRule},
-		{name: "updateRule", need: hasEntity | hasRule, run: (*conn).updateRule},
-		{name: "deleteRule", need: hasEntity | hasName, run: (*conn).deleteRule},
-		{name: "testRules", need: hasEntity | hasMessage, may: hasRules, run: (*conn).testRules},
+		{name: "entities", need: setOf("kind"), may: setOf("topic", "skip", "top"), check: checkListing, run: (*conn).entities},
+		{name: "entity", need: setOf("entity"), run: (*conn).entity},
+		{name: "create", need: setOf("kind", "entity"), may: setOf("settings", "rule"), check: checkCreate, run: (*conn).create},
+		{name: "update", need: setOf("entity", "settings"), run: (*conn).update},
+		{name: "delete", need: setOf("entity"), run: (*conn).remove},
+		{name: "rules", need: setOf("entity"), run: (*conn).rules},
+		{name: "createRule", need: setOf("entity", "rule"), run: (*conn).createRule},
+		{name: "updateRule", need: setOf("entity", "rule"), run: (*conn).updateRule},
+		{name: "deleteRule", need: setOf("entity", "name"), run: (*conn).deleteRule},
+		{name: "testRules", need: setOf("entity", "message"), may: setOf("rules"), run: (*conn).testRules},
 		{name: "connections", run: (*conn).connections},
-		{name: "closeConnection", need: hasConnection, run: (*conn).closeConnection},
+		{name: "closeConnection", need: setOf("connection"), run: (*conn).closeConnection},
 	} {
 		m[o.name] = o
 	}
@@ -55,16 +55,16 @@ var operations = func() map[string]*operation {
 }()
 
 func checkFeed(q *request) error {
-	if q.given.has(hasSession) && q.nextSession {
+	if q.has("session") && q.nextSession {
 		return core.Refuse(core.InvalidArgument, "session and nextSession exclude each other.")
 	}
-	if q.given.has(hasWait) && !q.nextSession {
+	if q.has("wait") && !q.nextSession {
 		return core.Refuse(core.InvalidArgument, "wait is for nextSession.")
 	}
-	if q.given.has(hasExclusive) && !q.given.has(hasSession) && !q.nextSession {
+	if q.has("exclusive") && !q.has("session") && !q.nextSession {
 		return core.Refuse(core.InvalidArgument, "exclusive is for sessions.")
 	}
-	if q.given.has(hasSessionLockToken) && (!q.given.has(hasSession) || q.given.has(hasExclusive) && !q.shared) {
+	if q.has("sessionLockToken") && (!q.has("session") || q.has("exclusive") && !q.shared) {
 		return core.Refuse(core.InvalidArgument, "sessionLockToken is for a session that is named, and not exclusive.")
 	}
 	return nil
@@ -74,7 +74,7 @@ func checkPeek(q *request) error {
 	if q.max > core.MaxPeek {
 		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
 	}
-	if q.given.has(hasInState) && q.given.has(hasFeed) {
+	if q.has("inState") && q.has("feed") {
 		return core.Refuse(core.InvalidArgument, "inState is for an entity, not for a session's feed.")
 	}
 	return nil
@@ -84,7 +84,7 @@ func checkListing(q *request) error {
 	switch isSubscription := q.kind == core.Subscription; {
 	case isSubscription && q.topic == "":
 		return core.Refuse(core.InvalidArgument, "topic is missing: whose subscriptions?")
-	case !isSubscription && q.given.has(hasTopic):
+	case !isSubscription && q.has("topic"):
 		return core.Refuse(core.InvalidArgument, "topic is for subscriptions.")
 	}
 	return nil

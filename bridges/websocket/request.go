@@ -66,43 +66,7 @@ type member struct {
 	read func(q *request, r codec.Reader) error
 }
 
-// The members of requests besides op and id, in the order of members.
-const (
-	hasToken memberSet = 1 << iota
-	hasEntity
-	hasFeed
-	hasSession
-	hasNextSession
-	hasWait
-	hasMode
-	hasCredit
-	hasBodies
-	hasAccept
-	hasMessages
-	hasSettlements
-	hasLockTokens
-	hasSequenceNumbers
-	hasFrom
-	hasMax
-	hasInState
-	hasBefore
-	hasSince
-	hasState
-	hasSkip
-	hasTop
-	hasKind
-	hasTopic
-	hasSettings
-	hasRule
-	hasRules
-	hasMessage
-	hasName
-	hasExclusive
-	hasSessionLockToken
-	hasConnection
-	hasNamespace
-)
-
+// members are those of requests besides op and id.
 var members = [...]member{
 	{"token", into(func(q *request) *string { return &q.token }, frame.ReadText)},
 	{"entity", into(func(q *request) *string { return &q.entity }, frame.ReadText)},
@@ -155,6 +119,21 @@ var members = [...]member{
 	{"connection", into(func(q *request) *string { return &q.connection }, frame.ReadText)},
 	{"namespace", into(func(q *request) *string { return &q.namespace }, frame.ReadText)},
 }
+
+// setOf is the set of members of these names.
+func setOf(names ...string) (set memberSet) {
+	for _, name := range names {
+		at, ok := memberOf[name]
+		if !ok {
+			panic("no member is named " + name)
+		}
+		set |= 1 << at
+	}
+	return set
+}
+
+// has reports whether a member is given.
+func (q *request) has(name string) bool { return q.given.has(setOf(name)) }
 
 // memberOf finds a member by its name.
 var memberOf = func() map[string]int {

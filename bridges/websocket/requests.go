@@ -62,7 +62,7 @@ func (q *request) about() []any {
 	if q.op != nil {
 		about = append(about, "operation", q.op.name)
 	}
-	if q.given.has(hasFeed) {
+	if q.has("feed") {
 		about = append(about, "link", q.feed)
 	}
 	return about

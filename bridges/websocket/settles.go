@@ -27,7 +27,7 @@ type settleRequest struct {
 
 // settle ends locks.
 func (c *conn) settle(q *request) {
-	if !q.given.has(hasFeed) {
+	if !q.has("feed") {
 		addr, err := c.addressOf(q.entity, core.Listen)
 		if err != nil {
 			c.refuse(q, err)

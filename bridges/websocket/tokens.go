@@ -29,7 +29,7 @@ func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {
 		grant, err := c.bridge.auth.Token(ctx, c.hosts, q.token, "")
-		if err == nil && q.given.has(hasNamespace) {
+		if err == nil && q.has("namespace") {
 			grant, err = c.bridge.opts.Within(ctx, grant, q.namespace)
 		}
 		return func() { c.authenticated(q, grant, err) }
