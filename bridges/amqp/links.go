@@ -146,12 +146,7 @@ func checkTermini(a *wire.Attach) error {
 
 // Received takes a message of the client.
 func (c *conn) Received(l *engine.Link, m engine.Message) {
-	switch d := l.Data.(type) {
-	case *senderLink:
-		d.received(m)
-	case *requestLink:
-		d.received(m)
-	case *coordinatorLink:
+	if d, ok := l.Data.(interface{ received(engine.Message) }); ok {
 		d.received(m)
 	}
 }
@@ -187,22 +182,14 @@ func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 
 // Disposed takes the outcome of a delivery.
 func (c *conn) Disposed(l *engine.Link, d engine.Disposal) {
-	switch r := l.Data.(type) {
-	case *receiverLink:
-		r.disposed(d)
-	case *browseLink:
+	if r, ok := l.Data.(interface{ disposed(engine.Disposal) }); ok {
 		r.disposed(d)
 	}
 }
 
 // Flowed takes new credit.
 func (c *conn) Flowed(l *engine.Link) {
-	switch d := l.Data.(type) {
-	case *receiverLink:
-		d.flowed()
-	case *browseLink:
-		d.flowed()
-	case *replyLink:
+	if d, ok := l.Data.(interface{ flowed() }); ok {
 		d.flowed()
 	}
 }

@@ -37,23 +37,12 @@ const maxGrants = 5000
 // attachTokens accepts the links to and from $cbs, one of each: clients rely on a second one being refused.
 func (c *conn) attachTokens(l *engine.Link) {
 	for other := range c.eng.Links() {
-		if other.Attach().Role != l.Attach().Role {
-			continue
+		request, _ := other.Data.(*requestLink)
+		reply, _ := other.Data.(*replyLink)
+		if other.Attach().Role == l.Attach().Role && (request != nil && request.node == cbsNode || reply != nil && reply.node == cbsNode) {
+			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection has a link to $cbs already."), core.Address{}))
+			return
 		}
-		switch d := other.Data.(type) {
-		case *requestLink:
-			if d.node != cbsNode {
-				continue
-			}
-		case *replyLink:
-			if d.node != cbsNode {
-				continue
-			}
-		default:
-			continue
-		}
-		l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection has a link to $cbs already."), core.Address{}))
-		return
 	}
 	c.attachNode(l, cbsNode, core.Address{Entity: cbsNode}, maxTokenSize)
 }
