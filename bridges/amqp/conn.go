@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -135,24 +134,12 @@ func (c *conn) dispose() {
 	c.timer.Stop()
 	_ = c.nc.Close()
 	c.writer.stop()
-	c.letGo()
+	link.End(&c.tasks, c.owner, c.log, c.eng.Abandon)
 	if c.leave != nil {
 		c.leave()
 	}
 	c.memory.Close()
 	c.standing.Close()
-}
-
-// letGo has all links let go of what they hold. Calls that outlived the connection may have opened something as well.
-func (c *conn) letGo() {
-	defer func() {
-		if r := recover(); r != nil { // a panic may be why the connection ended
-			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
-		}
-	}()
-	c.eng.Abandon()
-	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
-	}
 }
 
 // mayRead reports whether the connection takes more from its client; else it has enough to do.

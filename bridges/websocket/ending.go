@@ -2,11 +2,11 @@ package websocket
 
 import (
 	"errors"
-	"runtime/debug"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -117,23 +117,10 @@ func (c *conn) dispose() {
 	c.cancel()
 	c.timer.Stop()
 	_ = c.nc.Close()
-	c.finishTasks()
+	link.End(&c.tasks, c.owner, c.log, c.letGo)
 	c.memory.Close()
 	if c.leave != nil {
 		c.leave()
-	}
-}
-
-// finishTasks ends what the connection holds. Calls that outlived it may have opened something as well.
-func (c *conn) finishTasks() {
-	defer func() {
-		if r := recover(); r != nil { // a panic may be why the connection ended
-			c.log.Error("connection", "err", r, "stack", string(debug.Stack()))
-		}
-	}()
-	c.letGo()
-	for c.tasks.Wait(); c.owner.Finish(); c.tasks.Wait() {
-		c.letGo()
 	}
 }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 )
@@ -23,4 +24,18 @@ func attempt(work func() (then func())) (then func(), err error) {
 		}
 	}()
 	return work(), nil
+}
+
+// End ends what a connection that is over holds, by letGo, and waits for its calls. What those that outlived the
+// connection have opened is let go as well.
+func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
+	defer func() {
+		if r := recover(); r != nil { // a panic may be why the connection ended
+			log.Error("connection", "err", r, "stack", string(debug.Stack()))
+		}
+	}()
+	letGo()
+	for tasks.Wait(); o.Finish(); tasks.Wait() {
+		letGo()
+	}
 }
