@@ -2,9 +2,9 @@ package sdk
 
 import (
 	"fmt"
-	"reflect"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/value"
 	"github.com/crosstown-mq/crosstown/plugins/internal/typed"
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
@@ -122,7 +122,7 @@ func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[strin
 			continue
 		}
 		kept++
-		if !same(came[i], after) {
+		if !value.Equal(came[i], after) {
 			if err := set(v, p.Key, after); err != nil {
 				return err
 			}
@@ -152,25 +152,6 @@ func set(v *pb.Verdict, key string, to any) error {
 	}
 	v.Set = append(v.Set, &pb.Property{Key: typed.Text(key), Value: made})
 	return nil
-}
-
-// same compares without reflection what most values are.
-func same(a, b any) bool {
-	switch a := a.(type) {
-	case string:
-		s, ok := b.(string)
-		return ok && a == s
-	case int32:
-		n, ok := b.(int32)
-		return ok && a == n
-	case int64:
-		n, ok := b.(int64)
-		return ok && a == n
-	case bool:
-		t, ok := b.(bool)
-		return ok && a == t
-	}
-	return reflect.DeepEqual(a, b)
 }
 
 // natural gives what Go programs write without thinking a type that messages have.
