@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -63,7 +64,7 @@ func decodeMessage(payload []byte) (*core.Message, error) {
 		Priority:         h.Priority,
 		TimeToLive:       timeToLive(&h, &p),
 		Properties:       textProperties(s.ApplicationProperties),
-		Body:             bodyFromWire(&s),
+		Body:             core.Body{Kind: bodyKinds[s.BodyKind], Bytes: s.Body},
 		Footer:           symbolKeys(s.Footer),
 
 		DeliveryAnnotations: deliveryAnnotations(s.DeliveryAnnotations),
@@ -164,20 +165,16 @@ func symbolKeys(encoded []byte) []byte {
 	return encoded
 }
 
-func bodyFromWire(s *wire.Sections) core.Body {
-	switch s.BodyKind {
-	case wire.BodyDataSections:
-		return core.Body{Kind: core.BodyDataSections, Bytes: s.Body}
-	case wire.BodyValue:
-		return core.Body{Kind: core.BodyValue, Bytes: s.Body}
-	case wire.BodySequence:
-		return core.Body{Kind: core.BodySequence, Bytes: s.Body}
-	case wire.BodyNone:
-		return core.Body{Kind: core.BodyNone}
-	default:
-		return core.Body{Kind: core.BodyData, Bytes: s.Body}
+// bodyKinds are the kinds of bodies, by those on the wire; idKinds are the types of ids on the wire, by ours.
+var (
+	bodyKinds = [...]core.BodyKind{
+		wire.BodyNone: core.BodyNone, wire.BodyData: core.BodyData, wire.BodyDataSections: core.BodyDataSections,
+		wire.BodyValue: core.BodyValue, wire.BodySequence: core.BodySequence,
 	}
-}
+	idKinds = [...]value.Kind{
+		core.IDString: value.KindString, core.IDULong: value.KindUint64, core.IDUUID: value.KindUUID, core.IDBinary: value.KindBinary,
+	}
+)
 
 // emptyFromWire returns which texts the sender set to the empty string. core numbers them as AMQP 1.0 §3.2.4 does.
 func emptyFromWire(p *wire.MessageProperties) core.TextFields {
@@ -189,18 +186,10 @@ func emptyFromWire(p *wire.MessageProperties) core.TextFields {
 }
 
 func idFromWire(id wire.ID) core.ID {
-	switch id.Kind {
-	case value.KindString:
-		return core.RawID(core.IDString, id.Raw)
-	case value.KindUint64:
-		return core.RawID(core.IDULong, id.Raw)
-	case value.KindUUID:
-		return core.RawID(core.IDUUID, id.Raw)
-	case value.KindBinary:
-		return core.RawID(core.IDBinary, id.Raw)
-	default:
-		return core.ID{}
+	if kind := slices.Index(idKinds[:], id.Kind); kind >= 0 {
+		return core.RawID(core.IDKind(kind), id.Raw)
 	}
+	return core.ID{}
 }
 
 // annotate reads the message annotations.

@@ -251,14 +251,5 @@ func idToWire(id core.ID) wire.ID {
 	if id.IsZero() {
 		return wire.ID{}
 	}
-	switch id.Kind() {
-	case core.IDULong:
-		return wire.ID{Kind: value.KindUint64, Raw: id.Raw()}
-	case core.IDUUID:
-		return wire.ID{Kind: value.KindUUID, Raw: id.Raw()}
-	case core.IDBinary:
-		return wire.ID{Kind: value.KindBinary, Raw: id.Raw()}
-	default:
-		return wire.ID{Kind: value.KindString, Raw: id.Raw()}
-	}
+	return wire.ID{Kind: idKinds[id.Kind()], Raw: id.Raw()}
 }
