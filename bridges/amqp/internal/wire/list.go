@@ -48,39 +48,19 @@ func (l *list) flag(v bool) {
 	}
 }
 
-func (l *list) text(s string) {
-	if s == "" {
+// putText appends a text that is there, also when it is empty, if set says so.
+func putText[T ~string](l *list, s T, set bool, appendTo func([]byte, T) []byte) {
+	if set || s != "" {
+		put(l, s, appendTo)
+	} else {
 		l.null()
-	} else {
-		put(l, s, value.AppendString)
 	}
 }
 
-// optText appends a string that is there, also when it is empty, if set says so.
-func (l *list) optText(s string, set bool) {
-	if set {
-		put(l, s, value.AppendString)
-	} else {
-		l.text(s)
-	}
-}
-
-// optSymbol is optText for a symbol.
-func (l *list) optSymbol(s string, set bool) {
-	if set {
-		put(l, value.Symbol(s), value.AppendSymbol)
-	} else {
-		l.symbol(value.Symbol(s))
-	}
-}
-
-func (l *list) symbol(s value.Symbol) {
-	if s == "" {
-		l.null()
-	} else {
-		put(l, s, value.AppendSymbol)
-	}
-}
+func (l *list) text(s string)                { putText(l, s, false, value.AppendString) }
+func (l *list) symbol(s value.Symbol)        { putText(l, s, false, value.AppendSymbol) }
+func (l *list) optText(s string, set bool)   { putText(l, s, set, value.AppendString) }
+func (l *list) optSymbol(s string, set bool) { putText(l, s, set, value.AppendSymbol) }
 
 func (l *list) binary(b []byte) {
 	if b == nil {
