@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/engine"
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
@@ -56,21 +57,21 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	orDefault(&o.MaxFrameSize, 65536)
-	orDefault(&o.MaxConnections, 5000)
-	orDefault(&o.MaxSessions, 8192)
-	orDefault(&o.MaxHandles, 256)
-	orDefault(&o.MaxLinks, 8192)
-	orDefault(&o.SenderCredit, 1000)
-	orDefault(&o.MaxUnsettled, 10_000)
-	orDefault(&o.MaxConnectionUnsettled, 50_000)
-	orDefault(&o.MaxPurge, 4000)
-	orDefault(&o.MaxMessageBytes, 64<<20)
-	orDefault(&o.IdleTimeout, 120*time.Second)
-	orDefault(&o.HandshakeTimeout, 20*time.Second)
-	orDefault(&o.AuthTimeout, 20*time.Second)
-	orDefault(&o.WriteTimeout, 30*time.Second)
-	orDefault(&o.DrainGrace, 10*time.Second)
+	bridges.Default(&o.MaxFrameSize, 65536)
+	bridges.Default(&o.MaxConnections, 5000)
+	bridges.Default(&o.MaxSessions, 8192)
+	bridges.Default(&o.MaxHandles, 256)
+	bridges.Default(&o.MaxLinks, 8192)
+	bridges.Default(&o.SenderCredit, 1000)
+	bridges.Default(&o.MaxUnsettled, 10_000)
+	bridges.Default(&o.MaxConnectionUnsettled, 50_000)
+	bridges.Default(&o.MaxPurge, 4000)
+	bridges.Default(&o.MaxMessageBytes, 64<<20)
+	bridges.Default(&o.IdleTimeout, 120*time.Second)
+	bridges.Default(&o.HandshakeTimeout, 20*time.Second)
+	bridges.Default(&o.AuthTimeout, 20*time.Second)
+	bridges.Default(&o.WriteTimeout, 30*time.Second)
+	bridges.Default(&o.DrainGrace, 10*time.Second)
 	if o.Budget == nil {
 		o.Budget = fair.New(0, nil, nil)
 	}
@@ -96,10 +97,3 @@ func (b *Bridge) bounds() engine.Bounds {
 
 // minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
-
-// orDefault replaces what is not positive.
-func orDefault[T int | int64 | uint32 | time.Duration](v *T, def T) {
-	if *v <= 0 {
-		*v = def
-	}
-}

@@ -103,17 +103,11 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.MaxBodyBytes <= 0 {
-		o.MaxBodyBytes = core.MaxMessageSizeKB << 10
-	}
+	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
+	bridges.Default(&o.MaxPollSeconds, defaultPollSeconds)
+	bridges.Default(&o.Grace, defaultGrace)
 	if o.Budget == nil {
 		o.Budget = fair.New(0, nil, nil)
-	}
-	if o.MaxPollSeconds <= 0 {
-		o.MaxPollSeconds = defaultPollSeconds
-	}
-	if o.Grace <= 0 {
-		o.Grace = defaultGrace
 	}
 	if o.Streams == nil {
 		o.Streams = fair.NewStreams(0, nil)

@@ -72,17 +72,10 @@ const (
 
 // NewPush makes a Push.
 func NewPush(o PushOptions) *Push {
-	set := func(d *time.Duration, otherwise time.Duration) {
-		if *d <= 0 {
-			*d = otherwise
-		}
-	}
-	if o.Concurrent <= 0 {
-		o.Concurrent = 10
-	}
-	set(&o.Timeout, 30*time.Second)
-	set(&o.FirstDelay, 5*time.Second)
-	set(&o.MaxDelay, time.Hour)
+	bridges.Default(&o.Concurrent, 10)
+	bridges.Default(&o.Timeout, 30*time.Second)
+	bridges.Default(&o.FirstDelay, 5*time.Second)
+	bridges.Default(&o.MaxDelay, time.Hour)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/bridges/clients"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
@@ -74,14 +75,14 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	orDefault(&o.MaxConnections, 20_000)
-	orDefault(&o.MaxFeeds, 256)
-	orDefault(&o.MaxFrame, core.MaxMessageSizeKB<<10*3/2)
-	orDefault(&o.MaxUnderWay, 64<<20)
-	orDefault(&o.AuthTimeout, 10*time.Second)
-	orDefault(&o.PingInterval, 30*time.Second)
-	orDefault(&o.WriteTimeout, 30*time.Second)
-	orDefault(&o.DrainGrace, 10*time.Second)
+	bridges.Default(&o.MaxConnections, 20_000)
+	bridges.Default(&o.MaxFeeds, 256)
+	bridges.Default(&o.MaxFrame, core.MaxMessageSizeKB<<10*3/2)
+	bridges.Default(&o.MaxUnderWay, 64<<20)
+	bridges.Default(&o.AuthTimeout, 10*time.Second)
+	bridges.Default(&o.PingInterval, 30*time.Second)
+	bridges.Default(&o.WriteTimeout, 30*time.Second)
+	bridges.Default(&o.DrainGrace, 10*time.Second)
 	if o.Clients == nil {
 		o.Clients = &clients.Registry{Log: o.Logger}
 	}
@@ -101,11 +102,4 @@ func (o Options) withDefaults() Options {
 	}
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o
-}
-
-// orDefault replaces what is not positive.
-func orDefault[T int | time.Duration](v *T, def T) {
-	if *v <= 0 {
-		*v = def
-	}
 }
