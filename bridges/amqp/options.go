@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -54,9 +55,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	bridges.Default(&o.MaxFrameSize, 65536)
 	bridges.Default(&o.MaxConnections, 5000)
 	bridges.Default(&o.MaxSessions, 8192)
@@ -72,12 +71,8 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.AuthTimeout, 20*time.Second)
 	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
-	if o.Budget == nil {
-		o.Budget = fair.New(0, nil, nil)
-	}
-	if o.Standing == nil {
-		o.Standing = fair.New(0, nil, nil)
-	}
+	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
+	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
 	o.MaxFrameSize = max(o.MaxFrameSize, minFrameSize)
 	o.MaxSessions = min(o.MaxSessions, 65536)
 	return o

@@ -1,6 +1,7 @@
 package https
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -100,18 +101,12 @@ type Bridge struct {
 
 // New makes a bridge. It starts nothing.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
 	bridges.Default(&o.MaxPollSeconds, defaultPollSeconds)
 	bridges.Default(&o.Grace, defaultGrace)
-	if o.Budget == nil {
-		o.Budget = fair.New(0, nil, nil)
-	}
-	if o.Streams == nil {
-		o.Streams = fair.NewStreams(0, nil)
-	}
+	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
+	o.Streams = cmp.Or(o.Streams, fair.NewStreams(0, nil))
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
 		front: front, auth: auth, log: o.Logger, opts: o,

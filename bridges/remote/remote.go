@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -53,9 +54,7 @@ func New(o Options) *Remote {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	r := &Remote{
 		o: o, log: o.Logger.With("remote", o.Name), window: semaphore.NewWeighted(int64(o.Window)),
 		wanted: make(chan struct{}, 1), since: time.Now(), err: errNotYet, backs: map[*func()]struct{}{}, targets: map[string]*target{},

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -76,12 +77,8 @@ func NewPush(o PushOptions) *Push {
 	bridges.Default(&o.Timeout, 30*time.Second)
 	bridges.Default(&o.FirstDelay, 5*time.Second)
 	bridges.Default(&o.MaxDelay, time.Hour)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Budget == nil {
-		o.Budget = fair.New(0, nil, nil)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
 	p := &Push{PushOptions: o, counts: &pushCounts{}}
 	p.id = core.Identity{{Namespace: o.Namespace, NamespaceID: o.Namespace, Policy: "push " + o.Name, Rights: core.Listen, Scope: core.FoldName(o.From)}}
 	transport := http.DefaultTransport.(*http.Transport).Clone()

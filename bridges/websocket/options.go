@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -72,9 +73,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	bridges.Default(&o.MaxConnections, 20_000)
 	bridges.Default(&o.MaxFeeds, 256)
 	bridges.Default(&o.MaxFrame, core.MaxMessageSizeKB<<10*3/2)
@@ -83,23 +82,15 @@ func (o Options) withDefaults() Options {
 	bridges.Default(&o.PingInterval, 30*time.Second)
 	bridges.Default(&o.WriteTimeout, 30*time.Second)
 	bridges.Default(&o.DrainGrace, 10*time.Second)
-	if o.Clients == nil {
-		o.Clients = &clients.Registry{Log: o.Logger}
-	}
+	o.Clients = cmp.Or(o.Clients, &clients.Registry{Log: o.Logger})
 	if o.Within == nil {
 		o.Within = func(_ context.Context, g core.Grant, namespace string) (core.Grant, error) {
 			return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. The namespace is '%s', not '%s'.", g.Namespace, namespace)
 		}
 	}
-	if o.Budget == nil {
-		o.Budget = fair.New(0, nil, nil)
-	}
-	if o.Standing == nil {
-		o.Standing = fair.New(0, nil, nil)
-	}
-	if o.Streams == nil {
-		o.Streams = fair.NewStreams(0, nil)
-	}
+	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
+	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
+	o.Streams = cmp.Or(o.Streams, fair.NewStreams(0, nil))
 	o.MaxFrame = max(o.MaxFrame, minFrame)
 	return o
 }

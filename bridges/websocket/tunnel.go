@@ -1,6 +1,7 @@
 package websocket
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -41,9 +42,7 @@ type Tunnel struct {
 // NewTunnel returns a tunnel whose connections are served by serve, which has to
 // close them, and to end some time after its context has.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
 }
 
