@@ -82,6 +82,8 @@ func bytesOfKept(t *testing.T) string {
 		must(p.In(s).Append(ctx, [][]*core.Message{{{MessageID: core.StringID(fmt.Sprint(i)), Body: core.Body{Bytes: bytes.Repeat([]byte{byte(i)}, 1000)}}}})[0].Err)
 	}
 	must(p.In(s).Append(ctx, [][]*core.Message{{{Body: core.Body{Bytes: make([]byte, journal.LargeBody)}}}})[0].Err)
+	later := s.WithTime(func(now time.Time) time.Time { return now.Add(time.Hour) })
+	must(p.In(later).Append(ctx, [][]*core.Message{{{MessageID: core.StringID("later")}}})[0].Err)
 	ds, _, err := p.In(s).Lock(ctx, core.LockRequest{Most: core.Most{Messages: 36}})
 	must(err)
 	for _, d := range ds {

@@ -44,7 +44,7 @@ const (
 	EffectUnseal                           // namespaces deleted until then are forgotten
 	EffectNamespace                        // a namespace as it is now
 	EffectNoNamespace
-	EffectKinds
+	// New ones begin with 28: 27 is the journal's.
 )
 
 // Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay does them

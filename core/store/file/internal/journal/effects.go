@@ -19,7 +19,7 @@ const (
 	aboutPiece   // of a snapshot: see snapshot.go
 	effectSelect // subscription, sub-queue
 
-	aboutPartitionVirtual = state.EffectKinds // as aboutPartition, but it happened in a view's time
+	aboutPartitionVirtual state.EffectKind = 27 // as aboutPartition, but it happened in a view's time
 )
 
 // The flags of a put and of a state.
