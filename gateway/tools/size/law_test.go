@@ -18,7 +18,8 @@ func TestOnlyTheFrontStandsBeforeTheBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := slices.DeleteFunc(slices.Clone(fronts), func(name string) bool { return name == "Store" })
+	// Metrics and traces wrap the store each: a front of all its operations has more lines than what they override.
+	calls := slices.DeleteFunc(slices.Clone(fronts), func(name string) bool { return name == "Store" || name == "Operations" })
 	found, err := overrides(m, calls)
 	if err != nil {
 		t.Fatal(err)
