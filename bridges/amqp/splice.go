@@ -3,6 +3,7 @@ package amqp
 import (
 	"encoding/binary"
 	"net"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -11,6 +12,8 @@ import (
 const (
 	// spliceFrame is the largest frame in bytes that a peer may send through a splice.
 	spliceFrame = 64 << 10
+	// spliceText is how many bytes of an error's text are passed on: states and logs keep them.
+	spliceText = 1000
 	// spliceRange is how many deliveries a peer's disposition may be of: the client
 	// behind the splice takes them one by one.
 	spliceRange = 1 << 16
@@ -202,7 +205,11 @@ func plainError(e *wire.Error) *wire.Error {
 	if e == nil {
 		return nil
 	}
-	return &wire.Error{Condition: e.Condition, Description: e.Description}
+	text := e.Description
+	if len(text) > spliceText {
+		text = strings.ToValidUTF8(text[:spliceText], "") + "…"
+	}
+	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
 // plainState is a state as the client knows it: those of transactions it does not.

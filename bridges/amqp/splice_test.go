@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,6 +137,15 @@ func TestASpliceTakesNoMoreThanItsClientAllows(t *testing.T) {
 		if _, err := io.Copy(io.Discard, s); (err == nil) != c.ok {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+func TestTheTextOfAPeersErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	s := NewSplice(&scripted{said: bytes.NewReader(script(t, &wire.Close{Error: &wire.Error{Condition: "x", Description: strings.Repeat("T", 60_000)}}))})
+	got, err := io.ReadAll(s)
+	if err != nil || len(got) > 2000 || !bytes.Contains(got, []byte("TTT")) {
+		t.Errorf("%d bytes are passed on, %v", len(got), err)
 	}
 }
 
