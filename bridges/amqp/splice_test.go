@@ -125,6 +125,7 @@ func TestASpliceTakesNoMoreThanItsClientAllows(t *testing.T) {
 		for _, p := range []wire.Performative{
 			&wire.Begin{}, &wire.Attach{Name: "x", Role: wire.RoleReceiver, Handle: 3},
 			&wire.Flow{Handle: value.Some(uint32(3)), LinkCredit: value.Some(uint32(2))},
+			&wire.Flow{Handle: value.Some(uint32(3)), LinkCredit: value.Some(uint32(0))}, // taken back too late
 		} {
 			frame, err := wire.AppendFrame(nil, 0, p, nil)
 			if err != nil {

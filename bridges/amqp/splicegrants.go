@@ -70,7 +70,10 @@ func (g *grants) note(frame []byte) {
 			return
 		}
 		if l := s.client[p.Handle.V]; l != nil {
-			l.limit = p.DeliveryCount.Or(0) + p.LinkCredit.V
+			// Credit that is taken back may have been used already.
+			if limit := p.DeliveryCount.Or(0) + p.LinkCredit.V; int32(limit-l.limit) > 0 {
+				l.limit = limit
+			}
 		}
 	case *wire.Detach:
 		if s != nil {
