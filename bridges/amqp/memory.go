@@ -30,14 +30,15 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 		c.charged += n
 		return engine.Granted
 	}
-	if c.memory.Take(n + fair.Message) {
-		c.charged += n + fair.Message
+	whole := n + fair.Message
+	if c.memory.Take(whole) {
+		c.charged += whole
 		c.patience = time.Time{}
 		return engine.Granted
 	}
 	now := time.Now()
 	switch {
-	case begun || !c.memory.Fits(n) || c.memory.IsRefused():
+	case begun || !c.memory.Fits(whole) || c.memory.IsRefused():
 		return engine.Never
 	case c.patience.IsZero():
 		c.patience = now.Add(fair.Patience)
@@ -45,7 +46,7 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 		c.patience = time.Time{}
 		return engine.Never
 	}
-	c.memory.Wait(n)
+	c.memory.Wait(whole)
 	return engine.Later
 }
 

@@ -79,6 +79,8 @@ func (g *grants) note(frame []byte) {
 		if s != nil {
 			delete(s.client, p.Handle)
 		}
+	case *wire.End:
+		delete(g.sessions, f.Channel)
 	}
 }
 

@@ -1,6 +1,6 @@
 package fair
 
-// What things take of the memory besides their bytes. A test compares each with the heap.
+// What things take of the memory besides their bytes.
 const (
 	Message    = 2 << 10  // a message that has been read and not stored yet: decoded, and in the form of its store
 	Delivery   = 512      // a delivery that its client has not settled

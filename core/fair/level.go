@@ -16,13 +16,13 @@ type Level int32
 // The levels.
 const (
 	Normal Level = iota
-	Shed         // caches are emptied
+	Raised       // more than half is used: nothing is refused
 	Tight        // sends, schedules, deposits and creations are refused as busy to those that have sent much of late
 	Full         // they are refused to everybody, and so are peeks, streams and taps
 )
 
 // String names the level as health and metrics do.
-func (l Level) String() string { return [...]string{"normal", "shed", "tight", "full"}[l] }
+func (l Level) String() string { return [...]string{"normal", "raised", "tight", "full"}[l] }
 
 // Gauge holds the Level of the process. It is safe for concurrent use. A nil Gauge is at Normal.
 type Gauge struct {

@@ -17,7 +17,9 @@ const (
 
 // NewStreams returns a pool of places for feeds and event streams; limit 0 is 50000.
 func NewStreams(limit int, gauge *Gauge) *Pool {
-	return NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge).Named("feeds and event streams", Full)
+	p := NewPlaces(cmp.Or(limit, 50_000), "feeds and event streams", gauge)
+	p.shuts = Full
+	return p
 }
 
 // NewPlaces returns a pool of limit places. what names their holders, in the plural.
@@ -39,7 +41,7 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	defer p.mu.Unlock()
 	p.noteRefusal()
 	switch {
-	case p.IsShut():
+	case p.isShut():
 		return nil, p.gauge.Refusal()
 	case n > p.limit-p.held:
 		return nil, core.Refuse(core.Busy, "This gateway takes %d %s, which are all in use. Try again later.", p.limit, p.places)

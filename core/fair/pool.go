@@ -4,10 +4,10 @@
 //
 // A pool is free for everybody up to three quarters. Above, a policy grows only while it holds less
 // than is left, and from fifteen sixteenths on so does a namespace: somebody new always finds something.
-// Those that have proven no identity have a quarter at most. Of bytes, one connection holds at most as many as are left.
+// Those that have proven no identity have a quarter at most. Of bytes, one connection holds at most as many
+// as are left.
 //
-// Beside the pools there is the Level of the process, which the memory that is really in use decides: from
-// Tight on pools give nothing for what begins.
+// Beside the pools there is the Level of the process, which the memory that is really in use decides: see Level.
 package fair
 
 import (
@@ -118,8 +118,8 @@ func (p *Pool) Named(name string, shuts Level) *Pool {
 	return p
 }
 
-// IsShut reports whether nothing more is taken, whatever is left.
-func (p *Pool) IsShut() bool { return p.gauge.Level() >= p.shuts }
+// isShut reports whether nothing more is taken, whatever is left.
+func (p *Pool) isShut() bool { return p.gauge.Level() >= p.shuts }
 
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
@@ -186,7 +186,13 @@ func (p *Pool) group(w Who) *group {
 // forget takes a share that holds so much from a group.
 func (p *Pool) forget(w Who, g *group, held int64) {
 	g.held -= held
-	if g.shares--; g.shares == 0 {
+	g.shares--
+	p.dropIdle(w, g)
+}
+
+// dropIdle forgets a group that nobody belongs to, and of whose flow nothing is left.
+func (p *Pool) dropIdle(w Who, g *group) {
+	if g.shares == 0 && g.flow == 0 {
 		delete(p.groups, w)
 	}
 }
@@ -219,8 +225,7 @@ func (s *Share) allows(n, held int64) bool {
 // isLittle reports whether the share holds but a little with n bytes more.
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available returns about how many bytes the share may have beyond what it holds; 0 if it may not even have
-// n, or if nothing is delivered any more.
+// Available returns about how many bytes the share may have beyond what it holds; 0 if it may not even have n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -263,12 +268,12 @@ func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if begins && (p.IsShut() || p.isHeavy(s.policy)) || !s.allows(n, p.held) {
+	if begins && p.refuses(s.policy) || !s.allows(n, p.held) {
 		return false
 	}
 	s.stopWaiting()
 	s.add(n)
-	if begins {
+	if begins && p.gauge != nil {
 		s.policy.flow += n
 	}
 	return true
@@ -277,15 +282,17 @@ func (s *Share) take(n int64, begins bool) bool {
 // flowPart is what part of a pool a policy may have taken of late and still go on at Tight.
 const flowPart = 16
 
-// isHeavy reports whether a policy has taken too much of late for the level. g may be nil.
-func (p *Pool) isHeavy(g *group) bool {
-	return g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
+// refuses reports whether a policy is refused what begins, because of the level: it shuts the pool, or the policy
+// has taken too much of late for it. g may be nil. p.mu is held.
+func (p *Pool) refuses(g *group) bool {
+	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
 }
 
 // forgetFlow forgets a part of what was taken. p.mu is held.
 func (p *Pool) forgetFlow() {
-	for _, g := range p.groups {
+	for w, g := range p.groups {
 		g.flow -= (g.flow + forgetPart - 1) / forgetPart
+		p.dropIdle(w, g)
 	}
 }
 
@@ -296,7 +303,7 @@ func (p *Pool) Refuses(w Who) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.IsShut() || p.isHeavy(p.groups[w])
+	return p.refuses(p.groups[w])
 }
 
 // IsRefused reports whether the share is refused what takes memory, because of the level.
@@ -306,7 +313,7 @@ func (s *Share) IsRefused() bool {
 	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	return s.pool.IsShut() || s.pool.isHeavy(s.policy)
+	return s.pool.refuses(s.policy)
 }
 
 // Fits reports whether an empty share could take n of an unused pool: if not, waiting is useless.
@@ -370,7 +377,7 @@ func (s *Share) Wait(n int64) {
 		p.waiting = append(p.waiting, s)
 	}
 	s.wants = n
-	now := s.mayGoOn(p.held)
+	now := s.allows(n, p.held)
 	if now {
 		s.stopWaiting()
 	}
@@ -379,9 +386,6 @@ func (s *Share) Wait(n int64) {
 		s.wake()
 	}
 }
-
-// mayGoOn reports whether the share may have what it waits for while held of the pool are in use.
-func (s *Share) mayGoOn(held int64) bool { return s.allows(s.wants, held) }
 
 func (s *Share) stopWaiting() {
 	if s.wants > 0 {
@@ -427,7 +431,7 @@ func (p *Pool) due() (wakes []func()) {
 	}
 	promised := int64(0)
 	p.waiting = slices.DeleteFunc(p.waiting, func(s *Share) bool {
-		if !s.mayGoOn(p.held + promised) {
+		if !s.allows(s.wants, p.held+promised) {
 			return false
 		}
 		promised += s.wants

@@ -123,11 +123,21 @@ func TestWhoHasSentMuchIsRefusedWhileMemoryIsTight(t *testing.T) {
 			time.Sleep(250 * time.Millisecond)
 			g.Set(l)
 		}
-		if set(fair.Shed); !heavy.Take(20*mb) || !light.Take(mb) {
-			t.Error("shed: nothing begins")
+		if set(fair.Raised); !heavy.Take(20*mb) || !light.Take(mb) {
+			t.Error("raised: nothing begins")
 		}
 		heavy.Add(-20 * mb) // it is stored
+		once := p.Share(nil)
+		once.Join(who("b", "once"))
+		once.Take(20 * mb)
+		once.Close()
 		set(fair.Tight)
+		next := p.Share(nil)
+		next.Join(who("b", "once"))
+		if next.Take(1) {
+			t.Error("tight: what a policy has sent is forgotten with its last request")
+		}
+		next.Close()
 		if heavy.Take(1) || !light.Take(1) {
 			t.Error("tight: one that has sent much of late goes on, or one that has not is refused")
 		}

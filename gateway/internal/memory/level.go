@@ -25,8 +25,8 @@ const (
 	evictInterval = 100 * time.Millisecond
 )
 
-// The marks, in hundredths of the limit: of each level from Shed on, where it begins and where it ends.
-var marks = [...]struct{ begins, ends int64 }{fair.Shed: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
+// The marks, in hundredths of the limit: of each level from Raised on, where it begins and where it ends.
+var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
 // Usage is what the gateway uses of its memory.
 type Usage struct {
@@ -38,7 +38,6 @@ type Usage struct {
 type Options struct {
 	Gauge   *fair.Gauge
 	Setting int64       // the configured limit; 0: none
-	Shed    func()      // empties caches; called again and again from Shed on
 	Evict   func() bool // closes the connection that holds most; false: there is none
 	Holders func() []slog.Attr
 	Logger  *slog.Logger
@@ -122,9 +121,6 @@ func (w *Watch) measure() Usage {
 	if u.Level != was {
 		w.tell(was, u)
 	}
-	if u.Level >= fair.Shed && w.Shed != nil {
-		w.Shed()
-	}
 	if u.Level == fair.Full && now.Sub(w.evicted) >= evictInterval && w.Evict != nil && w.Evict() {
 		w.evicted = now
 	}
@@ -133,7 +129,7 @@ func (w *Watch) measure() Usage {
 
 // levelOf is the level at a usage, which ends lower than it begins.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
-	for of := fair.Shed; of <= fair.Full; of++ {
+	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
 		if was >= of {
 			mark = marks[of].ends

@@ -12,7 +12,7 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 	var c collector
 	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps.")
 	available := c.gauge("memory_limit_bytes", "How much it may use.")
-	level := c.gauge("memory_level", "0: normal, 1: caches are emptied, 2: sends of those who have sent much are refused, 3: those of all.")
+	level := c.gauge("memory_level", "0: normal, 1: more than half is used, 2: sends of those who have sent much are refused, 3: those of all.")
 	standing := c.gauge("connection_memory_bytes", "Memory of connections, sessions and links.")
 	standingLimit := c.gauge("connection_memory_limit_bytes", "How much there may be of it.")
 	held := c.gauge("message_memory_bytes", "Memory of messages in progress.")
