@@ -298,9 +298,6 @@ func (p *Pool) forgetFlow() {
 
 // Refuses reports whether somebody is refused what takes memory, because of the level.
 func (p *Pool) Refuses(w Who) bool {
-	if p.gauge.Level() < Tight {
-		return false
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w])
@@ -308,9 +305,6 @@ func (p *Pool) Refuses(w Who) bool {
 
 // IsRefused reports whether the share is refused what takes memory, because of the level.
 func (s *Share) IsRefused() bool {
-	if s.pool.gauge.Level() < Tight {
-		return false
-	}
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.refuses(s.policy)
