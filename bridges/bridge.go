@@ -5,6 +5,7 @@ package bridges
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -55,4 +56,26 @@ type Census interface {
 	// under way on it may finish within the time that it would have if the bridge stopped. False if
 	// there is no such connection.
 	CloseConnection(id string) bool
+}
+
+// Default sets an option that is not positive to its default.
+func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
+	if *option <= 0 {
+		*option = otherwise
+	}
+}
+
+// warningPause is the time in which one warning of a kind is enough: clients
+// must not be able to fill the log.
+const warningPause = 10 * time.Second
+
+// Warnings limits the warnings of one kind to one in ten seconds. The zero value
+// is ready, for any number of goroutines.
+type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
+
+// Due reports whether to warn now. If it does, further warnings are not due for
+// ten seconds.
+func (w *Warnings) Due() bool {
+	now, next := time.Now().UnixNano(), w.next.Load()
+	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))
 }

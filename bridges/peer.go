@@ -1,6 +1,9 @@
 package bridges
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -21,4 +24,59 @@ func Network(a netip.Addr) netip.Addr {
 		}
 	}
 	return a
+}
+
+// Hosts are the names by which a request called the gateway, as core.Authority
+// takes them: its Host, then what TLS was asked for.
+func Hosts(r *http.Request) []string {
+	if r.TLS != nil && r.TLS.ServerName != "" {
+		return []string{r.Host, r.TLS.ServerName}
+	}
+	return []string{r.Host}
+}
+
+// Prove tells the connection that its client has proven an identity. Connections that need it have
+// a method Proven; wrappers of connections pass it on.
+func Prove(nc net.Conn) {
+	if c, ok := nc.(interface{ Proven() }); ok {
+		c.Proven()
+	}
+}
+
+// Answered has the connection know that nothing is kept of what its client has
+// sent so far.
+func Answered(nc net.Conn) {
+	if c, ok := nc.(interface{ Answered() }); ok {
+		c.Answered()
+	}
+}
+
+// connKey finds, in the context of a request, the connection that it came by.
+type connKey struct{}
+
+// WithConn returns a context of what comes by a connection, for ProveIn.
+func WithConn(ctx context.Context, nc net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, nc)
+}
+
+// ProveIn is Prove for the connection of a request, whose context this is.
+func ProveIn(ctx context.Context) {
+	if nc, ok := ctx.Value(connKey{}).(net.Conn); ok {
+		Prove(nc)
+	}
+}
+
+// endingKey finds, in a request's context, the channel that closes when its server is to end.
+type endingKey struct{}
+
+// WithEnding returns a context for requests of a server that is to end when the channel closes.
+func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
+	return context.WithValue(ctx, endingKey{}, ending)
+}
+
+// Ending closes when the server that took the request is to end: a request that would wait ends then. It
+// is nil, and never closes, where no server has said so.
+func Ending(ctx context.Context) <-chan struct{} {
+	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
+	return ending
 }

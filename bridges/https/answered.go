@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // The routes that Options.Answered is told of, beside the paths of Options.Routes.
@@ -76,3 +79,42 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // end tells of what was answered without a word.
 func (a *answer) end() { a.note(http.StatusOK) }
+
+// Content types of bodies whose message names none, or not what was made of it.
+const (
+	typeBytes = "application/octet-stream"
+	typeText  = "text/plain; charset=utf-8"
+	typeJSON  = "application/json"
+)
+
+// renderBody makes of a message's body what an HTTP client can read, and says
+// its content type, "" if the message has neither. A body that cannot be read as its kind is sent as it is.
+func renderBody(m *core.Message) (body []byte, contentType string) {
+	declared := func(otherwise string) string {
+		if m.ContentType != "" && isPrintable(m.ContentType) {
+			return m.ContentType
+		}
+		return otherwise
+	}
+	if m.Body.Kind == core.BodyNone {
+		return nil, declared("")
+	}
+	if payload, ok := m.Body.Payload(); ok {
+		return payload, declared(typeBytes)
+	}
+	v, err := m.Body.Value()
+	if err != nil {
+		return m.Body.Bytes, declared(typeBytes)
+	}
+	if m.Body.Kind == core.BodyValue {
+		switch v := v.(type) {
+		case string:
+			return []byte(v), declared(typeText)
+		case value.Symbol:
+			return []byte(v), declared(typeText)
+		case []byte:
+			return v, declared(typeBytes)
+		}
+	}
+	return value.AppendJSON(nil, v), typeJSON
+}

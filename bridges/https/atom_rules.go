@@ -2,6 +2,7 @@ package https
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -70,4 +71,147 @@ func (m *management) deleteRule() error {
 	}
 	_ = respond(m.w, http.StatusOK, nil)
 	return nil
+}
+
+// ruleDescription is the element that describes a rule.
+const ruleDescription = "RuleDescription"
+
+// compatibilityLevel is that of the SQL dialect: the only one that the SDKs know.
+const compatibilityLevel = 20
+
+// readRule reads a RuleDescription or a DefaultRuleDescription. Without a filter
+// a rule matches everything. Whether the SQL texts are right is not asked here.
+func readRule(description *node) (r core.Rule, err error) {
+	r.Filter.Kind = core.TrueFilter
+	for _, n := range description.children {
+		switch n.name.Local {
+		case "Name":
+			r.Name = n.value()
+		case "Filter":
+			if r.Filter, err = readFilter(n); err != nil {
+				return r, err
+			}
+		case "Action":
+			if r.Action, r.ActionParameters, err = readAction(n); err != nil {
+				return r, err
+			}
+		case "CreatedAt": // not the client's to say
+		default:
+			return r, core.Refuse(core.InvalidArgument, "<%.60s> is no part of a rule: there are Name, Filter and Action.", n.name.Local)
+		}
+	}
+	return r, nil
+}
+
+func readFilter(n *node) (f core.Filter, err error) {
+	typ := n.typ
+	if typ == "" && n.child("SqlExpression") != nil {
+		typ = "SqlFilter"
+	}
+	switch typ {
+	case "TrueFilter":
+		f.Kind = core.TrueFilter
+	case "FalseFilter":
+		f.Kind = core.FalseFilter
+	case "SqlFilter":
+		f.Kind = core.SQLFilter
+		if f.SQL, err = readExpression(n); err != nil {
+			return f, err
+		}
+		f.Parameters, err = readPairs(n.child("Parameters"))
+	case "CorrelationFilter":
+		f.Kind = core.CorrelationFilter
+		f.Correlation, err = readCorrelation(n)
+	default:
+		return f, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Filter> is not known: write i:type=\"SqlFilter\", CorrelationFilter, TrueFilter or FalseFilter.", typ)
+	}
+	return f, err
+}
+
+func readCorrelation(n *node) (*core.Correlation, error) {
+	c := new(core.Correlation)
+	for name, field := range c.Conditions() {
+		if v := n.child(name); v != nil && !v.null {
+			*field = &v.text
+		}
+	}
+	var err error
+	c.Properties, err = readPairs(n.child("Properties"))
+	return c, err
+}
+
+func readAction(n *node) (sql string, parameters core.Properties, err error) {
+	switch {
+	case n.null, n.typ == "EmptyRuleAction", n.typ == "" && len(n.children) == 0:
+		return "", core.Properties{}, nil
+	case n.typ == "SqlRuleAction", n.typ == "" && n.child("SqlExpression") != nil:
+		if sql, err = readExpression(n); err != nil {
+			return "", core.Properties{}, err
+		}
+		parameters, err = readPairs(n.child("Parameters"))
+		return sql, parameters, err
+	}
+	return "", core.Properties{}, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Action> is not known: write i:type=\"SqlRuleAction\" or EmptyRuleAction.", n.typ)
+}
+
+func readExpression(n *node) (string, error) {
+	e := n.child("SqlExpression")
+	if e == nil || strings.TrimSpace(e.text) == "" {
+		return "", core.Refuse(core.InvalidArgument, "The <%s> of type %s has no <SqlExpression>.", n.name.Local, n.typ)
+	}
+	return e.text, nil
+}
+
+// appendRuleEntry appends the entry of a rule of the target's subscription.
+func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
+	link := at.self()
+	if t.feed {
+		link = at.below(r.Name)
+	}
+	dst = entry{link, r.Name, t.subscription, r.CreatedAt, r.CreatedAt}.open(dst)
+	dst = append(dst, `<`+ruleDescription+` xmlns="`+busSpace+`" xmlns:i="`+schemaSpace+`">`...)
+	dst = appendFilter(dst, &r.Filter)
+	dst = appendAction(dst, &r)
+	dst = appendTime(dst, "CreatedAt", r.CreatedAt)
+	dst = appendElement(dst, "Name", r.Name)
+	dst = append(dst, `</`+ruleDescription+`>`...)
+	return closeEntry(dst)
+}
+
+// appendFilter appends a filter. The filters that decide without looking have
+// an expression as well: the JavaScript SDK tells SQL filters by it.
+func appendFilter(dst []byte, f *core.Filter) []byte {
+	switch f.Kind {
+	case core.TrueFilter:
+		dst = appendSQL(append(dst, `<Filter i:type="TrueFilter">`...), "1=1")
+	case core.FalseFilter:
+		dst = appendSQL(append(dst, `<Filter i:type="FalseFilter">`...), "1=0")
+	case core.SQLFilter:
+		dst = appendSQL(append(dst, `<Filter i:type="SqlFilter">`...), f.SQL)
+		dst = appendPairs(dst, "Parameters", f.Parameters)
+	case core.CorrelationFilter:
+		dst = append(dst, `<Filter i:type="CorrelationFilter">`...)
+		for name, field := range f.Correlation.Conditions() {
+			if *field != nil {
+				dst = appendElement(dst, name, **field)
+			}
+		}
+		dst = appendPairs(dst, "Properties", f.Correlation.Properties)
+	}
+	return append(dst, `</Filter>`...)
+}
+
+// appendAction appends a rule's action, which clients need even where there is none.
+func appendAction(dst []byte, r *core.Rule) []byte {
+	if r.Action == "" {
+		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)
+	}
+	dst = appendSQL(append(dst, `<Action i:type="SqlRuleAction">`...), r.Action)
+	dst = appendPairs(dst, "Parameters", r.ActionParameters)
+	return append(dst, `</Action>`...)
+}
+
+func appendSQL(dst []byte, text string) []byte {
+	dst = appendElement(dst, "SqlExpression", text)
+	return appendNumber(dst, "CompatibilityLevel", compatibilityLevel)
 }

@@ -3,6 +3,7 @@ package websocket
 import (
 	"fmt"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
@@ -81,4 +82,99 @@ func (c *conn) finish(q *request) {
 	delete(c.underWay, q.id)
 	c.held -= q.bytes
 	c.memory.Add(-int64(q.bytes))
+}
+
+// operation is something that can be asked for.
+type operation struct {
+	name   string
+	need   memberSet                 // members that it must have
+	may    memberSet                 // and may have
+	either memberSet                 // and must have exactly one of
+	check  func(q *request) error    // what cannot be said by the sets; or nil
+	run    func(c *conn, q *request) // in the owner
+}
+
+// operations by their names.
+var operations = func() map[string]*operation {
+	m := make(map[string]*operation)
+	for _, o := range []*operation{
+		{name: "auth", need: setOf("token"), may: setOf("namespace"), run: (*conn).authenticate},
+
+		{name: "send", need: setOf("entity", "messages"), run: (*conn).send},
+		{name: "cancel", need: setOf("entity", "sequenceNumbers"), run: (*conn).cancelScheduled},
+
+		{name: "feed", need: setOf("feed", "entity"), may: setOf("mode", "credit", "bodies", "accept", "session", "nextSession", "wait", "exclusive", "sessionLockToken"), check: checkFeed, run: (*conn).openFeed},
+		{name: "credit", need: setOf("feed", "credit"), run: (*conn).credit},
+		{name: "drain", need: setOf("feed"), run: (*conn).drainFeed},
+		{name: "end", need: setOf("feed"), run: (*conn).endFeed},
+		{name: "settle", need: setOf("settlements"), either: setOf("feed", "entity"), run: (*conn).settle},
+		{name: "renew", need: setOf("entity", "lockTokens"), run: (*conn).renew},
+		{name: "peek", may: setOf("from", "max", "inState", "bodies"), either: setOf("feed", "entity"), check: checkPeek, run: (*conn).peek},
+		{name: "receiveDeferred", need: setOf("sequenceNumbers"), may: setOf("mode", "bodies"), either: setOf("feed", "entity"), run: (*conn).receiveDeferred},
+		{name: "purge", need: setOf("before"), may: setOf("max"), either: setOf("feed", "entity"), run: (*conn).purge},
+
+		{name: "renewSession", need: setOf("feed"), run: (*conn).renewSession},
+		{name: "state", need: setOf("feed"), run: (*conn).state},
+		{name: "setState", need: setOf("feed", "state"), run: (*conn).setState},
+		{name: "sessions", need: setOf("entity"), may: setOf("since", "skip", "top"), run: (*conn).sessions},
+
+		{name: "entities", need: setOf("kind"), may: setOf("topic", "skip", "top"), check: checkListing, run: (*conn).entities},
+		{name: "entity", need: setOf("entity"), run: (*conn).entity},
+		{name: "create", need: setOf("kind", "entity"), may: setOf("settings", "rule"), check: checkCreate, run: (*conn).create},
+		{name: "update", need: setOf("entity", "settings"), run: (*conn).update},
+		{name: "delete", need: setOf("entity"), run: (*conn).remove},
+		{name: "rules", need: setOf("entity"), run: (*conn).rules},
+		{name: "createRule", need: setOf("entity", "rule"), run: (*conn).createRule},
+		{name: "updateRule", need: setOf("entity", "rule"), run: (*conn).updateRule},
+		{name: "deleteRule", need: setOf("entity", "name"), run: (*conn).deleteRule},
+		{name: "testRules", need: setOf("entity", "message"), may: setOf("rules"), run: (*conn).testRules},
+		{name: "connections", run: (*conn).connections},
+		{name: "closeConnection", need: setOf("connection"), run: (*conn).closeConnection},
+	} {
+		m[o.name] = o
+	}
+	return m
+}()
+
+func checkFeed(q *request) error {
+	if q.has("session") && q.nextSession {
+		return core.Refuse(core.InvalidArgument, "session and nextSession exclude each other.")
+	}
+	if q.has("wait") && !q.nextSession {
+		return core.Refuse(core.InvalidArgument, "wait is for nextSession.")
+	}
+	if q.has("exclusive") && !q.has("session") && !q.nextSession {
+		return core.Refuse(core.InvalidArgument, "exclusive is for sessions.")
+	}
+	if q.has("sessionLockToken") && (!q.has("session") || q.has("exclusive") && !q.shared) {
+		return core.Refuse(core.InvalidArgument, "sessionLockToken is for a session that is named, and not exclusive.")
+	}
+	return nil
+}
+
+func checkPeek(q *request) error {
+	if q.max > core.MaxPeek {
+		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
+	}
+	if q.has("inState") && q.has("feed") {
+		return core.Refuse(core.InvalidArgument, "inState is for an entity, not for a session's feed.")
+	}
+	return nil
+}
+
+func checkListing(q *request) error {
+	switch isSubscription := q.kind == core.Subscription; {
+	case isSubscription && q.topic == "":
+		return core.Refuse(core.InvalidArgument, "topic is missing: whose subscriptions?")
+	case !isSubscription && q.has("topic"):
+		return core.Refuse(core.InvalidArgument, "topic is for subscriptions.")
+	}
+	return nil
+}
+
+func checkCreate(q *request) error {
+	if q.rule != nil && q.kind != core.Subscription {
+		return core.Refuse(core.InvalidArgument, "rule is for subscriptions.")
+	}
+	return nil
 }

@@ -2,7 +2,7 @@ package wire
 
 import "github.com/crosstown-mq/crosstown/core/value"
 
-// Performative is the body of a frame: a pointer to one of the structs of this file or of sasl.go.
+// Performative is the body of a frame: a pointer to one of the structs of this file.
 //
 // Fields are named after the specification. A string, symbol, slice or map that is empty in the sense of nil or "" is
 // absent; an empty map that is not nil is sent as an empty map. Fields without which a performative makes no sense are
@@ -185,3 +185,106 @@ type End struct{ Error *Error }
 
 // Close ends a connection, §2.7.9.
 type Close struct{ Error *Error }
+
+func (*SASLMechanisms) performative() {}
+func (*SASLInit) performative()       {}
+func (*SASLChallenge) performative()  {}
+func (*SASLResponse) performative()   {}
+func (*SASLOutcome) performative()    {}
+
+// SASLMechanisms is the server's offer, AMQP 1.0 §5.3.3.1.
+type SASLMechanisms struct{ Mechanisms []value.Symbol }
+
+// SASLInit is the client's choice, §5.3.3.2.
+type SASLInit struct {
+	Mechanism       value.Symbol
+	InitialResponse []byte // nil is absent
+	Hostname        string
+}
+
+// SASLChallenge is a question of the server, §5.3.3.3.
+type SASLChallenge struct{ Challenge []byte }
+
+// SASLResponse is an answer of the client, §5.3.3.4.
+type SASLResponse struct{ Response []byte }
+
+// SASLOutcome ends the exchange, §5.3.3.5.
+type SASLOutcome struct {
+	Code           SASLCode
+	AdditionalData []byte // nil is absent
+}
+
+// SASLCode is the result of an authentication.
+type SASLCode uint8
+
+// The results, §5.3.3.6.
+const (
+	SASLOK      SASLCode = 0
+	SASLAuth    SASLCode = 1 // bad credentials
+	SASLSys     SASLCode = 2 // system error
+	SASLSysPerm SASLCode = 3
+	SASLSysTemp SASLCode = 4
+)
+
+// DeliveryState is one of Received, Accepted, Rejected, Released, Modified, Declared and TransactionalState, by value;
+// nil is none.
+type DeliveryState interface{ deliveryState() }
+
+func (Received) deliveryState()           {}
+func (Accepted) deliveryState()           {}
+func (Rejected) deliveryState()           {}
+func (Released) deliveryState()           {}
+func (Modified) deliveryState()           {}
+func (Declared) deliveryState()           {}
+func (TransactionalState) deliveryState() {}
+
+// Received says how much of a delivery has arrived, AMQP 1.0 §3.4.1.
+type Received struct {
+	SectionNumber uint32
+	SectionOffset uint64
+}
+
+// Accepted is the outcome of a delivery that was processed, §3.4.2.
+type Accepted struct{}
+
+// Rejected is the outcome of a delivery that is invalid, §3.4.3. Service Bus clients dead-letter with it.
+type Rejected struct{ Error *Error }
+
+// Released is the outcome of a delivery that was not and will not be processed, §3.4.4.
+type Released struct{}
+
+// Modified is the outcome of a delivery that was not processed and is to change, §3.4.5. Service Bus clients abandon
+// and defer with it.
+type Modified struct {
+	DeliveryFailed     value.Opt[bool]
+	UndeliverableHere  value.Opt[bool]
+	MessageAnnotations []byte // encoded map
+}
+
+// Declared is the outcome of a declare: the id of the new transaction, §4.5.5.
+type Declared struct{ TxnID []byte }
+
+// TransactionalState says that a transfer or an outcome belongs to a transaction, §4.5.8. Outcome is nil in a transfer,
+// and never a TransactionalState itself.
+type TransactionalState struct {
+	TxnID   []byte
+	Outcome DeliveryState
+}
+
+// TransactionRequest is what a client sends on a link to a Coordinator: *Declare or *Discharge, as the value section of
+// a message.
+type TransactionRequest interface{ transactionRequest() }
+
+func (*Declare) transactionRequest()   {}
+func (*Discharge) transactionRequest() {}
+
+// Declare asks for a new transaction, AMQP 1.0 §4.5.2.
+type Declare struct {
+	GlobalID []byte // encoded value; nil is none
+}
+
+// Discharge ends a transaction, §4.5.3.
+type Discharge struct {
+	TxnID []byte
+	Fail  bool // roll back
+}
