@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -230,4 +232,20 @@ func saturatedTicks(millis int64) int64 {
 	default:
 		return millis * ticksPerMilli
 	}
+}
+
+// parseTimeSpan reads a duration in the form of ISO 8601 (PT5M) or of .NET (00:05:00) and returns ticks.
+func parseTimeSpan(s string) (int64, error) {
+	if strings.HasPrefix(s, "P") {
+		ticks, err := core.ParseTicks(s)
+		if err != nil {
+			return 0, fmt.Errorf("%.40q is no duration: %w", s, err)
+		}
+		return ticks, nil
+	}
+	ticks, err := value.ParseTimeSpan(s)
+	if err != nil {
+		return 0, fmt.Errorf("%.40q is no duration such as PT5M or 00:05:00", s)
+	}
+	return ticks, nil
 }

@@ -124,3 +124,81 @@ func (p positive) eval(s *scope) datum {
 	}
 	return datum{}
 }
+
+// Truth is an answer of SQL's three-valued logic. The zero Truth is Unknown.
+type Truth int8
+
+// The three answers, in the order in which AND takes the least and OR the greatest.
+const (
+	False   Truth = -1
+	Unknown Truth = 0
+	True    Truth = 1
+)
+
+// truthOf is the answer of a plain condition.
+func truthOf(b bool) Truth {
+	if b {
+		return True
+	}
+	return False
+}
+
+// Not exchanges True and False.
+func (t Truth) Not() Truth { return -t }
+
+// And is False if one of the two is, else Unknown if one of the two is.
+func (t Truth) And(o Truth) Truth { return min(t, o) }
+
+// Or is True if one of the two is, else Unknown if one of the two is.
+func (t Truth) Or(o Truth) Truth { return max(t, o) }
+
+// String is TRUE, FALSE or UNKNOWN.
+func (t Truth) String() string {
+	switch {
+	case t > 0:
+		return "TRUE"
+	case t < 0:
+		return "FALSE"
+	default:
+		return "UNKNOWN"
+	}
+}
+
+// operand is what a part of the text means: a value or a condition, one of the two.
+type operand struct {
+	at        int
+	value     expression
+	condition predicate
+}
+
+// continuation says what may follow an operand at the end of a filter.
+func (o operand) continuation() string {
+	if o.condition != nil {
+		return "AND, OR or the end of the text"
+	}
+	return "a comparison"
+}
+
+// predicate returns the operand as a condition: what may be boolean stands for itself.
+func (o operand) predicate() (predicate, error) {
+	if o.condition != nil {
+		return o.condition, nil
+	}
+	switch v := o.value.(type) {
+	case *userProperty, *namedProperty, *bodyField, systemProperty:
+		return flag{v}, nil
+	case constant:
+		if v.isUnknown() || v.kind == boolean {
+			return settled(truthOfFlag(v.datum)), nil
+		}
+	}
+	return nil, faultAt(o.at, "expected a condition but found a value that is not compared with anything")
+}
+
+// expression returns the operand as a value.
+func (o operand) expression() (expression, error) {
+	if o.value == nil {
+		return nil, faultAt(o.at, "expected a value but found a condition")
+	}
+	return o.value, nil
+}

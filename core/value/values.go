@@ -1,6 +1,13 @@
 package value
 
-import "time"
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
 
 // Decimal32 is an IEEE 754-2008 decimal32 in network byte order. It is carried, never computed with.
 type Decimal32 [4]byte
@@ -136,4 +143,79 @@ func KindOfValue(v any) Kind {
 		return KindDescribed
 	}
 	return KindInvalid
+}
+
+// Opt is a scalar that may be absent.
+type Opt[T any] struct {
+	V   T
+	Set bool
+}
+
+// Some makes a present Opt.
+func Some[T any](v T) Opt[T] { return Opt[T]{V: v, Set: true} }
+
+// Or returns the value, or def when it is absent.
+func (o Opt[T]) Or(def T) T {
+	if o.Set {
+		return o.V
+	}
+	return def
+}
+
+// UUID is a universally unique identifier in the byte order of RFC 9562, which is also that of the AMQP type uuid.
+type UUID [16]byte
+
+// String returns the UUID as 8-4-4-4-12 lower-case hexadecimal digits.
+func (u UUID) String() string {
+	var t [36]byte
+	hex.Encode(t[0:8], u[0:4])
+	hex.Encode(t[9:13], u[4:6])
+	hex.Encode(t[14:18], u[6:8])
+	hex.Encode(t[19:23], u[8:10])
+	hex.Encode(t[24:36], u[10:16])
+	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
+	return string(t[:])
+}
+
+// ParseUUID reads the form that String writes, in either case of letters.
+func ParseUUID(s string) (UUID, error) {
+	var u UUID
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return UUID{}, fmt.Errorf("uuid %.40q: want 8-4-4-4-12 hexadecimal digits", s)
+	}
+	digits := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	if _, err := hex.Decode(u[:], []byte(digits)); err != nil {
+		return UUID{}, fmt.Errorf("uuid %q: %w", s, err)
+	}
+	return u, nil
+}
+
+// Equal reports whether a and b are the same value of the same type. Floats are compared bit by bit, so a NaN equals
+// itself; maps are equal only in the same order (AMQP 1.0 §1.6.23). Values of foreign Go types are equal to nothing.
+func Equal(a, b any) bool {
+	k := KindOfValue(a)
+	if k == KindInvalid || k != KindOfValue(b) {
+		return false
+	}
+	switch a := a.(type) {
+	case float32:
+		return math.Float32bits(a) == math.Float32bits(b.(float32))
+	case float64:
+		return math.Float64bits(a) == math.Float64bits(b.(float64))
+	case []byte:
+		return bytes.Equal(a, b.([]byte))
+	case List:
+		return slices.EqualFunc(a, b.(List), Equal)
+	case Map:
+		return slices.EqualFunc(a, b.(Map), func(x, y Entry) bool {
+			return Equal(x.Key, y.Key) && Equal(x.Value, y.Value)
+		})
+	case Array:
+		b := b.(Array)
+		return a.elem() == b.elem() && Equal(a.Descriptor, b.Descriptor) && slices.EqualFunc(a.Values, b.Values, Equal)
+	case Described:
+		b := b.(Described)
+		return Equal(a.Descriptor, b.Descriptor) && Equal(a.Value, b.Value)
+	}
+	return a == b
 }

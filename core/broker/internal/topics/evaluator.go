@@ -5,6 +5,7 @@ package topics
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -129,4 +130,57 @@ func (ev *Evaluator) Due(ctx context.Context, a *Subscriptions, v *entity.View, 
 		groups = append(groups, []core.Publication{{Message: d.Message, Copies: copies, Source: d.LockToken}})
 	}
 	return groups, read.failure()
+}
+
+// appendFault dead-letters a message whose evaluation failed, once for all rules of the
+// subscription, unless the settings say that it is dropped. Copies of the message begin at first.
+func (m *member) appendFault(dst []core.Copy, first int, index uint16, msg *core.Message, err error) []core.Copy {
+	if !m.Settings.DeadLetteringOnFilterEvaluationExceptions {
+		return dst
+	}
+	for i := first; i < len(dst); i++ {
+		if dst[i].To.Ref == m.Queues[core.DeadLetter][index].Ref {
+			return dst
+		}
+	}
+	return append(dst, m.deadLetterCopy(index, msg, core.ReasonFilterException, core.TextOf(err)))
+}
+
+// deadLetterCopy is a copy of a message in the subscription's dead-letter queue.
+func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, description string) core.Copy {
+	dead := *msg
+	dead.Properties = msg.Properties.Merge(entity.ReasonProperties(reason, description))
+	return core.Copy{To: &m.Queues[core.DeadLetter][index], Message: &dead}
+}
+
+// bodyDecoder decodes the bodies of messages that are published together.
+type bodyDecoder struct {
+	decode func(*core.Message) (any, error)
+	// err is that of a decoder that was not available. Then the rules were evaluated without the
+	// body, and their result must not be used.
+	err error
+}
+
+// facts adds the decoder to the facts of a message.
+func (d *bodyDecoder) facts(known rules.Facts) rules.Facts {
+	if d != nil {
+		known.Body = d.body
+	}
+	return known
+}
+
+func (d *bodyDecoder) body(m *core.Message) (any, error) {
+	v, err := d.decode(m)
+	if code, ok := errors.AsType[core.Code](err); ok && code.Retriable() && d.err == nil {
+		d.err = err
+	}
+	return v, err
+}
+
+// failure is why the rules could not be evaluated.
+func (d *bodyDecoder) failure() error {
+	if d == nil {
+		return nil
+	}
+	return d.err
 }

@@ -170,7 +170,7 @@ func (t *txn) scheduleReserved(e *entry) {
 	t.queue.move(e, scheduled)
 	t.noteArrival(core.EventScheduled, t.queue, e.message, t.number(e.n), 0, e.until)
 	if t.effects != nil {
-		t.queue.settleDown(e)
+		t.queue.keepInMemory(e)
 	}
 	t.wakeReceivers(t.queue) // a waiting receiver must learn when to ask again
 }

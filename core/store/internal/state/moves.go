@@ -3,6 +3,8 @@ package state
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -104,4 +106,131 @@ func (b *entityState) forgetMove(key string) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectForget, Of: b.ref, Text: key})
 	}
+}
+
+// relocateStep is how many messages Relocate appends anew in one call, and relocateBytes how large
+// they are together.
+const (
+	relocateStep  = 200
+	relocateBytes = 1 << 20
+)
+
+// Relocate appends anew the records that from chooses, so that the journal need not keep them where
+// they are. Calls go on meanwhile.
+func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
+	for _, p := range s.allPartitions() {
+		p.mu.Lock()
+		homes := p.homes()
+		p.mu.Unlock()
+		for _, home := range homes {
+			for sub := range core.SubQueues {
+				if err := s.relocate(ctx, p, home, sub, from); err != nil {
+					return fmt.Errorf("compact %s/%d: %w", p.entityID, p.index, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stray is a message whose record is to be appended anew.
+type stray struct {
+	n       int64
+	ref     Ref
+	message *core.Message
+}
+
+func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, sub core.SubQueue, from func(Ref) bool) error {
+	for next := int64(0); next >= 0; {
+		var strays []stray
+		strays, next = p.strays(home, sub, next, from)
+		if len(strays) == 0 {
+			continue
+		}
+		var found []stray
+		var ms []*core.Message
+		for i := range strays {
+			x := &strays[i]
+			m, err := s.journal.Read(x.ref, Ref{}) // as it is there: without what came later
+			if err != nil {
+				// It may have been removed meanwhile, and its segment with it. What is damaged stays
+				// where it is.
+				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
+					return err
+				}
+				continue
+			}
+			x.message = m
+			found, ms = append(found, *x), append(ms, m)
+		}
+		x, err := s.begin(ctx, func(x *effects) error { return x.Messages(ctx, ms) })
+		if err != nil {
+			return err
+		}
+		p.place(home, sub, found, x)
+	}
+	return nil
+}
+
+// strays lists some messages of a sub-queue, from a number on, whose records from chooses. next is
+// where to go on, -1 at the end.
+func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := home.queues[sub]
+	if q == nil {
+		return nil, -1
+	}
+	seen, bytes := 0, 0
+	for e := range q.log.from(first) {
+		if seen++; seen > 10*relocateStep || len(found) == relocateStep || bytes > relocateBytes {
+			return found, e.n
+		}
+		if from(e.ref) {
+			found = append(found, stray{n: e.n, ref: e.ref})
+			bytes += e.size
+		}
+	}
+	return found, -1
+}
+
+// isAt reports whether a message still has the record that it had.
+func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.strayed(home, sub, x) != nil
+}
+
+// strayed is the entry of x, or one made of its row; nil if it is gone. p.mu is held.
+func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
+	q := home.queues[sub]
+	if q == nil || p.entity(home.ref.Subscription) != home {
+		return nil
+	}
+	if e := q.log.view(x.n); e != nil && e.ref == x.ref {
+		return e
+	}
+	return nil
+}
+
+// place gives messages their new records.
+func (p *partition) place(home *entityState, sub core.SubQueue, found []stray, x *effects) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer x.release()
+	for i := range found {
+		e := p.strayed(home, sub, &found[i])
+		if e == nil {
+			continue
+		}
+		q := home.queues[sub]
+		if e.isRow {
+			q.promote(e) // until the frame is appended
+		}
+		record, _ := x.Record(found[i].message)
+		e.record = record + 1
+		x.do(Effect{Kind: EffectPlace, Of: q.ref, Number: e.n, Record: record})
+		x.puts = append(x.puts, put{e, q})
+	}
+	x.append()
 }

@@ -4,8 +4,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/tidwall/btree"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // MessageState says what may happen to a stored message.
@@ -127,10 +128,10 @@ func (q *queue) evict() {
 	}
 }
 
-// settleDown lets e keep its message in memory beside its record, if the journal allows it. If that is
+// keepInMemory lets e keep its message in memory beside its record, if the journal allows it. If that is
 // all there is to e, a row takes its place otherwise. What is reserved is kept in any case: its
 // transaction needs the message.
-func (q *queue) settleDown(e *entry) {
+func (q *queue) keepInMemory(e *entry) {
 	switch {
 	case e.resident:
 	case e.message == nil:
@@ -149,7 +150,7 @@ func (q *queue) settleDown(e *entry) {
 	}
 }
 
-// release is the reverse of settleDown.
+// release is the reverse of keepInMemory.
 func (q *queue) release(e *entry) {
 	if e.resident {
 		q.home.partition.journal.Evicted(weightOf(e))
@@ -295,3 +296,45 @@ func (q *queue) next() int64 {
 	}
 	return next
 }
+
+// What the engine keeps beside the bytes that a message's Size counts, rounded as the
+// runtime allocates it. TestSizesAreWhatIsKept compares the sums with the heap.
+const (
+	// entryWeight is an entry and its message, but for what Size stands for itself,
+	// with their places in the log and in one heap.
+	entryWeight = 570
+	// expiryWeight is a place in the heap of what expires.
+	expiryWeight = 40
+	// memberWeight is a place in the heap of a session.
+	memberWeight = 40
+	// sessionWeight is a session with its places in the queue.
+	sessionWeight = 320
+	// transitWeight is what a message brings along from another entity.
+	transitWeight = 64
+	// seenIDWeight is a message id that duplicate detection remembers.
+	seenIDWeight = 90
+)
+
+// weightOf is what an entry takes. It does not depend on the state of the entry.
+func weightOf(e *entry) int {
+	weight := entryWeight + e.size
+	if e.expires != 0 {
+		weight += expiryWeight
+	}
+	if e.sessionful {
+		weight += memberWeight
+	}
+	return weight
+}
+
+// sizeOf is the part of weightOf that changes with the message.
+func sizeOf(m *core.Message) int {
+	size := m.Size()
+	if m.Transit != nil {
+		size += transitWeight + len(m.Transit.DeadLetterSource) + len(m.Transit.Destination)
+	}
+	return size
+}
+
+// weight is what a session takes beside its messages.
+func (s *session) weight() int { return sessionWeight + len(s.key) + len(s.state) }

@@ -1,6 +1,12 @@
 package state
 
-import "github.com/crosstown-mq/crosstown/core"
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
 
 // Effect is something that a call does to the store's state: what is there afterwards, never what was
 // asked for, so that it can be done again without a clock, a policy or a random number.
@@ -116,4 +122,194 @@ func (c *Change) set(e *entry) {
 	if e.more != nil {
 		c.Overlay = e.more.overlay
 	}
+}
+
+// effects are those of one call on a partition, or on the catalogue, until they are a frame.
+type effects struct {
+	Call
+	puts []put // whose records are in the frame: entry.record tells where
+	under
+	spare *sync.Pool // of the store
+}
+
+// under has the effect under way, so that it need not be allocated.
+type under struct {
+	effect  Effect
+	message Put
+	session Session
+}
+
+// putOf is a new message of a queue.
+func (u *under) putOf(q *queue, e *entry) *Effect {
+	u.message.set(e)
+	u.effect = Effect{Kind: EffectPut, Of: q.ref, Object: &u.message}
+	return &u.effect
+}
+
+// sessionOf is a session as it is now.
+func (u *under) sessionOf(q *queue, s *session) *Effect {
+	u.session = Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
+	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
+	return &u.effect
+}
+
+// put is a new entry of a queue, or one that has a new record.
+type put struct {
+	e *entry
+	q *queue
+}
+
+// keepPuts is for how many messages the room of one call may be to be used again.
+const keepPuts = 1 << 12
+
+func (s *Store) newEffects() *effects {
+	if x, ok := s.spare.Get().(*effects); ok {
+		return x
+	}
+	return &effects{Call: s.journal.Begin(), spare: &s.spare}
+}
+
+// release ends the use of x.
+func (x *effects) release() {
+	again := x.Release() && cap(x.puts) <= keepPuts
+	clear(x.puts)
+	if x.puts, x.under = x.puts[:0], (under{}); again {
+		x.spare.Put(x)
+	}
+}
+
+// append hands the effects over, and tells the entries where their records are.
+func (x *effects) append() Position {
+	end := x.Append()
+	for _, p := range x.puts {
+		p.e.ref = x.Ref(p.e.record - 1)
+		p.e.record = 0
+		p.q.keepInMemory(p.e)
+	}
+	clear(x.puts)
+	x.puts = x.puts[:0]
+	return end
+}
+
+func (x *effects) do(e Effect) {
+	x.effect = e
+	x.Do(&x.effect)
+}
+
+// put is a new message of a queue.
+func (x *effects) put(q *queue, e *entry) {
+	x.Do(x.putOf(q, e))
+	if e.record > 0 {
+		x.puts = append(x.puts, put{e, q})
+	} else {
+		q.keepInMemory(e)
+	}
+}
+
+// state is another state of a message.
+func (x *effects) state(q *queue, e *entry) {
+	x.message.Change.set(e)
+	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
+}
+
+// ledger is a journal, or none: then there is nothing to wait for.
+type ledger struct{ journal Journal }
+
+// end is the position behind all that was noted, for refusals that speak of it.
+func (l *ledger) end() Position {
+	if l.journal == nil {
+		return 0
+	}
+	return l.journal.End()
+}
+
+// wait waits until everything before a position is durable.
+func (l *ledger) wait(ctx context.Context, p Position) error {
+	if l.journal == nil {
+		return nil
+	}
+	return l.journal.Wait(ctx, p)
+}
+
+// waitAll waits until what was there until now is durable.
+func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
+
+// stopped is why the journal keeps nothing any more. Locks that are given and extended need not be
+// durable, so such calls do not wait; but they fail with the journal. So do calls that only look, and
+// refusals: what is in memory by then may never have been kept.
+func (l *ledger) stopped() error {
+	if l.journal == nil {
+		return nil
+	}
+	return l.journal.Err()
+}
+
+// note appends a frame of the catalogue or the registry and returns the position behind it. The caller holds the mutex of what it
+// is about.
+func (l *ledger) note(effects ...Effect) Position {
+	if l.journal == nil {
+		return 0
+	}
+	x := l.journal.Begin()
+	defer x.Release()
+	for i := range effects {
+		x.Do(&effects[i])
+	}
+	return x.Append()
+}
+
+// millisOf is the reverse of instant.
+func millisOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// extra is what few entries need.
+type extra struct {
+	overlay core.Properties // merged into what the record has
+	body    Ref             // of a large body
+	session string          // the message's SessionID, where the message is not in memory
+	id      core.ID         // its MessageID, likewise, where there is a history
+}
+
+// change replaces what few entries need: deliveries under way, and entries before e, may have it.
+func (e *entry) change(how func(*extra)) {
+	var more extra
+	if e.more != nil {
+		more = *e.more
+	}
+	how(&more)
+	e.more = &more
+}
+
+// sessionID is the message's.
+func (e *entry) sessionID() string {
+	switch {
+	case e.message != nil:
+		return e.message.SessionID
+	case e.more != nil:
+		return e.more.session
+	}
+	return ""
+}
+
+// sessionKey is the message's, which belongs to a session.
+func (e *entry) sessionKey() core.SessionKey {
+	if e.message != nil {
+		return e.message.SessionKey()
+	}
+	return core.KeyOfSession(e.sessionID())
+}
+
+// messageID is the message's, zero if it is not in memory and there was no history when it came.
+func (e *entry) messageID() core.ID {
+	switch {
+	case e.message != nil:
+		return e.message.MessageID
+	case e.more != nil:
+		return e.more.id
+	}
+	return core.ID{}
 }

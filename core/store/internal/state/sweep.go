@@ -3,6 +3,8 @@ package state
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -113,5 +115,94 @@ func (t *txn) announce(q *queue, e *entry) {
 		t.wakeHolder(q, e.session)
 	} else {
 		t.wakeReceivers(q)
+	}
+}
+
+// purgeStep is how many messages Purge removes in one step.
+const purgeStep = 1000
+
+// Purge removes up to limit available messages without reading them.
+func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) {
+	for last := int64(0); removed < limit; {
+		n, to, err := p.purge(min(limit-removed, purgeStep), last)
+		removed += n
+		if err != nil || n < purgeStep {
+			return removed, errors.Join(err, p.waitAll(ctx))
+		}
+		last = to
+	}
+	return removed, p.waitAll(ctx)
+}
+
+// purge is one step of Purge, which removes messages up to number last, 0 for the
+// one given last. It returns that number.
+func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
+	t, ok := p.enter()
+	if !ok {
+		return 0, 0, nil
+	}
+	defer t.leave()
+	if t.Sessions {
+		return 0, 0, fmt.Errorf("purge outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+	}
+	q := t.queue
+	if last == 0 {
+		last = q.last
+	}
+	for removed < limit && q.counts[fresh]+q.counts[again] > 0 {
+		e := q.oldest()
+		if e.n > last {
+			break
+		}
+		t.note(core.EventCompleted, q, e)
+		q.remove(e)
+		removed++
+	}
+	return removed, last, nil
+}
+
+// Clear removes all messages of a partition, with what is known of them.
+func (p *handle) Clear(ctx context.Context) error {
+	if p.Subscription != "" {
+		return fmt.Errorf("clear subscription %s of %s/%d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
+	}
+	shard := p.lockPartition(p.Ref)
+	if shard == nil {
+		return nil
+	}
+	t := txn{partition: shard, handle: p}
+	if p.beginAt(shard, nil, p.millis()); shard.effects != nil {
+		shard.effects.do(Effect{Kind: EffectClear, Of: shard.own.ref})
+	}
+	t.clearAll()
+	t.leave()
+	return t.wait(ctx)
+}
+
+// clearAll clears the queue or topic, and its subscriptions.
+func (t *txn) clearAll() {
+	t.clear(t.own)
+	for _, b := range t.subscriptions {
+		t.clear(b)
+	}
+	t.bytes = 0
+	t.cleared++
+}
+
+// clear puts new queues in the place of a entityState's, which go on with their
+// numbers.
+func (t *txn) clear(b *entityState) {
+	b.forgetAll()
+	for sub, old := range b.queues {
+		if old == nil {
+			continue
+		}
+		b.queues[sub] = nil
+		old.evict()
+		q := b.queue(core.SubQueue(sub))
+		q.last, q.cursor = old.last, old.last
+		if _, held := old.held.first(); held {
+			t.wakeReceivers(q) // the holder of a session must learn that its lock is lost
+		}
 	}
 }
