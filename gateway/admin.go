@@ -3,15 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
 // adminGrace is how long a scrape or a profile may go on when the gateway stops.
@@ -95,4 +100,49 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	}
 	<-stopped
 	return nil
+}
+
+// leastFlush is how long the last traces may take even when the drain time is over.
+const leastFlush = 500 * time.Millisecond
+
+// openTraces makes what traces messages, nil if nothing does. stop sends the last
+// traces, in what is left of the drain time since ctx ended.
+func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
+	t, err = tracing.New(ctx, tracing.Options{
+		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,
+	})
+	if t == nil {
+		return nil, func() {}, err
+	}
+	var stopping atomic.Pointer[time.Time]
+	context.AfterFunc(ctx, func() { stopping.Store(new(time.Now())) })
+	return t, func() {
+		left := c.DrainTimeout
+		if since := stopping.Load(); since != nil {
+			left -= time.Since(*since)
+		}
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(left, leastFlush))
+		defer cancel()
+		if err := t.Stop(last); err != nil {
+			log.Warn("the last traces were not sent", "err", err)
+		}
+	}, nil
+}
+
+// warnOfPermissions warns of a data directory that others may write into, and of keys in it that others may
+// read. A directory that is not there yet is made for its owner alone.
+func warnOfPermissions(dir string, log *slog.Logger) {
+	if runtime.GOOS == "windows" { // whose files have other permissions
+		return
+	}
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o022 != 0 {
+		log.Warn("others may write into the data directory: they can replace keys and messages", "directory", dir, "permissions", info.Mode().Perm().String(), "remedy", "chmod 700 "+dir)
+	}
+	keys, _ := filepath.Glob(filepath.Join(dir, "*.key.pem")) // the patterns are right
+	made, _ := filepath.Glob(filepath.Join(dir, "keys", "*"))
+	for _, file := range append(keys, made...) {
+		if info, err := os.Stat(file); err == nil && info.Mode()&fs.ModeType == 0 && info.Mode().Perm()&0o077 != 0 {
+			log.Warn("others may read a key: with that of the CA they can pass for this gateway", "file", file, "permissions", info.Mode().Perm().String(), "remedy", "chmod 600 "+file)
+		}
+	}
 }

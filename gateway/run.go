@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -109,4 +111,69 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	root.AddCommand(cli.Commands(environ)...)
 	cli.Complete(root, environ)
 	return root
+}
+
+// usageTemplate is cobra's own without what no command here has. The flags of crosstown itself are those
+// of crosstown serve, and are listed there: between them the commands would be hard to find.
+const usageTemplate = `Usage:{{if .Runnable}}
+  {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
+  {{.CommandPath}} [command]{{end}}{{if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}{{if .HasAvailableSubCommands}}{{$commands := .Commands}}{{if .HasParent}}
+
+Commands:{{range $commands}}{{if .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{else}}{{range $group := .Groups}}
+
+{{.Title}}{{range $commands}}{{if and (eq .GroupID $group.ID) (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{end}}{{end}}{{if .HasParent}}{{if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}{{else}}
+
+Flags:
+  -h, --help      help for crosstown
+  -v, --version   print the version
+  and those of the gateway, which "crosstown serve --help" lists{{end}}{{if .HasAvailableSubCommands}}
+
+"{{.CommandPath}} [command] --help" explains a command.{{end}}
+`
+
+// grouped lists the commands by what they are for.
+func grouped(root *cobra.Command) {
+	root.SetUsageTemplate(usageTemplate)
+	root.AddGroup(cli.Groups()...)
+	root.SetHelpCommandGroupID(cli.SetUp)
+	root.SetCompletionCommandGroupID(cli.SetUp)
+}
+
+// version is set by the linker for a release.
+var version string
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(c.OutOrStdout(), fullVersion())
+			return err
+		},
+	}
+}
+
+// fullVersion is what `crosstown version` and `crosstown --version` print.
+func fullVersion() string {
+	return fmt.Sprintf("crosstown %s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// versionText is the release, or what the module and its revision are called.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
 }

@@ -2,13 +2,20 @@ package admin
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
+	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
 const (
@@ -93,3 +100,145 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 
 // milliseconds is a duration to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// reloadTimeout bounds how long a reload of a plugin may take.
+const reloadTimeout = 2 * time.Minute
+
+// plugins answers GET with the state of all plugins, or of one; POST reloads one.
+func (a *API) plugins(c *call) (any, error) {
+	switch {
+	case c.path == "" && c.Method == http.MethodGet:
+		return a.Plugins.States(), nil
+	case c.path == "":
+		return nil, wrongMethod(http.MethodGet)
+	case c.Method == http.MethodPost:
+		return a.reload(c)
+	case c.Method == http.MethodGet:
+		return a.plugin(c.path)
+	}
+	return nil, wrongMethod("GET, POST")
+}
+
+func (a *API) plugin(name string) (any, error) {
+	states := a.Plugins.States()
+	if i := slices.IndexFunc(states, func(s host.State) bool { return s.Name == name }); i >= 0 {
+		return states[i], nil
+	}
+	return nil, core.Refuse(core.NotFound, "There is no plugin %q.", name)
+}
+
+func (a *API) reload(c *call) (any, error) {
+	var request api.ReloadRequest
+	if err := c.read(&request, `{"sha256": "…"}`); err != nil {
+		return nil, err
+	}
+	// The reload goes on if the client leaves.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), reloadTimeout)
+	defer cancel()
+	if err := a.Plugins.Reload(ctx, c.path, request.SHA256); err != nil {
+		return nil, err
+	}
+	return a.plugin(c.path)
+}
+
+// pipelines answers with the counts of the stages of all pipelines.
+func (a *API) pipelines(*call) (any, error) { return a.Stages(), nil }
+
+// hooks answers with the hooks of the client's namespace or, for an operator, of all.
+func (a *API) hooks(c *call) (any, error) {
+	all := []api.Hook{}
+	for _, h := range a.Hooks() {
+		if a.isOperator(c.id) || h.Namespace == c.id.NamespaceID() {
+			all = append(all, api.Hook{Namespace: h.Namespace, Name: h.Name, Path: webhooks.Path + h.Name, Entity: h.Entity, Verify: string(h.Scheme), Headers: h.Headers})
+		}
+	}
+	return all, nil
+}
+
+// pushes answers with the state of the pushes of the client's namespace or, for an operator, of all.
+func (a *API) pushes(c *call) (any, error) {
+	all := []api.Push{}
+	for _, p := range a.Pushes() {
+		if a.isOperator(c.id) || p.Namespace == c.id.NamespaceID() {
+			all = append(all, api.Push{Namespace: p.Namespace, PushState: p.State()})
+		}
+	}
+	return all, nil
+}
+
+// remotes answers with the state of the remotes of the client's namespace or, for an operator, of all.
+func (a *API) remotes(c *call) (any, error) {
+	shown := a.Remotes
+	if !a.isOperator(c.id) {
+		shown = slices.DeleteFunc(slices.Clone(shown), func(m Remote) bool { return m.Namespace != c.id.NamespaceID() })
+	}
+	all := []api.Remote{}
+	var exports []broker.Export
+	for i, m := range shown {
+		if i == 0 || m.Namespace != shown[i-1].Namespace {
+			exports = nil
+			if n := a.Served(m.Namespace); n != nil { // it is not while the gateway stops
+				var err error
+				if exports, err = n.Broker.Exports(c.Context()); err != nil {
+					return nil, err
+				}
+			}
+		}
+		state := api.Remote{Namespace: m.Namespace, State: m.State(), Waiting: []api.Waiting{}}
+		for _, e := range exports {
+			if strings.EqualFold(e.Remote, state.Name) {
+				state.Waiting = append(state.Waiting, api.Waiting{Entity: e.Entity, DeadLetters: e.DeadLetters, To: e.To, Messages: e.Waiting, Oldest: e.Oldest})
+			}
+		}
+		all = append(all, state)
+	}
+	return all, nil
+}
+
+// connections lists the connections that the client may see, and closes one of them.
+func (a *API) connections(c *call) (any, error) {
+	switch {
+	case c.path == "" && c.Method == http.MethodGet:
+		all, err := a.Clients.Connections(c.Context(), c.id)
+		if err != nil {
+			return nil, err
+		}
+		list := api.ConnectionList{Connections: make([]api.Connection, len(all))}
+		for i := range all {
+			list.Connections[i] = connectionOf(&all[i])
+		}
+		return list, nil
+	case c.path == "":
+		return nil, wrongMethod(http.MethodGet)
+	case c.Method != http.MethodDelete:
+		return nil, wrongMethod(http.MethodDelete)
+	default:
+		closed, err := a.Clients.Close(c.Context(), c.id, c.path)
+		if err != nil {
+			return nil, err
+		}
+		return connectionOf(&closed), nil
+	}
+}
+
+// connectionOf is a connection as the API shows it.
+func connectionOf(o *bridges.Connection) api.Connection {
+	told := api.Connection{
+		ID: o.ID, Protocol: o.Protocol, Peer: o.Peer, Namespace: o.Namespace, Since: o.Since, Policies: o.Policies, Product: o.Product,
+		Links: make([]api.Link, len(o.Links)),
+	}
+	for i := range o.Links {
+		l, t := &o.Links[i], &told.Links[i]
+		t.Entity, t.Direction = l.Entity, "send"
+		if l.Receives {
+			t.Direction, t.Mode = "receive", "peekLock"
+			if l.Deletes {
+				t.Mode = "receiveAndDelete"
+			}
+		}
+		if l.Holds {
+			t.Session = &l.Session
+		}
+	}
+	return told
+}

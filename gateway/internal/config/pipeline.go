@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -98,4 +99,90 @@ func (c *Config) UnavailableAt(s *Stage) string {
 		}
 	}
 	return s.Unavailable
+}
+
+// History says which queues and topics remember what happens to their messages; a
+// topic's subscriptions remember as it does. Of several that are for one entity
+// the first counts.
+type History struct {
+	Entity string        `config:"entity"` // a name; * in it is any text
+	Keep   time.Duration `config:"keep"`   // for how long; 0: DefaultHistory
+	Max    int           `config:"max"`    // events of an entity at most; 0: DefaultEvents
+}
+
+// Defaults of a History.
+const (
+	DefaultHistory = 24 * time.Hour
+	DefaultEvents  = 100_000
+)
+
+// minEvents is few, but enough for an answer.
+const minEvents = 100
+
+func (h *Contents) validateHistories(prefix string, r *report) {
+	for i := range h.Histories {
+		p, path := &h.Histories[i], elementPath(prefix+"explain", i)
+		p.validate(path, r)
+		if slices.ContainsFunc(h.Histories[:i], func(q History) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
+			r.add(path+".entity", "%q is there twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
+		}
+	}
+}
+
+func (p *History) validate(path string, r *report) {
+	topic, _, isSubscription := core.SplitSubscription(p.Entity)
+	switch {
+	case p.Entity == "":
+		r.add(path+".entity", "it is missing: name a queue or topic, or a pattern such as orders/* or *")
+	case isSubscription:
+		r.add(path+".entity", "%q is a subscription, which remembers as its topic does: name %q", p.Entity, topic)
+	}
+	if !r.concerns(path+".keep") && p.Keep != 0 && (p.Keep < core.MinHistory || p.Keep > core.MaxHistory) {
+		r.add(path+".keep", "%v is out of range: use %v to %v", p.Keep, core.MinHistory, core.MaxHistory)
+	}
+	if !r.concerns(path+".max") && p.Max != 0 && (p.Max < minEvents || p.Max > core.MaxHistoryEvents) {
+		r.add(path+".max", "%d is out of range: use %d to %d", p.Max, minEvents, core.MaxHistoryEvents)
+	}
+}
+
+// Retry is how long abandoned messages wait for their next delivery in the queues
+// and subscriptions that it is for. Of several that are for one entity the first
+// counts.
+type Retry struct {
+	Entity  string        `config:"entity"`  // a name; * in it is any text
+	Backoff time.Duration `config:"backoff"` // after the first failed delivery
+	Factor  float64       `config:"factor"`  // by which each further one multiplies it; 0: 1
+	Max     time.Duration `config:"max"`     // the longest wait; 0: the broker's own limit
+	Jitter  float64       `config:"jitter"`  // the share of a wait that may be taken off at random
+}
+
+// maxFactor is the largest factor that makes sense.
+const maxFactor = 100
+
+func (h *Contents) validateRetries(prefix string, r *report) {
+	for i := range h.Retries {
+		p, path := &h.Retries[i], elementPath(prefix+"retries", i)
+		p.validate(path, r)
+		if slices.ContainsFunc(h.Retries[:i], func(q Retry) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
+			r.add(path+".entity", "%q is there twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
+		}
+	}
+}
+
+func (p *Retry) validate(path string, r *report) {
+	if p.Entity == "" {
+		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+	}
+	if !r.concerns(path+".backoff") && (p.Backoff < time.Millisecond || p.Backoff > core.MaxBackoff) {
+		r.add(path+".backoff", "%v is out of range: use 1ms to %v", p.Backoff, core.MaxBackoff)
+	}
+	if p.Max != 0 && (p.Max < p.Backoff || p.Max > core.MaxBackoff) {
+		r.add(path+".max", "%v is out of range: use %v, which is the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
+	}
+	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= maxFactor) {
+		r.add(path+".factor", "%v is out of range: use 1, where all waits are equal, to %d", p.Factor, maxFactor)
+	}
+	if !(p.Jitter >= 0 && p.Jitter <= 1) {
+		r.add(path+".jitter", "%v is out of range: use 0 to 1", p.Jitter)
+	}
 }

@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges/remote"
+	"github.com/crosstown-mq/crosstown/bridges/webhooks"
+)
 
 // StatusPath is the endpoint of the client's namespace at this gateway, for clients with Manage on it.
 const StatusPath = "/$crosstown/status"
@@ -46,4 +51,74 @@ type Memory struct {
 	Limit         int64 `json:"limit"` // what it may use
 	Messages      int64 `json:"messages"`
 	MessagesLimit int64 `json:"messagesLimit"` // of messages in progress
+}
+
+// The endpoints of webhooks: PushesPath of those that the gateway sends, HooksPath of the addresses that
+// take them.
+const (
+	PushesPath = "/$crosstown/pushes"
+	HooksPath  = "/$crosstown/hooks"
+)
+
+// Hook is an address that takes webhooks, with the namespace of its entity.
+type Hook struct {
+	Namespace string   `json:"namespace"`
+	Name      string   `json:"name"`
+	Path      string   `json:"path"` // of the address, without a secret
+	Entity    string   `json:"entity"`
+	Verify    string   `json:"verify"`
+	Headers   []string `json:"headers,omitempty"` // that become application properties
+}
+
+// Push is the state of a push at this gateway, with the namespace of its entity.
+type Push struct {
+	Namespace string `json:"namespace"`
+	webhooks.PushState
+}
+
+// Remote is the state of a remote, with the namespace that may use it and the messages that wait for it
+// there.
+type Remote struct {
+	Namespace string `json:"namespace"`
+	remote.State
+	Waiting []Waiting `json:"waiting"`
+}
+
+// Waiting is an entity with messages for a remote.
+type Waiting struct {
+	Entity      string    `json:"entity"`
+	DeadLetters bool      `json:"deadLetters,omitzero"` // the entity forwards its dead letters
+	To          string    `json:"to"`
+	Messages    int64     `json:"messages"`
+	Oldest      time.Time `json:"oldest,omitzero"`
+}
+
+// ConnectionsPath is the endpoint of the connections of clients to this gateway, for clients with Manage
+// on their namespace: those of the namespace, or for operators those of all. GET lists them, DELETE
+// closes the one whose id follows, and answers with it.
+const ConnectionsPath = "/$crosstown/connections"
+
+// ConnectionList are connections, those of each protocol with the oldest first.
+type ConnectionList struct {
+	Connections []Connection `json:"connections"`
+}
+
+// Connection is one client's connection.
+type Connection struct {
+	ID        string    `json:"id"`        // as in the gateway's log
+	Protocol  string    `json:"protocol"`  // "amqp", "amqp over websocket", "websocket" or "event stream"
+	Peer      string    `json:"peer"`      // the client's address
+	Namespace string    `json:"namespace"` // "" as long as the client has proven nothing
+	Since     time.Time `json:"since"`
+	Policies  []string  `json:"policies,omitempty"` // shared access policies, or subjects of tokens
+	Product   string    `json:"product,omitempty"`  // what the client calls itself
+	Links     []Link    `json:"links"`
+}
+
+// Link is a connection's use of one entity.
+type Link struct {
+	Entity    string  `json:"entity"`
+	Direction string  `json:"direction"`         // "send" or "receive"
+	Mode      string  `json:"mode,omitempty"`    // of one that receives: "peekLock" or "receiveAndDelete"
+	Session   *string `json:"session,omitempty"` // the session that it holds
 }
