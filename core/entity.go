@@ -92,7 +92,7 @@ const (
 	MaxLockDuration        = 5 * time.Minute
 	MaxMaxDeliveryCount    = 1<<31 - 1 // the documentation says 2000, the service takes any int
 	MinTimeToLive          = time.Second
-	MinDuplicateWindow     = 20 * time.Second
+	MinDuplicateWindow     = 5 * time.Second // the emulator's; the service's is in Limits
 	MaxDuplicateWindow     = 7 * 24 * time.Hour
 	MinAutoDeleteOnIdle    = 5 * time.Minute
 	MaxSizeMegabytes       = 80 * 1024

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Limits are those of a tier of the cloud's namespaces that are stricter than the gateway's own. A
 // zero field is no limit. Limits that hold for all tiers are with the settings, the rules and the
@@ -15,11 +18,12 @@ type Limits struct {
 	MaxPartitioned   int // of these the partitioned ones
 	MaxConnections   int // of AMQP at a time
 
-	SizesInMegabytes []int64 // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
-	MaxMessageSizeKB int64   // largest setting of an entity
-	MessageSizeKB    int64   // default setting of an entity
-	MaxBatchBytes    int64   // of messages that are sent together
-	MaxPurge         int     // messages that one request may delete
+	SizesInMegabytes   []int64       // allowed values of MaxSizeInMegabytes; for a partitioned entity, of each partition
+	MaxMessageSizeKB   int64         // largest setting of an entity
+	MessageSizeKB      int64         // default setting of an entity
+	MaxBatchBytes      int64         // of messages that are sent together
+	MinDuplicateWindow time.Duration // of DuplicateDetectionHistoryTimeWindow
+	MaxPurge           int           // messages that one request may delete
 
 	ExclusiveSessions  bool // sessions cannot be taken over
 	NoBinaryProperties bool // of messages
@@ -37,7 +41,7 @@ func StandardLimits() Limits {
 		MaxEntities: 10_000, MaxPartitioned: 100, MaxConnections: 5000,
 		SizesInMegabytes: []int64{1024, 2048, 3072, 4096, 5120},
 		MaxMessageSizeKB: 256, MaxBatchBytes: 256 << 10,
-		MaxPurge: 500, ExclusiveSessions: true, NoBinaryProperties: true,
+		MinDuplicateWindow: 20 * time.Second, MaxPurge: 500, ExclusiveSessions: true, NoBinaryProperties: true,
 	}
 }
 
@@ -60,6 +64,9 @@ func (l *Limits) Check(s *Settings) error {
 	}
 	if l.MaxMessageSizeKB > 0 && s.MaxMessageSizeInKilobytes > l.MaxMessageSizeKB {
 		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: in the %s tier it may be at most %d.", s.MaxMessageSizeInKilobytes, l.Tier, l.MaxMessageSizeKB)
+	}
+	if s.DuplicateDetectionHistoryTimeWindow < l.MinDuplicateWindow {
+		return Refuse(OutOfRange, "DuplicateDetectionHistoryTimeWindow is %v: in the %s tier it must be at least %v.", s.DuplicateDetectionHistoryTimeWindow, l.Tier, l.MinDuplicateWindow)
 	}
 	if l.IsUnpartitioned && s.EnablePartitioning {
 		return Refuse(InvalidArgument, "EnablePartitioning is true: the %s tier has no partitioned entities.", l.Tier)

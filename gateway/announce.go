@@ -55,6 +55,9 @@ func (a *announcement) text() string {
 	for _, warning := range a.about.Warnings {
 		line("warning", "%s", warning)
 	}
+	if assumption := a.c.Assumption(); assumption != "" {
+		line("entities", "%s", assumption)
+	}
 	plain, secure, address := a.connections()
 	scheme := "http"
 	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // clients of this machine alone

@@ -81,7 +81,7 @@ var arrows = []struct {
 	{"gateway/cli/operate", []string{"core/store/file", "gateway/internal/admin/api", "gateway/cli/command", "gateway/internal/config", "gateway/internal/project", "plugins/host", "plugins/proto/v1", "github.com/spf13/..."}},
 	{"gateway/cli/move", []string{"core", "internal/durable", "bridges/amqp", "bridges/https", "bridges/remote", "gateway/internal/admin/api", "gateway/cli/command", "gateway/cli/deposit", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/listen", "github.com/spf13/..."}},
 	{"gateway/cli/test", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/internal/bench", "gateway/cli/command", "github.com/spf13/..."}},
-	{"gateway/cli/setup", []string{"core", "core/auth", "gateway/internal/admin/api", "gateway/cli/command", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/devca", "gateway/internal/listen", "github.com/spf13/..."}},
+	{"gateway/cli/setup", []string{"core", "core/auth", "core/broker", "core/store/memory", "gateway/internal/admin/api", "gateway/cli/command", "gateway/internal/config", "gateway/internal/declaration", "gateway/internal/devca", "gateway/internal/listen", "github.com/spf13/..."}},
 	{"gateway/cli", []string{"core", "core/faults", "gateway/internal/admin/api", "gateway/cli/...", "gateway/internal/config", "plugins/host", "github.com/spf13/..."}},
 	{"gateway/...", []string{"core/...", "bridges/...", "gateway/...", "..."}},
 	{"examples/plugins/avro", []string{"plugins/sdk", "plugins/plugintest", "github.com/hamba/avro/v2"}},

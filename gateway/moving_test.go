@@ -353,6 +353,9 @@ func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 	if code, _, stderr := invoke(t, home, "config", "check", write(t, "c.yaml", "store: disk\ntls: {cert: /none, key: /none}")); code != exitUsage || !strings.Contains(stderr, "disk") || !strings.Contains(stderr, "PEM") {
 		t.Errorf("a certificate that is not there: got %d\n%s", code, stderr)
 	}
+	if code, _, stderr := invoke(t, home, "config", "check", write(t, "forward.yaml", "queues: [{name: a, forward-to: b}, {name: b}, {name: c, forward-to: missing}]")); code != exitUsage || !strings.Contains(stderr, "queue c: ForwardTo is 'missing'") {
+		t.Errorf("a destination that is missing: got %d\n%s", code, stderr)
+	}
 	if code, stdout, stderr := invoke(t, home, "config", "check", "../configs/emulator-config.json"); code != exitOK {
 		t.Errorf("the emulator's file: got %d\n%s%s", code, stdout, stderr)
 	}
@@ -389,7 +392,7 @@ func TestThePageAboutMovingWorks(t *testing.T) {
 	azure := startGateway(t, "--store=memory", "--config", write(t, "azure.yaml", everySetting))
 	azure.command(t, "a\nb\n", "send", "later")
 	g := startGateway(t, "--store=memory")
-	named := strings.NewReplacer("Config.json", "../configs/emulator-config.json", "crosstown.yaml", filepath.Join(dir, "crosstown.yaml"), "bus.json", "testdata/arm/bus.json")
+	named := strings.NewReplacer("Config.json", "../configs/emulator-config.json", "crosstown.yaml", filepath.Join(dir, "crosstown.yaml"), "bus.json", "testdata/arm/bus.json", "test.parameters.json", "testdata/arm/test.parameters.json")
 	ran := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		for line := range strings.Lines(block[1]) {

@@ -18,6 +18,7 @@ type namespaceSource struct {
 	from       string
 	namespace  string
 	parameters []string
+	file       string // of parameters
 	environ    []string
 }
 
@@ -26,7 +27,8 @@ const sourceHelp = `FILE is one of:
   - Config.json of the official emulator;
   - an ARM template, as 'az bicep build' makes it of Bicep: queues, topics, subscriptions,
     rules and authorization rules, nested or not, in loops and modules. An expression that
-    only Azure can evaluate is an error that names it; --parameter gives the value.`
+    only Azure can evaluate is an error that names it; --parameter or a parameters file
+    (--parameters) gives the value.`
 
 func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	s.environ = environ
@@ -34,6 +36,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
 	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
 	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
+	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter goes before it")
 }
 
 // read reads the entities. What is not taken over is told to notes.
@@ -42,8 +45,8 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
 	}
 	if s.from != "" {
-		if s.namespace != "" || len(s.parameters) > 0 {
-			return nil, "", command.Usagef("--namespace and --parameter are for a FILE: the connection string of --from names its namespace")
+		if s.namespace != "" || len(s.parameters) > 0 || s.file != "" {
+			return nil, "", command.Usagef("--namespace, --parameter and --parameters are for a FILE: the connection string of --from names its namespace")
 		}
 		t, err := o.Other(s.from)
 		if err != nil {
@@ -60,7 +63,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 		}
 		given[name] = value
 	}
-	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, Environ: s.environ})
+	source, err := config.ReadSource(args[0], config.SourceOptions{Namespace: s.namespace, Parameters: given, File: s.file, Environ: s.environ})
 	if err != nil {
 		return nil, "", err
 	}

@@ -1,12 +1,19 @@
 package setup
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
 // Config is crosstown config.
@@ -16,8 +23,8 @@ func Config(environ []string) *cobra.Command {
 		Use:   "check FILE",
 		Short: "Report all faults of a configuration file, each with its line and the remedy",
 		Long: `Report all faults of a configuration file, each with its line and the remedy, as a gateway
-would at its start. FILE is a configuration file, or Config.json of the official emulator.
-No store is opened and no port is used. Variables of the environment count as they would
+would at its start on an empty store. FILE is a configuration file, or Config.json of the
+official emulator. No store is opened and no port is used. Variables of the environment count as they would
 for a gateway.
 
 The exit code is 0 if the file is right, else 2.`,
@@ -54,9 +61,35 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range settings.Skipped {
-		_, _ = fmt.Fprintln(c.ErrOrStderr(), line)
+	for _, line := range append(settings.Skipped, settings.Assumption()) {
+		if line != "" {
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), line)
+		}
+	}
+	if err := declared(c.Context(), settings); err != nil {
+		return command.Usagef("%s: a gateway whose store has no entities does not start: %v", file, err)
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s is right\n", file)
+	return err
+}
+
+// declared makes the entities of a configuration in an empty store, as a start does.
+func declared(ctx context.Context, c *config.Config) (err error) {
+	all := []config.Contents{c.Contents}
+	for i := range c.Namespaces {
+		all = append(all, c.Namespaces[i].Contents)
+	}
+	var filters []broker.Stage
+	for i := range c.Plugins {
+		filters = append(filters, broker.Stage{Name: c.Plugins[i].Name})
+	}
+	for i := range all {
+		remotes := map[string]core.Remote{}
+		for _, r := range all[i].Remotes {
+			remotes[r.Name] = nil // which is enough to be a destination
+		}
+		b := broker.New(memory.New(memory.Options{}), broker.Options{Namespace: "ns", Limits: c.Limits(), PartitionCount: all[i].Partitions, Filters: filters, Remotes: remotes, Logger: slog.New(slog.DiscardHandler)})
+		err = errors.Join(err, declaration.Declare(ctx, b, &all[i], declaration.Options{Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}}))
+	}
 	return err
 }

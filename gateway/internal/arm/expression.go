@@ -1,6 +1,7 @@
 package arm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -33,6 +34,9 @@ func (s *scope) evaluate(text string) (any, error) {
 	}
 	if p.space(); p.at < len(p.text) {
 		return nil, fmt.Errorf("%.20q does not belong there", p.text[p.at:])
+	}
+	if id, ok := v.(identifier); ok {
+		return nil, id.unknown()
 	}
 	return v, nil
 }
@@ -68,7 +72,7 @@ func (p *parser) expression() (any, error) {
 			if name == "" {
 				return nil, errors.New("a name is missing behind the dot")
 			}
-			v, err = member(v, name)
+			v, err = memberOf(v, name)
 		case p.takes('['):
 			var index any
 			if index, err = p.expression(); err == nil && !p.takes(']') {
@@ -78,6 +82,9 @@ func (p *parser) expression() (any, error) {
 				v, err = element(v, index)
 			}
 		default:
+			if later, ok := v.(pending); ok {
+				return later.in.resolve(later.v)
+			}
 			return v, nil
 		}
 	}
@@ -135,14 +142,16 @@ func (p *parser) quoted() (string, error) {
 }
 
 // call reads the arguments of a function and calls it. Where an argument has no value, neither has the
-// call, except that if and coalesce need not all of theirs.
+// call, except that if, coalesce and those of ids need not all of theirs.
 func (p *parser) call(name string) (any, error) {
 	if strings.EqualFold(name, "lambda") {
 		return p.lambda()
 	}
 	var args []any
 	var unknown error
-	lazy := strings.EqualFold(name, "if") || strings.EqualFold(name, "coalesce")
+	name = strings.ToLower(name)
+	ofIDs := name == "reference" || strings.HasSuffix(name, "resourceid")
+	lazy := ofIDs || name == "if" || name == "coalesce"
 	for !p.takes(')') {
 		if len(args) > 0 && !p.takes(',') {
 			return nil, fmt.Errorf("a , or ) is missing in %s(…)", name)
@@ -158,12 +167,15 @@ func (p *parser) call(name string) (any, error) {
 				unknown = err
 			}
 		}
+		if id, ok := v.(identifier); ok && !ofIDs {
+			unknown = cmp.Or(unknown, id.unknown())
+		}
 		args = append(args, v)
 	}
 	if unknown != nil {
 		return nil, unknown
 	}
-	return p.in.function(strings.ToLower(name), args)
+	return p.in.function(name, args)
 }
 
 // lateError is an argument without a value, which may not be needed.
@@ -214,7 +226,13 @@ func member(v any, name string) (any, error) {
 
 func element(v, index any) (any, error) {
 	if name, ok := index.(string); ok {
-		return member(v, name)
+		return memberOf(v, name)
+	}
+	if later, ok := v.(pending); ok {
+		var err error
+		if v, err = later.in.resolve(later.v); err != nil {
+			return nil, err
+		}
 	}
 	list, _ := v.([]any)
 	n, ok := whole(index, len(list)-1)

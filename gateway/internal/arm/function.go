@@ -10,8 +10,8 @@ import (
 
 // ofAzure are the functions whose value only Azure knows; all that begin with list are, too.
 var ofAzure = []string{
-	"deployer", "deployment", "environment", "extensionresourceid", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
-	"pickzones", "providers", "reference", "references", "resourcegroup", "resourceid", "subscription", "subscriptionresourceid", "tenant", "tenantresourceid",
+	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
+	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
 	"uniquestring", "utcnow",
 }
 
@@ -50,6 +50,10 @@ func (s *scope) special(name string) (func(args []any) (any, error), bool) {
 		return func(args []any) (any, error) { return s.named(args, s.lambdaVariable) }, true
 	case "copyindex":
 		return s.copyIndex, true
+	case "reference":
+		return s.reference, true
+	case "resourceid", "subscriptionresourceid", "tenantresourceid", "extensionresourceid":
+		return resourceID, true
 	}
 	return nil, false
 }

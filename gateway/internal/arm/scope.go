@@ -13,6 +13,8 @@ import (
 // scope is what an expression can refer to.
 type scope struct {
 	shared      *shared
+	around      *scope         // of the deployment that has this one; nil: there is none
+	deployed    any            // the resources of the template: a list, or an object by symbolic name
 	parameters  map[string]any // of the template, with type and defaultValue
 	definitions map[string]any // of types
 	given       map[string]any // values of parameters
@@ -31,10 +33,11 @@ type shared struct {
 	unknown   []unknownText
 	problems  []Problem
 	resources []Resource
+	reads     func(kind, property string) bool
 }
 
 func newScope(sh *shared, template, given map[string]any) *scope {
-	s := &scope{shared: sh, given: given, loops: map[string]int{}}
+	s := &scope{shared: sh, deployed: template["resources"], given: given, loops: map[string]int{}}
 	s.parameters, _ = template["parameters"].(map[string]any)
 	s.definitions, _ = template["definitions"].(map[string]any)
 	s.variables, _ = template["variables"].(map[string]any)
@@ -42,11 +45,33 @@ func newScope(sh *shared, template, given map[string]any) *scope {
 	return s
 }
 
-// give sets a parameter from a text, by the parameter's type.
-func (s *scope) give(name, text string) {
+// declared is the declaration of a parameter that is given from outside.
+func (s *scope) declared(name string) (any, bool) {
 	declared, err := member(s.parameters, name)
 	if err != nil {
 		s.problem("parameters", "the template has no parameter %s: it has %s", name, strings.Join(slices.Sorted(maps.Keys(s.parameters)), ", "))
+	}
+	return declared, err == nil
+}
+
+// giveOf sets a parameter from that of a parameters file.
+func (s *scope) giveOf(name string, of any) {
+	if _, ok := s.declared(name); !ok {
+		return
+	}
+	v, err := member(of, "value")
+	if err != nil { // such as a reference to a key vault
+		v = lateError{unknownf("the parameters file has no value of the parameter %s: give it with --parameter %[1]s=VALUE", name)}
+	}
+	if v != nil {
+		s.given[strings.ToLower(name)] = v
+	}
+}
+
+// give sets a parameter from a text, by the parameter's type.
+func (s *scope) give(name, text string) {
+	declared, ok := s.declared(name)
+	if !ok {
 		return
 	}
 	var v any = text
@@ -277,24 +302,7 @@ func (s *scope) resolve(v any) (any, error) {
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:
-		all := map[string]any{}
-		for i, loop := range loopsOf(v) {
-			name, _ := loop["name"].(string)
-			list, err := s.repeat(loop, "input")
-			if err != nil {
-				s.problem(fmt.Sprintf("%s.copy[%d]", place, i), "the loop of %s cannot be evaluated: %v", name, err)
-			}
-			all[name] = list
-		}
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if name == "copy" && loopsOf(v) != nil {
-				continue
-			}
-			if x := s.settled(v[name], place+"."+name); x != nil {
-				all[name] = x
-			}
-		}
-		return all
+		return s.settledMembers(v, place, func(string) bool { return true })
 	case []any:
 		all := make([]any, len(v))
 		for i := range v {
@@ -309,4 +317,33 @@ func (s *scope) settled(v any, place string) any {
 		return x
 	}
 	return v
+}
+
+// settledMembers is settled of an object; members that are not read stay as they are.
+func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
+	all := map[string]any{}
+	for i, loop := range loopsOf(v) {
+		name, _ := loop["name"].(string)
+		if all[name] = loop; !reads(name) {
+			continue
+		}
+		list, err := s.repeat(loop, "input")
+		if err != nil {
+			s.problem(fmt.Sprintf("%s.copy[%d]", place, i), "the loop of %s cannot be evaluated: %v", name, err)
+		}
+		all[name] = list
+	}
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if name == "copy" && loopsOf(v) != nil {
+			continue
+		}
+		x := v[name]
+		if reads(name) {
+			x = s.settled(x, place+"."+name)
+		}
+		if x != nil {
+			all[name] = x
+		}
+	}
+	return all
 }

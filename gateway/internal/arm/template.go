@@ -44,21 +44,28 @@ const (
 // it: the name of a namespace may have no value without any harm.
 type unknownText struct{ expression, why string }
 
-// Read lists the resources of a template. given are values of its parameters.
-func Read(template map[string]any, given map[string]string) ([]Resource, []Problem) {
-	s := newScope(&shared{open: map[string]bool{}}, template, map[string]any{})
-	for name, text := range given {
+// Options say how a template is read.
+type Options struct {
+	File  map[string]any    // the parameters of a parameters file, each an object with a value
+	Given map[string]string // values of parameters; they win over those of File
+	// Reads reports whether a property counts of the resources of a kind, such as topics/subscriptions, which is
+	// "" for a namespace; with the property "", whether the kind does. What does not count is not evaluated.
+	Reads func(kind, property string) bool
+}
+
+// Read lists the resources of a template.
+func Read(template map[string]any, o Options) ([]Resource, []Problem) {
+	s := newScope(&shared{open: map[string]bool{}, reads: o.Reads}, template, map[string]any{})
+	for name, v := range o.File {
+		s.giveOf(name, v)
+	}
+	for name, text := range o.Given {
 		s.give(name, text)
 	}
-	if s.template(template, ""); s.isSpent() {
+	if s.resources(s.deployed, "", nil, nil); s.isSpent() {
 		return nil, s.shared.problems
 	}
 	return s.shared.resources, s.shared.problems
-}
-
-// template adds the resources of a template.
-func (s *scope) template(template map[string]any, place string) {
-	s.resources(template["resources"], place, nil, nil)
 }
 
 // resources adds a list of resources, or those of an object by symbolic name.
@@ -88,7 +95,7 @@ func (s *scope) each(v any, place string, types, names []string) {
 		return
 	}
 	full, relative := fullType(typ, types)
-	if !strings.EqualFold(typ, deployments) && (!strings.EqualFold(full[0], ServiceBus) || slices.ContainsFunc(full, isProviders)) {
+	if !strings.EqualFold(typ, deployments) && (!strings.EqualFold(full[0], ServiceBus) || !s.shared.reads(kindOf(full), "")) {
 		s.shared.resources = append(s.shared.resources, Resource{Path: place, Types: full})
 		return
 	}
@@ -124,8 +131,11 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 	return all, false
 }
 
-// isProviders begins the part of a type that is of another service.
-func isProviders(segment string) bool { return strings.EqualFold(segment, "providers") }
+// kindOf is a type without that of the namespace, in lower case.
+func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
+
+// Kind is the type of a resource below a namespace, such as topics/subscriptions, or "" for a namespace.
+func (r *Resource) Kind() string { return kindOf(r.Types) }
 
 func (s *scope) resource(r map[string]any, place string, types, names []string) {
 	if existing, _ := r["existing"].(bool); existing {
@@ -155,6 +165,9 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	}
 	names = slices.Concat(names, strings.Split(name, "/"))
 	if len(names) != len(types) {
+		if !s.known(name, r["name"], place) {
+			return
+		}
 		s.problem(place+".name", "%q has %d parts, and a resource of the type %s has %d: separate them by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
@@ -164,7 +177,9 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 		}
 	}
 	found := Resource{Path: place, Types: types, Names: names, Other: map[string]any{}}
-	found.Properties, _ = s.settled(r["properties"], place+".properties").(map[string]any)
+	if found.Properties, _ = r["properties"].(map[string]any); found.Properties != nil {
+		found.Properties = s.settledMembers(found.Properties, place+".properties", func(property string) bool { return s.shared.reads(kindOf(types), property) })
+	}
 	for member, v := range r {
 		if !slices.Contains([]string{"type", "apiVersion", "name", "location", "dependsOn", "condition", "copy", "comments", "resources", "properties", "scope", "metadata"}, member) {
 			found.Other[member] = v
@@ -204,6 +219,14 @@ func (s *scope) name(v any, place string) (string, bool) {
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
+	if function == "variables" && p.takes('(') && p.takes('\'') {
+		name, err := p.quoted()
+		v, _ := member(s.variables, name)
+		if written, ok := v.(string); ok && err == nil && p.takes(')') && p.at == len(p.text) && strings.HasPrefix(written, "[") {
+			return s.enter("variable "+name, func() (any, error) { return s.marked(written) })
+		}
+		return s.mark(text)
+	}
 	if (function != "concat" && function != "format") || !p.takes('(') {
 		return s.mark(text)
 	}
@@ -268,16 +291,22 @@ func (s *scope) deployment(r map[string]any, place string) {
 		s.problem(place, "deployments are nested too deeply")
 		return
 	}
+	s.inside(properties, template).resources(template["resources"], place+".properties.template.", nil, nil)
+}
+
+// inside is the scope of a nested deployment's template.
+func (s *scope) inside(properties, template map[string]any) *scope {
 	inner := *s
 	if options, _ := properties["expressionEvaluationOptions"].(map[string]any); strings.EqualFold(fmt.Sprint(options["scope"]), "inner") {
 		inner = *newScope(s.shared, template, s.arguments(properties["parameters"]))
+		inner.around = s
 	}
 	inner.nested = s.nested + 1
-	inner.template(template, place+".properties.template.")
+	return &inner
 }
 
-// arguments are the parameters of a nested deployment. Those without a value matter only where they are
-// used.
+// arguments are the parameters of a nested deployment. Null stands for the default value. Those without a
+// value matter only where they are used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)
@@ -288,7 +317,9 @@ func (s *scope) arguments(v any) map[string]any {
 			if err != nil {
 				x = lateError{err}
 			}
-			all[strings.ToLower(name)] = x
+			if x != nil {
+				all[strings.ToLower(name)] = x
+			}
 		}
 	}
 	return all

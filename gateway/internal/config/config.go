@@ -5,6 +5,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,6 +54,8 @@ type Config struct {
 
 	// Skipped has a line for each thing in the emulator's file that this version cannot do.
 	Skipped []string `config:"-"`
+	// Assumed counts the settings that the emulator's file leaves out: they have the emulator's defaults.
+	Assumed int `config:"-"`
 }
 
 // TLS says which certificate to show. Without one a development certificate is made.
@@ -166,4 +169,12 @@ func (c *Config) AllPolicies() []Policy {
 		return c.Policies
 	}
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
+}
+
+// Assumption says which defaults settings have that the emulator's file leaves out; "" if it leaves out none.
+func (c *Config) Assumption() string {
+	if c.Assumed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s leaves out %d settings, which have the emulator's defaults: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H, LockDuration PT1M, DuplicateDetectionHistoryTimeWindow PT20S", c.EmulatorConfig, c.Assumed)
 }

@@ -220,6 +220,9 @@ func TestAFileThatCannotBeReadIsReportedWhereItWasNamed(t *testing.T) {
 		{"a list", map[string]string{"c.yaml": "- store\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:1: it is not a mapping"},
 		{"two documents", map[string]string{"c.yaml": "store: memory\n---\nstore: auto\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: it holds more than one YAML document"},
 		{"emulator file missing", nil, nil, []string{"--emulator-config=$DIR/none.json"}, "--emulator-config: open none.json: no such"},
+		{"emulator file without UserConfig", map[string]string{"c.json": `{"Namespaces": [{"Name": "ns"}]}`}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json: it has no UserConfig: write"},
+		{"a window below the emulator's", map[string]string{"c.json": `{"UserConfig": {"Namespaces": [{"Queues": [{"Name": "q", "Properties": {"DuplicateDetectionHistoryTimeWindow": "PT4S"}}]}]}}`}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json: UserConfig.Namespaces[0].Queues[0].Properties.DuplicateDetectionHistoryTimeWindow: DuplicateDetectionHistoryTimeWindow is 4s: it must be at least 5s"},
+		{"a window below the service's", map[string]string{"c.json": `{"UserConfig": {"Namespaces": [{"Queues": [{"Name": "q", "Properties": {"DuplicateDetectionHistoryTimeWindow": "PT5S"}}]}]}}`}, nil, []string{"--emulator-config=$DIR/c.json", "--strict"}, "c.json: UserConfig.Namespaces[0].Queues[0]: DuplicateDetectionHistoryTimeWindow is 5s: in the Standard tier it must be at least 20s"},
 		{"emulator file no JSON", map[string]string{"c.json": "{\n\"UserConfig\": x}"}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json:2: invalid character 'x'"},
 	}
 	for _, c := range cases {
@@ -463,14 +466,17 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 		t.Fatalf("topics: got %+v", c.Topics)
 	}
 	got, want = core.DefaultSettings(core.Topic), core.DefaultSettings(core.Topic)
-	want.DefaultMessageTimeToLive, want.RequiresDuplicateDetection = 2*time.Hour, true
+	want.DefaultMessageTimeToLive, want.RequiresDuplicateDetection, want.DuplicateDetectionHistoryTimeWindow = 2*time.Hour, true, 20*time.Second // the emulator's default
 	c.Topics[0].Apply(&got)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("topic.1:\n got %+v\nwant %+v", got, want)
 	}
+	if rules := c.Topics[0].Subscriptions[1].Rules; rules != nil {
+		t.Errorf("sub.2 has the rules %v, and would not get everything", rules)
+	}
 	sub := c.Topics[0].Subscriptions[0]
 	got, want = core.DefaultSettings(core.Subscription), core.DefaultSettings(core.Subscription)
-	want.LockDuration, want.MaxDeliveryCount = 30*time.Second, 3
+	want.LockDuration, want.MaxDeliveryCount, want.DefaultMessageTimeToLive = 30*time.Second, 3, time.Hour // the last is the emulator's default
 	sub.Apply(&got)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("sub.1:\n got %+v\nwant %+v", got, want)
@@ -491,6 +497,9 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 		if i >= len(c.Skipped) || !strings.Contains(c.Skipped[i], part) {
 			t.Errorf("skipped: got %q, want %q among them in order", c.Skipped, part)
 		}
+	}
+	if got := c.Assumption(); !strings.Contains(got, "leaves out 13 settings, which have the emulator's defaults: MaxDeliveryCount 3") {
+		t.Errorf("assumed: got %q", got)
 	}
 	if len(c.Skipped) != 3 {
 		t.Errorf("skipped: got %d lines, want one for each thing: %q", len(c.Skipped), c.Skipped)

@@ -22,22 +22,45 @@ type emulator struct {
 	values  map[string]any
 	skipped []string
 	paths   map[string]string // other names of paths in the file
+	assumes map[string]any    // what a property that the file leaves out is, by setting
+	assumed int               // how often
+}
+
+// emulatorDefaults are those of the emulator's own schema, which differ from the service's.
+var emulatorDefaults = map[string]any{
+	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
 // addEmulator adds to values the queues and topics of the emulator's file, if
 // values name one, and its namespace unless they name another. It returns a line for each
-// thing it skipped.
-func addEmulator(values map[string]any, r *report) []string {
+// thing it skipped, and how many settings have the emulator's defaults.
+func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
-		return nil
+		return nil, 0
 	}
-	e := &emulator{path: path, r: r, values: values}
+	e := &emulator{path: path, r: r, values: values, assumes: emulatorDefaults}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		r.add("emulator-config", "%v: name a file that exists and that this user may read", err)
-		return nil
+		return nil, 0
 	}
+	root := parseJSON(path, data, r)
+	if root == nil {
+		return nil, 0
+	}
+	user, ok := member(root, "UserConfig").(map[string]any)
+	if !ok {
+		r.addAt(origin{source: path}, `it has no UserConfig: write {"UserConfig": {"Namespaces": […]}}, as the emulator has it`)
+	}
+	for i, ns := range e.list(user, "Namespaces", "UserConfig") {
+		e.namespace(ns, i)
+	}
+	return e.skipped, e.assumed
+}
+
+// parseJSON reads JSON as .NET does, with comments; nil means that it is none, and said so.
+func parseJSON(path string, data []byte, r *report) any {
 	data = standardJSON(data)
 	var root any
 	if err := json.Unmarshal(data, &root); err != nil {
@@ -46,12 +69,8 @@ func addEmulator(values map[string]any, r *report) []string {
 			line += strings.Count(string(data[:syntax.Offset]), "\n")
 		}
 		r.addAt(origin{source: path, line: line}, "%v: write it as JSON", err)
-		return nil
 	}
-	for i, ns := range e.list(member(root, "UserConfig"), "Namespaces", "UserConfig") {
-		e.namespace(ns, i)
-	}
-	return e.skipped
+	return root
 }
 
 func (e *emulator) namespace(ns any, i int) {
@@ -109,6 +128,12 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 			e.r.origins[path+"."+known[i].path] = e.origin(at + ".Properties." + property)
 		}
 	}
+	for name, v := range e.assumes {
+		if has := slices.ContainsFunc(known, func(s setting) bool { return s.path == name }); has && entry[name] == nil {
+			entry[name] = v
+			e.assumed++
+		}
+	}
 	return entry
 }
 
@@ -120,7 +145,9 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	entry := e.entity(t, at, path, "topic", reflect.TypeFor[TopicSettings]())
 	entry["subscriptions"] = e.convert(e.list(t, "Subscriptions", at), at+".Subscriptions", path+".subscriptions", 0, func(s any, at, path string) map[string]any {
 		entry := e.entity(s, at, path, "subscription", reflect.TypeFor[SubscriptionSettings]())
-		entry["rules"] = e.convert(e.list(s, "Rules", at), at+".Rules", path+".rules", 0, e.rule)
+		if rules := e.list(s, "Rules", at); len(rules) > 0 { // without any it gets everything
+			entry["rules"] = e.convert(rules, at+".Rules", path+".rules", 0, e.rule)
+		}
 		return entry
 	})
 	return entry

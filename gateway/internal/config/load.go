@@ -51,7 +51,7 @@ func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	addPolicies(values, policiesOf(policyFlags, "--"+policyFlag, r), "--"+policyFlag, r)
 
 	addContainer(values, environ, containerFile, r)
-	c.Skipped = addEmulator(values, r)
+	c.Skipped, c.Assumed = addEmulator(values, r)
 
 	decode(r, values, reflect.ValueOf(c).Elem(), "")
 	if len(c.Listen) == 0 {
@@ -145,7 +145,7 @@ func (c *Config) NeedRestart(running *Config) []string {
 // fixed is the configuration without what a running gateway takes up.
 func (c *Config) fixed() *Config {
 	f := *c
-	f.Log.Level, f.Skipped, f.UpdateEntities = "", nil, false
+	f.Log.Level, f.Skipped, f.Assumed, f.UpdateEntities = "", nil, 0, false
 	if f.TLS.Cert != "" { // else it is the development certificate, which is another matter
 		f.TLS.Cert, f.TLS.Key = "its own", "its own"
 	}

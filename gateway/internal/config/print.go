@@ -28,7 +28,10 @@ func Check(path string, environ []string) (*Config, error) {
 	Bind(flags)
 	name := fileFlag
 	if data, err := os.ReadFile(path); err == nil { // else it is reported below
-		if name, _ = formOfFile(data); name == "" {
+		if name, _, err = formOfFile(path, data); err != nil {
+			return nil, err
+		}
+		if name == "" {
 			return nil, Problems{{origin{source: path}, "it is an ARM template, which no gateway reads: check it with crosstown import FILE --dry-run"}}
 		}
 	}

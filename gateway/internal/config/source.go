@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -28,6 +27,7 @@ type Source struct {
 type SourceOptions struct {
 	Namespace  string            // one of several in the file; "": the only one, or the file's own
 	Parameters map[string]string // of an ARM template
+	File       string            // with further parameters of it; "": there is none
 	Environ    []string          // of the process: what a file may refer to
 }
 
@@ -43,12 +43,15 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	if strings.EqualFold(filepath.Ext(path), ".bicep") {
 		return nil, Problems{{at, "it is written in Bicep: compile it with: az bicep build --file " + path + ", and name the JSON that this makes"}}
 	}
-	name, template := formOfFile(data)
+	name, template, err := formOfFile(path, data)
+	if err != nil {
+		return nil, err
+	}
 	if template != nil {
 		return readTemplate(path, template, &o)
 	}
-	if len(o.Parameters) > 0 {
-		return nil, Problems{{at, "it is no ARM template, so it has no parameters: leave out --parameter"}}
+	if len(o.Parameters) > 0 || o.File != "" {
+		return nil, Problems{{at, "it is not an ARM template, so it has no parameters: leave out --parameter and --parameters"}}
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
@@ -68,18 +71,23 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile tells the flag that a file is for, or what an ARM template has.
-func formOfFile(data []byte) (flag string, template any) {
-	var document any
-	if json.Unmarshal(standardJSON(data), &document) == nil {
-		switch {
-		case member(document, "UserConfig") != nil:
-			return "emulator-config", nil
-		case member(document, "resources") != nil:
-			return "", document
-		}
+// formOfFile tells the flag that a file is for, or what an ARM template has. The error, of type Problems, is that of a file
+// named .json which is none.
+func formOfFile(path string, data []byte) (flag string, template any, err error) {
+	r := &report{}
+	document := parseJSON(path, data, r)
+	if document == nil && strings.EqualFold(filepath.Ext(path), ".json") {
+		return "", nil, r.err()
 	}
-	return fileFlag, nil
+	root, _ := document.(map[string]any)
+	_, isEmulators := root["Namespaces"] // in the file's root by mistake
+	switch {
+	case isEmulators, member(root, "UserConfig") != nil:
+		return "emulator-config", nil, nil
+	case member(root, "resources") != nil:
+		return "", document, nil
+	}
+	return fileFlag, nil, nil
 }
 
 // dropMadeKeys takes the keys away that were made for policies without one: a source does not say them.
@@ -116,7 +124,7 @@ type template struct {
 func readTemplate(path string, document any, o *SourceOptions) (*Source, error) {
 	r := &report{origins: origins{}}
 	root, _ := document.(map[string]any)
-	found, problems := arm.Read(root, o.Parameters)
+	found, problems := arm.Read(root, arm.Options{File: readParameters(o.File, r), Given: o.Parameters, Reads: readsOfTemplate})
 	for _, p := range problems {
 		r.addAt(origin{source: path, path: p.Path}, "%s", p.Text)
 	}
@@ -129,7 +137,7 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 	}
 	slices.Sort(t.others)
 	for _, typ := range slices.Compact(t.others) {
-		t.e.skip("resources of the type %s: they are not of Service Bus", typ)
+		t.e.skip("resources of the type %s: Crosstown has no such resource", typ)
 	}
 	t.e.add("queues", t.queues, "Queues", t.queue)
 	t.e.add("topics", t.topics, "Topics", t.topic)
@@ -145,6 +153,47 @@ func readTemplate(path string, document any, o *SourceOptions) (*Source, error) 
 		p.Key = ""
 	}
 	return &Source{c.Contents, t.e.skipped}, r.err()
+}
+
+// readParameters reads a parameters file of a template.
+func readParameters(path string, r *report) map[string]any {
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		r.addAt(origin{source: "--parameters"}, "%v: name a file that exists and that this user may read", err)
+		return nil
+	}
+	if strings.EqualFold(filepath.Ext(path), ".bicepparam") {
+		r.addAt(origin{source: path}, "it is written in Bicep: compile it with: az bicep build-params --file %s, and name the JSON that this makes", path)
+		return nil
+	}
+	parameters, ok := member(parseJSON(path, data, r), "parameters").(map[string]any)
+	if !ok && len(r.problems) == 0 {
+		r.addAt(origin{source: path}, "it has no parameters: name a parameters file of ARM")
+	}
+	return parameters
+}
+
+// readsOfTemplate reports whether a property counts of a kind of resources; for the property "", whether the kind does.
+func readsOfTemplate(kind, property string) bool {
+	has := func(t reflect.Type) bool {
+		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
+	}
+	switch kind {
+	case "":
+		return property == ""
+	case "queues":
+		return has(reflect.TypeFor[QueueSettings]())
+	case "topics":
+		return has(reflect.TypeFor[TopicSettings]())
+	case "topics/subscriptions":
+		return has(reflect.TypeFor[SubscriptionSettings]())
+	case "authorizationrules", "queues/authorizationrules", "topics/authorizationrules":
+		return property == "" || strings.EqualFold(property, "rights")
+	}
+	return kind == "topics/subscriptions/rules"
 }
 
 // keyless gives each policy a key that has none, and lists those.
@@ -198,7 +247,7 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource is of Service Bus: others have no names.
+// isBus reports whether a resource is of Service Bus and read: others have no names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
 // add adds a resource. Those that an entity is below may come later, or not at all: then they exist.
@@ -210,7 +259,7 @@ func (t *template) add(r *arm.Resource) {
 	if t.chosen != "" && !strings.EqualFold(r.Names[0], t.chosen) {
 		return
 	}
-	kind, names := strings.ToLower(strings.Join(r.Types[1:], "/")), r.Names[1:]
+	kind, names := r.Kind(), r.Names[1:]
 	if len(names) > 0 {
 		names[0] = strings.ReplaceAll(names[0], "~", "/") // as Azure writes a slash in the name of a queue or topic
 	}
@@ -249,9 +298,6 @@ func (t *template) add(r *arm.Resource) {
 		owner, _ := t.named(owners, at, names[0])
 		list, _ := owner["Policies"].([]any)
 		owner["Policies"] = append(list, policyOf(names[1], r))
-	default:
-		t.e.skip("%s: Crosstown has no such resource", what)
-		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Other)) {
 		t.e.skip("%s of %s: Crosstown has no such setting", name, what)

@@ -74,7 +74,7 @@ topics:
 	skipped := strings.Join(s.Skipped, "\n")
 	for _, want := range []string{
 		"sku of the namespace", "property minimumTlsVersion of the namespace", "property unheardOf of queue orders-test", "property isClientAffine of subscription shard-02",
-		"networkrulesets default", "Microsoft.Web/sites",
+		"resources of the type Microsoft.ServiceBus/namespaces/networkRuleSets", "Microsoft.Web/sites",
 	} {
 		if !strings.Contains(skipped, want) {
 			t.Errorf("lacks %q:\n%s", want, skipped)
@@ -110,19 +110,28 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 			`{"copy": {"name": "l", "count": 9999}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', copyIndex())]", "resources": [{"copy": {"name": "m", "count": 9999}, "type": "authorizationRules", "name": "[concat('p', copyIndex())]"}]}`, nil,
 			`the template makes too much`,
 		},
-		"no type":                {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: it is missing`},
-		"an unknown function":    {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `the function unheardof is not known`},
-		"an endless loop":        {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
-		"a condition":            {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
-		"a linked template":      {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
-		"several namespaces":     {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one with --namespace: a, b`},
-		"no namespace":           {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `it has no resource of the type Microsoft.ServiceBus/namespaces`},
-		"a rule of no type":      {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is no type of filters`},
-		"a policy of no rights":  {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},
+		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: it is missing`},
+		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `the function unheardof is not known`},
+		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
+		"a condition":           {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
+		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
+		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one with --namespace: a, b`},
+		"no namespace":          {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `it has no resource of the type Microsoft.ServiceBus/namespaces`},
+		"a rule of no type":     {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is no type of filters`},
+		"a policy of no rights": {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},
+		"a name of parts without a value": {
+			`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "[variables('policy')]", "properties": {"rights": ["Send"]}}`, nil,
+			`resources\[0\]\.name: .* cannot be evaluated: parameters\('q'\): .*--parameter q=VALUE`,
+		},
+		"a name without a value and of too few parts": {queue + `"[parameters('q')]"}`, nil, `resources\[0\]\.name: .* cannot be evaluated: parameters\('q'\)`},
+		"what only Azure knows of a resource of its own": {
+			queue + `"ns/q", "properties": {"forwardTo": "[reference('self').id]"}}`, nil, `resources\[0\]\.properties\.forwardTo: .* outside of Azure`,
+		},
 		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `there is no element`},
 		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `it needs 3 arguments and has 1`},
 	} {
-		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}}, "resources": [` + c.resources + `]}`
+		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}},
+			"variables": {"policy": "[concat(parameters('d'), concat('/', parameters('q')))]"}, "resources": [` + c.resources + `]}`
 		_, err := config.ReadSource(template(t, text), config.SourceOptions{Parameters: c.given})
 		if err == nil || !regexp.MustCompile(c.want).MatchString(err.Error()) {
 			t.Errorf("%s: got %v, want %s", name, err, c.want)
@@ -195,6 +204,38 @@ func TestWhatBicepCompilesToIsRead(t *testing.T) {
 					"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', __bicep.named(parameters('region')))]", "condition": "[not(equals(parameters('region'), 'EU'))]"}]}}}]}`,
 			nil, "queues:\n  - name: orders-eu\n  - name: orders-us\n",
 		},
+		"a setting of a namespace without a known name, asked for in a module": {
+			`{"languageVersion": "2.0", "parameters": {"tier": {"type": "string", "defaultValue": "Premium"}}, "resources": {
+				"bus": {"type": "Microsoft.ServiceBus/namespaces", "name": "[uniqueString('x')]", "sku": {"name": "[parameters('tier')]", "capacity": "[reference('elsewhere').n]"}},
+				"m": {"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"ns": {"value": "[uniqueString('x')]"}}, "template": {
+					"parameters": {"ns": {"type": "string"}}, "resources": {
+						"bus": {"existing": true, "type": "Microsoft.ServiceBus/namespaces", "name": "[parameters('ns')]"},
+						"q": {"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', parameters('ns'), 'q')]", "properties": {"maxMessageSizeInKilobytes": "[if(equals(reference('bus', '2024-01-01', 'full').sku.name, 'Premium'), 2048, null())]"}}}}}}}}`,
+			nil, "queues:\n  - name: q\n    max-message-size-in-kilobytes: 2048\n",
+		},
+		"an output of a module, found by its id": {
+			`{"resources": [
+				{"type": "Microsoft.Resources/deployments", "name": "[concat('m', 1)]", "properties": {"expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"n": {"value": 4}}, "template": {
+					"parameters": {"n": {"type": "int"}}, "outputs": {"count": {"type": "int", "value": "[parameters('n')]"}, "key": {"type": "string", "value": "[listKeys('x').key]"}},
+					"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/a"}]}}},
+				{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q",
+					"properties": {"maxDeliveryCount": "[reference(extensionResourceId(resourceGroup().id, 'Microsoft.Resources/deployments', 'm1'), '2022-09-01').outputs.count.value]"}}]}`,
+			nil, "queues:\n  - name: a\n  - name: q\n    max-delivery-count: 4\n",
+		},
+		"null for a parameter of a module means its default": {
+			`{"resources": [{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"expressionEvaluationOptions": {"scope": "inner"},
+				"parameters": {"count": {"value": "[tryGet(createObject(), 'count')]"}, "rights": {"value": "[null()]"}}, "template": {
+					"parameters": {"count": {"type": "int", "defaultValue": 7}, "rights": {"type": "array", "nullable": true}},
+					"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', length(coalesce(parameters('rights'), createArray())))]", "properties": {"maxDeliveryCount": "[parameters('count')]"}}]}}}]}`,
+			nil, "queues:\n  - name: q0\n    max-delivery-count: 7\n",
+		},
+		"what is not read is not evaluated": {
+			`{"parameters": {"subnet": {"type": "string"}}, "resources": [
+				{"type": "Microsoft.ServiceBus/namespaces", "name": "ns", "sku": {"name": "[parameters('subnet')]"}, "properties": {"encryption": {"keyVault": "[parameters('subnet')]"}}},
+				{"type": "Microsoft.ServiceBus/namespaces/virtualNetworkRules", "condition": "[parameters('subnet')]", "name": "[format('{0}/net', 'ns')]", "properties": {"virtualNetworkSubnetId": "[resourceId('Microsoft.Network/virtualNetworks/subnets', 'net', 'sub')]"}},
+				{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q", "properties": {"unheardOf": "[resourceId('Microsoft.Network/virtualNetworks', 'net')]", "lockDuration": "PT30S"}}]}`,
+			nil, "queues:\n  - name: q\n    lock-duration: 30s\n",
+		},
 		"a lambda": {
 			`{"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[format('{0}/{1}', 'ns', map(createArray('eu', 'us'), lambda('r', format('q-{0}', lambdaVariables('r'))))[copyIndex()])]", "copy": {"name": "l", "count": 2}}]}`,
 			nil, "queues:\n  - name: q-eu\n  - name: q-us\n",
@@ -208,5 +249,38 @@ func TestWhatBicepCompilesToIsRead(t *testing.T) {
 		if got, err := s.YAML(); err != nil || string(got) != c.want {
 			t.Errorf("%s: got\n%s%v\nwant\n%s", name, got, err, c.want)
 		}
+	}
+}
+
+func TestAParametersFileGivesValues(t *testing.T) {
+	t.Parallel()
+	bus := template(t, `{"parameters": {"q": {"type": "string"}, "n": {"type": "int", "defaultValue": 1}, "secret": {"type": "string"}, "s": {"type": "string", "defaultValue": "x"}},
+		"resources": [{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/', parameters('q'))]", "properties": {"maxDeliveryCount": "[parameters('n')]", "userMetadata": "[parameters('s')]"}}]}`)
+	file := template(t, `{"contentVersion": "1.0.0.0", "parameters": {"q": {"value": "orders"}, "N": {"value": 4}, "s": {"value": null}, "secret": {"reference": {"secretName": "k"}}}} // a comment`)
+	s, err := config.ReadSource(bus, config.SourceOptions{File: file, Parameters: map[string]string{"n": "5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "queues:\n  - name: orders\n    max-delivery-count: 5\n    user-metadata: x\n"
+	if got, err := s.YAML(); err != nil || string(got) != want {
+		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
+	}
+	for text, want := range map[string]string{
+		`{"parameters": {"q": {"reference": {}}}}`:                   `parameters file has no value of the parameter q: give it with --parameter q=VALUE`,
+		`{"parameters": {"q": {"value": "a"}, "x": {"value": "b"}}}`: `the template has no parameter x`,
+		"{\n\"parameters\": x}":                                      `bus.json:2: invalid character 'x'`,
+		`{}`:                                                         `it has no parameters`,
+	} {
+		if _, err := config.ReadSource(bus, config.SourceOptions{File: template(t, text)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestAFileThatIsNoJSONIsAnErrorWithItsLine(t *testing.T) {
+	t.Parallel()
+	_, err := config.ReadSource(template(t, "{\n\"resources\": [}"), config.SourceOptions{})
+	if err == nil || !strings.Contains(err.Error(), "bus.json:2: invalid character") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,141 @@
+package arm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// identifier names a resource, as resourceId does; as a text it has no value outside of Azure.
+type identifier struct {
+	typ  string
+	name string // with slashes; "" is not known
+}
+
+func (identifier) unknown() error {
+	return unknownf("the id of a resource has no value outside of Azure")
+}
+
+// resourceID is the identifier that has the last arguments: a type and a name for each of its parts.
+func resourceID(args []any) (any, error) {
+	for i, a := range args {
+		typ, _ := a.(string)
+		parts := strings.Count(typ, "/")
+		if !strings.Contains(typ, ".") || parts == 0 || i+parts != len(args)-1 {
+			continue
+		}
+		names := make([]string, parts)
+		for n := range names {
+			name, ok := args[i+1+n].(string)
+			if !ok {
+				return identifier{typ: typ}, nil
+			}
+			names[n] = name
+		}
+		return identifier{typ, strings.Join(names, "/")}, nil
+	}
+	return identifier{}, nil
+}
+
+// pending is a part of a resource that is evaluated when it is needed: its other parts may have no value.
+type pending struct {
+	v  any
+	in *scope
+}
+
+// memberOf is member, also of what is pending.
+func memberOf(v any, name string) (any, error) {
+	later, ok := v.(pending)
+	if !ok {
+		return member(v, name)
+	}
+	object := later.v
+	if _, isText := object.(string); isText {
+		whole, err := later.in.resolve(object)
+		if err != nil {
+			return nil, err
+		}
+		return member(whole, name)
+	}
+	m, err := member(object, name)
+	if err != nil {
+		return nil, unknownf("%s of a resource has no value outside of Azure: the template does not set it", name)
+	}
+	return pending{m, later.in}, nil
+}
+
+// reference is reference(resource, version, 'Full'), of a resource of the same deployment by its symbolic name or its id: its
+// properties, or all of it. What only Azure knows of it has no value.
+func (s *scope) reference(args []any) (any, error) {
+	if len(args) == 0 {
+		return nil, unknownf("reference() has no value outside of Azure")
+	}
+	if late, ok := args[0].(lateError); ok {
+		return nil, late.err
+	}
+	r, in := s.resourceOf(args[0])
+	if r == nil {
+		return nil, unknownf("reference(…) of a resource that this template does not make has no value outside of Azure")
+	}
+	properties, _ := r["properties"].(map[string]any)
+	if typ, _ := r["type"].(string); strings.EqualFold(typ, deployments) {
+		template, _ := properties["template"].(map[string]any)
+		if template == nil || in.nested >= maxNested {
+			return nil, unknownf("reference(…) of a linked template has no value outside of Azure")
+		}
+		return pending{map[string]any{"outputs": template["outputs"]}, in.inside(properties, template)}, nil
+	}
+	if len(args) > 2 && strings.EqualFold(textOf(args[2]), "full") {
+		return pending{r, in}, nil
+	}
+	return pending{properties, in}, nil
+}
+
+// resourceOf finds a resource that the template makes, and its scope; nil if there is none.
+func (s *scope) resourceOf(named any) (map[string]any, *scope) {
+	switch named := named.(type) {
+	case string:
+		symbolic, _ := s.deployed.(map[string]any)
+		found, _ := member(symbolic, named)
+		r, _ := found.(map[string]any)
+		if existing, _ := r["existing"].(bool); !existing {
+			return r, s
+		}
+		typ, _ := r["type"].(string)
+		name, _ := s.resolve(r["name"]) // without a value, its type has to do
+		text, _ := name.(string)
+		return s.identified(identifier{typ, text})
+	case identifier:
+		return s.identified(named)
+	}
+	return nil, nil
+}
+
+// identified finds a resource of the template, or of those around it, by its id. Where a name has no value, it is the only one
+// of its type.
+func (s *scope) identified(id identifier) (found map[string]any, in *scope) {
+	for ; s != nil; s = s.around {
+		all, _ := s.deployed.([]any)
+		if symbolic, ok := s.deployed.(map[string]any); ok {
+			all = slices.Collect(maps.Values(symbolic))
+		}
+		for _, v := range all {
+			r, _ := v.(map[string]any)
+			typ, _ := r["type"].(string)
+			if existing, _ := r["existing"].(bool); existing || r["copy"] != nil || !strings.EqualFold(typ, id.typ) {
+				continue
+			}
+			name, err := s.resolve(r["name"])
+			text, isText := name.(string)
+			switch known := err == nil && isText && id.name != ""; {
+			case known && strings.EqualFold(text, id.name):
+				return r, s
+			case !known && found != nil:
+				return nil, nil
+			case !known:
+				found, in = r, s
+			}
+		}
+	}
+	return found, in
+}
