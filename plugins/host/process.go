@@ -27,8 +27,9 @@ type process struct {
 	handshake   *io.PipeReader
 
 	exited chan struct{} // closed when it has been waited for and its output read
-	err    error         // how it ended, and the next; read after exited
+	err    error         // how it ended, and the next two; read after exited
 	ended  string
+	failed bool // it exited by itself with a status other than 0
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // nil until go-plugin has said what it needs
@@ -82,7 +83,7 @@ func (p *process) Start(context.Context) error {
 	go func() {
 		defer close(p.exited)
 		p.err = cmd.Wait()
-		p.ended = cmd.ProcessState.String()
+		p.ended, p.failed = cmd.ProcessState.String(), cmd.ProcessState.ExitCode() > 0
 		p.signal(killSignal) // what it left behind
 		// A daemon that left the group may keep the pipes open.
 		timer := time.AfterFunc(time.Second, func() { closeFiles(ours[:]...) })

@@ -150,16 +150,16 @@ func (p *supervised) check(ctx context.Context, i *instance) error {
 func (p *supervised) discard(i *instance, err error) error {
 	p.current.CompareAndSwap(i, nil)
 	i.session.fail(err)
+	ended := false
 	select {
 	case <-i.process.exited:
+		ended = true
 	case <-time.After(50 * time.Millisecond): // a broken stream is how the end of a process shows first
 	}
-	select {
-	case <-i.process.exited:
-		err = fmt.Errorf("it ended (%s)", i.process.ended)
-	default:
-	}
 	i.close(0)
+	if ended || i.process.failed { // on a busy machine the end shows later: a status of its own is not ours
+		return fmt.Errorf("it ended (%s)", i.process.ended)
+	}
 	return err
 }
 
