@@ -27,7 +27,7 @@ export CGO_ENABLED ?= 0
 test verify attack: export CROSSTOWN_BINARY = $(CURDIR)/bin/crosstown
 TESTFLAGS ?= -vet=off -timeout 60m
 # Tests of the gateway's memory, of which the race detector takes several times as much.
-MEMORYTESTS = ThreeTimes|ExhaustNothing
+MEMORYTESTS = ThreeTimes|ExhaustNothing|WhatIsCharged
 # Tests of crashes make a few runs under the race detector, and many without it.
 CRASHTESTS = LossOfPower|CrashAtAnyMoment|IDsOfASnapshot|FailedSync|FailedWrite|FlippedBits
 

@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/internal/link"
 	"github.com/crosstown-mq/crosstown/bridges/refusals"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
@@ -45,6 +46,7 @@ type conn struct {
 	log      *slog.Logger
 	refusals *refusals.Share
 	nc       net.Conn
+	cost     int64 // of the connection, without sessions and links
 	eng      *engine.Conn
 	owner    *link.Owner    // runs what reads, writes, broker calls and timers bring
 	tasks    sync.WaitGroup // writer and broker calls
@@ -81,7 +83,7 @@ type waiter interface {
 }
 
 func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
-	c := &conn{bridge: b, id: id, log: log, nc: nc, refusals: b.refusals.Share()}
+	c := &conn{bridge: b, id: id, log: log, nc: nc, cost: fair.Connection(nc), refusals: b.refusals.Share()}
 	c.resumed = make(chan struct{}, 1)
 	c.host, c.since = b.opts.Hostname, time.Now()
 	c.settleQueues = make(map[core.Address]*settleQueue)

@@ -94,7 +94,7 @@ const controlBytes = 64 << 10
 
 // structures is what the connection takes with its sessions and links.
 func (c *conn) structures() int64 {
-	return fair.Connection + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
+	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
 }
 
 func (c *conn) stand(bytes int64) {

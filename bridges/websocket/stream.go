@@ -56,8 +56,11 @@ func (s *stream) Protocol() string { return "amqp over websocket" }
 // Hosts are the names by which the client called us, as bridges.Hosts has them.
 func (s *stream) Hosts() []string { return s.hosts }
 
+// NetConn is the connection below the WebSocket.
+func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
+
 // Proven passes on that the client has proven an identity.
-func (s *stream) Proven() { bridges.Prove(s.ws.NetConn()) }
+func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
 // Read reads what has come, which may be several messages or a part of one. A
 // text message ends the connection: it is no part of a stream of bytes.

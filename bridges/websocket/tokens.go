@@ -92,7 +92,7 @@ func (c *conn) enter(id core.Identity) error {
 	if err != nil {
 		return err
 	}
-	dismiss, err := c.bridge.opts.Standing.Open(fair.Of(id), fair.Connection)
+	dismiss, err := c.bridge.opts.Standing.Open(fair.Of(id), fair.Connection(c.nc))
 	if err != nil {
 		vacate()
 		return err
