@@ -23,82 +23,62 @@ type target struct {
 // parseAction reads SET and REMOVE statements, separated by ';', ',' or
 // nothing but space.
 func parseAction(sql string, parameters core.Properties, n *names) ([]statement, error) {
-	p, err := newParser(sql, parameters, n)
-	if err != nil {
-		return nil, err
-	}
+	p := newParser(sql, parameters, n)
 	var list []statement
-	for {
-		for p.token.is(";") || p.token.is(",") {
-			if err := p.advance(); err != nil {
-				return nil, err
-			}
+	for p.err == nil {
+		for p.take(";") || p.take(",") { // as many as there are
 		}
 		if p.token.kind == tokenEnd && len(list) > 0 {
-			return list, nil
+			break
 		}
 		if len(list) == core.MaxActionStatements {
-			return nil, faultAt(p.token.at, "an action has at most %d statements", core.MaxActionStatements)
+			p.fail(faultAt(p.token.at, "an action has at most %d statements", core.MaxActionStatements))
 		}
-		st, err := p.statement()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, st)
+		list = append(list, p.statement())
 	}
+	return list, p.err
 }
 
-func (p *parser) statement() (statement, error) {
-	set := p.token.is("SET")
-	if !set && !p.token.is("REMOVE") {
-		return statement{}, p.expected("SET or REMOVE")
-	}
-	if err := p.advance(); err != nil {
-		return statement{}, err
-	}
-	st := statement{at: p.token.at}
-	var err error
-	if st.target, err = p.target(); err != nil || !set {
-		return st, err
-	}
-	if err := p.need("="); err != nil {
-		return st, err
+func (p *parser) statement() (st statement) {
+	set := p.take("SET")
+	if !set && !p.take("REMOVE") {
+		p.expected("SET or REMOVE")
+		return st
 	}
 	st.at = p.token.at
-	if st.value, err = p.valueOf(p.sum); err != nil {
-		return st, err
+	st.target = p.target()
+	if !set {
+		return st
 	}
-	return st, st.check()
+	p.need("=")
+	st.at = p.token.at
+	st.value = p.valueOf(p.sum)
+	p.fail(st.check())
+	return st
 }
 
 // target parses the property to change.
-func (p *parser) target() (target, error) {
+func (p *parser) target() target {
 	t := p.token
-	if t.kind != tokenName && (t.kind != tokenWord || t.isKeyword()) {
-		return target{}, p.expected("the name of a property")
+	if !t.isName() {
+		p.expected("the name of a property")
+		return target{}
 	}
-	if err := p.advance(); err != nil {
-		return target{}, err
+	p.advance()
+	switch property := p.property(t).value.(type) {
+	case *userProperty:
+		return target{user: property}
+	case systemProperty:
+		if _, known := systems[strings.ToLower(property.name)]; !known {
+			p.fail(faultAt(t.at, "there is no system property 'sys.%.80s'", property.name))
+		} else if property.set != nil {
+			return target{system: property.system}
+		}
+		p.fail(faultAt(t.at, "the system property 'sys.%s' is read-only", property.name))
+	default:
+		p.fail(faultAt(t.at, "fields of the body are read-only"))
 	}
-	o, err := p.property(t)
-	if err != nil {
-		return target{}, err
-	}
-	user, ok := o.value.(*userProperty)
-	if ok {
-		return target{user: user}, nil
-	}
-	sys, ok := o.value.(systemProperty)
-	if !ok {
-		return target{}, faultAt(t.at, "fields of the body are read-only")
-	}
-	if _, known := systems[strings.ToLower(sys.name)]; !known {
-		return target{}, faultAt(t.at, "there is no system property 'sys.%.80s'", sys.name)
-	}
-	if sys.set == nil {
-		return target{}, faultAt(t.at, "the system property 'sys.%s' is read-only", sys.name)
-	}
-	return target{system: sys.system}, nil
+	return target{}
 }
 
 // check refuses a constant that its target cannot take.

@@ -101,35 +101,23 @@ func datumOf(v any) datum {
 }
 
 // bodyField parses what follows body: .key, .[key] and [index], in turn.
-func (p *parser) bodyField(at int) (operand, error) {
+func (p *parser) bodyField(at int) operand {
 	f := &bodyField{}
 	p.names.bodies = true
 	for {
-		if p.token.kind == tokenName && len(f.path) > 0 && p.lexer.sql[p.token.at] == '[' {
+		switch {
+		case p.token.kind == tokenName && len(f.path) > 0 && p.lexer.sql[p.token.at] == '[':
 			st, err := indexStep(p.token)
-			if err != nil {
-				return operand{}, err
-			}
+			p.fail(err)
 			f.path = append(f.path, st)
-			if err := p.advance(); err != nil {
-				return operand{}, err
-			}
-			continue
+		case !p.take("."):
+			return operand{at: at, value: f}
+		case p.token.kind != tokenName && p.token.kind != tokenWord:
+			return p.expected("the name of a field")
+		default:
+			f.path = append(f.path, step{key: p.token.text})
 		}
-		more, err := p.take(".")
-		if err != nil {
-			return operand{}, err
-		}
-		if !more {
-			return operand{at: at, value: f}, nil
-		}
-		if p.token.kind != tokenName && p.token.kind != tokenWord {
-			return operand{}, p.expected("the name of a field")
-		}
-		f.path = append(f.path, step{key: p.token.text})
-		if err := p.advance(); err != nil {
-			return operand{}, err
-		}
+		p.advance()
 	}
 }
 

@@ -49,35 +49,20 @@ func (q *question) truth(s *scope) Truth {
 func (*question) fallible() bool { return true }
 
 // call parses plugin('name', value, name = value, …), from the parenthesis on.
-func (p *parser) call(at int) (operand, error) {
-	if err := p.advance(); err != nil { // (
-		return operand{}, err
+func (p *parser) call(at int) operand {
+	p.need("(")
+	c := Call{Name: p.token.text}
+	if p.token.kind != tokenString || c.Name == "" {
+		return p.expected("the name of a plugin, a text")
 	}
-	name := p.token
-	if name.kind != tokenString || name.text == "" {
-		return operand{}, p.expected("the name of a plugin, a text")
-	}
-	if err := p.advance(); err != nil {
-		return operand{}, err
-	}
-	c := Call{Name: name.text}
+	p.advance()
 	entries, mark := value.OpenMap(nil)
 	var names []string
-	for {
-		more, err := p.take(",")
-		if err != nil {
-			return operand{}, err
-		}
-		if !more {
-			break
-		}
+	for p.take(",") {
 		at := p.token.at
-		name, v, err := p.argument(len(names) + 1)
-		if err != nil {
-			return operand{}, err
-		}
+		name, v := p.argument(len(names) + 1)
 		if slices.Contains(names, name) {
-			return operand{}, faultAt(at, "the argument '%.40s' is there twice", name)
+			p.fail(faultAt(at, "the argument '%.40s' is there twice", name))
 		}
 		names = append(names, name)
 		entries = v.encode(value.AppendString(entries, name))
@@ -86,29 +71,22 @@ func (p *parser) call(at int) (operand, error) {
 		c.parameters = string(value.CloseMap(entries, mark, len(names)))
 	}
 	p.calls = append(p.calls, c)
-	return operand{at: at, condition: &question{c, at}}, p.need(")")
+	p.need(")")
+	return operand{at: at, condition: &question{c, at}}
 }
 
 // argument parses the n-th argument of a call.
-func (p *parser) argument(n int) (name string, v constant, err error) {
+func (p *parser) argument(n int) (name string, v constant) {
 	name = strconv.Itoa(n)
-	if t := p.token; t.kind == tokenName || t.kind == tokenWord && !t.isKeyword() {
+	if t := p.token; t.isName() {
 		name = t.text
-		if err := p.advance(); err != nil {
-			return "", v, err
-		}
-		if err := p.need("="); err != nil {
-			return "", v, err
-		}
+		p.advance()
+		p.need("=")
 	}
 	at := p.token.at
-	e, err := p.valueOf(p.sum)
-	if err != nil {
-		return "", v, err
-	}
-	v, ok := e.(constant)
+	v, ok := p.valueOf(p.sum).(constant)
 	if !ok || v.isUnknown() {
-		return "", v, faultAt(at, "expected a constant or a parameter: a plugin sees the message itself")
+		p.fail(faultAt(at, "expected a constant or a parameter: a plugin sees the message itself"))
 	}
-	return name, v, nil
+	return name, v
 }

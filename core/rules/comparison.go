@@ -6,11 +6,8 @@ var relations = map[string]relation{
 }
 
 // comparison parses a value and what it is compared with, if anything.
-func (p *parser) comparison() (operand, error) {
-	left, err := p.sum()
-	if err != nil {
-		return operand{}, err
-	}
+func (p *parser) comparison() operand {
+	left := p.sum()
 	if r, ok := relations[p.token.text]; ok && p.token.kind == tokenOperator {
 		return p.relation(left, r)
 	}
@@ -18,33 +15,20 @@ func (p *parser) comparison() (operand, error) {
 	case p.token.is("IS"):
 		return p.nullTest(left)
 	case p.token.is("NOT"):
-		if err := p.advance(); err != nil {
-			return operand{}, err
-		}
-		o, err := p.matching(left)
-		if err != nil {
-			return operand{}, err
-		}
-		return conditionAt(left.at, negation{o.condition}, o.condition), nil
+		p.advance()
+		o := p.matching(left)
+		return conditionAt(left.at, negation{o.condition}, o.condition)
 	case p.token.is("IN"), p.token.is("LIKE"):
 		return p.matching(left)
 	}
-	return left, nil
+	return left
 }
 
-func (p *parser) relation(left operand, r relation) (operand, error) {
-	a, err := left.expression()
-	if err != nil {
-		return operand{}, err
-	}
-	if err := p.advance(); err != nil {
-		return operand{}, err
-	}
-	b, err := p.valueOf(p.sum)
-	if err != nil {
-		return operand{}, err
-	}
-	return decided(left.at, &comparison{r, a, b}, a, b), nil
+func (p *parser) relation(left operand, r relation) operand {
+	a := p.expression(left)
+	p.advance()
+	b := p.valueOf(p.sum)
+	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
 // decided makes an operand of a condition, which is settled now if its values are constants
@@ -61,32 +45,29 @@ func decided(at int, c predicate, values ...expression) operand {
 	return operand{at: at, condition: settled(c.truth(&scope{}))}
 }
 
-func (p *parser) valueOf(parse func() (operand, error)) (expression, error) {
-	o, err := parse()
-	if err != nil {
-		return nil, err
+func (p *parser) valueOf(parse func() operand) expression { return p.expression(parse()) }
+
+// expression returns an operand as a value.
+func (p *parser) expression(o operand) expression {
+	if o.value == nil {
+		p.fail(faultAt(o.at, "expected a value but found a condition"))
+		return constant{}
 	}
-	return o.expression()
+	return o.value
 }
 
-func (p *parser) nullTest(left operand) (operand, error) {
+func (p *parser) nullTest(left operand) operand {
 	if !left.isProperty() {
-		return operand{}, faultAt(left.at, "expected a property before IS")
+		p.fail(faultAt(left.at, "expected a property before IS"))
+		return left
 	}
-	if err := p.advance(); err != nil {
-		return operand{}, err
-	}
-	not, err := p.take("NOT")
-	if err != nil {
-		return operand{}, err
-	}
-	if err := p.need("NULL"); err != nil {
-		return operand{}, err
-	}
+	p.advance()
+	not := p.take("NOT")
+	p.need("NULL")
 	if not {
-		return operand{at: left.at, condition: negation{nullTest{left.value}}}, nil
+		return operand{at: left.at, condition: negation{nullTest{left.value}}}
 	}
-	return operand{at: left.at, condition: nullTest{left.value}}, nil
+	return operand{at: left.at, condition: nullTest{left.value}}
 }
 
 func (o operand) isProperty() bool {
@@ -98,73 +79,40 @@ func (o operand) isProperty() bool {
 }
 
 // matching parses IN or LIKE behind left.
-func (p *parser) matching(left operand) (operand, error) {
-	of, err := left.expression()
-	if err != nil {
-		return operand{}, err
-	}
-	in, err := p.take("IN")
-	if err != nil {
-		return operand{}, err
-	}
-	if in {
+func (p *parser) matching(left operand) operand {
+	of := p.expression(left)
+	switch {
+	case p.take("IN"):
 		return p.membership(left.at, of)
+	case p.take("LIKE"):
+		return p.likeness(left.at, of)
 	}
-	if !p.token.is("LIKE") {
-		return operand{}, p.expected("IN or LIKE")
-	}
-	return p.likeness(left.at, of)
+	return p.expected("IN or LIKE")
 }
 
-func (p *parser) membership(at int, of expression) (operand, error) {
-	if err := p.need("("); err != nil {
-		return operand{}, err
+func (p *parser) membership(at int, of expression) operand {
+	p.need("(")
+	m := &membership{of: of, list: []expression{p.valueOf(p.sum)}}
+	for p.take(",") {
+		m.list = append(m.list, p.valueOf(p.sum))
 	}
-	m := &membership{of: of}
-	for {
-		e, err := p.valueOf(p.sum)
-		if err != nil {
-			return operand{}, err
-		}
-		m.list = append(m.list, e)
-		if more, err := p.take(","); err != nil {
-			return operand{}, err
-		} else if !more {
-			break
-		}
+	if !p.take(")") {
+		return p.expected("',' or ')'")
 	}
-	if !p.token.is(")") {
-		return operand{}, p.expected("',' or ')'")
-	}
-	return decided(at, m, append([]expression{of}, m.list...)...), p.advance()
+	return decided(at, m, append([]expression{of}, m.list...)...)
 }
 
-func (p *parser) likeness(at int, of expression) (operand, error) {
-	if err := p.advance(); err != nil {
-		return operand{}, err
-	}
+func (p *parser) likeness(at int, of expression) operand {
 	patternAt := p.token.at
-	pat, err := p.valueOf(p.sum)
-	if err != nil {
-		return operand{}, err
-	}
+	values := []expression{of, p.valueOf(p.sum)}
 	escapeAt := p.token.at
-	hasEscape, err := p.take("ESCAPE")
-	if err != nil {
-		return operand{}, err
-	}
 	var escape expression
-	if hasEscape {
+	if p.take("ESCAPE") {
 		escapeAt = p.token.at
-		if escape, err = p.valueOf(p.sum); err != nil {
-			return operand{}, err
-		}
+		escape = p.valueOf(p.sum)
+		values = append(values, escape)
 	}
-	c := newLikeness(of, pat, escape, patternAt, escapeAt)
-	if escape == nil {
-		return decided(at, c, of, pat), nil
-	}
-	return decided(at, c, of, pat, escape), nil
+	return decided(at, newLikeness(of, values[1], escape, patternAt, escapeAt), values...)
 }
 
 // newLikeness compiles the pattern now if pattern and escape are constants.

@@ -50,10 +50,7 @@ func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 // explainSQL parses the filter once more, with notes.
 func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
 	n, own := &notes{sql: filter.SQL}, &names{}
-	p, err := newParser(filter.SQL, filter.Parameters, own)
-	if err != nil {
-		return Explanation{Err: r.refusal(filterText, filter.SQL, err)}
-	}
+	p := newParser(filter.SQL, filter.Parameters, own)
 	p.notes = n
 	c, err := p.filter()
 	if err != nil {

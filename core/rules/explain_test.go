@@ -120,10 +120,7 @@ func TestExplanationsOfOtherFilters(t *testing.T) {
 func explained(t *testing.T, sql string, own *names) (*notes, predicate) {
 	t.Helper()
 	n := &notes{sql: sql}
-	p, err := newParser(sql, core.Properties{}, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := newParser(sql, core.Properties{}, own)
 	p.notes = n
 	c, err := p.filter()
 	if err != nil {

@@ -194,11 +194,3 @@ func (o operand) predicate() (predicate, error) {
 	}
 	return nil, faultAt(o.at, "expected a condition but found a value that is not compared with anything")
 }
-
-// expression returns the operand as a value.
-func (o operand) expression() (expression, error) {
-	if o.value == nil {
-		return nil, faultAt(o.at, "expected a value but found a condition")
-	}
-	return o.value, nil
-}

@@ -74,6 +74,11 @@ func (t token) isKeyword() bool {
 	return false
 }
 
+// isName reports whether the token can be the name of a property.
+func (t token) isName() bool {
+	return t.kind == tokenName || t.kind == tokenWord && !t.isKeyword()
+}
+
 // operators in the order in which they are tried.
 var operators = [...]string{"<>", "!=", ">=", "<=", "=", ">", "<", "+", "-", "*", "/", "%", "(", ")", ",", ".", ";"}
 

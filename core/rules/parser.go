@@ -7,10 +7,12 @@ import (
 // maxDepth bounds how deep parentheses, NOT, signs and functions may nest.
 const maxDepth = 64
 
-// parser turns the text of a filter or an action into expressions.
+// parser turns the text of a filter or an action into expressions. The first error sticks: behind it the text
+// has ended, and what is returned does not matter.
 type parser struct {
 	lexer      lexer
 	token      token // the next one
+	err        error
 	names      *names
 	parameters core.Properties
 	depth      int
@@ -18,98 +20,100 @@ type parser struct {
 	notes      *notes // nil unless the text is to be explained
 }
 
-func newParser(sql string, parameters core.Properties, n *names) (*parser, error) {
+func newParser(sql string, parameters core.Properties, n *names) *parser {
 	p := &parser{lexer: lexer{sql: sql}, names: n, parameters: parameters}
-	return p, p.advance()
+	p.advance()
+	return p
 }
 
-func (p *parser) advance() (err error) {
-	p.token, err = p.lexer.next()
-	return err
+// fail ends the text with an error, if there was none.
+func (p *parser) fail(err error) {
+	if p.err == nil && err != nil {
+		p.err = err
+		p.token = token{at: p.token.at}
+		p.lexer.at = len(p.lexer.sql)
+	}
+}
+
+func (p *parser) advance() {
+	t, err := p.lexer.next()
+	p.token = t
+	p.fail(err)
 }
 
 // take passes over the next token if it is the given keyword or operator.
-func (p *parser) take(word string) (bool, error) {
+func (p *parser) take(word string) bool {
 	if !p.token.is(word) {
-		return false, nil
+		return false
 	}
-	return true, p.advance()
+	p.advance()
+	return true
 }
 
 // need passes over the next token, which must be the given keyword or operator.
-func (p *parser) need(word string) error {
-	if !p.token.is(word) {
-		return p.expected(word)
+func (p *parser) need(word string) {
+	if !p.take(word) {
+		p.expected(word)
 	}
-	return p.advance()
 }
 
-func (p *parser) expected(what string) error {
-	return faultAt(p.token.at, "expected %s but found %s", what, p.token)
+// expected fails because the next token is something else. It returns an operand for callers that have none.
+func (p *parser) expected(what string) operand {
+	p.fail(faultAt(p.token.at, "expected %s but found %s", what, p.token))
+	return operand{}
 }
 
 // nested runs parse one level deeper.
-func (p *parser) nested(parse func() (operand, error)) (operand, error) {
-	if p.depth++; p.depth > maxDepth {
-		return operand{}, faultAt(p.token.at, "the expression is nested deeper than %d", maxDepth)
-	}
+func (p *parser) nested(parse func() operand) operand {
+	p.depth++
 	defer func() { p.depth-- }()
+	if p.depth > maxDepth {
+		p.fail(faultAt(p.token.at, "the expression is nested deeper than %d", maxDepth))
+		return operand{}
+	}
 	return parse()
 }
 
 // filter parses a whole text as a condition.
 func (p *parser) filter() (predicate, error) {
-	o, err := p.disjunction()
-	if err != nil {
-		return nil, err
-	}
+	o := p.disjunction()
 	if p.token.kind != tokenEnd {
-		return nil, p.expected(o.continuation())
+		p.expected(o.continuation())
 	}
-	return p.condition(o)
+	return p.condition(o), p.err
 }
 
 // condition returns an operand that ends before the next token as a condition.
-func (p *parser) condition(o operand) (predicate, error) {
+func (p *parser) condition(o operand) predicate {
 	c, err := o.predicate()
-	if err != nil || p.notes == nil {
-		return c, err
+	if p.fail(err); p.err != nil {
+		return settled(Unknown)
 	}
-	return p.notes.condition(c, o.at, p.token.at), nil
+	if p.notes == nil {
+		return c
+	}
+	return p.notes.condition(c, o.at, p.token.at)
 }
 
-func (p *parser) disjunction() (operand, error) {
+func (p *parser) disjunction() operand {
 	return p.chain("OR", p.conjunction, func(ps []predicate) predicate { return disjunction(ps) })
 }
 
-func (p *parser) conjunction() (operand, error) {
+func (p *parser) conjunction() operand {
 	return p.chain("AND", p.negation, func(ps []predicate) predicate { return conjunction(ps) })
 }
 
 // chain parses conditions that a keyword joins. A single part is left as it is.
-func (p *parser) chain(word string, part func() (operand, error), join func([]predicate) predicate) (operand, error) {
-	first, err := part()
-	if err != nil || !p.token.is(word) {
-		return first, err
+func (p *parser) chain(word string, part func() operand, join func([]predicate) predicate) operand {
+	first := part()
+	if !p.token.is(word) {
+		return first
 	}
-	var parts []predicate
-	for next := first; ; {
-		c, err := p.condition(next)
-		if err != nil {
-			return operand{}, err
-		}
-		parts = append(parts, c)
-		more, err := p.take(word)
-		if err != nil {
-			return operand{}, err
-		}
-		if !more {
-			return conditionAt(first.at, join(parts), parts...), nil
-		}
-		if next, err = part(); err != nil {
-			return operand{}, err
-		}
+	parts := []predicate{p.condition(first)}
+	for p.take(word) {
+		parts = append(parts, p.condition(part()))
 	}
+	return conditionAt(first.at, join(parts), parts...)
 }
 
 // conditionAt makes an operand of a condition, which is settled now if its parts are.
@@ -122,21 +126,11 @@ func conditionAt(at int, c predicate, parts ...predicate) operand {
 	return operand{at: at, condition: settled(c.truth(&scope{}))}
 }
 
-func (p *parser) negation() (operand, error) {
+func (p *parser) negation() operand {
 	at := p.token.at
-	if not, err := p.take("NOT"); err != nil || !not {
-		if err != nil {
-			return operand{}, err
-		}
+	if !p.take("NOT") {
 		return p.comparison()
 	}
-	o, err := p.nested(p.negation)
-	if err != nil {
-		return operand{}, err
-	}
-	c, err := p.condition(o)
-	if err != nil {
-		return operand{}, err
-	}
-	return conditionAt(at, negation{c}, c), nil
+	c := p.condition(p.nested(p.negation))
+	return conditionAt(at, negation{c}, c)
 }

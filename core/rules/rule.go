@@ -74,10 +74,7 @@ func (r *Rule) compileSQL(f core.Filter) (predicate, error) {
 	if err := r.checkText(filterText, f.SQL); err != nil {
 		return nil, err
 	}
-	p, err := newParser(f.SQL, f.Parameters, &r.names)
-	if err != nil {
-		return nil, r.refusal(filterText, f.SQL, err)
-	}
+	p := newParser(f.SQL, f.Parameters, &r.names)
 	c, err := p.filter()
 	if err != nil {
 		return nil, r.refusal(filterText, f.SQL, err)

@@ -301,6 +301,7 @@ func TestWhatIsNoConditionIsRefused(t *testing.T) {
 		{"a = 1 b = 2", 7, "expected AND, OR or the end of the text but found 'b'"},
 		{"a b", 3, "expected a comparison but found 'b'"},
 		{"a = 1 = 2", 7, "expected AND, OR or the end of the text but found '='"},
+		{"(a = 1) + 1 = 2", 1, "expected a value but found a condition"},
 		{"(a = 1) = TRUE", 1, "expected a value but found a condition"},
 		{"a = (b = 1)", 5, "expected a value but found a condition"},
 		{"1 + (b = 1) = 2", 5, "expected a value but found a condition"},
