@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -33,7 +34,10 @@ func Find() (path string, ok bool) {
 var versionText = regexp.MustCompile(`v=(\d+)\.(\S+)`)
 
 // Check returns nil if the program at path is a server of a sufficient version.
-func Check(path string) error {
+func Check(path string) error { return CheckVersion(path, oldest, 0) }
+
+// CheckVersion returns nil if the program at path is a server of that version or a newer one.
+func CheckVersion(path string, major, minor int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
@@ -44,8 +48,11 @@ func Check(path string) error {
 	if m == nil {
 		return fmt.Errorf("%s does not report its version: it must be redis-server or valkey-server", path)
 	}
-	if major, err := strconv.Atoi(string(m[1])); err != nil || major < oldest {
-		return fmt.Errorf("%s has version %s.%s: version %d.0 or newer is needed", path, m[1], m[2], oldest)
+	hasMajor, _ := strconv.Atoi(string(m[1]))
+	text, _, _ := strings.Cut(string(m[2]), ".")
+	hasMinor, _ := strconv.Atoi(text)
+	if hasMajor < major || hasMajor == major && hasMinor < minor {
+		return fmt.Errorf("%s has version %s.%s: version %d.%d or newer is needed", path, m[1], m[2], major, minor)
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ func Start(program, dir string, args ...string) (*Process, error) {
 	return p, nil
 }
 
+// Signal sends the process a signal.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
 // Kill ends the process at once, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself

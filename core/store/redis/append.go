@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -77,9 +79,12 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 		if err == nil {
 			err = budget.take(size)
 		}
-		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, messages) {
-			answers[i].Numbers = make([]int64, len(group))
-			continue
+		if core.CodeOf(err) == core.QuotaExceeded {
+			known, unknown := p.knowsAll(ctx, sh, messages)
+			if err = cmp.Or(unknown, err); known {
+				answers[i].Numbers = make([]int64, len(group))
+				continue
+			}
 		}
 		if err != nil {
 			answers[i].Err = err
@@ -239,8 +244,7 @@ const (
 )
 
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
-// sweep in front stores what is due before them. If the server does not know the sweep script, only
-// that command fails, and it is sent again afterwards.
+// sweep in front stores what is due before them.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -252,9 +256,9 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, h
 	numbers, locked, err := s.addEntries(ctx, sh, now, messages, hand)
 	switch {
 	case hand == nil:
-	case err != nil:
+	case err != nil && locked == nil:
 		hand.fail(err)
-	default:
+	default: // too few replicas do not matter: the receiver's settlement waits for them
 		reply, err := locked.Slice()
 		hand.finish(ctx, reply, err, numbers, messages)
 	}
@@ -266,29 +270,26 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, h
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepArgs := append(sh.stateArgs(now), 0)
 	opened := s.recents.opened.Load()
-	pipe := s.rdb.TxPipeline()
-	sweep := sweepScript.variants[sh.features]
-	swept := pipe.Do(ctx, sweep.command(false, sh.state, sweepArgs...)...)
-	added := make([]*redis.Cmd, len(messages))
+	swept := redis.NewCmd(ctx, sweepScript.variants[sh.features].command(sh.state, sweepArgs...)...)
+	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.head, "s", len(messages))
+	cmds := make([]*redis.Cmd, 1, 3+len(messages))
+	cmds[0] = swept
 	for i := range messages {
-		added[i] = pipe.Do(ctx, "XADD", sh.keys.state[0], "NOMKSTREAM", "0-*", "d", messages[i].record)
+		cmds = append(cmds, redis.NewCmd(ctx, "XADD", sh.keys.stream, "NOMKSTREAM", "0-*", "d", messages[i].record))
 	}
-	counted := pipe.HIncrBy(ctx, sh.keys.head, "s", int64(len(messages)))
-	var armed *redis.BoolCmd
+	added := cmds[1:]
+	var armed *redis.Cmd
 	if hand != nil {
-		locked = pipe.Do(ctx, hand.command(now)...)
+		locked = hand.command(ctx, now)
+		cmds = append(cmds, counted, locked)
 	} else {
-		armed = pipe.HExists(ctx, sh.keys.head, "w")
+		armed = redis.NewCmd(ctx, "HEXISTS", sh.keys.head, "w")
+		cmds = append(cmds, counted, armed)
 	}
-	cmds, err := pipe.Exec(ctx)
+	few, _ := errors.AsType[*notReplicated](s.exchange(ctx, inTransaction|replicated, cmds...))
 	switch {
 	case counted.Err() != nil:
 		return nil, nil, aborted(cmds, counted.Err())
-	case redis.HasErrorPrefix(err, "NOSCRIPT"):
-		_, err = s.eval(ctx, sweep, sh.state, sweepArgs...)
-		if err != nil {
-			s.log.Debug("the sweep script was not loaded; the next call tries again", "err", err)
-		}
 	case swept.Err() != nil:
 		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
@@ -296,14 +297,17 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages [
 		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
 		return nil, nil, core.NotFound
 	}
-	if numbers, err = numbersOf(added); err != nil {
+	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
 		return nil, nil, err
 	}
 	if len(s.doorbells.watchersOf(sh.keys.doorbell)) > 0 {
 		s.recents.add(sh, opened, numbers, messages)
 	}
-	if armed != nil && (armed.Err() != nil || armed.Val()) {
+	if armed != nil && (armed.Err() != nil || armed.Val() != int64(0)) {
 		s.ringDoorbell(ctx, sh)
+	}
+	if few != nil {
+		return numbers, locked, few
 	}
 	return numbers, locked, nil
 }
@@ -371,7 +375,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 	}
 	reply, code, err := s.transition(ctx, sh, now, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
 	switch {
-	case err != nil:
+	case err != nil && (reply == nil || hand == nil): // else too few replicas have what a receiver is handed over
 		hand.fail(err)
 		return nil, err
 	case code != "":
@@ -381,6 +385,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 	if hand == nil {
 		return scriptNumbers(reply, len(messages))
 	}
+	unsure := err
 	if len(reply) != 2 {
 		reply = make([]any, 2)
 	}
@@ -392,5 +397,5 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 		return nil, err
 	}
 	hand.finish(ctx, locked, nil, numbers, messages)
-	return numbers, nil
+	return numbers, unsure
 }

@@ -132,7 +132,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 		if err != nil {
 			return err
 		}
-		taken, err := s.number(ctx, "HEXISTS", k.entities, folded)
+		taken, err := s.number(ctx, replicated, "HEXISTS", k.entities, folded)
 		if err != nil {
 			return err
 		}
@@ -180,12 +180,12 @@ func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, part
 	if v == 0 {
 		return nil
 	}
-	pipe := s.rdb.Pipeline()
-	for i := range partitions {
+	cmds := make([]*redis.Cmd, partitions)
+	for i := range cmds {
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
-		pipe.Do(ctx, topicSetVersionScript.command(true, []any{s.names.stream(r), s.names.head(r)}, v)...)
+		cmds[i] = redis.NewCmd(ctx, topicSetVersionScript.command([]any{s.names.stream(r), s.names.head(r)}, v)...)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if err := s.exchange(ctx, replicated, cmds...); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
 	_, err := s.eval(ctx, topicClearFenceScript, []any{k.fences}, topicID, v)
@@ -196,19 +196,17 @@ func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, part
 // cannot bring back a deleted entity.
 func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
-	pipe := s.rdb.Pipeline()
+	var cmds []*redis.Cmd
 	for i := range e.Partitions {
 		for sub := range core.SubQueues {
 			stream := s.names.stream(e.Ref(uint16(i), sub))
-			pipe.XGroupCreateMkStream(ctx, stream, group, "$")
-			pipe.XGroupDestroy(ctx, stream, group)
+			cmds = append(cmds, redis.NewCmd(ctx, "XGROUP", "CREATE", stream, group, "$", "MKSTREAM"), redis.NewCmd(ctx, "XGROUP", "DESTROY", stream, group))
 		}
 		if e.Kind == core.Subscription {
-			pipe.SAdd(ctx, s.names.subscriptions(e.Ref(uint16(i), core.Main)), e.ID)
+			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.names.subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
 		}
 	}
-	_, err := pipe.Exec(ctx)
-	return err
+	return s.exchange(ctx, replicated, cmds...)
 }
 
 // unlinkPartitions removes all messages of an entity, one partition after the other. topicStays
@@ -416,13 +414,14 @@ func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error 
 }
 
 func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKeys, folded string) error {
-	value, err := s.rdb.HGet(ctx, k.entities, folded).Result()
+	raw, err := s.ask(ctx, replicated, "HGET", k.entities, folded)
 	if isNil(err) {
 		return core.NotFound
 	}
 	if err != nil {
 		return err
 	}
+	value, _ := raw.(string)
 	e, err := parseCatalogue(value, nil)
 	if err != nil {
 		return err

@@ -57,8 +57,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	switch {
 	case core.CodeOf(full) != core.QuotaExceeded && full != nil:
 		return nil, full
-	case full != nil && !w.Grows() && s.knowsAll(ctx, sh, arriving):
-		full = nil
+	case full != nil && !w.Grows():
+		known, unknown := s.knowsAll(ctx, sh, arriving)
+		if unknown != nil {
+			return nil, unknown
+		}
+		if known {
+			full = nil
+		}
 	}
 
 	b := newPublishArgs(s.names, sh)

@@ -87,7 +87,9 @@ func TestStories(t *testing.T) {
 			return open(t, server(t).URL(), redisstore.Options{Clock: clock.Now})
 		})
 	})
-	for name, url := range map[string]string{"single": server(t).URL(), "cluster": clusterURL(t)} {
+	for name, url := range map[string]string{
+		"single": server(t).URL(), "cluster": clusterURL(t), "replicas": redistest.StartCluster(t, 1).URL() + "&replicas=1",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {

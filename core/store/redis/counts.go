@@ -100,16 +100,7 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 			keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), countSuffixes)...)
 		}
 	}
-	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(false, keys[i], now) })
-	var unknown []int // their servers do not know the script
-	for i := range replies {
-		if redis.HasErrorPrefix(replies[i].Err(), "NOSCRIPT") {
-			unknown = append(unknown, i)
-		}
-	}
-	for i, again := range s.piped(ctx, len(unknown), func(i int) []any { return countsScript.command(true, keys[unknown[i]], now) }) {
-		replies[unknown[i]] = again
-	}
+	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(keys[i], now) })
 	for i, g := range groups {
 		g.err = g.read(replies[i], ps, counted)
 	}
@@ -167,12 +158,11 @@ func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []c
 func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {
-		pipe := s.rdb.Pipeline()
 		for i := from; i < min(from+maxPiped, n); i++ {
-			replies = append(replies, pipe.Do(ctx, command(i)...))
+			replies = append(replies, redis.NewCmd(ctx, command(i)...))
 		}
 		bounded, cancel := s.bounded(ctx)
-		_, _ = pipe.Exec(bounded) // each command keeps its error
+		_ = s.exchange(bounded, 0, replies[from:]...) // each command keeps its error
 		cancel()
 	}
 	return replies

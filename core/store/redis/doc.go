@@ -18,6 +18,9 @@
 // Calls of the same kind on one partition share round trips (batcher.go). An armed doorbell wakes
 // the gateways that wait for messages (doorbells.go).
 //
+// What calls exchange with Redis goes through one function (transport.go), which also waits for
+// replicas where the URL says so.
+//
 // Delivery is at least once. When the answer to an append is lost, the caller gets Busy although
 // the messages may have been stored: only duplicate detection closes that gap. When the answer to a
 // settlement is lost, it is repeated once, and may then be reported as LockLost although it took

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -24,7 +25,10 @@ type endpoint struct {
 	single   *redis.Options
 	cluster  *redis.ClusterOptions
 	sentinel *redis.FailoverOptions
-	patience time.Duration // see Options
+	wait     time.Duration // Options.Patience
+	patience patience      // of its connections
+	replicas int           // that have to confirm what is written; 0: none
+	fsync    bool          // on their disks, and the master's
 }
 
 // parseURL reads the forms of URLs that Open documents.
@@ -35,6 +39,9 @@ func parseURL(raw string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("the Redis URL is malformed: write it like redis://user:password@host:6379/0")
 	}
 	t := endpoint{safe: safeURL(u)}
+	if err := t.takeReplicas(u); err != nil {
+		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %w", t.safe, err)
+	}
 	switch u.Scheme {
 	case "redis", "rediss":
 		if isCluster(u) {
@@ -45,6 +52,9 @@ func parseURL(raw string) (endpoint, error) {
 	case "unix", "redis+unix":
 		u.Scheme = "unix"
 		t.single, err = redis.ParseURL(u.String())
+		if t.replicas > 0 {
+			err = errors.New("replicas has no meaning with a socket, which finds no promoted replica: give host and port, Sentinels, or a cluster")
+		}
 	case "redis+sentinel", "rediss+sentinel":
 		t.sentinel, err = parseSentinel(u)
 	default:
@@ -55,6 +65,28 @@ func parseURL(raw string) (endpoint, error) {
 	}
 	t.tune()
 	return t, nil
+}
+
+// takeReplicas takes the parameters replicas and fsync out of the URL.
+func (t *endpoint) takeReplicas(u *url.URL) (err error) {
+	q := u.Query()
+	if text := q.Get("replicas"); q.Has("replicas") {
+		if t.replicas, err = strconv.Atoi(text); err != nil || t.replicas < 0 {
+			return fmt.Errorf("replicas=%s is no number of replicas: give how many have to confirm each write, such as 1", text)
+		}
+	}
+	if text := q.Get("fsync"); q.Has("fsync") {
+		if t.fsync, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("fsync=%s: give 1 or 0", text)
+		}
+	}
+	if t.fsync && t.replicas == 0 {
+		return errors.New("fsync=1 needs replicas=1 or more: without replicas set appendfsync always at the server")
+	}
+	q.Del("replicas")
+	q.Del("fsync")
+	u.RawQuery = q.Encode()
+	return nil
 }
 
 // normal moves the second and further hosts of an authority, which net/url
@@ -175,22 +207,23 @@ func (t *endpoint) asCluster() {
 }
 
 func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterClient) {
+	t.patience = patience{t.wait, t.single != nil, new(atomic.Int64)}
 	switch {
 	case t.single != nil:
 		t.single.OnConnect = r.watch()
 		c := redis.NewClient(t.single)
-		c.AddHook(patience{t.patience, true, new(atomic.Int64)})
+		c.AddHook(t.patience)
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	case t.sentinel != nil:
 		t.sentinel.OnConnect = r.watch()
 		c := redis.NewFailoverClient(t.sentinel)
-		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
+		c.AddHook(t.patience)
 		c.AddHook(pipelineErrors{})
 		return c, nil
 	default:
 		c := redis.NewClusterClient(t.cluster)
-		c.AddHook(patience{t.patience, false, new(atomic.Int64)})
+		c.AddHook(t.patience)
 		c.AddHook(pipelineErrors{})
 		c.AddHook(refreshOnFailure{c})
 		return c, c

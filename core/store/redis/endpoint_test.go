@@ -19,6 +19,9 @@ func TestURLs(t *testing.T) {
 		{"rediss://h1:7000?addr=h2:7001", "cluster [h1:7000 h2:7001] tls"},
 		{"redis://h1:7000/?cluster=true", "cluster [h1:7000]"},
 		{"redis+sentinel://h1:26379,h2:26380/mymaster/2", "sentinel [h1:26379 h2:26380] mymaster db 2"},
+		{"redis+sentinel://h1:26379/mymaster?replicas=2&fsync=1", "sentinel [h1:26379] mymaster db 0, 2 replicas, fsync true"},
+		{"redis://h1:7000,h2:7001?replicas=1", "cluster [h1:7000 h2:7001], 1 replicas, fsync false"},
+		{"redis://h?replicas=0", "single tcp h:6379 db 0"},
 		{"rediss+sentinel://me:secret@h1:26379/mymaster", "sentinel [h1:26379] mymaster db 0 tls me:secret"},
 	} {
 		target, err := parseURL(c.url)
@@ -36,8 +39,13 @@ func TestURLs(t *testing.T) {
 }
 
 // String describes a target for comparison.
-func (t endpoint) String() string {
+func (t endpoint) String() (text string) {
 	var tls, user string
+	defer func() {
+		if t.replicas > 0 {
+			text += fmt.Sprintf(", %d replicas, fsync %t", t.replicas, t.fsync)
+		}
+	}()
 	secure := func(user, password string, tls bool) string {
 		s := ""
 		if tls {
@@ -72,6 +80,12 @@ func TestBadURLsAreExplainedWithoutCredentials(t *testing.T) {
 		{"unix://", "socket path"},
 		{"redis+sentinel://me:secret@h:26379", "master's name"},
 		{"redis+sentinel://me:secret@h:26379/m/x", `database "x"`},
+		{"redis://me:secret@h/?replicas=x", "replicas=x"},
+		{"redis://me:secret@h/?replicas=-1", "replicas=-1"},
+		{"redis://me:secret@h/?fsync=1", "fsync=1 needs replicas"},
+		{"redis://me:secret@h/?replicas=1&fsync=maybe", "fsync=maybe"},
+		{"redis://me:secret@h/?replicas=1&nosuch=1", "nosuch"},
+		{"unix:///run/redis.sock?replicas=1", "socket"},
 		{"%%", "malformed"},
 		{"", "scheme"},
 	} {

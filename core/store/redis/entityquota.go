@@ -182,8 +182,8 @@ func (q *quota) lately() (bytes int64, ok bool) {
 }
 
 // number runs a command whose answer is an integer; nil is 0.
-func (s *Store) number(ctx context.Context, args ...any) (int64, error) {
-	reply, err := s.do(ctx, args...)
+func (s *Store) number(ctx context.Context, how exchangeMode, args ...any) (int64, error) {
+	reply, err := s.ask(ctx, how, args...)
 	if err != nil && !isNil(err) {
 		return 0, err
 	}

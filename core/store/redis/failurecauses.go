@@ -30,6 +30,10 @@ const (
 
 var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network between"}
 
+var tooFewConfirm = failure{
+	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm what is written: see INFO replication, and start or repair them; or have --store ask for fewer",
+}
+
 // knownFailures are answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
@@ -62,6 +66,9 @@ func init() {
 
 // failureOf is the failure behind err if a retry may help, else nil.
 func failureOf(err error) *failure {
+	if _, few := errors.AsType[*notReplicated](err); few {
+		return &tooFewConfirm
+	}
 	answer, answered := errors.AsType[redis.Error](err)
 	if answered {
 		for i := range knownFailures {

@@ -15,7 +15,8 @@ func (s *Store) checkFormat(ctx context.Context) error {
 	given, err := s.rdb.Get(ctx, key).Int()
 	switch {
 	case isNil(err):
-		return s.rdb.Set(ctx, key, format, 0).Err()
+		_, err = s.ask(ctx, replicated, "SET", key, format)
+		return err
 	case err != nil:
 		return fmt.Errorf("read the store's format: %w", err)
 	case given > format:

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/crosstown-mq/crosstown/core"
 )
 
@@ -46,8 +48,8 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 }
 
 // command is the lock call, to follow the commands that bring messages.
-func (h *handOver) command(now int64) []any {
-	return lockScript.variants[h.shard.features].command(false, h.shard.state, append(h.shard.stateArgs(now), h.args...)...)
+func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
+	return redis.NewCmd(ctx, lockScript.variants[h.shard.features].command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
 // fail ends the hand-over of a call that failed, if there is one.

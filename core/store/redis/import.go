@@ -58,7 +58,7 @@ type intake struct {
 	twin  twin
 	homes []core.Ref
 	ids   []any
-	pipe  redis.Pipeliner
+	cmds  []*redis.Cmd // to be sent
 	size  int
 	beat  time.Time          // of the last flush
 	lasts map[core.Ref]int64 // the number given last of each queue
@@ -67,7 +67,6 @@ type intake struct {
 
 // begin checks that the partition is empty.
 func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
-	x.pipe = x.store.rdb.Pipeline()
 	if x.homes, x.ids, err = x.store.homes(ctx, r); err != nil {
 		return err
 	}
@@ -123,7 +122,7 @@ func (x *intake) remove(ctx context.Context) {
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
-	x.pipe.Do(ctx, append([]any{command, key}, args...)...)
+	x.cmds = append(x.cmds, redis.NewCmd(ctx, append([]any{command, key}, args...)...))
 }
 
 // flush writes what was added.
@@ -134,16 +133,14 @@ func (x *intake) flush(ctx context.Context) error {
 	x.beat = time.Now()
 	for key, written := range x.keys {
 		if written || x.size > 0 { // all of them: what came first must not end before the last
-			x.pipe.PExpire(ctx, key, copyLife)
+			x.cmds = append(x.cmds, redis.NewCmd(ctx, "PEXPIRE", key, copyLife.Milliseconds()))
 			x.keys[key] = false
 		}
 	}
 	x.size = 0
-	if x.pipe.Len() == 0 {
-		return nil
-	}
-	_, err := x.pipe.Exec(ctx)
-	return err
+	cmds := x.cmds
+	x.cmds = nil
+	return x.store.exchange(ctx, replicated, cmds...)
 }
 
 func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {

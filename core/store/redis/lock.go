@@ -144,7 +144,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	err := s.sweep(bounded, sh)
 	var there int64
 	if err == nil {
-		there, err = s.number(bounded, "EXISTS", sh.keys.stream)
+		there, err = s.number(bounded, 0, "EXISTS", sh.keys.stream)
 	}
 	switch {
 	case err != nil:

@@ -28,29 +28,29 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 
 // knowsAll reports whether nothing of a group would be stored, because earlier moves have stored
 // all of it.
-func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) bool {
+func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.moved}
 	for i := range group {
 		if group[i].key == "" {
-			return false
+			return false, nil
 		}
 		args = append(args, group[i].key)
 	}
 	if len(group) == 0 {
-		return true
+		return true, nil
 	}
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	reply, err := s.do(bounded, args...)
+	reply, err := s.ask(bounded, replicated, args...)
 	if err != nil {
-		return false
+		return false, s.wrapError("look for the key of a move in "+sh.keys.prefix, err)
 	}
 	since, _ := reply.([]any)
 	oldest := s.millis() - core.KeyLife.Milliseconds()
 	for _, at := range since {
 		if millis, ok := scoreMillis(at); !ok || millis <= oldest {
-			return false
+			return false, nil
 		}
 	}
-	return len(since) == len(group)
+	return len(since) == len(group), nil
 }

@@ -98,5 +98,5 @@ func (p patience) retry(ctx context.Context, do func() error, passes func(error)
 // passes reports whether a command has not run for a cause that passes by itself.
 func passes(err error) bool {
 	f := failureOf(err)
-	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause
+	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
 }

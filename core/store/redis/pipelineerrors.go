@@ -53,7 +53,7 @@ func failed(cs []redis.Cmder, err error) error {
 }
 
 // aborted is the refusal of one of a transaction's commands, if err says only that there was one.
-func aborted(cs []redis.Cmder, err error) error {
+func aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
 			return core.CertainlyNotDone(fmt.Errorf("%w (%w)", e, err))

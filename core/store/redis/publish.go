@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,8 +70,11 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 		if err == nil && e.needsRoom {
 			err = budget.take(e.size)
 		}
-		if core.CodeOf(err) == core.QuotaExceeded && p.knowsAll(ctx, sh, fromSenders(publications)) {
-			err = nil
+		if core.CodeOf(err) == core.QuotaExceeded {
+			known, unknown := p.knowsAll(ctx, sh, fromSenders(publications))
+			if err = cmp.Or(unknown, err); known {
+				err = nil
+			}
 		}
 		if err != nil {
 			answers[i].Err = err
@@ -271,25 +276,27 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	}
 	sh.publishes.setAlone(true) // the next flush can hand over only after this one
 	defer sh.publishes.setAlone(false)
-	pipe := s.rdb.TxPipeline()
-	published := pipe.Do(ctx, topicPublishScript.variants[sh.features].command(false, slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...)...)...)
-	locks := make([]*redis.Cmd, len(hands))
-	for i, h := range hands {
-		locks[i] = pipe.Do(ctx, h.command(now)...)
+	published := topicPublishScript.variants[sh.features].command(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...)...)
+	cmds := []*redis.Cmd{redis.NewCmd(ctx, published...)}
+	for _, h := range hands {
+		cmds = append(cmds, h.command(ctx, now))
 	}
-	cmds, failure := pipe.Exec(ctx)
+	failure := s.exchange(ctx, inTransaction|replicated, cmds...)
+	few, _ := errors.AsType[*notReplicated](failure)
 	for i, h := range hands {
-		reply, err := locks[i].Slice()
+		reply, err := cmds[i+1].Slice()
 		h.finish(ctx, reply, err, nil, nil)
 	}
-	reply, err = published.Slice()
+	reply, err = cmds[0].Slice()
 	switch {
-	case err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT"):
+	case few != nil:
+		return nil, "", few
+	case err != nil:
 		return nil, "", aborted(cmds, failure)
 	case len(reply) > 0 && reply[0] == "ok":
 		return reply[1:], "", nil
 	}
-	// Nothing was stored: the server does not know the script, or more is due than one call sweeps.
+	// Nothing was stored: more is due than one call sweeps.
 	for _, t := range b.order {
 		t.quiet = false
 	}

@@ -27,6 +27,7 @@ type script struct {
 	keys, fixed int
 	moreKeys    bool
 	repeat      int
+	awaited     exchangeMode // replicated, if its answer waits for replicas
 
 	before   string                   // a file that goes in front of lua/state.lua
 	plain    string                   // likewise, for partitions that need no other preludes
@@ -159,8 +160,14 @@ func newScript(name string, keys, fixed int, preludes ...string) *script {
 
 func (s *script) load() *script {
 	s.text = sync.OnceValues(s.assemble)
+	if slices.Contains(awaited, s.name) {
+		s.awaited = replicated
+	}
 	return s
 }
+
+// sources are the scripts in use, by their SHA.
+var sources sync.Map
 
 // assemble puts the script together from its files.
 func (s *script) assemble() (source, sha string) {
@@ -177,7 +184,9 @@ func (s *script) assemble() (source, sha string) {
 	}
 	source = text.String() + rest
 	sum := sha1.Sum([]byte(source))
-	return source, hex.EncodeToString(sum[:])
+	sha = hex.EncodeToString(sum[:])
+	sources.Store(sha, source)
+	return source, sha
 }
 
 func luaFile(name string) string {
@@ -188,15 +197,11 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// command is an EVALSHA command, or an EVAL if whole.
-func (s *script) command(whole bool, keys []any, args ...any) []any {
+// command is an EVALSHA command. exchange sends the whole script where the server does not know it.
+func (s *script) command(keys []any, args ...any) []any {
+	_, sha := s.text()
 	c := make([]any, 0, 3+len(keys)+len(args))
-	if source, sha := s.text(); whole {
-		c = append(c, "EVAL", source)
-	} else {
-		c = append(c, "EVALSHA", sha)
-	}
-	c = append(c, len(keys))
+	c = append(c, "EVALSHA", sha, len(keys))
 	c = append(c, keys...)
 	return append(c, args...)
 }
@@ -207,24 +212,24 @@ func (s *script) fits(keys, args int) bool {
 	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
 }
 
-// eval runs a script once and returns its reply. If the server does not know the script, nothing
-// has run, and the script is sent as a whole.
+// eval runs a script once and returns its reply, also with a notReplicated.
 func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (any, error) {
 	if !sc.fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.name, len(keys), len(args), core.Internal)
 	}
-	reply, err := s.do(ctx, sc.command(false, keys, args...)...)
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = s.do(ctx, sc.command(true, keys, args...)...)
-	}
-	return reply, err
+	return s.ask(ctx, sc.awaited, sc.command(keys, args...)...)
 }
 
 // do sends one command, once: if its answer is lost, it may have run and must not be repeated.
 func (s *Store) do(ctx context.Context, args ...any) (any, error) {
-	c := once{redis.NewCmd(ctx, args...)}
-	_ = s.rdb.Process(ctx, c) // the command keeps its error
-	return c.Result()
+	return s.ask(ctx, 0, args...)
+}
+
+// ask sends one command, once.
+func (s *Store) ask(ctx context.Context, how exchangeMode, args ...any) (any, error) {
+	c := redis.NewCmd(ctx, args...)
+	err := s.exchange(ctx, how, c)
+	return c.Val(), err
 }
 
 // once is a command that go-redis does not repeat. MaxRetries has that effect for a single server,
@@ -262,10 +267,13 @@ func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, sc *scr
 	allArgs := append(sh.stateArgs(now), args...)
 	for {
 		raw, err := s.eval(ctx, sc, allKeys, allArgs...)
+		reply, _ := raw.([]any)
 		if err != nil {
+			if word, _ := first(reply).(string); word == "ok" { // replicas are too few
+				return reply[1:], "", err
+			}
 			return nil, "", err
 		}
-		reply, _ := raw.([]any)
 		if len(reply) == 0 {
 			return nil, "", fmt.Errorf("script %s answered %T: %w", sc.name, raw, core.Internal)
 		}

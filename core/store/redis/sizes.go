@@ -206,7 +206,7 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 		for i, p := range ps {
 			if due[i] {
 				key := m.names.base(p.Ref) + seenSuffix
-				m.ask(i, duplicatesTrimScript.command(true, []any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+				m.ask(i, duplicatesTrimScript.command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}
 		if len(m.asked) == 0 {

@@ -54,8 +54,10 @@ type connection struct {
 	stamp     storeStamp
 	failures  failures
 
-	background sync.WaitGroup // clock, doorbells, changes, remover
-	stop       context.CancelFunc
+	replication replication
+	background  sync.WaitGroup  // clock, doorbells, changes, remover, probes of replicas
+	running     context.Context // until stop
+	stop        context.CancelFunc
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -74,6 +76,8 @@ const callTimeout = 10 * time.Second
 //	redis://host1:7000,host2:7000          a cluster; with one host ?cluster=true, or it is found out
 //	redis+sentinel://host1:26379,host2:26379/mymaster/0, with ?sentinel_password= where Sentinel wants one
 //
+// With ?replicas=n what is acknowledged is on n replicas, too; with &fsync=1 on their disks.
+//
 // Errors name the URL without credentials and what to do.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := connect(url, o)
@@ -81,6 +85,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {
+		s.stop()
+		s.background.Wait()
 		_ = s.rdb.Close() // the first error counts
 		return nil, fmt.Errorf("open store at %s: %w", s.endpoint.safe, err)
 	}
@@ -93,7 +99,7 @@ func connect(url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.patience = cmp.Or(o.Patience, 2*time.Second)
+	t.wait = cmp.Or(o.Patience, 2*time.Second)
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, fmt.Errorf("the key prefix %q holds a brace: use another character", o.Prefix)
 	}
@@ -104,6 +110,7 @@ func connect(url string, o Options) (*Store, error) {
 		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
+	s.running, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -143,6 +150,9 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
+	if err := s.checkReplicas(ctx); err != nil {
+		return err
+	}
 	if err := s.checkFormat(ctx); err != nil {
 		return err
 	}
@@ -154,14 +164,11 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.changes.open(bounded, s); err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(context.Background())
-	s.stop = stop
 	s.doorbells.init(s)
 	s.remover.init(s)
-	s.background.Go(func() { s.keepClock(running) })
-	s.background.Go(func() { s.changes.run(running) })
-	s.background.Go(func() { s.doorbells.run(running) })
-	s.background.Go(func() { s.remover.run(running) })
+	for _, run := range []func(context.Context){s.keepClock, s.changes.run, s.doorbells.run, s.remover.run} {
+		s.background.Go(func() { run(s.running) })
+	}
 	return nil
 }
 
@@ -172,11 +179,11 @@ func (s *Store) enter(ctx context.Context) error {
 	}
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	switch {
-	case s.closed:
+	if s.closed {
 		return errClosed
-	case s.isLost():
-		return errLost
+	}
+	if err := s.lost(); err != nil {
+		return err
 	}
 	s.calls.Add(1)
 	return nil
@@ -215,6 +222,9 @@ func (s *Store) Probe(ctx context.Context) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+		if s.endpoint.replicas > 0 {
+			return cmp.Or(s.replication.refusal(node), s.probeReplicas(ctx, node))
+		}
 		key, err := s.probeKey(ctx, node)
 		if err != nil {
 			return err
@@ -291,9 +301,12 @@ func (s *Store) About(ctx context.Context) core.About {
 		if err != nil {
 			return err
 		}
+		facts := parseInfo(info)
+		doubts := s.doubts(ctx, node, facts)
 		mu.Lock()
 		defer mu.Unlock()
-		s.describe(&a, node.Options().Addr, parseInfo(info))
+		s.describe(&a, node.Options().Addr, facts)
+		a.Warnings = append(a.Warnings, doubts...)
 		return nil
 	})
 	if err != nil {

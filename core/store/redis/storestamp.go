@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -17,6 +18,7 @@ type storeStamp struct {
 	text string
 	once sync.Once
 	lost chan struct{} // closed once the server has another stamp, or none
+	away atomic.Bool   // likewise, with replicas: another node may have the data
 }
 
 // errLost is returned after the server has lost its data.
@@ -26,7 +28,7 @@ var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store ha
 func (s *Store) readStamp(ctx context.Context) error {
 	s.stamp.lost = make(chan struct{})
 	key := s.names.registry().stamp
-	if err := s.rdb.SetNX(ctx, key, strconv.FormatUint(rand.Uint64(), 36), 0).Err(); err != nil {
+	if _, err := s.ask(ctx, replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
 		return fmt.Errorf("stamp the store: %w", err)
 	}
 	var err error
@@ -37,32 +39,44 @@ func (s *Store) readStamp(ctx context.Context) error {
 }
 
 // Lost is closed once the server has lost its data. From then on all calls are Busy: close the
-// store and open it again, which begins a new one.
+// store and open it again, which begins a new one. With replicas it stays open, and the calls are Busy
+// until the data are back.
 func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 
-func (s *Store) isLost() bool {
+// lost returns an error once the server has lost its data.
+func (s *Store) lost() error {
+	if s.stamp.away.Load() {
+		return fmt.Errorf("redis at %s is empty or holds another store, and replicas=%d lets no new one begin: make a node with the data the master, or restart the gateway to begin a new store: %w",
+			s.endpoint.safe, s.endpoint.replicas, errLost)
+	}
 	select {
 	case <-s.stamp.lost:
-		return true
+		return errLost
 	default:
-		return false
+		return nil
 	}
 }
 
 // intact returns an error if the server has lost its data, or cannot be asked.
 func (s *Store) intact() error {
-	if s.isLost() {
-		return errLost
+	if err := s.lost(); err != nil && !s.stamp.away.Load() {
+		return err
 	}
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	text, err := s.rdb.Get(ctx, s.names.registry().stamp).Result()
-	switch {
-	case isNil(err) || err == nil && text != s.stamp.text:
+	switch gone := isNil(err) || err == nil && text != s.stamp.text; {
+	case gone && s.endpoint.replicas > 0:
+		if !s.stamp.away.Swap(true) {
+			s.log.Error("the store's data are gone: calls are refused until they are back", "err", s.lost())
+		}
+		return s.lost()
+	case gone:
 		s.stamp.once.Do(func() { close(s.stamp.lost) })
 		return errLost
 	case err != nil:
 		return s.wrapError("look for the store's stamp", err)
 	}
+	s.stamp.away.Store(false)
 	return nil
 }

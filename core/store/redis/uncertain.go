@@ -59,6 +59,9 @@ func didNotRun(err error) bool {
 	if err == nil {
 		return false
 	}
+	if few, ok := errors.AsType[*notReplicated](err); ok {
+		return few.refused
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		return true
 	}

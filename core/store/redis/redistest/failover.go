@@ -211,7 +211,7 @@ func (m *Move) Finish(tb testing.TB) {
 	}
 	m.set(tb, m.to, "NODE", m.to)
 	m.set(tb, m.from, "NODE", m.to)
-	for _, n := range m.cluster.nodes {
+	for _, n := range m.cluster.nodes[:masters] {
 		if n != m.to && n != m.from {
 			m.set(tb, n, "NODE", m.to)
 		}

