@@ -66,6 +66,9 @@ func (a *announcement) text() string {
 		scheme, address = "https", strings.TrimPrefix(strings.SplitN(secure, ";", 2)[0], "Endpoint=sb://")
 	}
 	line("with TLS", "%s", secure)
+	if a.c.LacksDevKey() {
+		line("no dev key", "the public development key is refused: there is a policy, and other machines may connect (--dev-key-anywhere accepts it)")
+	}
 	for _, k := range a.newKeys {
 		line("new key", "of policy %s: %s", k.Policy, k.Key)
 		line("", "(kept in %s, and not printed again)", k.File)

@@ -1,41 +1,61 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/crosstown-mq/crosstown/core/store/file"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/backup"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
 func backupCommand(environ []string) *cobra.Command {
+	var o backupOptions
 	c := &cobra.Command{
 		Use:   "backup [FILE]",
 		Short: "Copy all namespaces, entities and messages of a store to a file or to standard output",
 		Long: `Copy all namespaces, entities and messages of a store to a file or to standard output.
 
-The backup has one JSON object a line, with a checksum at its end; crosstown restore
-puts it into a store of any kind. Rules, policies, session states, scheduled and
-deferred messages, dead letters and what duplicate detection remembers are in it;
-locks and histories are not: a locked message can be received after a restore.
+A gateway with the file store is asked while it runs, if a connection string or a saved
+context names it; the policy needs Manage on the gateway's own namespace. The backup is a
+tar of the store's files as they are when the command begins: nothing that was
+acknowledged is missing, and locks and histories are in it. crosstown restore puts it into
+an empty data directory.
 
-Stop the gateway first where the store is file. With a Redis URL gateways
-may go on: each partition of an entity is copied as it was at one moment, but not
-all partitions at the same one. Redis needs the memory of the largest partition
-twice meanwhile.`,
-		Example: `  crosstown backup messages.jsonl
+With --store, --data or --config the command opens a store itself. The gateway of a file
+store must have stopped; gateways with a Redis may go on: each partition of an entity is
+copied as it was at one moment, but not all partitions at the same one, and Redis needs the
+memory of the largest partition twice meanwhile. This backup has one JSON object a line,
+with a checksum at its end; crosstown restore puts it into a store of any kind. Locks and
+histories are not in it: a locked message can be received after a restore.`,
+		Example: `  crosstown backup --context production messages.tar --limit-rate 50MiB
+  crosstown backup --data /var/lib/crosstown messages.jsonl
   crosstown backup --store redis://10.0.0.5:6379 | gzip > messages.jsonl.gz
   crosstown backup --store redis://localhost:6379 | crosstown restore --store file`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if err := o.whole.Check(args[0]); err != nil {
+					return err
+				}
+			}
+			if o.asksGateway(c) {
+				return o.ofGateway(c, args)
+			}
 			st, err := openForCopy(c, environ, true)
 			if err != nil {
 				return err
@@ -45,14 +65,91 @@ twice meanwhile.`,
 		},
 	}
 	bindStoreFlags(c)
+	o.BindWhere(c, environ)
+	o.whole.Bind(c)
+	c.Flags().StringVar(&o.rate, "limit-rate", "", "of a running gateway: how many bytes a second it reads, such as 50MiB (default: no limit)")
+	for _, name := range storeFlags {
+		c.MarkFlagsMutuallyExclusive("connection-string", name)
+		c.MarkFlagsMutuallyExclusive("context", name)
+		c.MarkFlagsMutuallyExclusive("limit-rate", name)
+	}
 	return c
 }
+
+// backupOptions are those of a backup of a running gateway.
+type backupOptions struct {
+	command.Flags
+	whole command.Output
+	rate  string
+}
+
+// asksGateway reports whether a flag, the environment or the current context names a gateway, and no flag a store.
+func (o *backupOptions) asksGateway(c *cobra.Command) bool {
+	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
+		return false
+	}
+	contexts, err := command.LoadContexts(o.Environ)
+	return o.Given() || config.Variable(o.Environ, command.ConnectionVariable) != "" || config.Variable(o.Environ, command.ContextVariable) != "" || err == nil && contexts.Current != ""
+}
+
+// notInBackup is what a restore needs beside the backup of a gateway's files.
+const notInBackup = "not in it: the keys that the gateway made (keys/) and its development CA (ca.pem, ca.key.pem), which are files of the data directory"
+
+// ofGateway takes the backup of a running gateway, and knows whether it is whole.
+func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
+	o.Data = config.Data(o.Environ)
+	q := command.Inquiry{Method: http.MethodGet, Path: api.BackupPath}
+	if o.rate != "" {
+		n, err := memory.Parse(o.rate)
+		if err != nil {
+			return command.Usagef("--limit-rate: %w", err)
+		}
+		q.Query = url.Values{"limit-rate": {fmt.Sprint(n)}}
+	}
+	if len(args) == 0 && command.IsTerminal(c.OutOrStdout()) {
+		return command.Usagef("a backup is not text: name a FILE, or send the output to a program")
+	}
+	var head *file.ArchiveHead
+	take := func(w io.Writer) error {
+		response, err := o.Request(c.Context(), q)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = response.Body.Close() }()
+		all := io.TeeReader(response.Body, w)
+		head, err = file.ReadArchive(all, func(_ string, in io.Reader) error {
+			_, err := io.Copy(io.Discard, in)
+			return err
+		})
+		if err == nil {
+			_, err = io.Copy(io.Discard, all) // the end of a tar is padded
+		}
+		return err
+	}
+	var err error
+	if len(args) > 0 {
+		err = command.WriteWhole(args[0], take)
+	} else {
+		err = take(c.OutOrStdout())
+	}
+	if err != nil {
+		return err
+	}
+	var size int64
+	for _, f := range head.Files {
+		size += f.Size
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "backed up %d files with %d bytes\n%s\n", len(head.Files), size, notInBackup)
+	return nil
+}
+
+var storeFlags = []string{"config", "data", "store"}
 
 // bindStoreFlags adds the gateway's own flags that say which store it has.
 func bindStoreFlags(c *cobra.Command) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(all)
-	for _, name := range []string{"config", "data", "store"} {
+	for _, name := range storeFlags {
 		c.Flags().AddFlag(all.Lookup(name))
 	}
 }
@@ -102,15 +199,17 @@ func restoreCommand(environ []string) *cobra.Command {
 		Short: "Put the namespaces, entities and messages of a backup into a store",
 		Long: `Put the namespaces, entities and messages of a backup into a store.
 
-The backup is read from FILE or from standard input; crosstown backup has made it, of
-a store of any kind. An entity that exists and was never used is replaced. If one has,
+The backup is read from FILE or from standard input; crosstown backup has made it. That
+of a running gateway (a tar) goes into a data directory without messages (--data), at once
+or not at all. That of a store (lines of JSON) goes into a store of any kind. An entity that exists and was never used is replaced. If one has,
 or had, messages, nothing of that name is restored: delete it, or choose an empty store.
 
 Stop the gateway first where the store is file; clients of gateways on a Redis
 must not use the entities meanwhile. A file is read to its end first: if it is
 truncated or damaged, nothing is restored. If the restore fails, or the backup
 comes through a pipe and is damaged, the entities that were created are deleted again.`,
-		Example: `  crosstown restore messages.jsonl
+		Example: `  crosstown restore messages.tar --data /var/lib/crosstown
+  crosstown restore messages.jsonl
   gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379
   crosstown backup --store file | crosstown restore --store redis://localhost:6379`,
 		Args: cobra.MaximumNArgs(1),
@@ -123,6 +222,15 @@ comes through a pipe and is damaged, the entities that were created are deleted 
 				}
 				defer func() { _ = f.Close() }() // it was only read
 				in = f
+			}
+			buffered := bufio.NewReader(in)
+			if begins, _ := buffered.Peek(512); file.IsArchive(begins) {
+				return restoreArchive(c, environ, buffered)
+			}
+			if f, ok := in.(io.Seeker); !ok {
+				in = buffered
+			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal
+				in = buffered
 			}
 			if err := backup.Check(in); err != nil { // before a store is opened, and its files made
 				return err
@@ -146,4 +254,21 @@ comes through a pipe and is damaged, the entities that were created are deleted 
 	}
 	bindStoreFlags(c)
 	return c
+}
+
+// restoreArchive puts the files of a store into the data directory.
+func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
+	settings, err := config.Load(c.Flags(), environ)
+	if err != nil {
+		return err
+	}
+	if !settings.KeepsFiles() {
+		return fmt.Errorf("this is a backup of a file store: restore it with --store file and an empty --data, then copy that store with crosstown backup and restore")
+	}
+	head, err := file.Restore(filesDir(settings), in)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "restored %d files to %s, as a gateway (%s) had them on %s\n%s\n", len(head.Files), filesDir(settings), head.By, head.Made.Format(time.RFC3339), notInBackup)
+	return nil
 }

@@ -127,7 +127,10 @@ func TestAnExportIsSecretAndWhole(t *testing.T) {
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	g.command(t, "", "export", "--output", file)
+	if code, _, stderr := g.try(t, g.connection, "", "export", "--output", file); code != exitUsage || !strings.Contains(stderr, "replace it with --force") {
+		t.Errorf("export over a file: got %d %s", code, stderr)
+	}
+	g.command(t, "", "export", "--force", "--output", file)
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a file with keys has the mode %v, %v", info.Mode(), err)
 	}
@@ -395,6 +398,7 @@ func TestThePageAboutMovingWorks(t *testing.T) {
 	named := strings.NewReplacer("Config.json", "../configs/emulator-config.json", "crosstown.yaml", filepath.Join(dir, "crosstown.yaml"), "bus.json", "testdata/arm/bus.json", "test.parameters.json", "testdata/arm/test.parameters.json")
 	ran := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		_ = os.Remove(filepath.Join(dir, "crosstown.yaml")) // each way begins anew
 		for line := range strings.Lines(block[1]) {
 			words := strings.Fields(named.Replace(line))
 			if len(words) == 0 || words[0] != "crosstown" {

@@ -303,7 +303,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	}
 	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: g.taken.Hooks(), Budget: b.pools.messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
-		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: g.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Logger: log,
+		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: g.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: st.archive, Logger: log,
 		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: b.namespaces.count},
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks

@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file"
 	memstore "github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/store/redis"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
@@ -77,9 +78,10 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 		u := s.file.Usage()
 		told["store"] = struct {
 			DiskBytes   int64 `json:"diskBytes"`
+			FreeBytes   int64 `json:"freeBytes"`
 			Segments    int   `json:"segments"`
 			MemoryBytes int64 `json:"memoryBytes"`
-		}{u.Bytes, u.Segments, u.Resident}
+		}{u.Bytes, u.Free, u.Segments, u.Resident}
 	}
 	if s.redis == nil {
 		return told
@@ -96,4 +98,15 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 		told["store"] = h
 	}
 	return told
+}
+
+// archive takes the store as it is now: see file.Archive. Other engines answer what to use instead.
+func (s *store) archive(ctx context.Context) (admin.Archive, error) {
+	switch {
+	case s.file != nil:
+		return s.file.Archive(ctx, versionText())
+	case s.redis != nil:
+		return nil, core.Refuse(core.NotImplemented, "The store is a Redis: use crosstown backup --store URL, which gateways need not stop for, or Redis' own snapshots.")
+	}
+	return nil, core.Refuse(core.NotImplemented, "The store is in memory and ends with the gateway: there is nothing to back up.")
 }

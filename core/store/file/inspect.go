@@ -65,12 +65,14 @@ type Usage struct {
 	Unsynced  int64 // bytes acknowledged that a loss of power would lose, about
 	Resident  int64 // bytes of messages that are in memory beside the log
 	Snapshots int   // that there are
+	Free      int64 // bytes that the file system has left
 	Failed    bool  // the store has stopped because of an error of the disk
 }
 
 // Usage looks at the files that the store knows.
 func (s *Store) Usage() Usage {
 	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
+	u.Free, _ = s.log.Space()
 	for _, x := range s.log.Segments() {
 		u.Segments++
 		u.Bytes += x.Size

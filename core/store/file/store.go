@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -67,6 +68,7 @@ type Store struct {
 	once  sync.Once
 	err   error
 
+	archiving    atomic.Bool
 	snapshotting sync.Mutex
 	lastAt       int64 // journal.Appended at the last snapshot
 	lastSize     int64 // bytes of the last snapshot
@@ -128,6 +130,7 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, repairHint(err)
 	}
 	s := &Store{log: log, o: o, dir: dir, stop: make(chan struct{})}
+	s.removeLinks()
 	s.journal = journal.New(log, journal.Options{Memory: o.Memory, Compact: o.compact, Logger: o.Logger})
 	if err := s.replay(); err != nil {
 		return nil, errors.Join(repairHint(err), log.Close())
@@ -274,11 +277,17 @@ func (s *Store) About(context.Context) core.About {
 		about.Warnings = append(about.Warnings, fmt.Sprintf(
 			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them; restore a backup, or start once with --repair, which removes what is damaged.", n, are))
 	}
+	left, keep := s.log.Space()
 	if err := s.log.Full(); err != nil {
 		about.Warnings = append(about.Warnings, err.Error())
+	} else if left < keep+lowSpace {
+		about.Warnings = append(about.Warnings, fmt.Sprintf("The file system of %s has %d MiB left, and sends are refused when it has %d MiB: free some space.", s.dir, left>>20, keep>>20))
 	}
 	return about
 }
+
+// lowSpace is how much space beyond what is kept is worth a warning.
+const lowSpace = 1 << 30
 
 // Close waits for calls under way, writes a snapshot and gives the directory free.
 func (s *Store) Close() error {

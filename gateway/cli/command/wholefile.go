@@ -5,8 +5,26 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
+
+// Output is a file that a command is told to write, with the flag --force.
+type Output struct{ Force bool }
+
+// Bind adds the flag.
+func (o *Output) Bind(c *cobra.Command) {
+	c.Flags().BoolVar(&o.Force, "force", false, "replace a file that is not empty")
+}
+
+// Check refuses a file that is not empty, unless it may be replaced.
+func (o *Output) Check(path string) error {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && !o.Force {
+		return Usagef("%s exists and is not empty: name another file, or replace it with --force", path)
+	}
+	return nil
+}
 
 // WriteWhole writes a file that only its owner may read. It is written under another name first, so that
 // no part of it ever has its name, and what was there stays if that fails. What is no file, such as a

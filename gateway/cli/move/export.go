@@ -1,6 +1,7 @@
 package move
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ func Export(environ []string) *cobra.Command {
 	var o command.Flags
 	var output string
 	var short bool
+	var whole command.Output
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Print the queues, topics, subscriptions and rules of a namespace as a configuration file",
@@ -27,7 +29,7 @@ not in it: crosstown backup and crosstown record have those.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := o.Target()
-			if err != nil {
+			if err = errors.Join(err, whole.Check(output)); err != nil {
 				return err
 			}
 			contents, err := liveContents(c.Context(), t, !short, &notes{out: c.ErrOrStderr()})
@@ -40,6 +42,7 @@ not in it: crosstown backup and crosstown record have those.`,
 	}
 	o.BindConnection(c, environ)
 	c.Flags().StringVar(&output, "output", "-", "`file` to write; - is standard output")
+	whole.Bind(c)
 	c.Flags().BoolVar(&short, "short", false, "leave out the settings that have their default value")
 	return c
 }

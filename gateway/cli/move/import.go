@@ -29,6 +29,7 @@ type importOptions struct {
 	command.Flags
 	namespaceSource
 	output string
+	whole  command.Output
 	short  bool
 	update bool
 	dryRun bool
@@ -63,6 +64,7 @@ migrate does that.`,
 	f := c.Flags()
 	f.StringVar(&o.output, "output", "", "write a configuration `file` for crosstown --config instead; - is standard output")
 	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")
+	o.whole.Bind(c)
 	f.BoolVar(&o.update, "update", false, "change what exists and differs")
 	f.BoolVar(&o.dryRun, "dry-run", false, "tell what would be done, and change nothing")
 	c.MarkFlagsMutuallyExclusive("output", "connection-string")
@@ -72,6 +74,9 @@ migrate does that.`,
 }
 
 func (o *importOptions) run(c *cobra.Command, args []string) error {
+	if err := o.whole.Check(o.output); err != nil {
+		return err
+	}
 	notes := &notes{out: c.ErrOrStderr()}
 	contents, name, err := o.read(c.Context(), &o.Flags, args, !o.short, notes)
 	if err != nil {

@@ -6,6 +6,7 @@ package admin
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Options struct {
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces
+	Archive   func(context.Context) (Archive, error)
 	Logger    *slog.Logger
 }
 
@@ -152,6 +154,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.HooksPath, false, http.MethodGet, manages, a.hooks},
 		{api.PluginsPath, true, "", a.operates, a.plugins},
 		{api.PipelinesPath, false, http.MethodGet, a.operates, a.pipelines},
+		{api.BackupPath, false, http.MethodGet, a.operates, a.backup},
 	} {
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			memory := a.Process.Messages.Waiter(nil)

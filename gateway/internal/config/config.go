@@ -163,12 +163,18 @@ func (c *Config) MayBePlain(remote string) bool {
 }
 
 // AllPolicies returns the configured policies and, unless one of them has its
-// name, the development policy.
+// name or LacksDevKey, the development policy.
 func (c *Config) AllPolicies() []Policy {
-	if slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
+	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
 	}
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
+}
+
+// LacksDevKey reports whether the development policy is left out: the namespace has a policy of its own, and other machines reach
+// a listener.
+func (c *Config) LacksDevKey() bool {
+	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
 // Assumption says which defaults settings have that the emulator's file leaves out; "" if it leaves out none.

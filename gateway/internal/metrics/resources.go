@@ -39,12 +39,14 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 func (m *Metrics) Disk(usage func() file.Usage) {
 	var c collector
 	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
+	free := c.gauge("store_disk_free_bytes", "What the file system of the file store has left.")
 	segments := c.gauge("store_segments", "Files of the file store's log and of large messages.")
 	unsynced := c.gauge("store_unsynced_bytes", "What the file store has written and not synced yet.")
 	resident := c.gauge("store_memory_bytes", "Messages that the file store keeps in memory too.")
 	m.register(&c, func(s scrape) {
 		u := usage()
 		bytes(s, float64(u.Bytes))
+		free(s, float64(u.Free))
 		segments(s, float64(u.Segments))
 		unsynced(s, float64(u.Unsynced))
 		resident(s, float64(u.Resident))

@@ -13,6 +13,7 @@ const (
 	RemotesPath    = "/$crosstown/remotes"
 	PluginsPath    = "/$crosstown/plugins"
 	PipelinesPath  = "/$crosstown/pipelines"
+	BackupPath     = "/$crosstown/backup" // a tar of the files of a file store; limit-rate is in bytes a second
 )
 
 // Error is the answer to a request that is refused.

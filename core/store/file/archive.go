@@ -1,0 +1,206 @@
+package file
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/internal/durable"
+)
+
+const (
+	// linksDir is below the store's directory, so that it is on the same file system. The log passes it over.
+	linksDir = "backup"
+	// archiveHead is the name of an archive's first file: it is what the archive begins with.
+	archiveHead = "crosstown-archive.json"
+)
+
+// ArchiveHead says what an archive has: a tar of this as JSON, then of the files of a store as they were at one moment.
+type ArchiveHead struct {
+	Made  time.Time     `json:"made"`
+	By    string        `json:"by"` // the version of Crosstown
+	Files []ArchiveFile `json:"files"`
+}
+
+// ArchiveFile is a file of an archive.
+type ArchiveFile struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"` // bytes
+}
+
+// Archive is the store as it was at one moment, while it goes on. Close removes it.
+type Archive struct {
+	of   *Store
+	head ArchiveHead
+}
+
+// Archive gives the store's files as they are now a second name each. There is one archive at a time: a second is refused with
+// core.Conflict.
+func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
+	if !s.archiving.CompareAndSwap(false, true) {
+		return nil, core.Refuse(core.Conflict, "A backup of this gateway is under way: wait until it has ended.")
+	}
+	a := &Archive{of: s, head: ArchiveHead{Made: time.Now().UTC(), By: by}}
+	err := s.log.HardLinkTo(ctx, a.path(""))
+	var names []string
+	if err == nil {
+		names, err = s.o.fs.ReadDir(a.path(""))
+	}
+	for _, name := range names {
+		var f ArchiveFile
+		if f, err = a.stat(name); err != nil {
+			break
+		}
+		a.head.Files = append(a.head.Files, f)
+	}
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
+		err = core.Refuse(core.NotAllowed, "The file system of %s makes no second names for files (%v): stop the gateway and use crosstown backup --data DIRECTORY, or copy the directory.", s.dir, link.Err)
+	}
+	if err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *Archive) path(name string) string { return filepath.Join(a.of.dir, linksDir, name) }
+
+func (a *Archive) stat(name string) (ArchiveFile, error) {
+	f, err := a.of.o.fs.Open(a.path(name), os.O_RDONLY)
+	if err != nil {
+		return ArchiveFile{}, err
+	}
+	size, err := f.Size()
+	return ArchiveFile{name, size}, errors.Join(err, f.Close())
+}
+
+// Write writes the archive as a tar.
+func (a *Archive) Write(w io.Writer) error {
+	head, err := json.Marshal(a.head)
+	if err != nil {
+		return err
+	}
+	out := tar.NewWriter(w)
+	add := func(name string, size int64, in io.Reader) error {
+		if err := out.WriteHeader(&tar.Header{Name: name, Size: size, Mode: 0o600, ModTime: a.head.Made}); err != nil {
+			return err
+		}
+		if _, err := io.CopyN(out, in, size); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+	if err := add(archiveHead, int64(len(head)), strings.NewReader(string(head))); err != nil {
+		return err
+	}
+	for _, x := range a.head.Files {
+		f, err := a.of.o.fs.Open(a.path(x.Name), os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		err = add(x.Name, x.Size, io.NewSectionReader(f, 0, x.Size))
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// Close removes the second names.
+func (a *Archive) Close() {
+	a.of.removeLinks()
+	a.of.archiving.Store(false)
+}
+
+// removeLinks removes what an archive has left, also one whose process was killed.
+func (s *Store) removeLinks() {
+	dir := filepath.Join(s.dir, linksDir)
+	names, err := s.o.fs.ReadDir(dir)
+	if err != nil {
+		return // there is none
+	}
+	for _, name := range names {
+		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
+	}
+	if err = errors.Join(err, s.o.fs.Remove(dir)); err != nil {
+		s.o.Logger.Warn("links of a backup are left, and take space: remove them", "dir", dir, "err", err)
+	}
+}
+
+// ErrCut says that an archive is not whole.
+var ErrCut = errors.New("the backup is cut off or damaged: nothing of it can be used")
+
+// IsArchive reports whether a file that begins so is an archive.
+func IsArchive(begins []byte) bool {
+	return strings.HasPrefix(string(begins), archiveHead)
+}
+
+// ReadArchive reads an archive to its end and passes its files on. One that is not whole is ErrCut.
+func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
+	in, head := tar.NewReader(r), &ArchiveHead{}
+	h, err := in.Next()
+	if err == nil && h.Name == archiveHead && h.Size < 64<<20 {
+		err = json.NewDecoder(in).Decode(head)
+	}
+	for _, f := range head.Files {
+		if err != nil {
+			break
+		}
+		if h, err = in.Next(); err == nil && (h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name) {
+			return nil, fmt.Errorf("%w: it has %.40q where %.40q belongs", ErrCut, h.Name, f.Name)
+		}
+		if err == nil {
+			err = take(f.Name, in)
+		}
+	}
+	if err == nil && len(head.Files) > 0 {
+		if _, err = in.Next(); errors.Is(err, io.EOF) {
+			return head, nil
+		}
+	}
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) {
+		return nil, fmt.Errorf("%w (%d files were announced)", ErrCut, len(head.Files))
+	}
+	return nil, err
+}
+
+// Restore unpacks an archive into the directory of a store, which must be empty or missing. It appears at once, when all is
+// read and sound.
+func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty: restore into another data directory, or move it away", dir)
+	}
+	temp := dir + ".restoring"
+	if err := errors.Join(os.RemoveAll(temp), durable.MkdirAll(temp)); err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(temp) }() // gone already after the rename
+	head, err := ReadArchive(r, func(name string, in io.Reader) error {
+		return durable.Create(filepath.Join(temp, name), 0o600, func(w io.Writer) error {
+			_, err := io.Copy(w, in)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	found, err := Inspect(temp, true)
+	if err != nil {
+		return nil, err
+	}
+	if found.Damaged() {
+		return nil, fmt.Errorf("%w: its contents are not what the gateway wrote", ErrCut)
+	}
+	if err := os.Rename(temp, dir); err != nil {
+		return nil, fmt.Errorf("%w: where %s is a file system of its own, restore into a directory beside it and move the files", err, dir)
+	}
+	return head, durable.SyncDir(filepath.Dir(dir))
+}

@@ -1,0 +1,71 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/bridges"
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Archive is a store as it was at one moment.
+type Archive interface {
+	Write(w io.Writer) error
+	Close()
+}
+
+// backup streams the files of the store. One that does not come to its end breaks the connection, so that no client takes it
+// for a whole one.
+func (a *API) backup(c *call) (any, error) {
+	rate := int64(0)
+	if text := c.URL.Query().Get("limit-rate"); text != "" {
+		var err error
+		if rate, err = strconv.ParseInt(text, 10, 64); err != nil || rate <= 0 {
+			return nil, core.Refuse(core.InvalidArgument, "The limit-rate %.20q is not a number of bytes a second.", text)
+		}
+	}
+	archive, err := a.Archive(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer archive.Close()
+		w.Header().Set("Content-Type", "application/x-tar")
+		w.Header().Set("Cache-Control", "no-store")
+		began := time.Now()
+		if err := archive.Write(&paced{ctx: r.Context(), to: patient{w, http.NewResponseController(w)}, rate: rate, began: began}); err != nil {
+			a.Logger.Warn("backup ended early: the client has no whole one", "peer", r.RemoteAddr, "err", err)
+			panic(http.ErrAbortHandler)
+		}
+		a.Logger.Info("backup sent", "peer", r.RemoteAddr, "took", time.Since(began).Round(time.Millisecond))
+	}), nil
+}
+
+// paced writes so many bytes a second, until the request or the gateway ends.
+type paced struct {
+	ctx   context.Context
+	to    io.Writer
+	rate  int64 // 0: without a limit
+	began time.Time
+	n     int64
+}
+
+func (p *paced) Write(b []byte) (n int, err error) {
+	var wait time.Duration
+	if p.rate > 0 {
+		wait = time.Until(p.began.Add(time.Duration(float64(p.n) / float64(p.rate) * float64(time.Second))))
+	}
+	select {
+	case <-p.ctx.Done():
+		return 0, context.Cause(p.ctx)
+	case <-bridges.Ending(p.ctx):
+		return 0, context.Canceled
+	case <-time.After(wait):
+	}
+	n, err = p.to.Write(b)
+	p.n += int64(n)
+	return n, err
+}
