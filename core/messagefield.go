@@ -26,16 +26,6 @@ var MessageFields = [...]MessageField{
 	{Name: "ViaPartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ViaPartitionKey }},
 }
 
-// Get returns the text of the field, that of an id included, and whether it is set.
-func (f *MessageField) Get(m *Message) (s string, set bool) {
-	if f.Text != nil {
-		s = *f.Text(m)
-	} else {
-		s = f.ID(m).String()
-	}
-	return s, m.Has(f.Bit, s)
-}
-
 // Set sets the field to a text, which may be empty.
 func (f *MessageField) Set(m *Message, s string) {
 	if f.Text != nil {

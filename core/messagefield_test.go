@@ -14,16 +14,22 @@ func TestMessageFieldsAreSetAndUnset(t *testing.T) {
 		}
 		bits |= f.Bit
 		m := &Message{}
-		if _, set := f.Get(m); set {
+		text := func() string {
+			if f.Text != nil {
+				return *f.Text(m)
+			}
+			return f.ID(m).String()
+		}
+		if m.Has(f.Bit, text()) {
 			t.Errorf("%s is set in a new message", f.Name)
 		}
 		f.Set(m, "x")
-		if s, set := f.Get(m); s != "x" || !set {
-			t.Errorf("%s: got %q, %v", f.Name, s, set)
+		if got := text(); got != "x" || m.EmptyText != 0 {
+			t.Errorf("%s: got %q, empty texts %b", f.Name, got, m.EmptyText)
 		}
 		f.Set(m, "")
-		if s, set := f.Get(m); s != "" || set != (f.Bit != 0) || m.EmptyText != f.Bit {
-			t.Errorf("%s, empty: got %q, %v", f.Name, s, set)
+		if got := text(); got != "" || m.Has(f.Bit, got) != (f.Bit != 0) || m.EmptyText != f.Bit {
+			t.Errorf("%s, empty: got %q, empty texts %b", f.Name, got, m.EmptyText)
 		}
 		if f.Unset(m); m.EmptyText != 0 {
 			t.Errorf("%s: it is set after Unset", f.Name)

@@ -33,13 +33,10 @@ type Sections struct {
 	Footer                []byte
 }
 
-// DefaultPriority is the priority of a message whose header has none.
-const DefaultPriority = 4
-
 // Header is the transport header of a message, §3.2.1.
 type Header struct {
 	Durable       value.Opt[bool]   // absent is false
-	Priority      value.Opt[uint8]  // absent is DefaultPriority
+	Priority      value.Opt[uint8]  // absent is 4
 	TTL           value.Opt[uint32] // ms
 	FirstAcquirer value.Opt[bool]   // absent is false
 	DeliveryCount uint32

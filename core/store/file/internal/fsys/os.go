@@ -94,23 +94,6 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// Holder returns what the process that has the lock of a file wrote into it, or "" if none has. The
-// errors are those of Lock, and fs.ErrNotExist. It has the lock itself for a moment.
-func Holder(name string) (string, error) {
-	dir, err := lockDir(filepath.Dir(name))
-	var file *os.File
-	if err == nil {
-		if file, err = os.OpenFile(name, os.O_RDWR, 0); err == nil {
-			err = lock(file)
-		}
-	}
-	err = errors.Join(withHolder(err, name), heldLock{file, dir}.Close())
-	if locked, ok := errors.AsType[*LockedError](err); ok {
-		return locked.Text, nil
-	}
-	return "", err
-}
-
 // heldLock is the file of a lock and its directory, each nil where it is not open.
 type heldLock struct{ file, dir *os.File }
 

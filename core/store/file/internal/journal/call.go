@@ -128,7 +128,7 @@ func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
 
 // Reserve makes room for what was prepared.
 func (x *call) Reserve(ctx context.Context) (err error) {
-	x.reservation, err = x.j.log.Reserve(ctx, wal.FrameSize(x.estimate, x.records), wal.Grow)
+	x.reservation, err = x.j.log.Reserve(ctx, wal.FrameSize(x.estimate, x.records))
 	return refusal(err)
 }
 

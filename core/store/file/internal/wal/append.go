@@ -98,36 +98,25 @@ func (l *Log) mark(b *batch, k kind) {
 	l.end.Store(uint64(l.next))
 }
 
-// Class says what a reservation is for.
-type Class int
-
-const (
-	// Grow is for what adds messages: it is refused when the disk is full.
-	Grow Class = iota
-	// Control is for what is needed to receive and settle: it may use what is kept free for it.
-	Control
-)
-
 // Reservation is room for frames. Release gives it back, after Append.
 type Reservation struct {
 	l *Log
 	n int64
 }
 
-// Reserve makes room for a frame of n bytes (FrameSize): in memory, for which it waits while too
-// much is not yet written, and on the disk, for which it does not wait. The error is a *FullError,
+// Reserve makes room for a frame of n bytes (FrameSize) that adds messages: in memory, for which it
+// waits while too much is not yet written, and on the disk, for which it does not wait. Frames that
+// receive and settle need none: they may use what is kept free. The error is a *FullError,
 // ErrTooLarge, ErrClosed, a *FailedError, or the context's.
-func (l *Log) Reserve(ctx context.Context, n int, c Class) (Reservation, error) {
+func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
 		return Reservation{}, ErrTooLarge
 	}
 	if err := l.stopped(); err != nil {
 		return Reservation{}, err
 	}
-	if c == Grow {
-		if err := l.takeSpace(int64(n)); err != nil {
-			return Reservation{}, err
-		}
+	if err := l.takeSpace(int64(n)); err != nil {
+		return Reservation{}, err
 	}
 	if l.takeRoom(int64(n)) {
 		return Reservation{l, int64(n)}, nil

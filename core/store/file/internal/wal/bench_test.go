@@ -50,7 +50,7 @@ func benchAppend(b *testing.B, mode Sync, size, batch, callers int) {
 			for i := range records {
 				records[i] = NewRecord(head, body)
 			}
-			r, err := l.Reserve(b.Context(), FrameSize(len(effects), records), Grow)
+			r, err := l.Reserve(b.Context(), FrameSize(len(effects), records))
 			if err != nil {
 				b.Error(err)
 			}

@@ -9,7 +9,7 @@
 //	err = l.Replay(s.From, func(f wal.Frame) error)   // then apply what follows it
 //
 //	rec := wal.NewRecord(head, body)                  // checksums, before the partition's mutex
-//	r, err := l.Reserve(ctx, size, wal.Grow)          // room in memory and on disk, before it too
+//	r, err := l.Reserve(ctx, size)                    // room in memory and on disk, before it too
 //	// partition's mutex
 //	_, end := l.Append(effects, recs)                 // never waits; recs[i].Ref says where each is
 //	// end of partition's mutex

@@ -53,7 +53,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		if err := s.send(false); !errors.As(err, &failed) {
 			t.Errorf("Wait after a failed sync: got %v", err)
 		}
-		if _, err := s.l.Reserve(t.Context(), 100, Control); !errors.As(err, &failed) {
+		if _, err := s.l.Reserve(t.Context(), 100); !errors.As(err, &failed) {
 			t.Errorf("Reserve after a failed sync: got %v", err)
 		}
 		if err := s.l.Close(); !errors.As(err, &failed) {
@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 		var err error
 		for range 1000 {
 			var r Reservation
-			if r, err = s.l.Reserve(t.Context(), 200, Grow); err != nil {
+			if r, err = s.l.Reserve(t.Context(), 200); err != nil {
 				break
 			}
 			if err := s.send(false); err != nil {
@@ -143,14 +143,9 @@ func TestFullDisk(t *testing.T) {
 		if full.Cause != nil {
 			t.Errorf("no write has failed: got the cause %v", full.Cause)
 		}
-		r, err := s.l.Reserve(t.Context(), 200, Control)
-		if err != nil {
-			t.Fatal(err)
-		}
 		if err := s.send(false); err != nil { // from what is kept
 			t.Fatal(err)
 		}
-		r.Release()
 
 		fs.SetCapacity(fs.Used() + 100) // others took the rest: a write is cut short
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -178,7 +173,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(spaceInterval)
-		if _, err := s.l.Reserve(t.Context(), 200, Grow); err != nil {
+		if _, err := s.l.Reserve(t.Context(), 200); err != nil {
 			t.Errorf("Reserve with space: got %v", err)
 		}
 		if err := s.l.Close(); err != nil {

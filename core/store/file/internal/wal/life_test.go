@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys/faultfs"
 )
 
@@ -73,7 +72,7 @@ func TestWhatWaitPromises(t *testing.T) {
 				if err := s.send(false); !errors.Is(err, ErrClosed) {
 					t.Errorf("after Close: got %v", err)
 				}
-				if _, err := s.l.Reserve(t.Context(), 1, Control); !errors.Is(err, ErrClosed) {
+				if _, err := s.l.Reserve(t.Context(), 1); !errors.Is(err, ErrClosed) {
 					t.Errorf("Reserve after Close: got %v", err)
 				}
 				if _, err := s.l.WriteSnapshot(t.Context(), 0, func(io.Writer) error { return nil }); !errors.Is(err, ErrClosed) {
@@ -106,7 +105,7 @@ func TestBacklogIsBounded(t *testing.T) {
 		var err error
 		for err == nil {
 			var r Reservation
-			if r, err = s.l.Reserve(ctx, 96, Grow); err == nil {
+			if r, err = s.l.Reserve(ctx, 96); err == nil {
 				s.l.Append(make([]byte, 64), nil)
 				r.Release()
 				n++
@@ -120,7 +119,7 @@ func TestBacklogIsBounded(t *testing.T) {
 		}
 		waited := make(chan error)
 		go func() {
-			_, err := s.l.Reserve(t.Context(), 5000, Grow) // alone it may be larger
+			_, err := s.l.Reserve(t.Context(), 5000) // alone it may be larger
 			waited <- err
 		}()
 		synctest.Wait()
@@ -128,7 +127,7 @@ func TestBacklogIsBounded(t *testing.T) {
 		if err := <-waited; err != nil {
 			t.Error(err)
 		}
-		if _, err := s.l.Reserve(t.Context(), 300<<20, Grow); !errors.Is(err, ErrTooLarge) {
+		if _, err := s.l.Reserve(t.Context(), 300<<20); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("Reserve of too much: got %v", err)
 		}
 		if err := s.l.Close(); err != nil {
@@ -294,64 +293,6 @@ func TestFailedLargeBody(t *testing.T) {
 	}
 	if err := s.l.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// A directory of hard links is a log of its own: what either does later does not concern the other.
-func TestHardLinks(t *testing.T) {
-	t.Parallel()
-	where, backup := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "backup")
-	o := Options{Sync: Always, SegmentSize: 4 << 10}
-	l := open(t, where, o)
-	s := &story{t: t, l: l}
-	send := func(n int) {
-		t.Helper()
-		for i := range n {
-			if err := s.send(i == 3); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	send(20)
-	if err := s.snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	send(20)
-	if err := l.HardLinkTo(t.Context(), backup); err != nil {
-		t.Fatal(err)
-	}
-	send(5)
-	for _, n := range []int{40, 45} {
-		c := open(t, backup, o)
-		st, err := load(c)
-		if err == nil {
-			err = st.check(c)
-		}
-		if err != nil || st.n != n {
-			t.Fatalf("backup: got %d frames, want %d, %v", st.n, n, err)
-		}
-		b := &story{t: t, l: c, appended: st.n}
-		for range 5 {
-			if err := b.send(false); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	l = open(t, where, o)
-	if st, err := load(l); err != nil || st.n != 45 {
-		t.Errorf("original: got %d frames, %v", st.n, err)
-	}
-	if x, err := Inspect(fsys.OS{}, where, true); err != nil || x.Damaged() {
-		t.Errorf("%+v, %v", x, err)
-	}
-	if err := l.HardLinkTo(t.Context(), backup); !errors.Is(err, os.ErrExist) {
-		t.Errorf("into a directory that has a log: got %v", err)
 	}
 }
 
