@@ -2,10 +2,10 @@ package tracing
 
 import (
 	"context"
-	"encoding/hex"
 	"net/http"
 	"strings"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -32,30 +32,30 @@ func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
 	}
-	var parent, diagnostic, noted trace.SpanContext
-	var state string
+	var parent, diagnostic, noted, state string
 	for k, raw := range value.MapEntries(m.Properties.Encoded()) {
 		switch {
 		case isNamed(k, propertyTraceParent):
-			parent = parse(text(raw))
+			parent = text(raw)
 		case isNamed(k, propertyDiagnosticID):
-			diagnostic = parse(text(raw))
+			diagnostic = text(raw)
 		case isNamed(k, propertyTraceState):
 			state = text(raw)
 		}
 	}
 	for k, raw := range value.MapEntries(m.Annotations.Encoded()) {
 		if string(k) == annotation {
-			noted = parse(text(raw))
+			noted = text(raw)
 		}
 	}
-	if !parent.IsValid() {
-		parent = diagnostic
+	c, own := parse(parent, state), parse(noted, state)
+	if !c.IsValid() {
+		c = parse(diagnostic, state)
 	}
-	if noted.IsValid() && (!parent.IsValid() || parent.TraceID() == noted.TraceID()) {
-		parent = noted
+	if own.IsValid() && (!c.IsValid() || c.TraceID() == own.TraceID()) {
+		return own
 	}
-	return withState(parent, state)
+	return c
 }
 
 func isNamed(key []byte, name string) bool {
@@ -77,63 +77,24 @@ func text(raw []byte) string {
 	return ""
 }
 
-// withState adds a trace state, unless it is malformed.
-func withState(c trace.SpanContext, state string) trace.SpanContext {
-	if state == "" || !c.IsValid() {
-		return c
+// w3c reads and writes what messages and requests bring along: W3C Trace Context.
+var w3c propagation.TraceContext
+
+// parse reads a traceparent with a tracestate, which does not count if it is malformed. The result is not valid if the
+// traceparent is not.
+func parse(parent, state string) trace.SpanContext {
+	if parent == "" {
+		return trace.SpanContext{}
 	}
-	parsed, err := trace.ParseTraceState(state)
-	if err != nil {
-		return c
-	}
-	return c.WithTraceState(parsed)
+	carrier := propagation.MapCarrier{propertyTraceParent: parent, propertyTraceState: state}
+	return trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier))
 }
 
-// parse reads a traceparent (W3C Trace Context §3.2), of a later version as far
-// as it is known. The result is not valid if the text is not.
-func parse(s string) trace.SpanContext {
-	const known = 55 // characters
-	if len(s) < known || s[2] != '-' || s[35] != '-' || s[52] != '-' {
-		return trace.SpanContext{}
-	}
-	version, ok := lowerHex(s[:2])
-	flags, flagsOK := lowerHex(s[53:known])
-	switch {
-	case !ok || !flagsOK || version == 0xff,
-		version == 0 && (len(s) > known || flags > 3),
-		len(s) > known && s[known] != '-':
-		return trace.SpanContext{}
-	}
-	traceID, err := trace.TraceIDFromHex(s[3:35])
-	if err != nil {
-		return trace.SpanContext{}
-	}
-	spanID, err := trace.SpanIDFromHex(s[36:52])
-	if err != nil {
-		return trace.SpanContext{}
-	}
-	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags) & (trace.FlagsSampled | trace.FlagsRandom), Remote: true,
-	})
-}
-
-// lowerHex reads two digits.
-func lowerHex(s string) (byte, bool) {
-	var b [1]byte
-	_, err := hex.Decode(b[:], []byte(s))
-	return b[0], err == nil && strings.ToLower(s) == s
-}
-
-// write is the reverse of parse.
+// write is the traceparent of a span.
 func write(c trace.SpanContext) string {
-	id, span := c.TraceID(), c.SpanID()
-	b := make([]byte, 0, 55)
-	b = append(b, "00-"...)
-	b = hex.AppendEncode(b, id[:])
-	b = append(b, '-')
-	b = hex.AppendEncode(b, span[:])
-	b = append(b, '-')
-	return string(hex.AppendEncode(b, []byte{byte(c.TraceFlags())}))
+	carrier := propagation.MapCarrier{}
+	w3c.Inject(trace.ContextWithSpanContext(context.Background(), c), carrier)
+	return carrier[propertyTraceParent]
 }
 
 // usualLimit is how large a message may be in most entities, in bytes.
@@ -162,11 +123,5 @@ func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil
 	}
-	return func(r *http.Request) context.Context {
-		c := parse(r.Header.Get(propertyTraceParent))
-		if !c.IsValid() {
-			return r.Context()
-		}
-		return trace.ContextWithSpanContext(r.Context(), withState(c, r.Header.Get(propertyTraceState)))
-	}
+	return func(r *http.Request) context.Context { return w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header)) }
 }
