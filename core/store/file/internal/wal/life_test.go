@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys/faultfs"
 )
 
@@ -293,6 +294,64 @@ func TestFailedLargeBody(t *testing.T) {
 	}
 	if err := s.l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A directory of hard links is a log of its own: what either does later does not concern the other.
+func TestHardLinks(t *testing.T) {
+	t.Parallel()
+	where, backup := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "backup")
+	o := Options{Sync: Always, SegmentSize: 4 << 10}
+	l := open(t, where, o)
+	s := &story{t: t, l: l}
+	send := func(n int) {
+		t.Helper()
+		for i := range n {
+			if err := s.send(i == 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send(20)
+	if err := s.snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	send(20)
+	if err := l.HardLinkTo(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	send(5)
+	for _, n := range []int{40, 45} {
+		c := open(t, backup, o)
+		st, err := load(c)
+		if err == nil {
+			err = st.check(c)
+		}
+		if err != nil || st.n != n {
+			t.Fatalf("backup: got %d frames, want %d, %v", st.n, n, err)
+		}
+		b := &story{t: t, l: c, appended: st.n}
+		for range 5 {
+			if err := b.send(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, where, o)
+	if st, err := load(l); err != nil || st.n != 45 {
+		t.Errorf("original: got %d frames, %v", st.n, err)
+	}
+	if x, err := Inspect(fsys.OS{}, where, true); err != nil || x.Damaged() {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if err := l.HardLinkTo(t.Context(), backup); !errors.Is(err, os.ErrExist) {
+		t.Errorf("into a directory that has a log: got %v", err)
 	}
 }
 

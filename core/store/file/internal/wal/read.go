@@ -252,6 +252,8 @@ func (l *Log) Remove(id uint32) error {
 			return ErrInUse
 		}
 	}
+	l.snapshots.linking.RLock()
+	defer l.snapshots.linking.RUnlock()
 	l.segments.remove(s)
 	err := l.fs.Remove(l.path(s.name()))
 	signal(l.freed)

@@ -33,7 +33,8 @@ type SnapshotInfo struct {
 }
 
 type snapshots struct {
-	writing sync.Mutex // held while one is written
+	writing sync.Mutex   // held while one is written
+	linking sync.RWMutex // held for writing while segments and snapshots are linked elsewhere
 	mu      sync.Mutex
 	list    []SnapshotInfo // newest first
 }
@@ -68,6 +69,8 @@ func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Wr
 	if err != nil {
 		return SnapshotInfo{}, fmt.Errorf("snapshot of %s: %w", l.dir, err)
 	}
+	l.snapshots.linking.RLock()
+	defer l.snapshots.linking.RUnlock()
 	l.snapshots.mu.Lock()
 	list := append([]SnapshotInfo{info}, l.snapshots.list...)
 	keep := min(len(list), keptSnapshots)

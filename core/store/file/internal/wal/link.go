@@ -1,0 +1,52 @@
+package wal
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// Seal ends the segment being written, so that all frames before are in sealed segments, and waits
+// until they are synced. It returns the position behind them.
+func (l *Log) Seal(ctx context.Context) (Position, error) {
+	l.mu.Lock()
+	if l.next.Offset() > segmentHeaderSize && !l.closed.Load() {
+		l.roll(l.gather)
+	}
+	end := l.End()
+	l.mu.Unlock()
+	signal(l.wake)
+	return end, l.syncTo(ctx, end)
+}
+
+// HardLinkTo gives all that is needed to open the log as it is now a second name in another
+// directory of the same file system, which it makes: sealed segments, with the one being written
+// sealed first, large bodies and snapshots. That takes no space. The log goes on meanwhile; Remove
+// and WriteSnapshot wait.
+func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
+	l.snapshots.linking.Lock()
+	defer l.snapshots.linking.Unlock()
+	end, err := l.Seal(ctx)
+	if err != nil {
+		return err
+	}
+	if err := l.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range l.segments.list() {
+		if s.body || s.id <= end.Segment() {
+			names = append(names, s.name())
+		}
+	}
+	for _, s := range l.Snapshots() {
+		if s.End <= end {
+			names = append(names, fileName(s.ID, suffixSnapshot))
+		}
+	}
+	for _, name := range names {
+		if err := l.fs.Link(l.path(name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return l.fs.SyncDir(dir)
+}
