@@ -64,7 +64,7 @@ func TestTheClientsRoundTrip(t *testing.T) {
 			if got := do("", "queue", "list"); !strings.Contains(got, queue) || !strings.Contains(got, "1500") {
 				t.Errorf("list: %s", got)
 			}
-			equal(do("", "queue", "purge", queue, "--yes"), "purged 1500 messages from "+queue+"\n")
+			equal(do("", "queue", "purge", queue, "--yes"), "purged 1500 messages from "+queue+"; what stays: 1 scheduled (--state)\n")
 
 			equal(do("", "queue", "update", queue, "--max-delivery-count=7", "--status", "SendDisabled"), "updated queue "+queue+"\n")
 			var shown struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
@@ -26,6 +27,6 @@ func main() {
 		fmt.Fprintf(os.Stderr, "crosstown: %v again: leaving at once\n", s)
 		os.Exit(exitFailure)
 	}()
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	code := run(ctx, os.Args[1:], &command.Input{Context: ctx, File: os.Stdin}, os.Stdout, os.Stderr, os.Environ())
 	os.Exit(code)
 }

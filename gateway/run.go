@@ -46,6 +46,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case isAn[command.Nothing](err):
 		_, _ = fmt.Fprintf(stderr, "crosstown: %s\n", indent(err.Error()))
 		return exitNothing
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(stderr, "crosstown: interrupted")
+		return exitFailure
 	case !understood:
 		_, _ = fmt.Fprintf(stderr, "crosstown: %v\nsee: %s --help\n", err, called.CommandPath())
 		return exitUsage

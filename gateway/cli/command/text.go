@@ -26,7 +26,7 @@ func Words[T ~string](all []T) (names []string) {
 
 // IsTerminal reports whether what a command reads or writes is a terminal.
 func IsTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := stream.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {
 		return false
 	}

@@ -2,6 +2,7 @@ package entities
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -152,12 +153,36 @@ func (k *kind) update(environ []string) *cobra.Command {
 }
 
 func (k *kind) delete(environ []string, short string) *cobra.Command {
-	return managing(environ, "delete "+k.names, short, func(ctx context.Context, m *manager) error {
+	var sure command.Confirmation
+	c := managing(environ, "delete "+k.names, short, func(ctx context.Context, m *manager) error {
 		if err := k.check(ctx, m); err != nil {
+			return err
+		}
+		if err := sure.ConfirmDelete(m.command, fmt.Sprintf("delete the %s %s", k.word, m.name()), func() (int64, error) { return k.holds(ctx, m) }); err != nil {
 			return err
 		}
 		return m.done(m.DeleteEntity(ctx, command.AnyIdentity, m.name()), "deleted", k.word, m.name())
 	})
+	sure.Bind(c)
+	return c
+}
+
+// holds is how many messages an entity has, a topic in its subscriptions; none if it does not exist.
+func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
+	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
+	all := []core.Runtime{rt}
+	if err == nil && k.Kind == core.Topic {
+		var below []core.Runtime
+		_, below, err = m.Entities(ctx, command.AnyIdentity, core.Listing{Kind: core.Subscription, Topic: m.name()}, 0, math.MaxInt32)
+		all = append(all, below...)
+	}
+	for _, rt := range all {
+		n += rt.Active + rt.Scheduled + rt.DeadLetter + rt.Transfer + rt.TransferDeadLetter
+	}
+	if errors.Is(err, core.NotFound) {
+		return 0, nil
+	}
+	return n, err
 }
 
 func (k *kind) show(environ []string, short string) *cobra.Command {

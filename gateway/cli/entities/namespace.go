@@ -218,19 +218,40 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace makes a command that does something to a namespace: did says what.
+// doneToNamespace makes a command that removes what a namespace holds: did says how.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
+	var o command.Flags
+	var sure command.Confirmation
 	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1)}
-	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
+	o.Bind(c, environ)
+	sure.Bind(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := sure.ConfirmDelete(c, c.Name()+" the namespace "+args[0], func() (n int64, err error) {
+			var all api.EntityList
+			err = o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath, Header: http.Header{api.NamespaceHeader: args}}, &all)
+			for i := range all.Entities {
+				e := &all.Entities[i]
+				n += e.Active + e.Scheduled + e.DeadLetter + e.Transfer + e.TransferDeadLetter
+			}
+			return n, err
+		})
+		if err != nil {
+			return err
+		}
 		names := args[:1:1]
 		if method == http.MethodPost {
 			names = append(names, api.Reset)
 		}
-		return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, nil
-	}, func(w io.Writer, args []string, _ *map[string]string) error {
-		_, err := fmt.Fprintf(w, "%s namespace %s\n", did, args[0])
-		return err
-	})
+		var answer map[string]string
+		if err := o.Ask(c.Context(), command.Inquiry{Method: method, Path: api.NamespacesPath, Names: names}, &answer); err != nil {
+			return err
+		}
+		return o.Print(c, answer, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s namespace %s\n", did, args[0])
+			return err
+		})
+	}
+	return c
 }
 
 func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {

@@ -209,7 +209,7 @@ func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, e
 // deadPurge is crosstown deadletter purge.
 type deadPurge struct {
 	deadLetters
-	confirmation
+	command.Confirmation
 }
 
 func deadLetterPurgeCommand(environ []string) *cobra.Command {
@@ -222,7 +222,7 @@ func deadLetterPurgeCommand(environ []string) *cobra.Command {
   crosstown deadletter purge orders --reason TTLExpiredException --older-than 1d --dry-run`,
 	}
 	o.bindAction(c, environ)
-	o.confirmation.bind(c)
+	o.Confirmation.Bind(c)
 	c.RunE = o.browsing(o.run)
 	return c
 }
@@ -235,7 +235,7 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 		return o.report(c, failed, map[string]any{"purged": n, "from": b.entity}, "purged %s from %s", command.Messages(n), b.entity)
 	}
 	if o.isEmpty() && o.count == 0 {
-		if err := o.confirm(c, "remove all dead letters of "+b.entity); err != nil {
+		if err := o.Confirm(c, "remove all dead letters of "+b.entity); err != nil {
 			return err
 		}
 		n, err := purgeActive(c, &o.Flags, b.target, b.entity)
@@ -248,7 +248,7 @@ func (o *deadPurge) run(c *cobra.Command, b *browser) error {
 	if err != nil {
 		return err
 	}
-	if err := o.confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
+	if err := o.Confirm(c, fmt.Sprintf("remove %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 		return err
 	}
 	m := newRelocation(c, &o.Flags, b, "purged")

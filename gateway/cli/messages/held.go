@@ -50,7 +50,7 @@ func Scheduled(environ []string) *cobra.Command {
 
 func cancelCommand(environ []string) *cobra.Command {
 	var o chosen
-	var sure confirmation
+	var sure command.Confirmation
 	var all bool
 	c := &cobra.Command{
 		Use:   "cancel [ENTITY]",
@@ -62,7 +62,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
   crosstown scheduled cancel orders --all --yes`,
 	}
 	o.bind(c, environ)
-	sure.bind(c)
+	sure.Bind(c)
 	f := c.Flags()
 	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
 	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
@@ -73,7 +73,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 			return err
 		}
 		if len(o.numbers) == 0 { // those that are named are known to the caller
-			if err := sure.confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
+			if err := sure.Confirm(c, fmt.Sprintf("cancel %s of %s", command.Messages(len(numbers)), b.entity)); err != nil {
 				return err
 			}
 		}

@@ -30,7 +30,7 @@ var PurgeStates = []string{"active", "deferred", "scheduled", "dead-letter", "tr
 
 type purgeOptions struct {
 	command.Flags
-	confirmation
+	command.Confirmation
 	states []string
 	dlq    bool
 }
@@ -61,7 +61,7 @@ deletes them until none has arrived for a second.`,
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
 	o.Flags.Bind(c, environ)
-	o.confirmation.bind(c)
+	o.Confirmation.Bind(c)
 	f := c.Flags()
 	f.StringSliceVar(&o.states, "state", []string{"active"}, "`states` of the messages to remove: "+strings.Join(PurgeStates, ", ")+", or all")
 	f.Lookup("state").DefValue = "active" // not "[active]"
@@ -90,7 +90,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		name = core.SubscriptionPath(args[0], args[1])
 	}
-	if err := o.confirm(c, fmt.Sprintf("remove all messages of %s that are %s", name, inWords(o.states))); err != nil {
+	if err := o.Confirm(c, fmt.Sprintf("remove all messages of %s that are %s", name, inWords(o.states))); err != nil {
 		return err
 	}
 	total := 0
@@ -122,9 +122,30 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 		}
 	}
 	return o.Print(c, map[string]any{"purged": total, "states": removed}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "purged %s from %s%s\n", command.Messages(total), name, detail)
+		_, err := fmt.Fprintf(w, "purged %s from %s%s%s\n", command.Messages(total), name, detail, o.left(c, name))
 		return err
 	})
+}
+
+// left says what an entity still holds; only a gateway tells.
+func (o *purgeOptions) left(c *cobra.Command, name string) string {
+	var n api.Entity
+	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
+		return ""
+	}
+	var parts []string
+	for _, of := range []struct {
+		n     int64
+		state string
+	}{{n.Active - n.Locked - n.Deferred, "active"}, {n.Locked, "locked"}, {n.Deferred, "deferred"}, {n.Scheduled, "scheduled"}, {n.DeadLetter, "dead-letter"}, {n.TransferDeadLetter, "transfer-dead-letter"}} {
+		if of.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", of.n, of.state))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; what stays: " + strings.Join(parts, ", ") + " (--state)"
 }
 
 func inWords(states []string) string {

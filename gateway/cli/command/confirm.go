@@ -1,0 +1,91 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Confirmation is the flag --yes of commands that remove messages.
+type Confirmation struct{ Yes bool }
+
+// Bind adds the flag.
+func (o *Confirmation) Bind(c *cobra.Command) {
+	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask before messages are removed")
+}
+
+// Confirm asks on a terminal whether to go on. Without a terminal --yes must be given.
+func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
+	if o.Yes {
+		return nil
+	}
+	in := c.InOrStdin()
+	if !IsTerminal(in) {
+		return Usagef("this would %s, for ever: confirm with --yes", what)
+	}
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case err != nil:
+		return Usagef("there is no answer on standard input: confirm with --yes")
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return fmt.Errorf("nothing was removed")
+	}
+	return nil
+}
+
+// ConfirmDelete is Confirm before a thing is deleted that holds messages. It asks on a terminal only: a script that deletes means it.
+func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
+	if o.Yes || !IsTerminal(c.InOrStdin()) {
+		return nil
+	}
+	n, err := holds()
+	if err != nil || n == 0 {
+		return err
+	}
+	return o.Confirm(c, fmt.Sprintf("%s with %s", what, Messages(int(n))))
+}
+
+// Input is standard input as a command reads it: a read that waits ends with the context.
+type Input struct {
+	Context context.Context
+	File    *os.File
+}
+
+// Stat and Seek are those of the file.
+func (i *Input) Stat() (fs.FileInfo, error) { return i.File.Stat() }
+
+// Seek implements io.Seeker.
+func (i *Input) Seek(offset int64, whence int) (int64, error) { return i.File.Seek(offset, whence) }
+
+// Read implements io.Reader. What comes after the context's end is lost.
+func (i *Input) Read(p []byte) (int, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		b := make([]byte, len(p))
+		n, err := i.File.Read(b)
+		done <- result{b[:n], err}
+	}()
+	select {
+	case <-i.Context.Done():
+		return 0, i.Context.Err()
+	case r := <-done:
+		return copy(p, r.b), r.err
+	}
+}
+
+var _ io.ReadSeeker = (*Input)(nil)
