@@ -123,5 +123,7 @@ func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil
 	}
-	return func(r *http.Request) context.Context { return w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header)) }
+	return func(r *http.Request) context.Context {
+		return w3c.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	}
 }
