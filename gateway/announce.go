@@ -75,7 +75,7 @@ func (a *announcement) text() string {
 	}
 	if a.cert.ca != "" {
 		line("trust", "%s", a.cert.ca)
-		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go, NODE_EXTRA_CA_CERTS for Node)")
+		line("", "(crosstown ca prints it; set SSL_CERT_FILE for Go and .NET, NODE_EXTRA_CA_CERTS for Node)")
 	}
 	if a.dev != nil {
 		line("identity", "%s", a.dev.environment())

@@ -21,8 +21,10 @@ type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
 	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
-	Address          string `json:"address"`      // host:port of everything
-	URL              string `json:"url"`          // for HTTP
+	// CustomEndpoint is the option of .NET's client which keeps the port of the TLS connection.
+	CustomEndpoint string `json:"customEndpointAddress"`
+	Address        string `json:"address"` // host:port of everything
+	URL            string `json:"url"`     // for HTTP
 	// Authorization is a header for HTTP requests, with all rights.
 	Authorization string `json:"authorization"`
 	PID           int    `json:"pid"`
@@ -42,7 +44,10 @@ program in any language. Once it is ready the command prints one line of JSON to
 standard output:
 
   {"connectionString":"Endpoint=sb://localhost:…","tlsConnectionString":"…","ca":"/tmp/…/ca.pem",
-   "address":"localhost:…","url":"http://localhost:…","authorization":"SharedAccessSignature …","pid":…,"version":"…"}
+   "customEndpointAddress":"sb://localhost:…","address":"localhost:…","url":"http://localhost:…","authorization":"SharedAccessSignature …","pid":…,"version":"…"}
+
+.NET's client drops the port of tlsConnectionString: set its option CustomEndpointAddress to
+customEndpointAddress.
 
 The namespace has virtual time: PUT {"advance":"5m"} to the URL's /$crosstown/clock, with
 that header Authorization, moves it.
@@ -94,7 +99,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
 		return json.NewEncoder(stdout).Encode(testServer{
-			ConnectionString: plain, WithTLS: secure, CA: a.cert.ca, Address: address, URL: "http://" + address,
+			ConnectionString: plain, WithTLS: secure, CA: a.cert.ca, CustomEndpoint: "sb://" + address, Address: address, URL: "http://" + address,
 			Authorization: auth.SignSAS("http://"+address+"/", config.DevPolicy, config.DevKey, time.Now().Add(testServerLife)), PID: os.Getpid(), Version: versionText(),
 		})
 	}, newLogger(stderr, settings.Log, again.level), again)
