@@ -158,12 +158,13 @@ type RuleAdmin interface {
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
 	// Rule returns the rule of that name, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
-	// TestRules evaluates rules for a message as if it were sent to the topic, and sends nothing:
-	// the rules of all subscriptions, by subscription and rule, or if trial is not nil those rules,
-	// in their order. A rule of trial that does not compile results in a Judgement with Err. A
-	// message that the topic would refuse is refused in the same way. m must not be used
-	// afterwards.
-	TestRules(ctx context.Context, id Identity, topic string, m *Message, trial []Rule) ([]Judgement, error)
+	// TestRules evaluates rules for a message as if it were sent to a topic, and sends nothing: those
+	// of the topic's subscriptions or, if the name is that of a subscription, of that one; if trial is
+	// not nil, those in their place. First come those that match, then those that fail, then the
+	// others, each by subscription and rule, or as trial has them. A rule of trial that does not
+	// compile results in a Judgement with Err. A message that the topic would refuse is refused in the
+	// same way. m must not be used afterwards. The call needs Manage on the topic.
+	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 }
 
 // Admin is the bridges' interface for entities. Every call needs Manage on the entity; listing

@@ -1,10 +1,8 @@
 package websocket
 
 import (
-	"cmp"
 	"context"
 	"math"
-	"slices"
 
 	"github.com/crosstown-mq/crosstown/bridges/internal/frame"
 	"github.com/crosstown-mq/crosstown/core"
@@ -139,29 +137,11 @@ func (c *conn) deleteRule(q *request) {
 	})
 }
 
-// testRules answers with the result of each rule for a message: first the rules that match, then those
-// that fail, then the others.
+// testRules answers with the result of each rule for a message.
 func (c *conn) testRules(q *request) {
-	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
-		judgements, err := c.runRuleTest(ctx, id, q)
-		slices.SortStableFunc(judgements, func(a, b core.Judgement) int { return cmp.Compare(weight(&b), weight(&a)) })
-		return func(w codec.Writer) { c.writeJudgements(w, judgements, q.entity) }, err
-	})
-}
-
-// runRuleTest tests a message against the rules of a topic, or of one of its subscriptions.
-func (c *conn) runRuleTest(ctx context.Context, id core.Identity, q *request) ([]core.Judgement, error) {
-	topic, subscription, ok := core.SplitSubscription(q.entity)
-	if !ok {
+	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Judgement, error) {
 		return c.bridge.front.TestRules(ctx, id, q.entity, q.message, q.rules)
-	}
-	if _, _, err := c.bridge.front.Entity(ctx, id, q.entity); err != nil {
-		return nil, err
-	}
-	all, err := c.bridge.front.TestRules(ctx, id, topic, q.message, q.rules)
-	return slices.DeleteFunc(all, func(j core.Judgement) bool {
-		return q.rules == nil && core.FoldName(j.Subscription) != core.FoldName(subscription)
-	}), err
+	}, func(w codec.Writer, judgements []core.Judgement) { c.writeJudgements(w, judgements, q.entity) })
 }
 
 // writeJudgements writes as many as a client is to be given at once, and how
@@ -181,17 +161,6 @@ func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity stri
 	w.CloseList(n)
 	w.Key("total").Int(int64(len(all)))
 	w.Key("matched").Int(int64(matched))
-}
-
-// weight orders judgements.
-func weight(j *core.Judgement) int {
-	switch {
-	case j.Matched:
-		return 2
-	case j.Err != nil:
-		return 1
-	}
-	return 0
 }
 
 func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) {

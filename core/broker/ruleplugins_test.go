@@ -64,7 +64,7 @@ func TestRulesAskPlugins(t *testing.T) {
 		rests()
 		b.holds(t, map[string]string{one: "due forwarded transaction yes"})
 		js, err := b.TestRules(t.Context(), root, "t", text("no"), []core.Rule{sqlRule("a", "plugin('clerk')", ""), sqlRule("b", "plugin('nosuch')", "")})
-		if err != nil || len(js) != 2 || js[0].Matched || len(js[0].Why) != 1 || js[1].Err == nil || !strings.Contains(core.TextOf(js[1].Err), "'nosuch'") {
+		if err != nil || len(js) != 2 || js[0].Err == nil || !strings.Contains(core.TextOf(js[0].Err), "'nosuch'") || js[1].Matched || len(js[1].Why) != 1 {
 			t.Errorf("rules on trial: got %+v, %v", js, err)
 		}
 	}, Stage{Name: "clerk", Router: c})

@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -249,23 +251,33 @@ func (b *Broker) noRule(ent *core.Entity, rule string) error {
 }
 
 // TestRules implements core.Admin.
-func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
-	topic, err := managed(id, topic)
-	if err != nil {
+func (b *Broker) TestRules(ctx context.Context, id core.Identity, name string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
+	name = core.ResourcePath(name)
+	topic, _, one := core.SplitSubscription(name)
+	if !one {
+		topic = name
+	}
+	if err := authorize(id, topic); err != nil {
 		return nil, err
 	}
 	t, err := b.topic(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
+	if one {
+		t.Subscriptions = slices.DeleteFunc(t.Subscriptions, func(s core.Entity) bool { return core.FoldName(s.Name) != core.FoldName(name) })
+		if len(t.Subscriptions) == 0 {
+			return nil, b.refusals.NotFound(name)
+		}
+	}
 	rt, err := b.evaluator.NewTester(ctx, b.policy.View(t.Entity), m)
 	if err != nil {
 		return nil, err
 	}
-	if trial != nil {
-		return rt.TestAll(trial), nil
-	}
 	all := []core.Judgement{}
+	if trial != nil {
+		all, t.Subscriptions = rt.TestAll(trial), nil
+	}
 	for i := range t.Subscriptions {
 		judged, err := rt.TestSubscription(ctx, b.policy.View(t.Subscriptions[i]))
 		if err != nil {
@@ -273,5 +285,17 @@ func (b *Broker) TestRules(ctx context.Context, id core.Identity, topic string, 
 		}
 		all = append(all, judged...)
 	}
+	slices.SortStableFunc(all, func(x, y core.Judgement) int { return cmp.Compare(rank(&x), rank(&y)) })
 	return all, nil
+}
+
+// rank puts the rules that match first, then those that fail.
+func rank(j *core.Judgement) int {
+	switch {
+	case j.Matched:
+		return 0
+	case j.Err != nil:
+		return 1
+	}
+	return 2
 }

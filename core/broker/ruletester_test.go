@@ -45,10 +45,10 @@ func TestRulesAreTestedWithoutSending(t *testing.T) {
 		want := strings.Join([]string{
 			"all/$Default true the filter matches every message | order 0s",
 			"ordered/$Default true the filter matches every message; the subscription dead-letters the message: Session enabled entity doesn't allow a message whose session identifier is null. | order 0s",
-			"south/a false region = 'north' is false: region is 'south' (string)",
 			"south/b true region = 'south' is true: region is 'south' (string) | for the south 1m0s",
-			"south/c false 1 / zero = 1 cannot be evaluated: zero is 0 (long) | Rule 'c': SQL filter, position 3: division by zero",
 			"south/d true TRUE is true | Rule 'd': SQL action, position 11: division by zero",
+			"south/c false 1 / zero = 1 cannot be evaluated: zero is 0 (long) | Rule 'c': SQL filter, position 3: division by zero",
+			"south/a false region = 'north' is false: region is 'south' (string)",
 		}, "\n")
 		if got := told(js); err != nil || got != want {
 			t.Errorf("got %v\n%s\nwant\n%s", err, got, want)

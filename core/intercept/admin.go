@@ -64,9 +64,9 @@ func (f *Front) Rule(ctx context.Context, id core.Identity, subscription, name s
 	})
 }
 
-func (f *Front) TestRules(ctx context.Context, id core.Identity, topic string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
-	return ask(ctx, f, Read, id, core.At(topic), func(ctx context.Context, s *Space) ([]core.Judgement, error) {
-		return s.Admin.TestRules(ctx, id, topic, m, trial)
+func (f *Front) TestRules(ctx context.Context, id core.Identity, name string, m *core.Message, trial []core.Rule) ([]core.Judgement, error) {
+	return ask(ctx, f, Read, id, core.At(name), func(ctx context.Context, s *Space) ([]core.Judgement, error) {
+		return s.Admin.TestRules(ctx, id, name, m, trial)
 	})
 }
 

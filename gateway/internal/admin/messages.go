@@ -298,27 +298,13 @@ func (a *API) testRules(c *call) (any, error) {
 	if err != nil {
 		return nil, core.Refuse(core.InvalidArgument, "The body is no message as crosstown record prints it: %v.", err)
 	}
-	topic, subscription, ofOne := core.SplitSubscription(c.path)
-	if !ofOne {
-		topic = c.path
-	} else if _, _, err := a.Broker.Entity(c.Context(), c.id, c.path); err != nil {
-		return nil, err
-	}
-	all, err := a.Broker.TestRules(c.Context(), c.id, topic, m, nil)
+	all, err := a.Broker.TestRules(c.Context(), c.id, c.path, m, nil)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b core.Judgement) int { return cmp.Compare(rank(&a), rank(&b)) })
-	answer := api.Judgements{Judgements: []api.Judgement{}}
-	for i := range all {
+	answer := api.Judgements{Judgements: []api.Judgement{}, Left: max(len(all)-maxJudgements, 0)}
+	for i := range all[:len(all)-answer.Left] {
 		j := &all[i]
-		if ofOne && core.FoldName(j.Subscription) != core.FoldName(subscription) {
-			continue
-		}
-		if len(answer.Judgements) == maxJudgements {
-			answer.Left++
-			continue
-		}
 		told := api.Judgement{Subscription: j.Subscription, Rule: j.Rule, Matched: j.Matched, Why: j.Why}
 		if j.Err != nil {
 			told.Error = textOf(j.Err)
@@ -336,17 +322,6 @@ func (a *API) testRules(c *call) (any, error) {
 
 // maxJudgements is how many an answer has.
 const maxJudgements = 1000
-
-// rank puts the rules that match first, then those that fail.
-func rank(j *core.Judgement) int {
-	switch {
-	case j.Matched && j.Err == nil:
-		return 0
-	case j.Err != nil:
-		return 1
-	}
-	return 2
-}
 
 // damaged lists the damaged messages of an entity, for clients with Listen on it.
 func (a *API) damaged(c *call) (any, error) {
