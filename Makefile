@@ -36,8 +36,8 @@ help: ## List the targets
 
 # The program is replaced only where its bytes differ, so that go test knows whether it has changed.
 build: ## Build bin/crosstown
-	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes about two minutes)"
-	@$(GO) build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/.built/crosstown ./gateway
+	@test -e bin/crosstown || echo "building bin/crosstown (the first build takes up to three minutes)"
+	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/.built/crosstown ./gateway
 	@cmp -s bin/.built/crosstown bin/crosstown || { cp bin/.built/crosstown bin/.built/next && mv -f bin/.built/next bin/crosstown; }
 
 run: build ## Run the gateway with its defaults (ARGS="--listen … --store …")

@@ -14,7 +14,7 @@ import (
 // tty is a terminal on which somebody types.
 type tty struct{ io.Reader }
 
-func (tty) Stat() (fs.FileInfo, error) { return os.Stat(os.DevNull) } // a character device
+func (tty) Stat() (fs.FileInfo, error) { return os.Stat("/dev/zero") } // a character device
 
 func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 	t.Parallel()
@@ -52,6 +52,17 @@ func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 	g.command(t, "", "queue", "create", "q")
 	g.command(t, "", "send", "q", "a")
 	g.command(t, "", "queue", "delete", "q") // a script that deletes means it
+	g.command(t, "", "queue", "create", "q")
+	g.command(t, "", "send", "q", "a")
+	null, err := os.Open(os.DevNull) // as services and cron have it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	var said strings.Builder
+	if code := run(t.Context(), []string{"queue", "rm", "q", "--connection-string", g.connection}, null, &said, &said, []string{"HOME=" + t.TempDir()}); code != exitOK {
+		t.Errorf("without a terminal: got %d %s", code, &said)
+	}
 	g.command(t, "", "queue", "create", "empty")
 	if code, said := terminal("", "queue", "delete", "empty"); code != exitOK {
 		t.Errorf("a queue without messages: got %d %s", code, said)

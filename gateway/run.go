@@ -92,7 +92,7 @@ func rootCommand(environ []string) *cobra.Command {
 
 Without a command it serves. Settings come from flags, then from environment
 variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`,
-		Args:          cobra.NoArgs,
+		Args:          command.Known,
 		Version:       fullVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -113,7 +113,22 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	root.AddCommand(cli.In(cli.SetUp, versionCommand())...)
 	root.AddCommand(cli.Commands(environ)...)
 	cli.Complete(root, environ)
+	shortNames(root)
 	return root
+}
+
+// shortNames gives commands that list and remove the names that shells have for that.
+func shortNames(c *cobra.Command) {
+	c.SuggestionsMinimumDistance = 2
+	switch c.Name() {
+	case "list":
+		c.Aliases = append(c.Aliases, "ls")
+	case "delete", "remove":
+		c.Aliases = append(c.Aliases, "rm")
+	}
+	for _, below := range c.Commands() {
+		shortNames(below)
+	}
 }
 
 // usageTemplate is cobra's own without what no command here has. The flags of crosstown itself are those

@@ -32,10 +32,17 @@ func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
 
+// NewEncoder writes JSON for people and programs: a line for each value, in which > is >.
+func NewEncoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false) // it is no part of a page
+	return e
+}
+
 // Print prints v with --json, else what text writes.
 func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
-		return json.NewEncoder(c.OutOrStdout()).Encode(v)
+		return NewEncoder(c.OutOrStdout()).Encode(v)
 	}
 	return text(c.OutOrStdout())
 }
@@ -49,7 +56,7 @@ type Rows struct {
 // Rows makes Rows, whose table has these titles.
 func (o *Flags) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
-		return &Rows{NewTable(c.OutOrStdout()), json.NewEncoder(c.OutOrStdout())}
+		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}
 	}
 	return &Rows{NewTable(c.OutOrStdout(), titles...), nil}
 }

@@ -3,12 +3,29 @@
 // have exit codes of their own.
 package command
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 // Group completes a command that only has commands below it: one that runs is
 // told of a word that names none of them.
 func Group(c *cobra.Command) *cobra.Command {
-	c.Args = cobra.NoArgs
+	c.Args = Known
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
+}
+
+// Known refuses a word that names no command, with those that it may be meant for.
+func Known(c *cobra.Command, args []string) error {
+	err := cobra.NoArgs(c, args)
+	if err == nil {
+		return nil
+	}
+	if like := c.SuggestionsFor(args[0]); len(like) > 0 {
+		return fmt.Errorf("%w: did you mean %s?", err, strings.Join(like, ", "))
+	}
+	return err
 }

@@ -31,5 +31,9 @@ func IsTerminal(stream any) bool {
 		return false
 	}
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // which services and cron give
+	return err != nil || !os.SameFile(info, null)
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,9 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	o.Bind(c, environ)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if slices.Contains(args, "") {
+			return command.Usagef("a name is empty: crosstown %s %s", c.Parent().Name(), use)
+		}
 		t, err := o.Target()
 		if err != nil {
 			return err

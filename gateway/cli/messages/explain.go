@@ -3,7 +3,6 @@ package messages
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -62,7 +61,10 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		id = args[0]
 	}
 	if (id == "") == (o.number == 0) || o.number < 0 {
-		return command.Usagef("give the message's id, or its sequence number with --number")
+		return command.Usagef("name a message: crosstown explain MESSAGE-ID --entity ENTITY, or its sequence number with --number")
+	}
+	if t, err := o.Target(); err == nil && o.entity == "" && t.EntityPath == "" {
+		return command.Usagef("name the entity that the message was sent to: crosstown explain MESSAGE-ID --entity ENTITY")
 	}
 	_, first, err := o.TargetEntity([]string{o.entity})
 	if err != nil {
@@ -73,7 +75,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if o.JSON {
-		return json.NewEncoder(c.OutOrStdout()).Encode(accounts)
+		return command.NewEncoder(c.OutOrStdout()).Encode(accounts)
 	}
 	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
 		return fmt.Errorf("'%s' remembers nothing of it: it never came there, or too long ago", accounts[0].Entity)

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
@@ -28,7 +28,7 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 	if asJSON {
 		line := lineOf(entity, a)
 		line.DeadLetterReason, line.DeadLetterText, line.DeadLetterSource = reasonOf(&a), propertyOf(&a, core.PropertyDeadLetterDescription), a.DeadLetterSource
-		return json.NewEncoder(out).Encode(&line)
+		return command.NewEncoder(out).Encode(&line)
 	}
 	if a.DeliveryCount == 0 || received && a.DeliveryCount == 1 {
 		counts = ""

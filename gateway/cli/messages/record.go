@@ -3,7 +3,6 @@ package messages
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -94,7 +93,7 @@ func (o *recordOptions) run(c *cobra.Command, args []string) error {
 		count: o.count, once: o.once, silent: o.fresh, progress: command.NewProgress(c.ErrOrStderr(), "recorded"), idle: out.Flush,
 		use: func(entity string, a amqp.Arrival) error {
 			line := lineOf(entity, a)
-			return json.NewEncoder(out).Encode(&line)
+			return command.NewEncoder(out).Encode(&line)
 		},
 		began: func() error {
 			_, err := fmt.Fprintln(c.ErrOrStderr(), "recording what arrives; interrupt to end")

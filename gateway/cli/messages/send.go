@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -306,7 +305,7 @@ func (s *sending) flush() error {
 // report prints how many messages were sent, and the numbers of those that were scheduled.
 func (o *sendOptions) report(w io.Writer, entity string, sent int, numbers []int64) error {
 	if o.JSON {
-		return json.NewEncoder(w).Encode(struct {
+		return command.NewEncoder(w).Encode(struct {
 			Sent            int     `json:"sent"`
 			SequenceNumbers []int64 `json:"sequenceNumbers,omitempty"`
 		}{sent, numbers})

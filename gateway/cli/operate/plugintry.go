@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -39,7 +38,7 @@ standard error.`,
 				return fmt.Errorf("%s cannot be used: %w", args[0], err)
 			}
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(d)
+				return command.NewEncoder(c.OutOrStdout()).Encode(d)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is usable: %s, ready after %v\n", args[0], strings.Join(describe(d), ", "), time.Since(began).Round(time.Millisecond))
 			return err

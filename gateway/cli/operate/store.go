@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/crosstown-mq/crosstown/core/store/file"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -49,7 +49,7 @@ that the gateway is writing may look torn.`,
 				return err
 			}
 			if asJSON {
-				err = json.NewEncoder(c.OutOrStdout()).Encode(found)
+				err = command.NewEncoder(c.OutOrStdout()).Encode(found)
 			} else {
 				err = printInspection(c.OutOrStdout(), found)
 			}

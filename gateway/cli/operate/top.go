@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -195,7 +194,7 @@ const clearScreen = "\x1b[H\x1b[2J"
 // show prints a view, on a terminal in the place of the one before.
 func (o *topOptions) show(out io.Writer, v *topView, live bool) error {
 	if o.JSON {
-		return json.NewEncoder(out).Encode(v)
+		return command.NewEncoder(out).Encode(v)
 	}
 	var text bytes.Buffer
 	if live {

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -225,7 +224,7 @@ func contextListCommand(environ []string) *cobra.Command {
 				all = append(all, showContext(f, name, false))
 			}
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(all)
+				return command.NewEncoder(c.OutOrStdout()).Encode(all)
 			}
 			tellOverruled(c, environ)
 			if len(all) == 0 {
@@ -262,7 +261,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 			}
 			s := showContext(f, name, reveal)
 			if asJSON {
-				return json.NewEncoder(c.OutOrStdout()).Encode(s)
+				return command.NewEncoder(c.OutOrStdout()).Encode(s)
 			}
 			w := command.NewTable(c.OutOrStdout())
 			w.Row("context", s.Name)

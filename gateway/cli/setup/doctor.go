@@ -251,7 +251,7 @@ func (x *examination) count(status string) (n int) {
 
 func (x *examination) print(w io.Writer, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(map[string]any{"findings": x.findings})
+		return command.NewEncoder(w).Encode(map[string]any{"findings": x.findings})
 	}
 	var b strings.Builder
 	width := len(slices.MaxFunc(x.findings, func(a, b finding) int { return len(a.Check) - len(b.Check) }).Check)

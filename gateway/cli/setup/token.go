@@ -3,7 +3,6 @@ package setup
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,7 +117,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	made.Curl = o.curlCommands(t, entity, &made, by.rights)
 	switch {
 	case o.JSON:
-		return json.NewEncoder(c.OutOrStdout()).Encode(made)
+		return command.NewEncoder(c.OutOrStdout()).Encode(made)
 	case !o.curl:
 		_, err = fmt.Fprintln(c.OutOrStdout(), made.Token)
 	case len(made.Curl) == 0:

@@ -122,6 +122,7 @@ func show(c *cobra.Command, report *Report, asJSON bool) error {
 		return report.Write(c.OutOrStdout())
 	}
 	e := json.NewEncoder(c.OutOrStdout())
+	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(report)
 }

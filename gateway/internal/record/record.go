@@ -7,6 +7,7 @@
 package record
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
@@ -78,7 +79,11 @@ type Octets []byte
 // MarshalJSON writes them.
 func (o Octets) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(o) {
-		return json.Marshal(string(o))
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false) // the line's own encoder may
+		err := e.Encode(string(o))
+		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 	}
 	return json.Marshal(map[string][]byte{"$binary": o})
 }
