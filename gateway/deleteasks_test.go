@@ -88,3 +88,26 @@ func TestACommandThatReadsEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %d %s", code, stderr)
 	}
 }
+
+func TestAnInterruptedBenchCallsNothingLost(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stdout, stderr, ended := newOutput(), newOutput(), make(chan int, 1)
+	go func() {
+		args := []string{"bench", "--fill-then-drain", "--messages=100000000", "--in-flight=10", "--connection-string", g.connection}
+		ended <- run(ctx, args, strings.NewReader(""), stdout, stderr, []string{"HOME=" + t.TempDir()})
+	}()
+	for !strings.Contains(stderr.String(), " s  acknowledged ") {
+		<-stderr.written
+	}
+	interrupt()
+	code := <-ended
+	if said := stdout.String() + stderr.String(); code == exitOK || !strings.Contains(said, "had not arrived when the run was interrupted") || strings.Contains(said, "do not balance") {
+		t.Errorf("got %d %s", code, said)
+	}
+	if left := g.command(t, "", "queue", "list"); strings.Contains(left, "bench") {
+		t.Errorf("its queue is left: %s", left)
+	}
+}

@@ -80,6 +80,9 @@ own work.`,
 				}
 			}
 			report, err := Run(c.Context(), o, c.ErrOrStderr())
+			if c.Context().Err() != nil {
+				report.interrupted()
+			}
 			if report.Run != "" {
 				err = errors.Join(err, show(c, &report, asJSON))
 			}

@@ -32,6 +32,7 @@ type Report struct {
 
 	Verified   bool  `json:"verified"`
 	Lost       int64 `json:"lost"`
+	Pending    int64 `json:"pending,omitempty"` // acknowledged, and not arrived when the run was interrupted
 	Doubled    int64 `json:"doubled"`
 	OutOfOrder int64 `json:"outOfOrder"` // per sender, as each receiver saw it
 
@@ -89,6 +90,9 @@ func percentiles(h *histogram) Percentiles {
 	return Percentiles{us(h.quantile(0.5)), us(h.quantile(0.99)), us(h.quantile(0.999)), us(h.max)}
 }
 
+// interrupted is the report of a run that did not wait for the messages that are missing.
+func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
+
 // Check returns an error when the books do not balance.
 func (r *Report) Check() error {
 	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
@@ -105,6 +109,9 @@ func (r *Report) Write(w io.Writer) error {
 	p.line("  received    %10d   settled %d, %.0f/s", r.Received, r.Settled, r.ReceiveRate)
 	if r.Verified {
 		p.line("  lost        %10d   doubled %d, out of order %d", r.Lost, r.Doubled, r.OutOfOrder)
+	}
+	if r.Pending > 0 {
+		p.line("  pending     %10d   had not arrived when the run was interrupted", r.Pending)
 	}
 	if r.Stale > 0 {
 		p.line("  stale       %10d   left by earlier runs, settled", r.Stale)
