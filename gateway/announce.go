@@ -82,6 +82,8 @@ func (a *announcement) text() string {
 	}
 	if a.c.HasConsole() {
 		line("console", "%s://%s/", scheme, address)
+	} else if a.c.Emulator {
+		line("console", "off, because other machines may connect: CROSSTOWN_CONSOLE=on turns it on")
 	}
 	if a.admin != nil {
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", a.admin.Addr())

@@ -104,6 +104,23 @@ func TestOtherMachinesNeedTLS(t *testing.T) {
 	}
 }
 
+func TestTheEmulatorSaysHowToHaveTheConsole(t *testing.T) {
+	t.Parallel()
+	for _, is := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--emulator"}, "console    off, because other machines may connect: CROSSTOWN_CONSOLE=on turns it on\n"},
+		{[]string{"--emulator", "--console", "on"}, "console    http"},
+	} {
+		g := startGateway(t, append([]string{"--store=memory", "--listen=0.0.0.0:0"}, is.args...)...)
+		if text := g.stdout.String(); !strings.Contains(text, is.want) {
+			t.Errorf("%v: lacks %q:\n%s", is.args, is.want, text)
+		}
+		g.halt(t)
+	}
+}
+
 // The gateway makes a key for a policy without one, prints it once, and keeps it.
 func TestTheGatewayMakesAKey(t *testing.T) {
 	t.Parallel()
