@@ -255,12 +255,13 @@ const pollBatch = 500
 
 // poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are
 // new messages: then the sender died before it could ring. Messages in sessions are stored by
-// scripts only, which ring.
+// scripts only, which ring. Those of dead letters it wakes when something is due in their queue,
+// where another gateway has sent or locked it: to lock dead letters sweeps the queue.
 func (b *doorbells) poll(ctx context.Context) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()
 	pipe := b.store.rdb.Pipeline()
-	asked := make(map[string]*redis.SliceCmd)
+	asked, due := make(map[string]*redis.SliceCmd), make(map[string]*redis.StringCmd)
 	finish := func() {
 		_, _ = pipe.Exec(bounded) // each command keeps its error
 		for channel, c := range asked {
@@ -268,10 +269,21 @@ func (b *doorbells) poll(ctx context.Context) {
 				b.wakeWatchers(channel, "")
 			}
 		}
+		for channel, c := range due {
+			at, err := c.Int64()
+			if wait := instant(at).Sub(b.store.Now()); err == nil && wait <= pollInterval {
+				time.AfterFunc(wait, func() { b.wakeWatchers(channel, "") })
+			}
+		}
 		clear(asked)
+		clear(due)
 	}
 	for channel, ref := range b.refs() {
 		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
+		if ref.Sub.IsDeadLetter() {
+			ref.Sub -= core.DeadLetter - core.Main
+			due[channel] = pipe.HGet(bounded, b.store.names.head(ref), "d")
+		}
 		if len(asked) == pollBatch {
 			finish()
 		}

@@ -348,7 +348,7 @@ func TestANodeOfAClusterIsEnough(t *testing.T) {
 
 func TestAFailOverIsFollowed(t *testing.T) {
 	t.Parallel()
-	sentinel := redistest.StartSentinel(t)
+	sentinel := redistest.StartSentinel(t, 1)
 	s := open(t, sentinel.URL(), redisstore.Options{})
 	if got := s.About(t.Context()).Engine; got != "redis sentinel" {
 		t.Errorf("engine: got %q", got)
@@ -409,4 +409,31 @@ func TestOutOfMemoryIsBusyAndCanBeDrained(t *testing.T) {
 	if err := settle(s, p, core.Complete, ds...); err != nil {
 		t.Errorf("complete: %v", err)
 	}
+}
+
+// A message expires that another gateway has sent, while a receiver waits here for dead letters.
+func TestAMessageBecomesADeadLetterAtItsTimeForAnotherGateway(t *testing.T) {
+	t.Parallel()
+	deployments(t, func(t *testing.T, url string) {
+		a, b := gateways(t, url)
+		q := queue(t, a)
+		q.DeadLetterExpired = true
+		q = q.In(a)
+		letters := q
+		letters.Sub = core.DeadLetter
+		receiver := watch(t, b, letters, 0)
+		m := message("m")
+		m.TimeToLive = 2 * time.Second
+		if err := q.Append(t.Context(), [][]*core.Message{{m}})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+		expiry := b.Now().Add(m.TimeToLive)
+		for {
+			await(t, receiver.woken)
+			if ds := lock(t, b, letters, 1); len(ds) == 1 {
+				break
+			}
+		}
+		t.Logf("received %v after its expiry", b.Now().Sub(expiry))
+	})
 }
