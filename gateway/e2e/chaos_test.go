@@ -30,7 +30,10 @@ const (
 	killsVariable = "E2E_CHAOS_KILLS"
 	seedVariable  = "E2E_CHAOS_SEED"
 	syncVariable  = "E2E_CHAOS_SYNC" // of the file store
-	defaultKills  = 10
+	disksVariable = "E2E_CHAOS_DISKS"
+	// replicasVariable bounds how many replicas are waited for, to see what is lost without them.
+	replicasVariable = "E2E_CHAOS_REPLICAS"
+	defaultKills     = 10
 )
 
 // chaosBacklog is how many messages may wait before the senders pause, so that
@@ -61,6 +64,51 @@ func TestNothingAcknowledgedIsLostWhenTheFileStoreIsKilled(t *testing.T) {
 	endureChaos(t, []*gateway{g}, func(_ *rand.Rand, pause func()) { killGateway(t, g, pause) })
 }
 
+// Masters of Redis die for good, with their disks, again and again; a replica takes the place of each, and an empty
+// one its own. What waited for replicas is still there. E2E_CHAOS_REPLICAS=0 waits for none.
+func TestNothingAcknowledgedIsLostInChaosWithAMastersDisk(t *testing.T) {
+	if os.Getenv(disksVariable) == "" {
+		t.Skipf("%s is not set: a failover takes seconds", disksVariable)
+	}
+	t.Parallel()
+	for _, replicas := range []int{1, 2} {
+		t.Run(fmt.Sprintf("Sentinel, %d replicas", replicas), func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartSentinel(t, replicas)
+			url := fmt.Sprintf("%s?replicas=%d", s.URL(), min(replicas, int(numberFrom(t, replicasVariable, 9))))
+			gateways := []*gateway{own(t, url), own(t, url)}
+			failingOver(t, gateways[:replicas], func(pause func()) {
+				lost := s.LoseMaster(t)
+				pause()
+				s.Repair(t, lost)
+			})
+		})
+	}
+}
+
+// Likewise in a cluster, whose other partitions go on.
+func TestNothingAcknowledgedIsLostInChaosWithAMastersDiskInACluster(t *testing.T) {
+	if os.Getenv(disksVariable) == "" {
+		t.Skipf("%s is not set: a failover takes seconds", disksVariable)
+	}
+	t.Parallel()
+	c := redistest.StartCluster(t, 1)
+	url := fmt.Sprintf("%s&replicas=%d", c.URL(), numberFrom(t, replicasVariable, 1))
+	pick := rand.IntN(1000)
+	failingOver(t, []*gateway{own(t, url), own(t, url)}, func(pause func()) {
+		pick++
+		loss := c.LoseMaster(t, pick)
+		pause()
+		loss.Repair(t)
+	})
+}
+
+// failingOver is endureChaos where what was not acknowledged may be lost, so that its numbers are given anew.
+func failingOver(t *testing.T, gateways []*gateway, lose func(pause func())) {
+	t.Helper()
+	endureChaos(t, gateways, func(_ *rand.Rand, pause func()) { lose(pause) }, func(c *chaos) { c.books.anew = true })
+}
+
 func killGateway(t *testing.T, g *gateway, pause func()) {
 	t.Helper()
 	g.kill()
@@ -72,7 +120,7 @@ func killGateway(t *testing.T, g *gateway, pause func()) {
 
 // endureChaos has clients send and receive while strike breaks something again and again, pauses and
 // mends it; then it balances the books.
-func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Rand, pause func())) {
+func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Rand, pause func()), options ...func(*chaos)) {
 	t.Helper()
 	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
 	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
@@ -82,6 +130,9 @@ func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Ran
 	})
 
 	c := &chaos{queue: queue, gateways: gateways, books: newBooks()}
+	for _, o := range options {
+		o(c)
+	}
 	sending, stopSending := context.WithCancel(t.Context())
 	receiving, stopReceiving := context.WithCancel(t.Context())
 	defer stopReceiving()
@@ -342,6 +393,7 @@ type books struct {
 	delivered    map[int64]string // ids by sequence number
 	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
 	redelivered  int
+	anew         bool                 // a number whose message was lost before it was acknowledged is given to another
 	wants        func(id string) bool // what may be delivered; nil: everything
 	session      func(id string) string
 	newest       map[string]int64 // by session: the highest number that was delivered
@@ -389,7 +441,7 @@ func (b *books) deliver(number int64, id string) {
 		b.complain("message %d (%s) was delivered where no rule matches it", number, id)
 	case b.completed[number]:
 		b.complain("message %d (%s) was delivered after its completion was acknowledged", number, id)
-	case again && before != id:
+	case again && before != id && !b.anew:
 		b.complain("number %d was given to both %s and %s", number, before, id)
 	case again:
 		b.redelivered++

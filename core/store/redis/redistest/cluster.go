@@ -2,10 +2,12 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,9 +32,11 @@ type Cluster struct {
 }
 
 type node struct {
-	addr    string
-	client  *redis.Client
-	process *redisserver.Process
+	program, dir string
+	args         []string
+	addr         string
+	client       *redis.Client
+	process      *redisserver.Process
 }
 
 // SharedCluster runs a cluster of masters for all tests of a package; stop it in TestMain.
@@ -107,25 +111,45 @@ func (c *Cluster) form(ctx context.Context, binary string, replicas int) error {
 
 // startNode runs a server on a free port of loopback.
 func startNode(ctx context.Context, binary, dir string, args ...string) (*node, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
 	port, err := freeport.Take()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
+	n := &node{program: binary, dir: dir, args: args, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	n.client = redisserver.Client("tcp", n.addr)
-	all := append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--save", "", "--dir", dir}, args...)
-	n.process, err = redisserver.Start(binary, dir, all...)
-	if err != nil {
-		return nil, err
-	}
-	if err := n.process.WaitReady(ctx, n.client); err != nil {
+	if err := n.start(ctx); err != nil {
 		n.stop()
 		return nil, err
 	}
 	return n, nil
+}
+
+// start runs the server with an empty disk. more are for this run.
+func (n *node) start(ctx context.Context, more ...string) error {
+	if err := errors.Join(os.RemoveAll(n.dir), os.Mkdir(n.dir, 0o700)); err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(n.addr)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", n.dir}, n.args, more)
+	if n.process, err = redisserver.Start(n.program, n.dir, all...); err != nil {
+		return err
+	}
+	return n.process.WaitReady(ctx, n.client)
+}
+
+// awaitReplicas returns when so many replicas have what the node has written.
+func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
+	return eventually(ctx, func() bool { // what was written before the replicas are there waits for them
+		pipe := n.client.Pipeline()
+		pipe.Publish(ctx, "written", "")
+		waited := pipe.Do(ctx, "WAIT", replicas, 2000)
+		_, _ = pipe.Exec(ctx) // the command keeps its error
+		got, err := waited.Int()
+		return err == nil && got >= replicas
+	})
 }
 
 // waitFormed returns when the node sees the whole cluster.

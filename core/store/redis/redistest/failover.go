@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +227,109 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 		tb.Fatalf("%v: %v", args, err)
 	}
 	return fmt.Sprint(answer)
+}
+
+// LoseMaster ends one of the masters and removes its disk, once its replica has all that it has. Repair must be
+// called afterwards.
+func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	l := &Loss{cluster: c}
+	err := eventually(ctx, func() bool {
+		following := make(map[string]*node) // by their master's port
+		var all []*node
+		for _, n := range c.nodes {
+			facts, err := n.replication(ctx)
+			switch {
+			case err != nil:
+				return false
+			case facts["role"] == "master":
+				all = append(all, n)
+			default:
+				following[facts["master_port"]] = n
+			}
+		}
+		if len(all) != masters || len(following) != masters {
+			return false
+		}
+		l.lost = all[pick%masters]
+		_, port, _ := net.SplitHostPort(l.lost.addr)
+		l.heir = following[port]
+		return l.heir != nil
+	})
+	if err == nil {
+		err = l.lost.awaitReplicas(ctx, 1)
+	}
+	if err == nil {
+		l.id, err = l.lost.client.ClusterMyID(ctx).Result()
+	}
+	if err != nil {
+		tb.Fatalf("find a master with its replica: %v", err)
+	}
+	l.lost.process.Kill()
+	return l
+}
+
+// Loss is a master of a cluster that has ended, and the replica that takes its place.
+type Loss struct {
+	cluster    *Cluster
+	lost, heir *node
+	id         string
+}
+
+// Repair starts the master with an empty disk, as the replica of its heir, and returns when it has what that one has.
+func (l *Loss) Repair(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	var others []*node
+	for _, n := range l.cluster.nodes {
+		if n != l.lost {
+			others = append(others, n)
+		}
+	}
+	steps := []func() error{
+		func() error {
+			return eventually(ctx, func() bool {
+				for _, n := range others {
+					if text, err := n.client.ClusterNodes(ctx).Result(); err != nil || !hasSlots(text, l.heir.addr) {
+						return false
+					}
+				}
+				return true
+			})
+		},
+		func() error { return l.lost.start(ctx) },
+		func() error { return l.forget(ctx, others) },
+		func() error {
+			host, port, _ := net.SplitHostPort(l.lost.addr)
+			return l.heir.client.ClusterMeet(ctx, host, port).Err()
+		},
+		func() error { return l.lost.waitFormed(ctx, len(l.cluster.nodes)) },
+		func() error {
+			id, err := l.heir.client.ClusterMyID(ctx).Result()
+			if err == nil {
+				err = eventually(ctx, func() bool { return l.lost.client.ClusterReplicate(ctx, id).Err() == nil })
+			}
+			return err
+		},
+		func() error { return l.heir.awaitReplicas(ctx, 1) },
+	}
+	for i, step := range steps {
+		if err := step(); err != nil {
+			text, _ := l.heir.client.ClusterNodes(ctx).Result()
+			tb.Fatalf("repair %s, step %d: %v\n%s", l.lost.addr, i, err, text)
+		}
+	}
+}
+
+// forget has the other nodes forget the one that is lost.
+func (l *Loss) forget(ctx context.Context, others []*node) error {
+	for _, n := range others {
+		if err := n.client.ClusterForget(ctx, l.id).Err(); err != nil && !strings.Contains(err.Error(), "Unknown node") {
+			return err
+		}
+	}
+	return nil
 }

@@ -117,15 +117,7 @@ func (r *Replicated) form(ctx context.Context, program string, replicas int, arg
 		}
 		r.nodes = append(r.nodes, n)
 	}
-	return eventually(ctx, func() bool { // what was written before the replicas are there waits for them
-		pipe := r.nodes[0].client.Pipeline()
-		pipe.Del(ctx, "written")
-		pipe.Set(ctx, "written", 1, 0)
-		waited := pipe.Do(ctx, "WAIT", replicas, 2000)
-		_, _ = pipe.Exec(ctx) // the command keeps its error
-		n, err := waited.Int()
-		return err == nil && n == replicas
-	})
+	return r.nodes[0].awaitReplicas(ctx, replicas)
 }
 
 // URL is where the master listens.

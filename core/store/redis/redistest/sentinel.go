@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,15 +19,15 @@ import (
 // masterName is what the sentinel calls its master.
 const masterName = "ctmaster"
 
-// Sentinel is a master with a replica, and a sentinel that watches them.
+// Sentinel is a master with replicas, and a sentinel that watches them.
 type Sentinel struct {
 	dir      string
 	sentinel *node
-	servers  []*node // one is the master, the other its replica
+	servers  []*node // one is the master, the others its replicas
 }
 
-// StartSentinel runs one until the test ends.
-func StartSentinel(tb testing.TB) *Sentinel {
+// StartSentinel runs one with so many replicas until the test ends.
+func StartSentinel(tb testing.TB, replicas int) *Sentinel {
 	tb.Helper()
 	binary := program(tb)
 	s := new(Sentinel)
@@ -37,29 +38,31 @@ func StartSentinel(tb testing.TB) *Sentinel {
 	tb.Cleanup(s.stop)
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	if err := s.form(ctx, binary); err != nil {
+	if err := s.form(ctx, binary, replicas); err != nil {
 		tb.Fatalf("form a sentinel set-up: %v", err)
 	}
 	return s
 }
 
-func (s *Sentinel) form(ctx context.Context, binary string) error {
-	for i := range 2 {
+func (s *Sentinel) form(ctx context.Context, binary string, replicas int) error {
+	var host, port string
+	for i := range 1 + replicas {
 		n, err := startNode(ctx, binary, filepath.Join(s.dir, strconv.Itoa(i)), "--repl-diskless-sync-delay", "0")
 		if err != nil {
 			return err
 		}
 		s.servers = append(s.servers, n)
-	}
-	host, port, err := net.SplitHostPort(s.servers[0].addr)
-	if err != nil {
-		return err
-	}
-	if err := s.servers[1].client.ReplicaOf(ctx, host, port).Err(); err != nil {
-		return err
+		if i == 0 {
+			host, port, err = net.SplitHostPort(n.addr)
+		} else {
+			err = n.client.ReplicaOf(ctx, host, port).Err()
+		}
+		if err != nil {
+			return err
+		}
 	}
 	config := filepath.Join(s.dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor %s %s %s 1\nsentinel down-after-milliseconds %s 1000\n", masterName, host, port, masterName)
+	text := fmt.Sprintf("sentinel monitor %[1]s %[2]s %[3]s 1\nsentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 5000\n", masterName, host, port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -77,10 +80,85 @@ func (s *Sentinel) form(ctx context.Context, binary string) error {
 		return err
 	}
 	return s.await(ctx, func() bool {
-		replicas, err := s.sentinel.client.Do(ctx, "SENTINEL", "REPLICAS", masterName).Slice()
-		info, infoErr := s.servers[1].client.Info(ctx, "replication").Result()
-		return err == nil && len(replicas) == 1 && infoErr == nil && strings.Contains(info, "master_link_status:up")
+		known, err := s.sentinel.client.Do(ctx, "SENTINEL", "REPLICAS", masterName).Slice()
+		return err == nil && len(known) == replicas && s.servers[0].awaitReplicas(ctx, replicas) == nil
 	})
+}
+
+// master is the index of the server that the sentinel names, if it is one.
+func (s *Sentinel) master(ctx context.Context) (int, bool) {
+	named, err := s.sentinel.client.Do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName).StringSlice()
+	if err != nil || len(named) != 2 {
+		return 0, false
+	}
+	at := slices.IndexFunc(s.servers, func(n *node) bool { return n.addr == net.JoinHostPort(named[0], named[1]) })
+	if at < 0 {
+		return 0, false
+	}
+	facts, err := s.servers[at].replication(ctx)
+	return at, err == nil && facts["role"] == "master"
+}
+
+// isCalm reports whether no failover is under way. A Sentinel whose promoted replica dies before the others follow
+// it waits for that one.
+func (s *Sentinel) isCalm(ctx context.Context) bool {
+	facts, err := s.sentinel.client.Do(ctx, "SENTINEL", "MASTER", masterName).StringSlice()
+	at := slices.Index(facts, "flags")
+	return err == nil && at >= 0 && facts[at+1] == "master"
+}
+
+// LoseMaster ends the master and removes its disk, once it has its replicas. Repair must be called afterwards.
+func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	err := s.await(ctx, func() bool {
+		var ok bool
+		lost, ok = s.master(ctx)
+		return ok && s.isCalm(ctx)
+	})
+	if err == nil {
+		err = s.servers[lost].awaitReplicas(ctx, len(s.servers)-1)
+	}
+	if err != nil {
+		tb.Fatalf("find the master with its replicas: %v; %s", err, s.describe())
+	}
+	s.servers[lost].process.Kill()
+	return lost
+}
+
+// describe tells who follows whom.
+func (s *Sentinel) describe() string {
+	var all []string
+	for _, n := range s.servers {
+		facts, err := n.replication(context.Background())
+		all = append(all, fmt.Sprint(n.addr, ": ", facts["role"], " of ", facts["master_port"], ", link ", facts["master_link_status"], ", replicas ", facts["connected_slaves"], ", ", err))
+	}
+	return strings.Join(all, "; ")
+}
+
+// Repair starts a lost master with an empty disk, as a replica of the one that has taken its place, and returns
+// when all replicas have what that one has.
+func (s *Sentinel) Repair(tb testing.TB, lost int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	master := lost
+	err := s.await(ctx, func() bool {
+		at, ok := s.master(ctx)
+		master = at
+		return ok && at != lost
+	})
+	if err == nil {
+		host, port, _ := net.SplitHostPort(s.servers[master].addr)
+		err = s.servers[lost].start(ctx, "--replicaof", host+" "+port)
+	}
+	if err == nil {
+		err = s.servers[master].awaitReplicas(ctx, len(s.servers)-1)
+	}
+	if err != nil {
+		tb.Fatalf("repair %s: %v; %s", s.servers[lost].addr, err, s.describe())
+	}
 }
 
 // FailOver makes the replica the master when it has what the master has, and
