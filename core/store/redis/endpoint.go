@@ -179,19 +179,19 @@ func (t *endpoint) tune() {
 		o := t.single
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
-		o.Protocol = protocol
+		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	case t.cluster != nil:
 		o := t.cluster
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
-		o.Protocol = protocol
+		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
 		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
 		o := t.sentinel
 		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
-		o.Protocol = protocol
+		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	}
 }
 

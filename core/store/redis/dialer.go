@@ -1,0 +1,60 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// dialer dials as go-redis does, with connections that are reset if something over them has timed out: else the
+// kernel would go on to send what is not acknowledged, and a server that was cut off would get writes of long ago.
+func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := plain.DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		if tcp, ok := c.(*net.TCPConn); ok {
+			c = &resetting{tcp}
+		}
+		if config == nil {
+			return c, nil
+		}
+		own := config.Clone()
+		if own.ServerName == "" {
+			own.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		secure := tls.Client(c, own)
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = c.Close() // the handshake's error counts
+			return nil, err
+		}
+		return secure, nil
+	}
+}
+
+// resetting is a connection that Close resets once a deadline has passed.
+type resetting struct{ *net.TCPConn }
+
+func (c *resetting) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	return n, c.note(err)
+}
+
+func (c *resetting) Write(b []byte) (int, error) {
+	n, err := c.TCPConn.Write(b)
+	return n, c.note(err)
+}
+
+func (c *resetting) note(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		_ = c.SetLinger(0) // without it the connection is closed as any other
+	}
+	return err
+}
