@@ -66,6 +66,11 @@ func (c *clock) now() time.Time {
 	if c.given != nil {
 		return c.given()
 	}
+	return c.server()
+}
+
+// server is the server's clock, whatever Options give.
+func (c *clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
 	return r.earliest.Add(age - age/drift)

@@ -30,7 +30,7 @@ type doorbells struct {
 
 // watched is a partition that this gateway waits for.
 type watched struct {
-	ref      core.Ref
+	handle   *handle
 	watchers []core.Watcher // replaced by another slice, never changed
 }
 
@@ -52,18 +52,18 @@ func (b *doorbells) init(s *Store) {
 // Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
 // to listen: earlier rings may have been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
-	return p.doorbells.add(p.names.doorbell(p.Ref), p.Ref, &watcher{w})
+	return p.doorbells.add(p.names.doorbell(p.Ref), p, &watcher{w})
 }
 
 // watcher tells one Watch from another of the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-func (b *doorbells) add(channel string, r core.Ref, own *watcher) (remove func()) {
+func (b *doorbells) add(channel string, p *handle, own *watcher) (remove func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{ref: r}
+		w = &watched{handle: p}
 		b.watchers[channel] = w
 		b.wake()
 	}
@@ -128,21 +128,21 @@ func (b *doorbells) run(ctx context.Context) {
 	listeners.Wait()
 }
 
-// refs returns the watched partitions by channel.
-func (b *doorbells) refs() map[string]core.Ref {
+// handles returns the watched partitions by channel.
+func (b *doorbells) handles() map[string]*handle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	refs := make(map[string]core.Ref, len(b.watchers))
+	all := make(map[string]*handle, len(b.watchers))
 	for channel, w := range b.watchers {
-		refs[channel] = w.ref
+		all[channel] = w.handle
 	}
-	return refs
+	return all
 }
 
 // connect adapts the listeners to the watched partitions and their current nodes.
 func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
-	for channel := range b.refs() {
+	for channel := range b.handles() {
 		node, err := b.store.nodeOf(ctx, channel)
 		if err != nil {
 			b.store.log.Debug("no node for a doorbell; it is polled instead", "err", err)
@@ -278,7 +278,8 @@ func (b *doorbells) poll(ctx context.Context) {
 		clear(asked)
 		clear(due)
 	}
-	for channel, ref := range b.refs() {
+	for channel, p := range b.handles() {
+		ref := p.Ref
 		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main

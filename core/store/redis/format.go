@@ -19,8 +19,8 @@ func (s *Store) checkFormat(ctx context.Context) error {
 		return err
 	case err != nil:
 		return fmt.Errorf("read the store's format: %w", err)
-	case given > format:
-		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, format)
+	case given > s.reads:
+		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, s.reads)
 	case given < format:
 		return fmt.Errorf("the store has format %d, which only versions before 8fcb296 wrote: use another Redis, database or prefix; this version reads format %d", given, format)
 	}

@@ -152,11 +152,11 @@ func (p naming) catalogue(namespace string) catalogueKeys {
 
 // registryKeys holds the keys of the registry of namespaces. Unlike all others, their hash tag has
 // no colon.
-type registryKeys struct{ namespaces, names, remains, format, stamp string }
+type registryKeys struct{ namespaces, names, remains, format, stamp, gateways string }
 
 func (p naming) registry() registryKeys {
 	prefix := string(p) + "{ct}"
-	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s"}
+	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
 }
 
 // all are the keys in the order in which the scripts that change the catalogue take them.

@@ -40,7 +40,11 @@ type lease struct {
 }
 
 func (sh *shard) lease(now int64) lease {
-	return lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
+	l := lease{nonce: core.NewNonce(), until: now + sh.LockDuration.Milliseconds()}
+	if sh.BrokerLocks {
+		l.nonce = marked(sh.mark)
+	}
+	return l
 }
 
 // secret is the nonce as locks has it.

@@ -44,9 +44,9 @@ func keysBelow(t *testing.T, url, prefix string) []string {
 	return slices.DeleteFunc(all, isFormat)
 }
 
-// isFormat reports whether a key is that of the store's format or its stamp, which stay.
+// isFormat reports whether a key is that of the store's format, its stamp or its gateways, which stay.
 func isFormat(key string) bool {
-	return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s")
+	return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s") || strings.HasSuffix(key, "{ct}g")
 }
 
 // awaitSealed waits until nothing is left of deleted namespaces but the seals on

@@ -58,6 +58,7 @@ const (
 var (
 	appendScript              = stateScript("append", 2, 2, 6)
 	lockUndoScript            = stateScript("lock_undo", 0, 1, 0)
+	endLocksOfScript          = stateScript("end_locks_of", 0, 0, 1)
 	lockScript                = stateScript("lock", 0, 6, 0)
 	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
 	renewScript               = stateScript("renew", 0, 1, 1)

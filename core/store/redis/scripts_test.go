@@ -68,7 +68,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
-		appendScript, appendLockScript, lockScript, lockUndoScript, settleScript, renewScript, lockDeferredScript, lockNumbersScript, cancelScript, purgeScript,
+		appendScript, appendLockScript, lockScript, lockUndoScript, endLocksOfScript, settleScript, renewScript, lockDeferredScript, lockNumbersScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
 		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
 		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,

@@ -48,6 +48,9 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
 		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
+		if r.Mode == core.Exclusive {
+			lock.Nonce = marked(sh.mark)
+		}
 		sc, args := sessionAcceptScript, []any{until, proofOf(&lock), "one", sessionName(r.ID)}
 		switch {
 		case r.Next:
@@ -61,6 +64,11 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			sc, args = sessionTakeOverScript, []any{until, nonce, string(core.KeyOfSession(r.ID))}
 		}
 		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+		if code == core.SessionLocked {
+			if ended, failed := p.endLocks(ctx, sh); ended || failed != nil {
+				reply, code, err = p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+			}
+		}
 		switch {
 		case err != nil:
 			return err

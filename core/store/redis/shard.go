@@ -43,6 +43,7 @@ type shard struct {
 	targets   sync.Map // core.Ref of a target of publications → its keys
 	// average is the recent size of a record in bytes.
 	average atomic.Int64
+	mark    string // markOf this gateway
 
 	users int // guarded by shards.mu
 }
@@ -88,7 +89,7 @@ func (m *shards) known(p place) *shard {
 
 // newShard makes a shard that only knows its keys.
 func (s *Store) newShard(p place, sessions bool) *shard {
-	sh := &shard{place: p, keys: s.names.keys(p.Ref)}
+	sh := &shard{place: p, keys: s.names.keys(p.Ref), mark: markOf(s.id)}
 	sh.state, sh.expired = sh.keys.state, "drop"
 	if p.DeadLetterExpired {
 		sh.expired = "dead-letter"

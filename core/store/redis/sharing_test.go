@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -436,4 +437,52 @@ func TestAMessageBecomesADeadLetterAtItsTimeForAnotherGateway(t *testing.T) {
 		}
 		t.Logf("received %v after its expiry", b.Now().Sub(expiry))
 	})
+}
+
+// A gateway dies that holds a session and messages for work of its own. The others end its locks once its
+// registration has not changed for ten seconds, and deliver what they held without a failed delivery.
+func TestTheLocksOfAGatewayEndWithItsRegistration(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t, redistest.Options{})
+	between := redistest.Proxied(t, r)
+	dead, alive := open(t, between.URL(), redisstore.Options{Prefix: "p"}), open(t, r.URL(), redisstore.Options{Prefix: "p"})
+	of := sessions(t, alive)
+	of.LockDuration = 5 * time.Minute
+	sendIn(t, alive, of, "s", "in a session")
+	held := accept(t, dead, of.In(dead), "s")
+	lockIn(t, dead, of.In(dead), held, 1)
+	forwarding := queue(t, alive)
+	forwarding.LockDuration = 5 * time.Minute
+	receiving := forwarding.In(dead)
+	forwarding.BrokerLocks = true
+	send(t, alive, forwarding, "of a receiver", "of a forwarder")
+	lock(t, dead, receiving, 1)
+	lock(t, dead, forwarding.In(dead), 1)
+	waiting := watch(t, alive, forwarding.In(alive), 0)
+
+	between.Meddle(func(redistest.Request) error { return errors.New("it is dead") })
+	between.Break()
+	eventually.True(t, "the session is free", func() bool {
+		l, ok, _, err := of.In(alive).AcceptSession(t.Context(), core.SessionRequest{ID: "s"})
+		if core.CodeOf(err) == core.SessionLocked {
+			return false
+		}
+		if err != nil || !ok {
+			t.Fatalf("accept: got %t, %v", ok, err)
+		}
+		ds := lockIn(t, alive, of.In(alive), l, 1)
+		if len(ds) != 1 || ds[0].DeliveryCount != 0 {
+			t.Errorf("in the session: got %+v, want its message, without a failed delivery", ds)
+		}
+		return true
+	})
+	for {
+		await(t, waiting.woken)
+		if ds := lock(t, alive, forwarding, 9); len(ds) > 0 {
+			if len(ds) != 1 || string(ds[0].Body.Bytes) != "of a forwarder" || ds[0].DeliveryCount != 0 {
+				t.Errorf("free: got %v, want what the forwarder held, without a failed delivery", texts(ds))
+			}
+			return
+		}
+	}
 }

@@ -28,6 +28,8 @@ type Options struct {
 	// Patience is for how long after a server has ceased to serve calls wait for it: it may start again, or a
 	// replica take over. Default: 2 s; negative: not at all.
 	Patience time.Duration
+
+	reads int // the highest format that it reads, 0: format; tests set it
 }
 
 // Store is a core.Store on Redis, or a view of one with a time of its own.
@@ -41,7 +43,8 @@ type connection struct {
 	rdb       redis.UniversalClient
 	cluster   *redis.ClusterClient // rdb, when it is a cluster
 	endpoint  endpoint
-	id        string // names this gateway where several wait for messages
+	id        string // names this gateway, where several wait for messages and in the registry
+	reads     int    // the highest format that it reads
 	names     naming
 	log       *slog.Logger
 	clock     clock
@@ -50,6 +53,7 @@ type connection struct {
 	flushed   struct{ appends, publishes, settles, renews flushes }
 	doorbells doorbells
 	changes   changes
+	peers     peers
 	remover   remover
 	stamp     storeStamp
 	failures  failures
@@ -58,6 +62,8 @@ type connection struct {
 	background  sync.WaitGroup  // clock, doorbells, changes, remover, probes of replicas
 	running     context.Context // until stop
 	stop        context.CancelFunc
+
+	agreedSince time.Time // all gateways read what this one reads; owned by keepRegistered
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -107,7 +113,7 @@ func connect(url string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{connection: &connection{
-		id: rand.Text(), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+		id: rand.Text(), reads: cmp.Or(o.reads, format), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	s.running, s.stop = context.WithCancel(context.Background())
@@ -166,7 +172,7 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	s.doorbells.init(s)
 	s.remover.init(s)
-	for _, run := range []func(context.Context){s.keepClock, s.changes.run, s.doorbells.run, s.remover.run} {
+	for _, run := range []func(context.Context){s.keepClock, s.keepRegistered, s.changes.run, s.doorbells.run, s.remover.run} {
 		s.background.Go(func() { run(s.running) })
 	}
 	return nil

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -15,10 +17,12 @@ import (
 // lost everything: an empty volume, an emptied database, a failover to an empty replica. A store
 // that opens an empty server stamps it.
 type storeStamp struct {
-	text string
+	text string // without the format that may follow it, behind a slash
 	once sync.Once
-	lost chan struct{} // closed once the server has another stamp, or none
-	away atomic.Bool   // likewise, with replicas: another node may have the data
+	lost chan struct{}             // closed once the server has another stamp, or none
+	away atomic.Bool               // likewise, with replicas: another node may have the data
+	mark atomic.Int64              // the format that gateways write
+	seen atomic.Pointer[time.Time] // when the server was asked that answered with both
 }
 
 // errLost is returned after the server has lost its data.
@@ -31,11 +35,12 @@ func (s *Store) readStamp(ctx context.Context) error {
 	if _, err := s.ask(ctx, replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
 		return fmt.Errorf("stamp the store: %w", err)
 	}
-	var err error
-	if s.stamp.text, err = s.rdb.Get(ctx, key).Result(); err != nil {
+	text, err := s.rdb.Get(ctx, key).Result()
+	if err != nil {
 		return fmt.Errorf("read the store's stamp: %w", err)
 	}
-	return nil
+	s.stamp.text, _, _ = strings.Cut(text, "/")
+	return s.intact()
 }
 
 // Lost is closed once the server has lost its data. From then on all calls are Busy: close the
@@ -64,8 +69,18 @@ func (s *Store) intact() error {
 	}
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
-	text, err := s.rdb.Get(ctx, s.names.registry().stamp).Result()
-	switch gone := isNil(err) || err == nil && text != s.stamp.text; {
+	asked, k := time.Now(), s.names.registry()
+	found, err := s.rdb.MGet(ctx, k.stamp, k.format).Result()
+	if err != nil {
+		return s.wrapError("look for the store's stamp", err)
+	}
+	text, _ := found[0].(string)
+	mark, _ := found[1].(string)
+	stamp, _, _ := strings.Cut(text, "/")
+	switch gone := stamp != s.stamp.text; {
+	case atoi(mark) > s.reads: // a gateway of a later version has set it: Open says so
+		s.stamp.once.Do(func() { close(s.stamp.lost) })
+		return errLost
 	case gone && s.endpoint.replicas > 0:
 		if !s.stamp.away.Swap(true) {
 			s.log.Error("the store's data are gone: calls are refused until they are back", "err", s.lost())
@@ -74,9 +89,9 @@ func (s *Store) intact() error {
 	case gone:
 		s.stamp.once.Do(func() { close(s.stamp.lost) })
 		return errLost
-	case err != nil:
-		return s.wrapError("look for the store's stamp", err)
 	}
 	s.stamp.away.Store(false)
+	s.stamp.mark.Store(int64(atoi(mark)))
+	s.stamp.seen.Store(&asked)
 	return nil
 }

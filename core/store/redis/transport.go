@@ -37,6 +37,9 @@ const resends = 3
 // answers NOSCRIPT is sent again as a whole, alone: the others have run. If replicas are too few, it returns a
 // notReplicated, and the commands have their answers all the same.
 func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.Cmd) error {
+	if err := s.look(); err != nil {
+		return failCommands(cmds, err)
+	}
 	if s.endpoint.replicas == 0 || how&replicated == 0 {
 		err := s.pipe(ctx, how, cmds)
 		if rest := wholeScripts(cmds); len(rest) > 0 {

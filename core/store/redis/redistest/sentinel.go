@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/crosstown-mq/crosstown/internal/freeport"
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
@@ -102,9 +104,9 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 // isCalm reports whether no failover is under way. A Sentinel whose promoted replica dies before the others follow
 // it waits for that one.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
-	facts, err := s.sentinel.client.Do(ctx, "SENTINEL", "MASTER", masterName).StringSlice()
-	at := slices.Index(facts, "flags")
-	return err == nil && at >= 0 && facts[at+1] == "master"
+	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
+	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
+	return facts.Val()["flags"] == "master"
 }
 
 // LoseMaster ends the master and removes its disk, once it has its replicas. Repair must be called afterwards.

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// markBytes is how many bytes of a nonce name the gateway of a lock that lives with a link.
+const markBytes = 3
+
+// markOf is how the nonces of a gateway's locks of sessions, and of those that its broker has for work of its own,
+// begin. Those of version 8fcb296 begin with nobody's.
+func markOf(gateway string) string {
+	sum := sha1.Sum([]byte(gateway))
+	return string(sum[:markBytes])
+}
+
+// marked is a nonce that begins with a mark.
+func marked(mark string) uint64 {
+	b := []byte(secret(core.NewNonce()))
+	copy(b, mark)
+	return binary.BigEndian.Uint64(b)
+}
+
+// peers are the gateways that are registered. One whose registration has not changed for gatewayLife has ended; only
+// time counts in which the server has answered this gateway at each look.
+type peers struct {
+	mu    sync.Mutex
+	known map[string]*peer // by id
+	asked time.Time
+}
+
+type peer struct {
+	registered string
+	since      time.Time
+	done       map[string]bool // doorbells of partitions whose locks of this gateway have been ended
+}
+
+// forgetAfter is how long after its last second a gateway is known: all others have ended its locks by then.
+const forgetAfter = time.Minute
+
+// note takes what is registered at a time, and returns the ids of gateways that are there and those to be forgotten.
+func (p *peers) note(registered map[string]string, now time.Time) (there, forgotten []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	anew := now.Sub(p.asked) > 3*clockRefresh
+	before := p.known
+	p.asked, p.known = now, make(map[string]*peer, len(registered))
+	for id, text := range registered {
+		each := before[id]
+		switch {
+		case each == nil || each.registered != text:
+			each = &peer{registered: text, since: now}
+		case anew:
+			each.since = now
+		}
+		p.known[id] = each
+		switch quiet := now.Sub(each.since); {
+		case quiet < gatewayLife:
+			there = append(there, id)
+		case quiet >= forgetAfter:
+			forgotten = append(forgotten, id)
+		}
+	}
+	return there, forgotten
+}
+
+// ended returns the marks of gateways that have ended and whose locks in a partition were not ended yet. done must be
+// called once they are.
+func (p *peers) ended(channel string) (marks []any, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var of []*peer
+	for id, each := range p.known {
+		if p.asked.Sub(each.since) >= gatewayLife && !each.done[channel] {
+			marks, of = append(marks, markOf(id)), append(of, each)
+		}
+	}
+	return marks, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, each := range of {
+			if each.done == nil {
+				each.done = make(map[string]bool)
+			}
+			each.done[channel] = true
+		}
+	}
+}
+
+// endLocks ends what gateways that have ended had locked in a partition, and reports whether there are such gateways.
+func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
+	marks, done := p.peers.ended(sh.keys.doorbell)
+	if len(marks) == 0 {
+		return false, nil
+	}
+	if _, _, err := p.transition(ctx, sh, p.millis(), endLocksOfScript, nil, marks...); err != nil {
+		return false, err
+	}
+	done()
+	return true, nil
+}
+
+// endLocks does so in all partitions that this gateway waits for.
+func (s *Store) endLocks(ctx context.Context) (err error) {
+	for _, p := range s.doorbells.handles() {
+		sh, done := p.shard(p.place)
+		if _, failed := p.endLocks(ctx, sh); failed != nil {
+			err = failed
+		}
+		done()
+	}
+	return err
+}

@@ -1,0 +1,138 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// gatewayLife is how long after its last second a gateway counts as there.
+	gatewayLife = 10 * time.Second
+	// agreement is how long all gateways that there are have to read a newer format before it is written. What one
+	// of an older version still has under way has ended by then.
+	agreement = 10 * time.Second
+	// lookLife is how long after a good look at the stamp and the mark the store is used without another one.
+	lookLife = 5 * time.Second
+)
+
+// register tells other gateways that this one is there, and the highest format that it reads. It returns those that
+// are there, with their formats, and forgets those that are not.
+func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
+	key, now := s.names.registry().gateways, s.clock.server().UnixMilli()
+	pipe := s.rdb.Pipeline()
+	pipe.HSet(ctx, key, s.id, fmt.Sprint(now, " ", s.reads))
+	all := pipe.HGetAll(ctx, key)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("register the gateway: %w", err)
+	}
+	ids, forgotten := s.peers.note(all.Val(), time.Now())
+	there = make(map[string]int)
+	for _, id := range ids {
+		_, reads, _ := strings.Cut(all.Val()[id], " ")
+		there[id] = atoi(reads)
+	}
+	if len(forgotten) > 0 {
+		err = s.rdb.HDel(ctx, key, forgotten...).Err()
+	}
+	return there, err
+}
+
+// unregister is register for a gateway that ends. If it fails, the others find out.
+func (s *Store) unregister() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.rdb.HDel(ctx, s.names.registry().gateways, s.id).Err()
+}
+
+// raiseFormat sets the store's mark to the format that this gateway reads, once all gateways have read it for a while.
+// One that does not register, of version 8fcb296 for instance, listens to changes all the same. The stamp changes
+// with the mark: gateways that do not know the format take the store for another one within a second.
+func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
+	if int64(s.reads) <= s.stamp.mark.Load() {
+		return nil
+	}
+	listening, err := s.listening(ctx)
+	if err != nil {
+		return err
+	}
+	agreed := listening == len(there)
+	for _, reads := range there {
+		agreed = agreed && reads >= s.reads
+	}
+	switch {
+	case !agreed:
+		s.agreedSince = time.Time{}
+		return nil
+	case s.agreedSince.IsZero():
+		s.agreedSince = now
+	}
+	if now.Sub(s.agreedSince) < agreement {
+		return nil
+	}
+	k := s.names.registry()
+	return s.exchange(ctx, inTransaction|replicated, redis.NewCmd(ctx, "SET", k.format, s.reads),
+		redis.NewCmd(ctx, "SET", k.stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
+}
+
+// listening is how many gateways listen to changes, at all nodes.
+func (s *Store) listening(ctx context.Context) (n int, err error) {
+	counts := make(chan int64)
+	count := func(ctx context.Context, node *redis.Client) error {
+		all, err := node.PubSubNumSub(ctx, s.names.changes()).Result()
+		if err == nil {
+			counts <- all[s.names.changes()]
+		}
+		return err
+	}
+	go func() {
+		defer close(counts)
+		if s.cluster != nil {
+			err = s.cluster.ForEachShard(ctx, count)
+		} else {
+			err = s.eachMaster(ctx, count)
+		}
+	}()
+	for each := range counts {
+		n += int(each)
+	}
+	return n, err
+}
+
+// keepRegistered registers the gateway each second, until ctx ends.
+func (s *Store) keepRegistered(ctx context.Context) {
+	for {
+		bounded, cancel := s.bounded(ctx)
+		there, err := s.register(bounded)
+		if err == nil {
+			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
+		}
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("the gateway is not registered; tried again soon", "err", err)
+		}
+		if !pause(ctx, clockRefresh) {
+			s.unregister()
+			return
+		}
+	}
+}
+
+// look refuses what would be sent to a store that the gateway may not know any more: its last good look at stamp and
+// mark is old, and another one fails.
+func (s *Store) look() error {
+	last := s.stamp.seen.Load()
+	if last == nil || time.Since(*last) < lookLife {
+		return nil
+	}
+	if err := s.intact(); err != nil {
+		return core.CertainlyNotDone(err)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
+)
+
+func openReading(t *testing.T, url string, reads int) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, Options{reads: reads})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // it may be closed
+	return s
+}
+
+// raised reports whether a gateway would raise the format now, if all that there are had agreed for long enough.
+func raised(t *testing.T, s *Store) bool {
+	t.Helper()
+	there, err := s.register(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := &Store{connection: &connection{
+		rdb: s.rdb, cluster: s.cluster, endpoint: s.endpoint, names: s.names, reads: s.reads, id: s.id, log: s.log,
+	}}
+	quiet.stamp.text = s.stamp.text
+	for _, at := range []time.Time{time.Now(), time.Now().Add(agreement)} {
+		if err := quiet.raiseFormat(t.Context(), there, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mark, err := s.rdb.Get(t.Context(), s.names.registry().format).Int()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mark == s.reads
+}
+
+func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) string{
+		"single":  func(t *testing.T) string { return redistest.Start(t, redistest.Options{}).URL() },
+		"cluster": func(t *testing.T) string { return redistest.StartCluster(t, 1).URL() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := start(t)
+			older := openReading(t, url, format)
+			next, other := openReading(t, url, format+1), openReading(t, url, format+1)
+			if raised(t, next) {
+				t.Fatal("the format was raised although a gateway does not read it")
+			}
+			if err := older.Close(); err != nil {
+				t.Fatal(err)
+			}
+			unregistered := next.rdb.Subscribe(t.Context(), next.names.changes()) // as version 8fcb296 listens
+			if _, err := unregistered.Receive(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if raised(t, next) {
+				t.Fatal("the format was raised although a gateway listens that does not register")
+			}
+			if err := unregistered.Close(); err != nil {
+				t.Fatal(err)
+			}
+			eventually.True(t, "the format is raised", func() bool { return raised(t, next) })
+			for _, s := range []*Store{next, other} {
+				if err := s.intact(); err != nil || s.stamp.mark.Load() != format+1 {
+					t.Errorf("a gateway that reads the format: got %v and the mark %d", err, s.stamp.mark.Load())
+				}
+			}
+			openReading(t, url, format+1)
+			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 4; this one knows 3)") {
+				t.Errorf("a gateway that does not read it starts: got %v", err)
+			}
+		})
+	}
+}
+
+// A gateway that runs and does not read the format, although it registers no more, closes the store.
+func TestAGatewayLeavesAStoreOfAFormatThatItDoesNotRead(t *testing.T) {
+	t.Parallel()
+	s := openReading(t, redistest.Start(t, redistest.Options{}).URL(), format)
+	if err := s.rdb.Set(t.Context(), s.names.registry().format, format+1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-s.Lost():
+	case <-time.After(eventually.Bound):
+		t.Fatal("the store is not closed")
+	}
+	p := s.Partition(core.Ref{Entity: "e"}, core.Policy{})
+	if err := p.Append(t.Context(), [][]*core.Message{{{}}})[0].Err; !core.IsNotDone(err) || core.CodeOf(err) != core.Busy {
+		t.Errorf("append: got %v, want busy, and not sent", err)
+	}
+}
+
+// A gateway that was cut off, and could not look whether the store is still its own, sends nothing before it has.
+func TestNothingIsSentToAStoreThatWasNotSeenOfLate(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.Proxied(t, redistest.Start(t, redistest.Options{}))
+	s := openReading(t, proxy.URL(), format)
+	e := core.Entity{Namespace: "ns", Name: "e", ID: "e", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
+	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
+		t.Fatal(err)
+	}
+	p := e.Partition(0, core.Main).In(s)
+	send := func() error { return p.Append(t.Context(), [][]*core.Message{{{}}})[0].Err }
+	proxy.Meddle(func(r redistest.Request) error {
+		if strings.Contains(strings.ToLower(string(r.Bytes)), "mget") {
+			return errors.New("cut off")
+		}
+		return nil
+	})
+	long := time.Now().Add(-lookLife)
+	eventually.True(t, "a message is refused", func() bool {
+		s.stamp.seen.Store(&long)
+		err := send()
+		return core.IsNotDone(err) && core.CodeOf(err) == core.Busy
+	})
+	proxy.Meddle(nil)
+	eventually.True(t, "messages are stored again", func() bool { return send() == nil })
+}
+
+// Time counts against a gateway only while the server answers those that look: after a hang of the server nobody has
+// had a chance to register.
+func TestAGatewayEndsOnlyInTimeInWhichTheServerAnswers(t *testing.T) {
+	t.Parallel()
+	var p peers
+	at := time.Now()
+	steps := 0
+	look := func(after time.Duration, want string) {
+		t.Helper()
+		steps++
+		at = at.Add(after)
+		there, forgotten := p.note(map[string]string{"mine": strconv.Itoa(steps), "other": "1"}, at)
+		marks, _ := p.ended("partition")
+		got := fmt.Sprint(len(there), len(marks), len(forgotten))
+		if got != want {
+			t.Errorf("look %d: got there, ended and forgotten %s, want %s", steps, got, want)
+		}
+	}
+	for range 9 {
+		look(clockRefresh, "2 0 0")
+	}
+	look(time.Minute, "2 0 0") // the server hung
+	for range 9 {
+		look(clockRefresh, "2 0 0")
+	}
+	look(clockRefresh, "1 1 0")
+	_, done := p.ended("partition")
+	done()
+	for range 49 {
+		look(clockRefresh, "1 0 0")
+	}
+	look(clockRefresh, "1 0 1")
+}
