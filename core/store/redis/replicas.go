@@ -205,8 +205,8 @@ func (s *Store) checkReplicas(ctx context.Context) error {
 	})
 }
 
-// doubts are warnings about a master whose replicas confirm what is written, but might not keep it.
-func (s *Store) doubts(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
+// warnings are those about a master whose replicas confirm what is written, but might not keep it.
+func (s *Store) warnings(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
 	t := &s.endpoint
 	if t.replicas == 0 {
 		return nil

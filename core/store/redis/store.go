@@ -308,11 +308,11 @@ func (s *Store) About(ctx context.Context) core.About {
 			return err
 		}
 		facts := parseInfo(info)
-		doubts := s.doubts(ctx, node, facts)
+		warnings := s.warnings(ctx, node, facts)
 		mu.Lock()
 		defer mu.Unlock()
 		s.describe(&a, node.Options().Addr, facts)
-		a.Warnings = append(a.Warnings, doubts...)
+		a.Warnings = append(a.Warnings, warnings...)
 		return nil
 	})
 	if err != nil {
