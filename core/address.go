@@ -78,7 +78,7 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// A path that another parser would read differently is no name: the entity on which a right is
+	// A path that another parser would read differently is not a name: the entity on which a right is
 	// checked must be the one that is used.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)

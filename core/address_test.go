@@ -49,7 +49,7 @@ func checkAddress(t *testing.T, spelled string) {
 			t.Errorf("%q: got %v", spelled, err)
 		}
 		if at := core.At(spelled); at.Entity != "" || at.String() != spelled {
-			t.Errorf("%q is no address, and at is %+v", spelled, at)
+			t.Errorf("%q is not an address, and at is %+v", spelled, at)
 		}
 		return
 	}

@@ -63,7 +63,7 @@ func ParseTicks(s string) (int64, error) {
 			n++
 		}
 		if n == 0 || n == len(rest) {
-			return 0, fmt.Errorf("a number and its designator are expected at %.10q", rest)
+			return 0, fmt.Errorf("expected a number and its designator at %.10q", rest)
 		}
 		digits, designator := rest[:n], rest[n]
 		rest = rest[n+1:]
@@ -93,7 +93,7 @@ func ParseTicks(s string) (int64, error) {
 	}
 	switch {
 	case parts == 0:
-		return 0, fmt.Errorf("it has no value after %q", s)
+		return 0, fmt.Errorf("there is no value after %q", s)
 	case negative:
 		return -int64(sum), nil // most is its own opposite
 	}

@@ -95,7 +95,7 @@ func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 
 func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	if p.doesNotRoute(s.Plugin) {
-		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is no router: it serves payloads only", s.Plugin)
+		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is not a router: it serves payloads only", s.Plugin)
 	}
 	r, err := p.plugins.Router(s.Plugin)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	return broker.Stage{Name: s.Plugin, Router: p.traces.Router(r, s.Plugin), Parameters: parameters, Unavailable: unavailable[p.c.UnavailableAt(s)]}, err
 }
 
-// doesNotRoute reports whether a plugin has said that it is no router.
+// doesNotRoute reports whether a plugin has said that it is not a router.
 func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	for _, s := range p.plugins.States() {
 		if s.Name == name {

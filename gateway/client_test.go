@@ -290,7 +290,7 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"contradicting filters", g.connection, []string{"rule", "create", "t", "s", "r", "--sql=a=1", "--correlation=size=1", "--property=p", "--action-parameter=b=1"}, exitUsage, []string{"--sql, --match-none, and --correlation", "--action-parameter: there is no --action"}},
 		{"bad conditions", g.connection, []string{"rule", "create", "t", "s", "r", "--correlation=size=1", "--property=p"}, exitUsage, []string{`--correlation: "size=1": write NAME=VALUE with one of the names correlation-id`, `--property: "p": write NAME=VALUE`}},
 		{"a forwarding that cannot be", g.connection, []string{"queue", "create", "q", "--forward-to=nope"}, exitFailure, []string{"ForwardTo is 'sb://localhost:", "/nope': this namespace has no queue or topic of that name"}},
-		{"two sessions", g.connection, []string{"receive", "q", "--session=a", "--next-session", "--dlq"}, exitUsage, []string{"--session and --next-session exclude each other"}},
+		{"two sessions", g.connection, []string{"receive", "q", "--session=a", "--next-session", "--dlq"}, exitUsage, []string{"use --session or --next-session, not both"}},
 		{"sessions of dead letters", g.connection, []string{"peek", "q", "--session=a", "--dlq"}, exitUsage, []string{"a dead-letter queue has no sessions"}},
 		{"unknown command for topics", g.connection, []string{"topic", "get"}, exitUsage, []string{`"get"`, "crosstown topic --help"}},
 		{"a missing subscription", g.connection, []string{"subscription", "create", "t"}, exitUsage, []string{"crosstown subscription create --help"}},

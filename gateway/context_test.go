@@ -92,7 +92,7 @@ func TestContexts(t *testing.T) {
 		{"no connection string", []string{"context", "save", "x"}, exitUsage, []string{"--connection-string", "--from-stdin", "CROSSTOWN_CONNECTION_STRING"}},
 		{"a wrong one", []string{"context", "save", "x", "--connection-string=secret"}, exitUsage, []string{"write Endpoint=sb://"}},
 		{"a CA that is none", []string{"context", "save", "x", "--connection-string", first.connection, "--ca", file}, exitUsage, []string{file + " holds no certificate"}},
-		{"a name that cannot be", []string{"context", "save", "a b", "--connection-string=x"}, exitUsage, []string{`"a b" is no name for a context`}},
+		{"a name that cannot be", []string{"context", "save", "a b", "--connection-string=x"}, exitUsage, []string{`"a b" is not a valid name for a context`}},
 		{"use what is not there", []string{"context", "use", "three"}, exitFailure, []string{`there is no context "three"`}},
 	} {
 		code, _, stderr := try("", nil, c.args...)

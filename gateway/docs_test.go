@@ -72,7 +72,7 @@ func TestConfigurationPageNamesEveryFlag(t *testing.T) {
 	}
 	for _, flag := range flags.FindAllString(page, -1) {
 		if !known[flag] {
-			t.Errorf("docs/configuration.md has %s, which is no flag", flag)
+			t.Errorf("docs/configuration.md has %s, which is not a flag", flag)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestSecurityPageNamesTestsThatAreThere(t *testing.T) {
 	}
 	for _, name := range cited {
 		if !strings.Contains(tests.String(), "\nfunc "+name[1]+"(") {
-			t.Errorf("docs/security.md cites %s, which is no test", name[1])
+			t.Errorf("docs/security.md cites %s, which is not a test", name[1])
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start the gateway there: crosstown"}},
 		{"no trust", g.secure, []string{"--data=" + t.TempDir()}, "connection ok, name ok, port ok, TLS fail", []string{"unknown authority", "--ca FILE"}},
 		{"no TLS there", strings.Replace(at(web.Listener.Addr().String()), ";UseDevelopmentEmulator=true", "", 1), nil, "connection ok, name ok, port ok, TLS fail", []string{"add UseDevelopmentEmulator=true"}},
-		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"it is no Crosstown gateway: it answers 404 Not Found"}},
+		{"another program", at(web.Listener.Addr().String()), nil, "connection ok, name ok, port ok, TLS ok, gateway warn, authorization fail", []string{"it is not a Crosstown gateway: it answers 404 Not Found"}},
 		{"a wrong key", policy(config.DevPolicy, "wrong"), nil, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization fail", []string{"InvalidSignature", "check the policy of the connection string"}},
 		{"a missing right", policy("sender", "s"), []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'Listen' claim(s) are required"}},
 		{"no such entity", g.connection, []string{"nope"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip fail", []string{"'sb://localhost/nope' could not be found"}},

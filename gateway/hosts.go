@@ -47,7 +47,7 @@ func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil
 	}
-	return core.Refuse(core.NotAllowed, "The gateway does not answer to the host '%.255s' while it has the public development key, because any web page could come by a name of its own. "+
+	return core.Refuse(core.NotAllowed, "The gateway does not accept the host '%.255s' while it has the public development key, so that web pages cannot reach it by a name of their own. "+
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 

@@ -181,7 +181,7 @@ issuers:
 		text   string
 	}{
 		{map[string]any{"sub": "till"}, send, http.StatusCreated, ""},
-		{map[string]any{"sub": "other"}, send, http.StatusUnauthorized, "InvalidToken: None of the token's claims gives a right here."},
+		{map[string]any{"sub": "other"}, send, http.StatusUnauthorized, "InvalidToken: None of the token's claims grants a right here."},
 		{map[string]any{"sub": "other", "groups": []string{"staff"}}, send, http.StatusCreated, ""},
 		{map[string]any{"groups": []string{"staff"}}, list, http.StatusOK, "orders"},
 		{map[string]any{"sub": "till", "aud": "elsewhere"}, send, http.StatusUnauthorized, "InvalidAudience: The token is for 'elsewhere', not for 'crosstown'."},

@@ -125,7 +125,7 @@ func TestThereIsNoAdminListenerUnlessItIsWanted(t *testing.T) {
 func TestAnAdminAddressThatCannotBeIsNamed(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := invoke(t, nil, "--data="+t.TempDir(), "--store=memory", "--listen=127.0.0.1:0", "--admin-listen=9095")
-	if code != exitUsage || !strings.Contains(stderr, `--admin-listen: "9095" is no address to listen on`) {
+	if code != exitUsage || !strings.Contains(stderr, `--admin-listen: "9095" is not an address to listen on`) {
 		t.Errorf("got %d:\n%s", code, stderr)
 	}
 	g := startGateway(t, "--store=memory")

@@ -368,8 +368,8 @@ func TestADepositSaysWhatIsWrong(t *testing.T) {
 		{"passing/$Transfer", "", 400, "takes no messages"},
 		{"none", "", 404, "could not be found"},
 		{"$management", "", 404, "is not a queue"},
-		{"orders", "{", 400, "Line 1 is no message"},
-		{"orders", good + `{"backup":{}}`, 400, "Line 2 is no message"},
+		{"orders", "{", 400, "Line 1 is not a message"},
+		{"orders", good + `{"backup":{}}`, 400, "Line 2 is not a message"},
 	} {
 		if status, text := a.do("POST", "/$crosstown/deposit/"+c.to, c.body); status != c.status || !strings.Contains(text, c.want) {
 			t.Errorf("%s: got %d %s, want %d %s", c.to, status, text, c.status, c.want)

@@ -320,7 +320,7 @@ func TestATemplateIsImported(t *testing.T) {
 	if _, err := config.Load(nil, []string{"CROSSTOWN_CONFIG=" + yaml, "HOME=" + t.TempDir()}); err != nil {
 		t.Error(err)
 	}
-	if code, _, stderr := g.try(t, g.connection, "", "import", bus, "--parameter", "retries=many"); code != exitUsage || !strings.Contains(stderr, `"many" is no value of the type int`) {
+	if code, _, stderr := g.try(t, g.connection, "", "import", bus, "--parameter", "retries=many"); code != exitUsage || !strings.Contains(stderr, `"many" is not a value of the type int`) {
 		t.Errorf("got %d\n%s", code, stderr)
 	}
 }
@@ -377,7 +377,7 @@ func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, _, stderr := invoke(t, home, "config", "check", printed); code != exitOK {
-		t.Errorf("what was printed is no configuration: got %d\n%s", code, stderr)
+		t.Errorf("what was printed is not a configuration: got %d\n%s", code, stderr)
 	}
 	if code, stdout, _ := invoke(t, home, "config"); code != exitOK || !strings.Contains(stdout, "check") {
 		t.Errorf("crosstown config: got %d\n%s", code, stdout)

@@ -353,7 +353,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%s %s: got %d %s, want %d %s", c.from, c.body, status, text, c.status, c.want)
 		}
 	}
-	for body, want := range map[string]string{"{": "is no message", `{"body":"b","state":"active"}`: `"subscription":"all"`} {
+	for body, want := range map[string]string{"{": "is not a message", `{"body":"b","state":"active"}`: `"subscription":"all"`} {
 		if _, text := a.do("POST", "/$crosstown/rules/events", body); !strings.Contains(text, want) {
 			t.Errorf("rules: got %s, want %s", text, want)
 		}

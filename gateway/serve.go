@@ -339,7 +339,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 			"Clients are disconnected, configured entities are made anew, then clients are served again",
 			"remedy", "if that was not meant, see whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
 	case <-st.failed():
-		return fmt.Errorf("the message store has stopped, because it is not known what the disk has kept: %w. Nothing was acknowledged since; the next start looks what is there", st.file.Err())
+		return fmt.Errorf("the message store has stopped, because the disk may not have kept the last writes: %w. Nothing was acknowledged since; the next start reads the log and repairs it", st.file.Err())
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func (p *peer) fault() *wire.Error {
 	}
 }
 
-// TestHostileMessages sends transfers whose payload is no message: they are rejected, and the link lives on.
+// TestHostileMessages sends transfers whose payload is not a message: they are rejected, and the link lives on.
 func TestHostileMessages(t *testing.T) {
 	t.Parallel()
 	p := dialPeer(t, serve(t, newFakeBroker("q1"), &fakeAuthority{}, Options{}))
@@ -162,7 +162,7 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// TestGarbageEndsTheConnection sends what is no AMQP: the answer is a header that is, and the end.
+// TestGarbageEndsTheConnection sends what is not AMQP: the answer is a header that is, and the end.
 func TestGarbageEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, newFakeBroker(), &fakeAuthority{}, Options{})

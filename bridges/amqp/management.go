@@ -213,7 +213,7 @@ func (o *operation) stateToPeek() (state core.State, given bool) {
 	v, given := o.args.Get(ArgumentPeekState)
 	n, ok := value.Int(v)
 	if given && (!ok || n < 0 || n > int64(core.Scheduled)) {
-		o.refuse(core.InvalidArgument, "%s is no state of a message: write 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
+		o.refuse(core.InvalidArgument, "%s is not a state of a message: use 0 for active, 1 for deferred, 2 for scheduled.", ArgumentPeekState)
 	}
 	return core.State(n), given
 }

@@ -57,7 +57,7 @@ func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 
 // TooSlow says that a message is given up because its rest does not come.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
-	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not come in time, after %d bytes: at least %d bytes a second must come, with pauses of at most %v.",
+	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))
 }
 

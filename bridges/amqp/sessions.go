@@ -80,7 +80,7 @@ func readSession(v any, o *core.SessionOptions) (err error) {
 		o.ID, ok = text(v)
 	}
 	if !ok {
-		return core.Refuse(core.InvalidArgument, "The value of the filter %s is no string.", sessionFilter)
+		return core.Refuse(core.InvalidArgument, "The value of the filter %s is not a string.", sessionFilter)
 	}
 	return nil
 }

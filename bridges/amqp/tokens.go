@@ -42,7 +42,7 @@ func (c *conn) attachTokens(l *engine.Link) {
 		request, _ := other.Data.(*requestLink)
 		reply, _ := other.Data.(*replyLink)
 		if other.Attach().Role == l.Attach().Role && (request != nil && request.node == cbsNode || reply != nil && reply.node == cbsNode) {
-			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection has a link to $cbs already."), core.Address{}))
+			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection already has a link to $cbs."), core.Address{}))
 			return
 		}
 	}
@@ -166,7 +166,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // evict closes the connection, which holds more than others of what the gateway has no more.
 func (c *conn) evict() {
-	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, and this connection held more of it than others: %d bytes. Connect again.", c.charged)))
+	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, and this connection held the most: %d bytes. Connect again.", c.charged)))
 }
 
 // expel closes the connection: its namespace is no more.

@@ -79,7 +79,7 @@ var coordinatorServes = map[value.Symbol]bool{
 func (c *conn) attachCoordinator(l *engine.Link) {
 	a := l.Attach()
 	if a.Role != wire.RoleSender {
-		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator is the target of a link, not its source."}, core.Address{}))
+		l.Refuse(c.refusal(l, &wire.Error{Condition: wire.CondInvalidField, Description: "A coordinator can only be the target of a link."}, core.Address{}))
 		return
 	}
 	l.Data = &coordinatorLink{conn: c, link: l}
@@ -126,7 +126,7 @@ func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
 	}
 	raw, ok := s.Value()
 	if !ok {
-		return nil, core.Refuse(core.InvalidArgument, "A coordinator takes declare and discharge, as the value of a message.")
+		return nil, core.Refuse(core.InvalidArgument, "A coordinator accepts only declare and discharge, as the value of a message.")
 	}
 	return wire.DecodeTransactionRequest(raw, value.Limits{})
 }

@@ -36,7 +36,7 @@ func flooding(tb testing.TB) bridges.Front {
 	return b
 }
 
-// What is no AMQP, or comes too late, ends a connection inside of a WebSocket as
+// What is not AMQP, or comes too late, ends a connection inside of a WebSocket as
 // it does one over TCP, and nothing of any connection is left behind.
 func TestConnectionsInWebSocketsEndAsOverTCP(t *testing.T) { // not parallel: it counts goroutines
 	before := runtime.NumGoroutine()

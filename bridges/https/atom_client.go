@@ -122,7 +122,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 		return nil, askAgain(response), refused
 	}
 	if err != nil {
-		return nil, -1, fmt.Errorf("%s answers with what is no document of the management API: %w: check the host of the connection string", request.URL.Host, err)
+		return nil, -1, fmt.Errorf("%s does not answer with a document of the management API: %w: check the host of the connection string", request.URL.Host, err)
 	}
 	return root, -1, nil
 }
@@ -207,7 +207,7 @@ func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) 
 	err = within(root, func(_ string, description *node) error {
 		kind := slices.Index(descriptions[:], description.name.Local)
 		if kind < 0 {
-			return fmt.Errorf("'%s' is described as <%s>, which is no queue, topic or subscription", name, description.name.Local)
+			return fmt.Errorf("'%s' is described as <%s>, which is not a queue, topic or subscription", name, description.name.Local)
 		}
 		counts = readCounts(description)
 		e, err = c.entity(core.Kind(kind), name, description)

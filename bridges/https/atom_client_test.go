@@ -59,7 +59,7 @@ func TestTheAdminClientTellsWhatItDoesNotKnow(t *testing.T) {
 	if _, err := c.CreateQueue(t.Context(), nil, "a/b", want); core.CodeOf(err) != core.AlreadyExists || !strings.Contains(err.Error(), "It is there") {
 		t.Errorf("an entity that exists: got %v", err)
 	}
-	if _, _, err := c.Entity(t.Context(), nil, "html"); err == nil || !strings.Contains(err.Error(), "no document of the management API") {
+	if _, _, err := c.Entity(t.Context(), nil, "html"); err == nil || !strings.Contains(err.Error(), "a document of the management API") {
 		t.Errorf("another service: got %v", err)
 	}
 	if _, err := c.UpdateRule(t.Context(), nil, "t/Subscriptions/s", core.Rule{Name: "a b", Filter: core.Filter{Kind: core.TrueFilter}}); core.CodeOf(err) != core.AlreadyExists {

@@ -94,7 +94,7 @@ func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 			continue
 		}
 		if seen[name] {
-			return core.Refuse(core.InvalidArgument, "The element <%s> is given twice.", name)
+			return core.Refuse(core.InvalidArgument, "The element <%s> appears twice.", name)
 		}
 		seen[name] = true
 		if err := readSetting(n, kind, q); err != nil {

@@ -80,7 +80,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 		}
 	}
 	if len(root.children) == 0 {
-		return nil, core.Refuse(core.InvalidArgument, "The request body holds no XML.")
+		return nil, core.Refuse(core.InvalidArgument, "The request body is not XML.")
 	}
 	return root.children[0], nil
 }

@@ -97,7 +97,7 @@ func readRule(description *node) (r core.Rule, err error) {
 			}
 		case "CreatedAt": // not the client's to say
 		default:
-			return r, core.Refuse(core.InvalidArgument, "<%.60s> is no part of a rule: there are Name, Filter and Action.", n.name.Local)
+			return r, core.Refuse(core.InvalidArgument, "<%.60s> does not belong in a rule: there are Name, Filter and Action.", n.name.Local)
 		}
 	}
 	return r, nil

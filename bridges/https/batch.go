@@ -91,7 +91,7 @@ func readBatchMessage(dec *json.Decoder) (*core.Message, error) {
 	var seen [3]bool
 	once := func(i int, field string) error {
 		if seen[i] {
-			return fmt.Errorf("%s is given twice", field)
+			return fmt.Errorf("%s appears twice", field)
 		}
 		seen[i] = true
 		return nil
@@ -148,7 +148,7 @@ func readUserProperties(dec *json.Decoder, m *core.Message) error {
 		case json.Number:
 			n, ok := parseNumber(t.String())
 			if !ok {
-				return fmt.Errorf("UserProperties[%s] is %.60s: it is beyond a double", strconv.Quote(key), t)
+				return fmt.Errorf("UserProperties[%s] is %.60s: it is outside the range of a double: send it as a string", strconv.Quote(key), t)
 			}
 			pairs = append(pairs, core.Property{Key: key, Value: n})
 		default:

@@ -154,7 +154,7 @@ func readBrokerProperties(dec *json.Decoder, m *core.Message) error {
 				continue
 			}
 			if seen[i] {
-				return fmt.Errorf("BrokerProperties.%s is given twice", p.name)
+				return fmt.Errorf("BrokerProperties.%s appears twice", p.name)
 			}
 			seen[i] = true
 			v, err := dec.Token()

@@ -86,7 +86,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
+	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
 // skipBody reads away the body of a request that needs none: net/http watches

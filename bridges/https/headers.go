@@ -70,7 +70,7 @@ func parseUserProperties(h http.Header) (core.Properties, error) {
 	slices.SortFunc(pairs, func(a, b core.Property) int { return cmp.Compare(a.Key, b.Key) })
 	for i := 1; i < len(pairs); i++ {
 		if pairs[i].Key == pairs[i-1].Key {
-			return core.Properties{}, core.Refuse(core.InvalidArgument, "The user property %.60q is given by two headers.", pairs[i].Key)
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "Two headers set the user property %.60q: send one.", pairs[i].Key)
 		}
 	}
 	return encodeProperties(pairs)

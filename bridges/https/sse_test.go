@@ -468,7 +468,7 @@ func TestStreamsAreLimited(t *testing.T) {
 		one, two, three := inNamespace(f, "one"), inNamespace(f, "two"), inNamespace(f, "three")
 		first, _ := listen(t, b, "/q/messages/stream", one)
 		listen(t, b, "/q/messages/stream", two)
-		if text := refusedStream(t, b, three); !strings.Contains(text, "all in use") || b.Streams() != 2 {
+		if text := refusedStream(t, b, three); !strings.Contains(text, "are in use") || b.Streams() != 2 {
 			t.Errorf("the third: got %s with %d open", text, b.Streams())
 		}
 		first.leave()
@@ -487,7 +487,7 @@ func TestANamespaceLeavesStreamsToOthers(t *testing.T) {
 		for range 3 {
 			listen(t, b, "/q/messages/stream", one)
 		}
-		if text := refusedStream(t, b, one); !strings.Contains(text, "the rest is for others") || b.Streams() != 3 {
+		if text := refusedStream(t, b, one); !strings.Contains(text, "used its share") || b.Streams() != 3 {
 			t.Errorf("the fourth: got %s with %d open", text, b.Streams())
 		}
 		if other, _ := listen(t, b, "/q/messages/stream", inNamespace(f, "two")); other.status != http.StatusOK {

@@ -358,7 +358,7 @@ func TestRefusedTopicRequests(t *testing.T) {
 		"unknown setting of a topic":        {"PUT", "/new", topicDescription("<Stat>x</Stat>"), 400, "<Stat> is not a setting of a topic. Did you mean Status?", nil},
 		"unknown setting of a subscription": {"PUT", "/t/Subscriptions/x", subscriptionDescription("<Colour/>"), 400, "<Colour> is not a setting of a subscription. The settings are AuthorizationRules, AutoDeleteOnIdle, DeadLettering", nil},
 		"two names":                         {"PUT", sub + "/Rules/r", ruleEntry("<Name>q</Name>"), 400, "The rule is named 'r' in the path and 'q' in <Name>", nil},
-		"strange element in a rule":         {"PUT", sub + "/Rules/r", ruleEntry("<Filters/>"), 400, "<Filters> is no part of a rule: there are Name, Filter and Action.", nil},
+		"strange element in a rule":         {"PUT", sub + "/Rules/r", ruleEntry("<Filters/>"), 400, "<Filters> does not belong in a rule: there are Name, Filter and Action.", nil},
 		"unknown filter":                    {"PUT", sub + "/Rules/r", ruleEntry(`<Filter i:type="DateFilter"/>`), 400, "The type 'DateFilter' of <Filter> is not known", nil},
 		"untyped filter":                    {"PUT", sub + "/Rules/r", ruleEntry(`<Filter/>`), 400, "The type '' of <Filter> is not known", nil},
 		"unknown action":                    {"PUT", sub + "/Rules/r", ruleEntry(`<Action i:type="Explode"/>`), 400, "The type 'Explode' of <Action> is not known", nil},

@@ -46,7 +46,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 		return core.Refuse(core.Busy, "The remote '%s' rejects the message for now: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
 	case *goamqp.StateModified:
 		if s.UndeliverableHere {
-			return core.Refuse(core.NotAllowed, "The remote '%s' says that the message cannot be delivered there.", r.o.Name)
+			return core.Refuse(core.NotAllowed, "The remote '%s' cannot deliver the message.", r.o.Name)
 		}
 	}
 	return core.Refuse(core.Busy, "The remote '%s' did not take the message.", r.o.Name)
@@ -64,7 +64,7 @@ func isHopeless(err error) bool {
 
 // tooLarge refuses a message that exceeds what the remote says it takes.
 func (r *Remote) tooLarge(size int, limit uint64) error {
-	return core.Refuse(core.TooLarge, "The message has %d bytes as it would be sent, and the remote '%s' takes at most %d.", size, r.o.Name, limit)
+	return core.Refuse(core.TooLarge, "The message would be sent as %d bytes, and the remote '%s' accepts at most %d.", size, r.o.Name, limit)
 }
 
 // unanswered is why no answer came.

@@ -165,7 +165,7 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 		}
 		s.mark(&a)
 		if !a.CountHop() {
-			if err := s.reject(ctx, link, m, core.Refuse(core.NotAllowed, "The message has gone from one broker to another %d times.", core.MaxRemoteHops)); err != nil {
+			if err := s.reject(ctx, link, m, core.Refuse(core.NotAllowed, "The message has passed %d brokers, which is the limit.", core.MaxRemoteHops)); err != nil {
 				return err
 			}
 			continue

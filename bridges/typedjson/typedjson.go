@@ -18,7 +18,7 @@ func Value(v any) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseValue is the reverse of Value. It refuses what is no JSON of a value.
+// ParseValue is the reverse of Value. It refuses what is not a value in JSON.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {
@@ -45,7 +45,7 @@ func ParseProperties(data []byte) (core.Properties, error) {
 
 func reader(data []byte) (codec.Reader, error) {
 	if !codec.ValidJSON(data, codec.MaxDepth) {
-		return nil, frame.Wrong("is no JSON")
+		return nil, frame.Wrong("is not JSON")
 	}
 	r := frame.NewReader(codec.JSON)
 	r.Reset(data, true)

@@ -223,9 +223,9 @@ func read(w http.ResponseWriter, r *http.Request, memory *fair.Waiter, limit int
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
 	case errors.Is(err, fair.ErrTooSlow), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, core.Refuse(core.InvalidArgument, "The request body did not come to its end in time.")
+		return nil, core.Refuse(core.InvalidArgument, "The request body did not arrive in time.")
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The request body could not be read to its end.")
+	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
 // message makes the message of a verified request.

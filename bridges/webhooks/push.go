@@ -303,7 +303,7 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 }
 
 // attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or
-// abandoned, to be delivered again after the delay. What the gateway's end has cut is no attempt.
+// abandoned, to be delivered again after the delay. What the gateway's end has cut is not an attempt.
 func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settlement) {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)

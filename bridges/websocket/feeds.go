@@ -64,7 +64,7 @@ func (c *conn) feedOf(q *request) (*feed, error) {
 func (c *conn) openFeed(q *request) {
 	switch {
 	case c.feeds[q.feed] != nil:
-		c.refuse(q, core.Refuse(core.InvalidArgument, "The feed %d is open already: end it, or choose another number.", q.feed))
+		c.refuse(q, core.Refuse(core.InvalidArgument, "The feed %d is already open: end it, or choose another number.", q.feed))
 		return
 	case len(c.feeds) >= c.bridge.opts.MaxFeeds:
 		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, which is the limit.", len(c.feeds)))

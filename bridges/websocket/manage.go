@@ -244,7 +244,7 @@ func readSettings(r codec.Reader) (all settings, err error) {
 	err = readMap(r, func(name string) error {
 		s := core.SettingNamed(name)
 		if s == nil {
-			return frame.Wrong("is no setting")
+			return frame.Wrong("is not a setting")
 		}
 		all.given = append(all.given, s)
 		return readOne(s, r, &all.Settings)
@@ -256,7 +256,7 @@ func readSettings(r codec.Reader) (all settings, err error) {
 func (all *settings) apply(kind core.Kind, q *core.Settings) error {
 	for _, s := range all.given {
 		if !s.Kinds.Has(kind) {
-			return core.Refuse(core.InvalidArgument, "settings.%s is no setting of a %s.", s.Name, strings.ToLower(kind.String()))
+			return core.Refuse(core.InvalidArgument, "settings.%s is not a setting of a %s.", s.Name, strings.ToLower(kind.String()))
 		}
 		s.Copy(q, &all.Settings)
 	}
@@ -287,7 +287,7 @@ func readAccessRule(r codec.Reader) (rule core.AccessRule, err error) {
 		case "Rights":
 			rule.Rights, err = readRights(r)
 		default:
-			err = frame.Wrong("is no part of an authorization rule")
+			err = frame.Wrong("does not belong in an authorization rule")
 		}
 		return err
 	})

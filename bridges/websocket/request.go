@@ -192,9 +192,9 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		bit := memberSet(1) << at
 		switch {
 		case name == "op" || name == "id" || ok && q.given.has(bit):
-			return frame.In(name, frame.Wrong("is given twice"))
+			return frame.In(name, frame.Wrong("appears twice"))
 		case !ok || (q.op.need|q.op.may|q.op.either)&bit == 0:
-			return core.Refuse(core.InvalidArgument, "%.40s is no member of %s.", name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "%.40s is not a member of %s.", name, q.op.name)
 		}
 		q.given |= bit
 		if name == "messages" {
@@ -344,7 +344,7 @@ func readMap(r codec.Reader, member func(name string) error) error {
 	for r.Open(); r.More(); {
 		name := string(r.Key())
 		if slices.Contains(seen, name) {
-			return frame.In(name, frame.Wrong("is given twice"))
+			return frame.In(name, frame.Wrong("appears twice"))
 		}
 		seen = append(seen, name)
 		if err := member(name); err != nil {

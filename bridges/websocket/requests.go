@@ -138,7 +138,7 @@ var operations = func() map[string]*operation {
 
 func checkFeed(q *request) error {
 	if q.has("session") && q.nextSession {
-		return core.Refuse(core.InvalidArgument, "session and nextSession exclude each other.")
+		return core.Refuse(core.InvalidArgument, "Use session or nextSession, not both.")
 	}
 	if q.has("wait") && !q.nextSession {
 		return core.Refuse(core.InvalidArgument, "wait is for nextSession.")

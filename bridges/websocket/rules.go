@@ -24,7 +24,7 @@ func readRule(r codec.Reader) (rule core.Rule, err error) {
 		case "actionParameters":
 			rule.ActionParameters, err = frame.ReadProperties(r)
 		default:
-			err = frame.Wrong("is no part of a rule")
+			err = frame.Wrong("does not belong in a rule")
 		}
 		return err
 	})
@@ -51,7 +51,7 @@ func readFilter(r codec.Reader) (f core.Filter, err error) {
 			correlated = true
 			f.Correlation, err = readCorrelation(r)
 		default:
-			err = frame.Wrong("is no part of a filter")
+			err = frame.Wrong("does not belong in a filter")
 		}
 		return err
 	})
@@ -81,7 +81,7 @@ func readCorrelation(r codec.Reader) (*core.Correlation, error) {
 				return err
 			}
 		}
-		return frame.Wrong("is no condition")
+		return frame.Wrong("is not a condition")
 	})
 }
 

@@ -181,7 +181,7 @@ func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 			}
 			why = append(why, core.Property{Key: key, Value: text})
 		default:
-			err = frame.Wrong("is no member of a settlement")
+			err = frame.Wrong("is not a member of a settlement")
 		}
 		return err
 	}); err != nil {

@@ -63,7 +63,7 @@ func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
 // Read reads what has come, which may be several messages or a part of one. A
-// text message ends the connection: it is no part of a stream of bytes.
+// text message ends the connection: it is not a part of a stream of bytes.
 func (s *stream) Read(p []byte) (n int, err error) {
 	for n == 0 && len(p) > 0 {
 		if n, err = s.read(p); err != nil {

@@ -36,7 +36,7 @@ func ParseConnectionString(s string) (ConnectionString, error) {
 		}
 		folded := strings.ToLower(key)
 		if seen[folded] {
-			return ConnectionString{}, fmt.Errorf("connection string: %s is given twice", key)
+			return ConnectionString{}, fmt.Errorf("connection string: %s appears twice", key)
 		}
 		seen[folded] = true
 		if err := c.set(folded, text); err != nil {

@@ -32,7 +32,7 @@ func TestConnectionStringErrorsNameTheKeyAndHideTheCredential(t *testing.T) {
 		"Endpoint=localhost;SharedAccessKeyName=r;SharedAccessKey=secret":                            "Endpoint is not",
 		"Endpoint=sb://h;SharedAccessKey=secret":                                                     "SharedAccessKeyName is missing",
 		"Endpoint=sb://h;SharedAccessKeyName=r":                                                      "SharedAccessKey is missing",
-		"Endpoint=sb://h;SharedAccessKeyName=r;sharedaccesskeyname=s":                                "sharedaccesskeyname is given twice",
+		"Endpoint=sb://h;SharedAccessKeyName=r;sharedaccesskeyname=s":                                "sharedaccesskeyname appears twice",
 		"Endpoint=sb://h;secret":                                                                     "Key=value",
 		"Endpoint=sb://h;SharedAccessSignature=secret;SharedAccessKey=secret":                        "SharedAccessSignature stands beside",
 		"Endpoint=sb://h;SharedAccessKeyName=r;SharedAccessKey=secret;UseDevelopmentEmulator=secret": "UseDevelopmentEmulator",

@@ -43,7 +43,7 @@ func parseSAS(token string) (sas, error) {
 		name, text, _ := strings.Cut(parameter, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, twice := raw[name]; twice {
-			return sas{}, malformed("%.20q is given twice", name)
+			return sas{}, malformed("%.20q appears twice", name)
 		}
 		raw[name] = text
 	}

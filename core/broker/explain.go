@@ -18,7 +18,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 		return core.Account{}, err
 	}
 	if s.MessageID == "" && s.Number <= 0 {
-		return core.Account{}, core.Refuse(core.InvalidArgument, "Name a message: give its id or its sequence number.")
+		return core.Account{}, core.Refuse(core.InvalidArgument, "Name the message by its id or its sequence number.")
 	}
 	e, err := b.entity(ctx, a.Entity)
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 	}
 	v := e.View()
 	if e.audit == nil {
-		return core.Account{}, core.Refuse(core.NotAllowed, "'%s' does not remember what happens to its messages: name it under explain in the configuration of the gateway.", v.Name)
+		return core.Account{}, core.Refuse(core.NotAllowed, "'%s' keeps no history of its messages: add it to explain in the configuration of the gateway.", v.Name)
 	}
 	b.audit.Flush(ctx)
 	found := make([][]core.Event, len(v.Queues[core.Main]))

@@ -90,7 +90,7 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 			continue
 		}
 		if host != "" && !b.isOwnHost(ctx, host) {
-			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is no name of this namespace, so its entities cannot be reached from here.", f.setting, *f.to)
+			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is not a name of this namespace: use an entity of this namespace.", f.setting, *f.to)
 		}
 		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
 			continue // the same destination in other letters

@@ -14,7 +14,7 @@ import (
 // is asked to try again.
 const publishTries = 8
 
-var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic keep changing. Please wait and try again.")
+var errChanging = core.Refuse(core.Busy, "The subscriptions of the topic are changing. Please wait and try again.")
 
 // publishAs publishes groups to a partition of the topic. publications evaluates the groups from
 // first on for a subscription set; it is called again when the store knows a later version.
@@ -157,7 +157,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 	v := e.View()
 	switch {
 	case a.Management || a.Sub != core.Main && a.Sub != core.DeadLetter || a.Sub == core.DeadLetter && v.Kind == core.Topic:
-		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: name a queue, a topic, a subscription, or the dead-letter queue of one.", a)
+		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: name a queue, a topic, a subscription, or the dead-letter queue of one.", a)
 	case a.Sub == core.Main && v.Kind != core.Subscription:
 		s, err := b.openSender(ctx, id, a, nil)
 		if err != nil {
@@ -167,7 +167,7 @@ func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, 
 		s.moves = true
 		return s.Send(ctx, groups), nil
 	case a.Sub == core.Main && v.Settings.ForwardTo != "", a.Sub == core.DeadLetter && v.Settings.ForwardDeadLetteredMessagesTo != "":
-		return nil, core.Refuse(core.NotAllowed, "'%s' forwards its messages: name the entity that gets them.", a)
+		return nil, core.Refuse(core.NotAllowed, "'%s' forwards its messages: name the entity that it forwards to.", a)
 	}
 	return e.deposit(ctx, v, a.Sub, groups), nil
 }

@@ -17,7 +17,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Addr
 		return nil, err
 	}
 	if a.Management {
-		return nil, core.Refuse(core.NotAllowed, "'%s' has no messages: receive from '%s'.", a, a.Entity+a.Sub.Suffix())
+		return nil, core.Refuse(core.NotAllowed, "Clients cannot receive from '%s': receive from '%s'.", a, a.Entity+a.Sub.Suffix())
 	}
 	e.Use()
 	return e.receivers.OpenReceiver(a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))
@@ -39,7 +39,7 @@ func (b *Broker) AcceptSession(ctx context.Context, id core.Identity, a core.Add
 func checkSessionID(o *core.SessionOptions) error {
 	switch {
 	case o.Next && !o.TakeOver.IsZero():
-		return core.Refuse(core.InvalidArgument, "To take over a session, give its id.")
+		return core.Refuse(core.InvalidArgument, "Name the session to take over by its id.")
 	case o.Next:
 		return nil
 	case entity.TooLong(o.ID):

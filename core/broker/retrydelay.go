@@ -86,7 +86,7 @@ func askedDelay(p core.Properties, now time.Time) (wait time.Duration, asked boo
 	at, hasAt := p.Get(core.PropertyRetryAt)
 	switch {
 	case hasAfter && hasAt:
-		return 0, true, core.Refuse(core.InvalidArgument, "Both %s and %s are set: give one.", core.PropertyRetryAfter, core.PropertyRetryAt)
+		return 0, true, core.Refuse(core.InvalidArgument, "Use %s or %s, not both.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	case hasAfter:
 		wait, err = parseDelay(after)
 	case hasAt:
@@ -142,5 +142,5 @@ func parseInstant(v any) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset
 		return t, nil
 	}
-	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is no time: give a timestamp, or a text such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
+	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is not a time: give a timestamp, or a text such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
 }

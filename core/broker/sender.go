@@ -36,7 +36,7 @@ func (b *Broker) openSender(ctx context.Context, id core.Identity, a core.Addres
 		return nil, err
 	}
 	if a.Sub != core.Main || a.Management {
-		return nil, core.Refuse(core.NotAllowed, "'%s' takes no messages: send to '%s'.", a, a.Entity)
+		return nil, core.Refuse(core.NotAllowed, "'%s' does not accept messages: send to '%s'.", a, a.Entity)
 	}
 	if topic, _, ok := core.SplitSubscription(a.Entity); ok {
 		return nil, core.Refuse(core.NotAllowed, "'%s' is a subscription: send to its topic '%s'.", a, topic)

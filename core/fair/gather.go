@@ -19,7 +19,7 @@ const (
 // The errors of Gather beside those of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than its limit")
-	ErrTooSlow  = errors.New("the rest of the message did not come in time")
+	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
 )
 
 // Arrival is a message that is read from a connection.

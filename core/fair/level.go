@@ -77,7 +77,7 @@ func (g *Gauge) Set(to Level) {
 
 // Refusal is what is answered from Tight on to what would begin something.
 func (g *Gauge) Refusal() error {
-	return core.Refuse(core.Busy, "The gateway's memory is nearly full: it takes nothing new until some is free. Try again later.")
+	return core.Refuse(core.Busy, "The gateway's memory is nearly full. Try again later.")
 }
 
 // Refusing names the pools that have refused somebody since then.

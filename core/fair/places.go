@@ -44,7 +44,7 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	case p.isShut():
 		return nil, p.gauge.Refusal()
 	case n > p.limit-p.held:
-		return nil, core.Refuse(core.Busy, "This gateway takes %d %s, which are all in use. Try again later.", p.limit, p.places)
+		return nil, core.Refuse(core.Busy, "All %d %s of this gateway are in use. Try again later.", p.limit, p.places)
 	}
-	return nil, core.Refuse(core.Busy, "The policy '%s', or its namespace, has so many of this gateway's %d %s that the rest is for others. Close some, or try again later.", w.Policy, p.limit, p.places)
+	return nil, core.Refuse(core.Busy, "The policy '%s' or its namespace has used its share of this gateway's %d %s. Close some, or try again later.", w.Policy, p.limit, p.places)
 }

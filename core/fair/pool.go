@@ -463,7 +463,7 @@ func (s *Share) Refuse(n int64) error {
 	p.mu.Unlock()
 	switch {
 	case !s.Fits(n):
-		return core.Refuse(core.QuotaExceeded, "The gateway has %d bytes of memory for messages in progress, and one connection at most half of them: %d bytes are too many for it. See the setting message-memory.", p.limit, n)
+		return core.Refuse(core.QuotaExceeded, "The gateway has %d bytes of memory for messages in progress, and one connection may use half of it: %d bytes are too many. See the setting message-memory.", p.limit, n)
 	case s.IsRefused():
 		return p.gauge.Refusal()
 	}

@@ -152,11 +152,11 @@ func (r *Rule) check() error {
 	case !slices.Contains(core.Codes(), r.Code):
 		return refuse("The code %q is unknown: use %s.", r.Code, join(core.Codes()))
 	case r.Condition != "" && !condition.MatchString(r.Condition):
-		return refuse("The condition %.80q is none of AMQP: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
+		return refuse("The condition %.80q is not an AMQP condition: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
-		return refuse("After fits %s, %s and %s only: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
+		return refuse("after is only for %s, %s and %s: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
-		return refuse("A rule may meet 1 to %d operations, after none or more that pass.", MaxTimes)
+		return refuse("times must be between 1 and %d, and skip must not be negative.", MaxTimes)
 	case r.Probability < 0 || r.Probability > 1:
 		return refuse("The probability %v is not between 0 and 1.", r.Probability)
 	case r.Delay < 0 || r.Delay > MaxDelay:
@@ -164,11 +164,11 @@ func (r *Rule) check() error {
 	case r.Effect == Delay && r.Delay == 0:
 		return refuse("The effect %s needs a delay.", Delay)
 	case (r.Effect == Throttle) != (r.Rate > 0) || r.Rate < 0:
-		return refuse("A rate, more than 0 a second, belongs to the effect %s, and to no other.", Throttle)
+		return refuse("rate must be greater than 0, and only the effect %s takes it.", Throttle)
 	case r.Life < 0 || r.Life > MaxLife:
 		return refuse("The life %v is not between 0 and %v.", r.Life, MaxLife)
 	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:
-		return refuse("Properties fit %s and %s only: the gateway sees no message in %s.", Send, Deliver, r.Operation)
+		return refuse("properties is only for %s and %s: there is no message in %s.", Send, Deliver, r.Operation)
 	}
 	return nil
 }

@@ -333,7 +333,7 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 		rule.Name = fmt.Sprintf("fault-%d", s.Made)
 	}
 	if s.index(rule.Name) >= 0 {
-		return entry{}, core.Refuse(core.AlreadyExists, "There is a fault rule '%s' already.", rule.Name)
+		return entry{}, core.Refuse(core.AlreadyExists, "The fault rule '%s' already exists.", rule.Name)
 	}
 	e := newEntry(rule, now)
 	s.Rules = append(s.Rules, e)

@@ -230,15 +230,15 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"is unknown: use abandon":    {Operation: "sned"},
 		"does not fit the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
 		"The code":                   {Code: "sorry"},
-		"After fits":                 {Effect: faults.Delay, Delay: 1, After: true},
-		"1 to 1000000":               {Times: -1},
+		"after is only for":          {Effect: faults.Delay, Delay: 1, After: true},
+		"1 and 1000000":              {Times: -1},
 		"probability":                {Probability: 2},
 		"needs a delay":              {Effect: faults.Delay},
 		"The delay":                  {Delay: time.Hour},
-		"A rate":                     {Effect: faults.Throttle},
+		"rate must be":               {Effect: faults.Throttle},
 		"The life":                   {Life: 48 * time.Hour},
-		"none of AMQP":               {Condition: "Server Busy"},
-		"Properties fit":             {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
+		"not an AMQP condition":      {Condition: "Server Busy"},
+		"properties is only":         {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
 		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)

@@ -129,7 +129,7 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	}
 	rest := d.membersByPolicy(c.policy, recentlyUsed, bearers)
 	if !d.searches.take(len(rest)) {
-		return nil, version, core.Refuse(core.Busy, "Too many keys that fit no namespace were tried at this gateway. Name the namespace by its host, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
+		return nil, version, core.Refuse(core.Busy, "Too many clients with unknown keys connect to this gateway. Name the namespace by its host, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
 	}
 	for _, m := range rest {
 		if d.keyFits(m, c) {

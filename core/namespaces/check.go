@@ -29,7 +29,7 @@ func CheckHost(host string) error {
 	case err == nil || name == "localhost":
 		return core.Refuse(core.InvalidArgument, "%s is shared by all namespaces: give a host name of the namespace's own.", host)
 	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
-		return core.Refuse(core.InvalidArgument, "'%.80s' is no host name: write it without scheme and port, such as orders.example.com.", host)
+		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid host name: write it without scheme and port, such as orders.example.com.", host)
 	}
 	return nil
 }
@@ -60,13 +60,13 @@ func isLabel(s string) bool {
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
-		return core.Refuse(core.InvalidArgument, "'%.80s' is no policy name: use letters, digits and hyphens.", p.Name)
+		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid policy name: use letters, digits and hyphens.", p.Name)
 	case p.PrimaryKey == "":
 		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key.", p.Name)
 	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):
 		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' holds a space or a semicolon, which no connection string can carry.", p.Name)
 	case p.Rights == 0:
-		return core.Refuse(core.InvalidArgument, "The policy '%s' has no rights: give it some of Send, Listen, Manage.", p.Name)
+		return core.Refuse(core.InvalidArgument, "The policy '%s' has no rights: add Send, Listen or Manage.", p.Name)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (d *Directory) check(n *core.Namespace) error {
 		return core.Refuse(core.OutOfRange, "There are %d policies: a namespace has 1 to %d.", len(n.Policies), core.MaxAccessRules)
 	}
 	if q := n.Quotas; q.MaxEntities < 0 || q.MaxConnections < 0 || q.MaxSizeMegabytes < 0 {
-		return core.Refuse(core.OutOfRange, "A quota is negative: give a positive number, or 0 for none.")
+		return core.Refuse(core.OutOfRange, "A quota is negative: use a positive number, or 0 for no limit.")
 	}
 	for _, h := range n.Hosts {
 		if err := CheckHost(h); err != nil {
@@ -107,10 +107,10 @@ func (d *Directory) check(n *core.Namespace) error {
 			return err
 		}
 		if slices.ContainsFunc(n.Policies[:i], func(q core.AccessRule) bool { return q.Name == p.Name }) {
-			return core.Refuse(core.InvalidArgument, "The policy '%s' is there twice.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The policy '%s' is listed twice.", p.Name)
 		}
 		if slices.Contains(d.o.PublicKeys, p.PrimaryKey) || slices.Contains(d.o.PublicKeys, p.SecondaryKey) {
-			return core.Refuse(core.InvalidArgument, "The policy '%s' has a published key: give it another, or none to get a random one.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The policy '%s' has a published key: use another, or omit it to get a random one.", p.Name)
 		}
 	}
 	return d.checkOthers(n)
@@ -123,14 +123,14 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	self := d.byName[core.FoldName(n.Name)]
 	for _, h := range HostsOf(n) {
 		if m := d.byHost[h]; m != nil && m != self {
-			return core.Refuse(core.AlreadyExists, "The host %s is that of the namespace '%s'.", h, m.record.Load().Name)
+			return core.Refuse(core.AlreadyExists, "The host %s already belongs to the namespace '%s'.", h, m.record.Load().Name)
 		}
 	}
 	for i := range n.Policies {
 		p := &n.Policies[i]
 		for _, m := range append([]*member{d.own}, d.byPolicy[p.Name]...) {
 			if m != self && slices.ContainsFunc(m.record.Load().Policies, func(q core.AccessRule) bool { return SharesKey(p, &q) }) {
-				return core.Refuse(core.InvalidArgument, "The key of the policy '%s' opens the namespace '%s' already: a key is for one namespace.", p.Name, m.record.Load().Name)
+				return core.Refuse(core.InvalidArgument, "The namespace '%[2]s' already has the policy '%[1]s' with this key: choose another key.", p.Name, m.record.Load().Name)
 			}
 		}
 	}

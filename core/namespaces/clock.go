@@ -21,7 +21,7 @@ func (d *Directory) Clock(ctx context.Context, name string) (c core.VirtualClock
 }
 
 func noClock(name string) error {
-	return core.Refuse(core.NotAllowed, "The namespace '%s' has the time of the store, which is not moved: use a namespace that was created with virtual time.", name)
+	return core.Refuse(core.NotAllowed, "The namespace '%s' uses real time: use a namespace that was created with virtual time.", name)
 }
 
 // MoveClock moves the virtual clock of a namespace. It returns when everything that is due then has

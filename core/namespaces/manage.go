@@ -83,7 +83,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 }
 
 func exists(name string) error {
-	return core.Refuse(core.AlreadyExists, "The namespace '%s' exists already.", name)
+	return core.Refuse(core.AlreadyExists, "The namespace '%s' already exists.", name)
 }
 
 // newKey makes a key as Service Bus does: 32 random bytes in base64.

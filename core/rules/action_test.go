@@ -277,7 +277,7 @@ func TestWhatIsNoActionIsRefused(t *testing.T) {
 		{"REMOVE a = 1", 10, "expected SET or REMOVE"},
 		{"SET a = @p", 9, "the parameter '@p' has no value"},
 		{"SET sys.TimeToLive = 5", 22, "sys.TimeToLive: a time to live is a duration"},
-		{"SET sys.TimeToLive = 'soon'", 22, "sys.TimeToLive: \"soon\" is no duration"},
+		{"SET sys.TimeToLive = 'soon'", 22, "sys.TimeToLive: \"soon\" is not a duration"},
 		{"SET sys.TimeToLive = 'PT0S'", 22, "at least a millisecond"},
 		{"SET sys.TimeToLive = '-00:01:00'", 22, "at least a millisecond"},
 		{"SET sys.SessionId = '" + strings.Repeat("x", 129) + "'", 21, "sys.SessionId: the value has 129 characters; at most 128 are allowed"},
@@ -285,7 +285,7 @@ func TestWhatIsNoActionIsRefused(t *testing.T) {
 		{strings.Repeat("REMOVE a ", 33), 32*9 + 1, "at most 32 statements"},
 		{"SET a = 'x", 9, "a text begins here and does not end"},
 		{"'", 1, "a text begins here and does not end"},
-		{"SET a = 1; ?", 12, "'?' is no part of SQL"},
+		{"SET a = 1; ?", 12, "'?' is not valid in SQL"},
 	} {
 		_, err := Compile(core.Rule{Name: "x", Filter: core.Filter{Kind: core.TrueFilter}, Action: c.sql})
 		want := fmt.Sprintf("Rule 'x': SQL action, position %d: ", c.position)
@@ -313,7 +313,7 @@ func TestActionsThatFail(t *testing.T) {
 		{"SET sys.SessionId = long", "position 21: sys.SessionId: the value has 30000 characters"},
 		{"SET sys.Label = bytes", "position 17: sys.Label: the value cannot be written as text"},
 		{"SET sys.TimeToLive = price", "position 22: sys.TimeToLive: a time to live is a duration"},
-		{"SET sys.TimeToLive = colour", "position 22: sys.TimeToLive: \"red\" is no duration"},
+		{"SET sys.TimeToLive = colour", "position 22: sys.TimeToLive: \"red\" is not a duration"},
 		{"SET sys.PartitionKey = 'other'", "the session id 's1' and the partition key 'other' differ"},
 		{"SET a = long + long + long", "grows beyond 65536 bytes"},
 		{"SET a = long SET b = long SET c = long", "at most 65536 are allowed"},

@@ -30,7 +30,7 @@ func calculate(op byte, a, b datum) (datum, error) {
 	if a.kind == integer && b.kind == integer {
 		n, ok := calculateIntegers(op, a.int(), b.int())
 		if !ok {
-			return datum{}, fmt.Errorf("%d %c %d is beyond the range of 64-bit integers", a.int(), op, b.int())
+			return datum{}, fmt.Errorf("%d %c %d is outside the range of 64-bit integers", a.int(), op, b.int())
 		}
 		return integerOf(n), nil
 	}

@@ -62,7 +62,7 @@ func (p *parser) call(at int) operand {
 		at := p.token.at
 		name, v := p.argument(len(names) + 1)
 		if slices.Contains(names, name) {
-			p.fail(faultAt(at, "the argument '%.40s' is there twice", name))
+			p.fail(faultAt(at, "the argument '%.40s' is listed twice", name))
 		}
 		names = append(names, name)
 		entries = v.encode(value.AppendString(entries, name))

@@ -106,7 +106,7 @@ func TestCallsThatMakeNoSense(t *testing.T) {
 		"plugin('geo', )":                "expected a value",
 		"plugin('geo', colour)":          "expected =",
 		"plugin('geo', a = colour)":      "expected a constant or a parameter",
-		"plugin('geo', a = 1, a = 2)":    "'a' is there twice",
+		"plugin('geo', a = 1, a = 2)":    "'a' is listed twice",
 		"plugin('geo', NULL)":            "expected a constant or a parameter",
 		"plugin('geo', newid() )":        "expected =",
 		"plugin('geo', a = newid())":     "expected a constant or a parameter",

@@ -239,13 +239,13 @@ func parseTimeSpan(s string) (int64, error) {
 	if strings.HasPrefix(s, "P") {
 		ticks, err := core.ParseTicks(s)
 		if err != nil {
-			return 0, fmt.Errorf("%.40q is no duration: %w", s, err)
+			return 0, fmt.Errorf("%.40q is not a duration: %w", s, err)
 		}
 		return ticks, nil
 	}
 	ticks, err := value.ParseTimeSpan(s)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no duration such as PT5M or 00:05:00", s)
+		return 0, fmt.Errorf("%.40q is not a duration such as PT5M or 00:05:00", s)
 	}
 	return ticks, nil
 }

@@ -118,7 +118,7 @@ func (l *lexer) next() (token, error) {
 				return l.cut(tokenOperator, len(o)), nil
 			}
 		}
-		return token{}, faultAt(l.at, "%q is no part of SQL", c)
+		return token{}, faultAt(l.at, "%q is not valid in SQL", c)
 	}
 }
 

@@ -340,7 +340,7 @@ func TestWhatIsNoConditionIsRefused(t *testing.T) {
 		{"user. = 1", 7, "expected the name of a property but found '='"},
 		{"now() = 1", 1, "there is no function 'now'"},
 		{"in = 1", 1, "expected a value but found 'in'"},
-		{"_a = 1", 1, "'_' is no part of SQL"},
+		{"_a = 1", 1, "'_' is not valid in SQL"},
 		{"a = 'text", 5, "a text begins here and does not end"},
 		{"[a = 1", 1, "a name begins here and does not end"},
 		{`a = 1 OR "b`, 10, "a name begins here and does not end"},
@@ -351,8 +351,8 @@ func TestWhatIsNoConditionIsRefused(t *testing.T) {
 		{"a = 1e", 6, "'e' does not belong in a number"},
 		{"a = 1.2.3", 8, "'.' does not belong in a number"},
 		{"äöü = 'äöü' ; ", 13, "expected AND, OR or the end of the text but found ';'"},
-		{"a = 1 # comment", 7, "'#' is no part of SQL"},
-		{"a ! b", 3, "'!' is no part of SQL"},
+		{"a = 1 # comment", 7, "'#' is not valid in SQL"},
+		{"a ! b", 3, "'!' is not valid in SQL"},
 		{strings.Repeat("(", 70) + "a" + strings.Repeat(")", 70), 66, "nested deeper than 64"},
 		{strings.Repeat("NOT ", 70) + "a", 261, "nested deeper than 64"},
 		{strings.Repeat("- ", 70) + "a = 1", 131, "nested deeper than 64"},
@@ -388,7 +388,7 @@ func TestFiltersThatAreRefusedAsAWhole(t *testing.T) {
 	compileSQL(t, long)
 }
 
-// TestNothingIsReadOver puts what is no SQL before and behind every token.
+// TestNothingIsReadOver puts what is not SQL before and behind every token.
 func TestNothingIsReadOver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -410,7 +410,7 @@ func TestNothingIsReadOver(t *testing.T) {
 				rule.Action, rule.Filter.SQL = rule.Filter.SQL, "1=1"
 			}
 			_, err := Compile(rule)
-			if want := fmt.Sprintf("position %d: '?' is no part of SQL", len(before)+2); !strings.Contains(core.TextOf(err), want) {
+			if want := fmt.Sprintf("position %d: '?' is not valid in SQL", len(before)+2); !strings.Contains(core.TextOf(err), want) {
 				t.Errorf("%s: got %v, want %s", rule.Filter.SQL, err, want)
 			}
 		}
@@ -491,10 +491,10 @@ func TestEvaluationErrors(t *testing.T) {
 	}{
 		{"quantity / zero = 1", 10, "division by zero"},
 		{"quantity % (zero * 1.5) = 1", 10, "division by zero"},
-		{"big * big = 1", 5, "beyond the range of 64-bit integers"},
-		{"big + big = 1", 5, "beyond the range of 64-bit integers"},
-		{"-(-big - big) = 1", 1, "beyond the range of 64-bit integers"},
-		{"-(-big - big - 1) = 1", 14, "beyond the range of 64-bit integers"},
+		{"big * big = 1", 5, "outside the range of 64-bit integers"},
+		{"big + big = 1", 5, "outside the range of 64-bit integers"},
+		{"-(-big - big) = 1", 1, "outside the range of 64-bit integers"},
+		{"-(-big - big - 1) = 1", 14, "outside the range of 64-bit integers"},
 		{"p('sys.' + colour) = 1", 0, ""},
 		{"colour LIKE colour + '!' ESCAPE '!'", 13, "ends with its escape character"},
 		{"colour LIKE '%' ESCAPE sym", 13, "text of one character"},
@@ -513,10 +513,10 @@ func TestEvaluationErrors(t *testing.T) {
 		{"a LIKE 'x' ESCAPE 5", 19, "text of one character"},
 		{"a = 1 / 0", 7, "division by zero"},
 		{"a = 1 % 0.0", 7, "division by zero"},
-		{"a = 9223372036854775807 + 1", 25, "beyond the range of 64-bit integers"},
-		{"a = -9223372036854775807 - 2", 26, "beyond the range of 64-bit integers"},
-		{"a = 4611686018427387904 * 2", 25, "beyond the range of 64-bit integers"},
-		{"a = -9223372036854775808 / -1", 26, "beyond the range of 64-bit integers"},
+		{"a = 9223372036854775807 + 1", 25, "outside the range of 64-bit integers"},
+		{"a = -9223372036854775807 - 2", 26, "outside the range of 64-bit integers"},
+		{"a = 4611686018427387904 * 2", 25, "outside the range of 64-bit integers"},
+		{"a = -9223372036854775808 / -1", 26, "outside the range of 64-bit integers"},
 		{"5 LIKE 5", 8, "the pattern of LIKE is not a string"},
 		{"no AND colour LIKE 5", 0, ""},
 		{"yes OR 1/0 = 1", 0, ""},

@@ -520,7 +520,7 @@ var duePublishStories = []story{
 		p.wantCopies("nothing", nil)
 		p.wantStats("the topic", p.topic, core.Stats{Ready: 1})
 	})},
-	{"what is due is no duplicate of itself, and needs no room", onTopic(func(p *press) {
+	{"what is due is not a duplicate of itself, and needs no room", onTopic(func(p *press) {
 		p.topic.DuplicateWindow = time.Hour
 		p.publish(p.to(text("1", id("x"), p.after(time.Second))))
 		want(p.fixture, "number of a duplicate", p.publish(p.to(text("2", id("x")), "a"))[0], 0)

@@ -89,7 +89,7 @@ func timeOfTicks(ticks int64) time.Time {
 // AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays
 // and maps as their like in JSON, decimals with all their digits; timestamps as
 // RFC 3339 with milliseconds; binary as base64; what else has a text, and what
-// is no number among floats and decimals, as strings. Keys of maps become text.
+// is not a number among floats and decimals, as strings. Keys of maps become text.
 // A described value is {"descriptor": …, "value": …} unless its text is known.
 func AppendJSON(dst []byte, v any) []byte {
 	switch v := v.(type) {

@@ -73,7 +73,7 @@ var numerals = []struct {
 func roman(number string) string {
 	n, err := strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 1 || n > 3999 {
-		return "That is no number from 1 to 3999."
+		return "That is not a number from 1 to 3999."
 	}
 	var b strings.Builder
 	for _, x := range numerals {

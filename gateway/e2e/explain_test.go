@@ -365,7 +365,7 @@ func TestOnlyManagersAreToldAndOnlyOfWhatIsRemembered(t *testing.T) {
 		queue := e.queue(nil)
 		path := "$crosstown/explain/" + queue + "?message-id=m"
 		a := e.wantHTTP(e.http(http.MethodGet, path, "", nil), http.StatusNotFound)
-		if !strings.Contains(a.body, "does not remember") {
+		if !strings.Contains(a.body, "keeps no history") {
 			e.Errorf("got %s", a.body)
 		}
 		e.wantHTTP(e.http(http.MethodPost, path, "", nil), http.StatusMethodNotAllowed)

@@ -54,7 +54,7 @@ func TestOperationsGoWrongOnDemand(t *testing.T) {
 		}{
 			{e, `{}`, "allows no faults"},
 			{&in, `{"operation": "peek", "effect": "lose-lock"}`, "does not fit the operation peek: use fail"},
-			{&in, `{"delay": "soon"}`, "delay is no duration"},
+			{&in, `{"delay": "soon"}`, "delay is not a duration"},
 			{&in, `{"colour": "red"}`, "is not JSON like"},
 		} {
 			if a := refused.e.http("POST", "$crosstown/faults", refused.body, nil); a.status/100 != 4 || !strings.Contains(a.body, refused.want) {

@@ -60,7 +60,7 @@ func TestStartUpFailsWithTheReason(t *testing.T) {
 		{"port in use", []string{"--listen", taken.Addr().String(), "--store", "memory"}, []string{taken.Addr().String(), "in use"}},
 		{"missing config", []string{"--config", missing}, []string{missing}},
 		{"config is a directory", []string{"--config", t.TempDir()}, []string{"config"}},
-		{"config is no YAML", []string{"--config", write("a: [")}, []string{"crosstown.yaml"}},
+		{"config is not YAML", []string{"--config", write("a: [")}, []string{"crosstown.yaml"}},
 		{"unknown keys, all of them", []string{"--config", write("nonsense: 1\nlog:\n  volume: 11\n")}, []string{"nonsense", "volume"}},
 		{"bad values, all of them", []string{"--config", write("log:\n  level: loud\ndrain-timeout: soon\n"), "--log-format", "xml"}, []string{"level", "loud", "drain-timeout", "format", "xml"}},
 		{"unknown flag", []string{"--nonsense"}, []string{"--nonsense", "--help"}},

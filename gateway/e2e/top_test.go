@@ -38,7 +38,7 @@ func TestTopShowsWhatGoesOn(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\x1b") {
-			e.Errorf("what is no terminal gets %q", out)
+			e.Errorf("what is not a terminal gets %q", out)
 		}
 		for _, wrong := range [][]string{{"--sort", "size"}, {"--interval", "1ms"}, {"--rows", "-1"}} {
 			err := exec.CommandContext(e.ctx(), binary, append([]string{"top"}, wrong...)...).Run()

@@ -149,9 +149,9 @@ func TestTimeIsMovedInOneNamespace(t *testing.T) {
 			body, want string
 		}{
 			{e, `{"freeze": true}`, "has the time of the store"},
-			{moved, `{}`, "moves no clock"},
-			{moved, `{"freeze": true, "resume": true}`, "cannot both be frozen"},
-			{moved, `{"advance": "soon"}`, "is no duration"},
+			{moved, `{}`, "has none of freeze"},
+			{moved, `{"freeze": true, "resume": true}`, "not both"},
+			{moved, `{"advance": "soon"}`, "is not a duration"},
 			{moved, `{"set": "1999-01-01T00:00:00Z"}`, "between the years 2000 and 2200"},
 			{moved, `{"advance": "2000000h"}`, "between the years 2000 and 2200"},
 			{moved, `{"advance": "1h", "set": "2030-01-01T00:00:00Z"}`, "not both"},

@@ -34,7 +34,7 @@ func decimal(t testing.TB, s string) value.Decimal128 {
 	t.Helper()
 	d, ok := value.ParseDecimal128(s)
 	if !ok {
-		t.Fatalf("%s is no decimal", s)
+		t.Fatalf("%s is not a decimal", s)
 	}
 	return d
 }
@@ -259,11 +259,11 @@ func TestHostilePayloadsAreRefused(t *testing.T) {
 		Text: {"\xff": notUTF8},
 		AMQP: {"": "", "\x40\x40": leftOver, "\xa1\x01\xff": ""},
 		CloudEvents: {
-			"[]": "no map",
-			`{"specversion":"1.0","id":"1","source":"/s"}`:                                      "no map with specversion",
-			`{"specversion":"1.0","id":"","source":"/s","type":"t"}`:                            "no map with specversion",
+			"[]": "not a map",
+			`{"specversion":"1.0","id":"1","source":"/s"}`:                                      "not a map with specversion",
+			`{"specversion":"1.0","id":"","source":"/s","type":"t"}`:                            "not a map with specversion",
 			`{"specversion":"2.0","id":"1","source":"/s","type":"t"}`:                           "not 1.0",
-			`{"specversion":"1.0","id":"1","source":"/s","type":"t","Big":1}`:                   "no name of an attribute",
+			`{"specversion":"1.0","id":"1","source":"/s","type":"t","Big":1}`:                   "not a name of an attribute",
 			`{"specversion":"1.0","id":"1","source":"/s","type":"t","ext":{}}`:                  "neither a text",
 			`{"specversion":"1.0","id":"1","source":"/s","type":"t","ext":2147483648}`:          "neither a text",
 			`{"specversion":"1.0","id":"1","source":"/s","type":"t","data":1,"data_base64":""}`: "data and data_base64",

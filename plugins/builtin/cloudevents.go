@@ -90,7 +90,7 @@ func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, p
 	return payload, typeCloudEvents, err
 }
 
-var errNoEvent = fmt.Errorf("not a CloudEvent: it is no map with specversion, id, source and type")
+var errNoEvent = fmt.Errorf("not a CloudEvent: it is not a map with specversion, id, source and type")
 
 // checkEvent checks the required attributes, and the names and types of all:
 // CloudEvents 1.0, "Context Attributes" and "Type System".
@@ -106,7 +106,7 @@ func checkEvent(event value.Map) error {
 	for _, e := range event {
 		name, ok := e.Key.(string)
 		if !ok || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return fmt.Errorf("not a CloudEvent: %.40q is no name of an attribute", value.Text(e.Key))
+			return fmt.Errorf("not a CloudEvent: %.40q is not a name of an attribute", value.Text(e.Key))
 		}
 		if name != "data" && !isAttribute(e.Value) {
 			return fmt.Errorf("not a CloudEvent: the attribute %.40s is neither a text nor a boolean nor a 32-bit integer", name)

@@ -69,7 +69,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 
 // garbage ends the instance of an answer that cannot be used.
 func (p *supervised) garbage(a answer, err error) error {
-	err = fmt.Errorf("its answer cannot be used: %w", err)
+	err = fmt.Errorf("its answer is invalid: %w", err)
 	a.from.session.fail(err)
 	return p.refuse(context.Background(), err)
 }
@@ -89,7 +89,7 @@ func (p *supervised) refuse(ctx context.Context, err error) error {
 		return err
 	}
 	if errors.Is(err, errFull) {
-		return core.Refuse(core.Busy, "The plugin %s has too much to do. Try again later.", p.opts.Name)
+		return core.Refuse(core.Busy, "The plugin %s is overloaded. Try again later.", p.opts.Name)
 	}
 	return core.Refuse(core.Busy, "The plugin %s is not available. Try again later.", p.opts.Name)
 }

@@ -38,7 +38,7 @@ type piece struct {
 // gotFrame is a message Responses, taken apart.
 type gotFrame []piece
 
-var errFrame = errors.New("it sent what is no frame of the contract")
+var errFrame = errors.New("it sent an invalid frame")
 
 func (f *gotFrame) parse(b []byte) error {
 	for len(b) > 0 {

@@ -213,7 +213,7 @@ func program(o Options) (string, error) {
 	}
 	want, err := hex.DecodeString(o.SHA256)
 	if err != nil || len(want) != sha256.Size {
-		return "", fmt.Errorf("%q is no SHA-256 checksum", o.SHA256)
+		return "", fmt.Errorf("%q is not an SHA-256 checksum", o.SHA256)
 	}
 	if ok, err := (&plugin.SecureConfig{Checksum: want, Hash: sha256.New()}).Check(path); err != nil {
 		return "", err
@@ -267,7 +267,7 @@ type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer is the plugin's side, which is not here.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("the host serves nothing")
+	return errors.New("the host does not serve")
 }
 
 // GRPCClient returns the connection.

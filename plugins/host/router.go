@@ -27,7 +27,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	}
 	a, err := r.p.ask(ctx, len(ms), func(i *instance) (*pb.Request, error) {
 		if i.description.Router == nil {
-			return nil, core.Refuse(core.NotImplemented, "The plugin %s is no router.", r.p.opts.Name)
+			return nil, core.Refuse(core.NotImplemented, "The plugin %s is not a router.", r.p.opts.Name)
 		}
 		return routeRequest(at, ms, i.description.Router.NeedsBody)
 	})
@@ -139,7 +139,7 @@ func propertiesFor(p core.Properties) ([]*pb.Property, error) {
 // verdictsOf checks an answer: its sender is another program.
 func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 	if len(a.GetVerdicts()) != messages {
-		return nil, fmt.Errorf("%d verdicts for %d messages", len(a.GetVerdicts()), messages)
+		return nil, fmt.Errorf("the plugin returned %d verdicts for %d messages", len(a.GetVerdicts()), messages)
 	}
 	out := make([]core.Verdict, messages)
 	for i, v := range a.Verdicts {
@@ -180,7 +180,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	pairs := make([]core.Property, len(ps))
 	for i, p := range ps {
 		if p.GetKey() == "" || utf8.RuneCountInString(p.Key) > core.MaxPropertyNameLength {
-			return core.Properties{}, fmt.Errorf("%.100q is no property's name", p.GetKey())
+			return core.Properties{}, fmt.Errorf("%.100q is not the name of a property", p.GetKey())
 		}
 		v, err := typed.Of(p.Value)
 		if err != nil {

@@ -64,7 +64,7 @@ func (s *Serializer) Encode(ctx context.Context, contentType string, v any) (pay
 func (s *Serializer) ask(ctx context.Context, r *pb.Request) (answer, error) {
 	a, err := s.p.ask(ctx, 1, func(i *instance) (*pb.Request, error) {
 		if i.description.Serializer == nil {
-			return nil, core.Refuse(core.NotImplemented, "The plugin %s is no serializer.", s.p.opts.Name)
+			return nil, core.Refuse(core.NotImplemented, "The plugin %s is not a serializer.", s.p.opts.Name)
 		}
 		return r, nil
 	})

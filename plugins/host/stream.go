@@ -16,7 +16,7 @@ import (
 
 // Why a session does not answer a call.
 var (
-	errNotTaken = errors.New("it takes no more questions") // it was not asked: another may be
+	errNotTaken = errors.New("it accepts no more calls") // it was not asked: another may be
 	errFull     = errors.New("too much is waiting for it")
 	errHung     = errors.New("it stopped answering")
 )
@@ -257,7 +257,7 @@ func (s *session) deliver(in gotFrame) error {
 	defer s.mu.Unlock()
 	for _, p := range in {
 		if p.id == 0 || p.id > s.lastID {
-			return fmt.Errorf("it answered request %d, which it was not asked", p.id)
+			return fmt.Errorf("it answered request %d, which was never sent", p.id)
 		}
 		c := s.pending[p.id]
 		if c == nil {

@@ -43,7 +43,7 @@ func ExamplePlugin_serializer() {
 		Encode: func(_ context.Context, _ string, v any) ([]byte, error) {
 			fields, ok := v.(sdk.List)
 			if !ok {
-				return nil, fmt.Errorf("a %T is no list of fields", v)
+				return nil, fmt.Errorf("a %T is not a list of fields", v)
 			}
 			texts := make([]string, len(fields))
 			for i, field := range fields {

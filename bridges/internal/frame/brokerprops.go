@@ -118,13 +118,13 @@ func readBroker(r codec.Reader, m *core.Message) error {
 		}
 		set := brokerProperties[name]
 		if set == nil {
-			return In(name, Wrong("is no broker property that a sender may set"))
+			return In(name, Wrong("is not a broker property that a sender may set"))
 		}
 		if name == "Subject" {
 			name = "Label"
 		}
 		if slices.Contains(seen, name) {
-			return In(name, Wrong("is given twice"))
+			return In(name, Wrong("appears twice"))
 		}
 		seen = append(seen, name)
 		if err := set(m, r); err != nil {

@@ -43,9 +43,9 @@ func ReadMessage(r codec.Reader) (*core.Message, error) {
 			properties = true
 			m.Properties, err = ReadProperties(r)
 		case name == "broker" || name == "properties" || read != nil && body == name:
-			err = Wrong("is given twice")
+			err = Wrong("appears twice")
 		case read == nil:
-			err = Wrong("is no member of a message: there are broker, properties and one of text, json, binary, value and sequence")
+			err = Wrong("is not a member of a message: there are broker, properties and one of text, json, binary, value and sequence")
 		case body != "":
 			err = Wrong("is a second body beside %s", body)
 		default:
@@ -87,7 +87,7 @@ func ReadProperties(r codec.Reader) (core.Properties, error) {
 	}
 	dst = value.CloseMap(dst, mark, n)
 	if _, err := value.Skip(dst, value.Limits{}); err != nil { // keys are distinct
-		return core.Properties{}, Wrong("is no map of properties: %v", err)
+		return core.Properties{}, Wrong("is not a map of properties: %v", err)
 	}
 	return core.RawProperties(dst), nil
 }

@@ -382,7 +382,7 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 		}
 		b, err := decodeBase64(text)
 		if err != nil {
-			return nil, Wrong("is no base64: %v", err)
+			return nil, Wrong("is not base64: %v", err)
 		}
 		return b, nil
 	default:
@@ -534,7 +534,7 @@ func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	}
 	out, err := value.Append(dst, v)
 	if err != nil {
-		return dst, Wrong("is no AMQP value: %v", err)
+		return dst, Wrong("is not an AMQP value: %v", err)
 	}
 	return out, nil
 }

@@ -276,7 +276,7 @@ const isNumeric = new Set(["int", "short", "byte", "uint", "ushort", "ubyte", "f
 /** @param {Date | string} when */
 function instant(when) {
   const at = new Date(when);
-  if (Number.isNaN(at.getTime())) throw invalid(`${when} is no instant.`);
+  if (Number.isNaN(at.getTime())) throw invalid(`${when} is not an instant.`);
   return at.toISOString();
 }
 
@@ -1873,7 +1873,7 @@ function addressOf(given, connection) {
   try {
     url = new URL(base.replace(/^http/, "ws").replace(/^sb:/, "wss:"));
   } catch {
-    throw invalid(`${base} is no address: give https://host:port, or a connection string.`);
+    throw invalid(`${base} is not an address: give https://host:port, or a connection string.`);
   }
   if (url.pathname === "/") url.pathname = path;
   return String(url);

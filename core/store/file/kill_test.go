@@ -252,7 +252,7 @@ func (b *books) find(t *testing.T, s *Store, when string) finding {
 			for _, d := range ds {
 				id := d.MessageID.String()
 				if found[id] != "" {
-					t.Errorf("%s: message %s is there twice", when, id)
+					t.Errorf("%s: message %s is listed twice", when, id)
 				}
 				found[id] = where
 				if !bytes.Equal(d.Body.Bytes, bodyOf(id)) {

@@ -72,7 +72,7 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
 		if t.replicas, err = strconv.Atoi(text); err != nil || t.replicas < 0 {
-			return fmt.Errorf("replicas=%s is no number of replicas: give how many have to confirm each write, such as 1", text)
+			return fmt.Errorf("replicas=%s is not a number of replicas: give how many have to confirm each write, such as 1", text)
 		}
 	}
 	if text := q.Get("fsync"); q.Has("fsync") {

@@ -45,5 +45,5 @@ func (f *failure) refusal() error {
 
 // ended is the error of a call whose context has ended.
 func ended(ctx context.Context) error {
-	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in the time allowed. Whether it took effect is unknown."), context.Cause(ctx))
+	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
 }

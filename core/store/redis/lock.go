@@ -156,7 +156,7 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	case there == 0:
 		return nil
 	}
-	return core.Refuse(core.NotAllowed, "The entity requires sessions: its messages are received through sessions only.")
+	return core.Refuse(core.NotAllowed, "The entity requires sessions: accept a session and receive from it.")
 }
 
 // weigh adds a record's size to the average, which is 0 only before the first.

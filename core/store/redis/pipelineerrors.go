@@ -62,4 +62,4 @@ func aborted(cs []*redis.Cmd, err error) error {
 	return err
 }
 
-var errUnanswered = errors.New("the server's answer does not say under which number a message was stored")
+var errUnanswered = errors.New("the server's answer has no sequence number")

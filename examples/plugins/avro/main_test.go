@@ -27,7 +27,7 @@ func decimal(t testing.TB, s string) sdk.Decimal128 {
 	t.Helper()
 	d, ok := sdk.ParseDecimal128(s)
 	if !ok {
-		t.Fatalf("%s is no decimal", s)
+		t.Fatalf("%s is not a decimal", s)
 	}
 	return d
 }
@@ -150,12 +150,12 @@ func TestValuesAreFittedOrRefused(t *testing.T) {
 		"default map":         {without("labels"), ""},
 		"missing":             {without("state"), "state is missing"},
 		"too many":            {append(order(t), sdk.Entry{Key: "x", Value: true}), "1 fields that the schema does not have"},
-		"no symbol":           {with("state", "LOST"), "state: LOST is no enum"},
+		"no symbol":           {with("state", "LOST"), "state: LOST is not of the type enum"},
 		"too precise":         {with("total", decimal(t, "0.001")), "does not fit into 12 digits"},
 		"too large":           {with("total", decimal(t, "12345678901.00")), "does not fit into 12 digits"},
-		"no decimal":          {with("total", "12"), "is no decimal"},
-		"no list":             {with("lines", "x"), "lines: x is no array"},
-		"no union type":       {with("customer", true), "customer: true is no union"},
+		"no decimal":          {with("total", "12"), "is not a decimal"},
+		"no list":             {with("lines", "x"), "lines: x is not of the type array"},
+		"no union type":       {with("customer", true), "customer: true is not of the type union"},
 	} {
 		payload, err := s.encode(t.Context(), "application/avro", c.v)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -68,7 +68,7 @@ func (s *schemas) decode(_ context.Context, contentType string, payload []byte) 
 		}
 	}
 	if contentType == "" {
-		return nil, errors.New("it is no single-object encoding of a schema that is known")
+		return nil, errors.New("it is not the single-object encoding of a known schema")
 	}
 	schema, err := s.named(contentType)
 	if err != nil {

@@ -61,7 +61,9 @@ func put(w *avro.Writer, v any, s avro.Schema, depth int) error {
 	return refused(v, s)
 }
 
-func refused(v any, s avro.Schema) error { return fmt.Errorf("%s is no %s", shown(v), s.Type()) }
+func refused(v any, s avro.Schema) error {
+	return fmt.Errorf("%s is not of the type %s", shown(v), s.Type())
+}
 
 func refusedUnless(ok bool, v any, s avro.Schema) error {
 	if !ok {
@@ -133,7 +135,7 @@ func putMap(w *avro.Writer, v any, s *avro.MapSchema, depth int) error {
 	for _, e := range m {
 		key, ok := textOf(e.Key)
 		if !ok {
-			return fmt.Errorf("the key %s is no text", shown(e.Key))
+			return fmt.Errorf("the key %s is not text", shown(e.Key))
 		}
 		w.WriteString(key)
 		if err := put(w, e.Value, s.Values(), depth); err != nil {
@@ -235,7 +237,7 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 		if b, ok := v.([]byte); ok {
 			return b, nil
 		}
-		return nil, fmt.Errorf("%s is no binary", shown(v))
+		return nil, fmt.Errorf("%s is not binary", shown(v))
 	}
 	number, ok := new(big.Rat).SetString(fmt.Sprint(v))
 	switch v.(type) {
@@ -245,7 +247,7 @@ func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 		ok = ok && isInteger
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s is no decimal", shown(v))
+		return nil, fmt.Errorf("%s is not a decimal", shown(v))
 	}
 	scaled := number.Mul(number, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d.Scale())), nil)))
 	if !scaled.IsInt() || len(strings.TrimPrefix(scaled.Num().String(), "-")) > d.Precision() {

@@ -122,15 +122,15 @@ func TestValuesAreFittedOrRefused(t *testing.T) {
 		"null":               {sdk.Map{{Key: "customer", Value: nil}}, ""},
 		"number of a symbol": {sdk.Map{{Key: "state", Value: int64(2)}}, ""},
 		"text for a moment":  {sdk.Map{{Key: "placed", Value: "2026-01-31T12:00:00Z"}}, ""},
-		"no map":             {"x", "x is no map"},
+		"no map":             {"x", "x is not a map"},
 		"no field":           {sdk.Map{{Key: "x", Value: true}}, "Order has no field x"},
-		"no symbol":          {sdk.Map{{Key: "state", Value: "LOST"}}, "state: LOST is no enum"},
-		"negative":           {sdk.Map{{Key: "total_cents", Value: int64(-1)}}, "-1 is no uint64"},
-		"no moment":          {sdk.Map{{Key: "placed", Value: int64(1)}}, "1 is no moment"},
-		"no list":            {sdk.Map{{Key: "lines", Value: true}}, "true is no list"},
-		"in a list":          {sdk.Map{{Key: "lines", Value: sdk.List{sdk.Map{{Key: "quantity", Value: int64(1 << 31)}}}}}, "lines: [0]: quantity: 2147483648 is no int32"},
-		"no key":             {sdk.Map{{Key: "labels", Value: sdk.Map{{Key: int64(1), Value: "x"}}}}, "the key: 1 is no string"},
-		"no binary":          {sdk.Map{{Key: "seal", Value: "x"}}, "x is no bytes"},
+		"no symbol":          {sdk.Map{{Key: "state", Value: "LOST"}}, "state: LOST is not of the type enum"},
+		"negative":           {sdk.Map{{Key: "total_cents", Value: int64(-1)}}, "-1 is not of the type uint64"},
+		"no moment":          {sdk.Map{{Key: "placed", Value: int64(1)}}, "1 is not a moment"},
+		"no list":            {sdk.Map{{Key: "lines", Value: true}}, "true is not a list"},
+		"in a list":          {sdk.Map{{Key: "lines", Value: sdk.List{sdk.Map{{Key: "quantity", Value: int64(1 << 31)}}}}}, "lines: [0]: quantity: 2147483648 is not of the type int32"},
+		"no key":             {sdk.Map{{Key: "labels", Value: sdk.Map{{Key: int64(1), Value: "x"}}}}, "the key: 1 is not of the type string"},
+		"no binary":          {sdk.Map{{Key: "seal", Value: "x"}}, "x is not of the type bytes"},
 	} {
 		_, err := types.encode(t.Context(), orderType, c.v)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -149,7 +149,7 @@ func TestDescriptorSetsAreFoundOrMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := loadTypes(dir); err == nil {
-		t.Error("what is no descriptor set gave types")
+		t.Error("what is not a descriptor set gave types")
 	}
 }
 

@@ -20,7 +20,7 @@ func write(m protoreflect.Message, v any, depth int) error {
 	if m.Descriptor().FullName() == timestampName {
 		t, ok := instantOf(v)
 		if !ok {
-			return fmt.Errorf("%s is no moment", shown(v))
+			return fmt.Errorf("%s is not a moment", shown(v))
 		}
 		m.Set(fields.ByNumber(1), protoreflect.ValueOfInt64(t.Unix()))
 		m.Set(fields.ByNumber(2), protoreflect.ValueOfInt32(int32(t.Nanosecond())))
@@ -28,7 +28,7 @@ func write(m protoreflect.Message, v any, depth int) error {
 	}
 	entries, ok := v.(sdk.Map)
 	if !ok {
-		return fmt.Errorf("%s is no map, as which a %s is written", shown(v), m.Descriptor().Name())
+		return fmt.Errorf("%s is not a map, which a %s is written as", shown(v), m.Descriptor().Name())
 	}
 	for _, e := range entries {
 		name, _ := textOf(e.Key)
@@ -82,7 +82,7 @@ func writeList(l protoreflect.List, f protoreflect.FieldDescriptor, v any, depth
 	case sdk.Array:
 		elements = v.Values
 	default:
-		return fmt.Errorf("%s is no list", shown(v))
+		return fmt.Errorf("%s is not a list", shown(v))
 	}
 	for i, e := range elements {
 		one, err := writeOne(f, l.NewElement(), e, depth)
@@ -97,7 +97,7 @@ func writeList(l protoreflect.List, f protoreflect.FieldDescriptor, v any, depth
 func writeMap(m protoreflect.Map, f protoreflect.FieldDescriptor, v any, depth int) error {
 	entries, ok := v.(sdk.Map)
 	if !ok {
-		return fmt.Errorf("%s is no map", shown(v))
+		return fmt.Errorf("%s is not a map", shown(v))
 	}
 	for _, e := range entries {
 		key, err := writeOne(f.MapKey(), protoreflect.Value{}, e.Key, depth)
@@ -168,7 +168,7 @@ func writeOne(f protoreflect.FieldDescriptor, empty protoreflect.Value, v any, d
 			return protoreflect.ValueOfUint64(uint64(n)), nil
 		}
 	}
-	return none, fmt.Errorf("%s is no %s", shown(v), f.Kind())
+	return none, fmt.Errorf("%s is not of the type %s", shown(v), f.Kind())
 }
 
 func textOf(v any) (string, bool) {

@@ -129,7 +129,7 @@ func IsMissing(err error) bool {
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder is the queue or topic that an address belongs to: it has the policies. It is "" for what is no address.
+// PolicyHolder is the queue or topic that an address belongs to: it has the policies. It is "" for what is not an address.
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

@@ -27,7 +27,7 @@ func (o *Output) Check(path string) error {
 }
 
 // WriteWhole writes a file that only its owner may read. It is written under another name first, so that
-// no part of it ever has its name, and what was there stays if that fails. What is no file, such as a
+// no part of it ever has its name, and what was there stays if that fails. What is not a file, such as a
 // pipe, is written to.
 func WriteWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {

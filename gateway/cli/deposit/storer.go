@@ -25,7 +25,7 @@ const maxBytes = 4 << 20
 type Storer struct {
 	command.Flags
 	To      *command.Target
-	Foreign bool           // To is no gateway: Check finds out
+	Foreign bool           // To is not a gateway: Check finds out
 	Link    *remote.Client // to a foreign target; nil: not yet
 	checked map[string]bool
 }
@@ -61,7 +61,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		}
 	}
 	if _, _, isSubscription := core.SplitSubscription(to); s.Foreign && (isSubscription || strings.Contains(to, "/$")) {
-		return fmt.Errorf("%s is no gateway, and no client can send to %s there: name a queue or topic with --into, or --dead-letters-into", s.To.Host, to)
+		return fmt.Errorf("%s is not a gateway, and no client can send to %s there: name a queue or topic with --into, or --dead-letters-into", s.To.Host, to)
 	}
 	if s.checked == nil {
 		s.checked = map[string]bool{}

@@ -60,7 +60,7 @@ func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return "", "", command.Usagef("%q is no queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
+		return "", "", command.Usagef("%q is not a queue or subscription: write QUEUE, or TOPIC/Subscriptions/NAME", name)
 	}
 	sub := core.DeadLetter
 	if o.transfer || address.Sub == core.TransferDeadLetter || address.Sub == core.Transfer {

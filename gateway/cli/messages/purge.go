@@ -49,7 +49,7 @@ func Purge(environ []string, names, kind string) *cobra.Command {
 can be received now. --state names others; all is every state. Messages that receivers
 have locked stay, and so do those that arrive meanwhile.
 
-The command asks first, or wants --yes where standard input is no terminal. A Crosstown
+The command asks first, or wants --yes where standard input is not a terminal. A Crosstown
 gateway removes active messages and dead letters without sending them to the client, and
 keeps messages that arrive during the purge. With other brokers the command receives and
 deletes them until none has arrived for a second.`,
@@ -190,7 +190,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
-		return 0, command.Usagef("%q is no queue or subscription", name)
+		return 0, command.Usagef("%q is not a queue or subscription", name)
 	}
 	var answer api.Purged
 	err = o.Ask(c.Context(), command.AboutEntity(http.MethodPost, api.PurgePath, name), &answer)

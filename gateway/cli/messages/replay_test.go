@@ -119,7 +119,7 @@ func TestAReplayNamesTheLineThatIsWrong(t *testing.T) {
 	good := recorded("q", 0)
 	for bad, want := range map[string]string{
 		"hello":                       "f: line 2: it is not what crosstown record",
-		`{"x":1}`:                     "f: line 2: it has no message",
+		`{"x":1}`:                     "f: line 2: it is neither a message",
 		`{"state":"odd","body":"x"}`:  `f: line 2: state: "odd" is unknown: repair or remove the line`,
 		`{"state":"active","body":1}`: "f: line 2: it is not what crosstown record",
 		`{"state":"active","body":"x","bodyEncoding":"rot13"}`:                   `f: line 2: body: bodyEncoding: "rot13" is unknown`,

@@ -38,7 +38,7 @@ func (s *sessionChoice) bind(f *pflag.FlagSet) {
 func (s *sessionChoice) validate(dlq bool) error {
 	switch {
 	case s.named() && s.next:
-		return errors.New("--session and --next-session exclude each other")
+		return errors.New("use --session or --next-session, not both")
 	case dlq && (s.named() || s.next):
 		return errors.New("--dlq: a dead-letter queue has no sessions: drop --session and --next-session")
 	}

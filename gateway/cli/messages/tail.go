@@ -66,7 +66,7 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 }
 
 // errFollowed says that as many messages are printed as were asked for.
-var errFollowed = errors.New("enough messages are printed")
+var errFollowed = errors.New("printed the requested number of messages")
 
 // follower prints the last of the messages that were there, and then those that arrive.
 type follower struct {

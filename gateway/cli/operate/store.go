@@ -92,7 +92,7 @@ func printInspection(w io.Writer, found *file.Inspection) error {
 		bytes += s.Size
 	}
 	for _, other := range found.Others {
-		_, _ = fmt.Fprintf(w, "%-18s is no file of a store\n", other)
+		_, _ = fmt.Fprintf(w, "%-18s is not a file of a store\n", other)
 	}
 	ended := "not closed in order"
 	if found.Closed {

@@ -73,7 +73,7 @@ func Top(environ []string) *cobra.Command {
 
 IN/s and OUT/s are messages a second since the last refresh; with --once the command
 takes two looks, an interval apart, and prints one table. Ctrl-C ends it. Where the
-standard output is no terminal, each refresh is a table of its own, with --json a line.
+standard output is not a terminal, each refresh is a table of its own, with --json a line.
 
 The command needs Manage on the namespace. Version, memory and the store's latency are
 shown to policies of the gateway's own namespace. A refresh has the gateway count all

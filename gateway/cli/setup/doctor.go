@@ -184,7 +184,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 	took := time.Since(began)
 	var h health
 	if json.NewDecoder(io.LimitReader(response.Body, 1<<20)).Decode(&h) != nil || h.Status == "" {
-		return x.note(check, warn, "name a gateway with --context or --connection-string", "it is no Crosstown gateway: it answers %s", response.Status)
+		return x.note(check, warn, "name a gateway with --context or --connection-string", "it is not a Crosstown gateway: it answers %s", response.Status)
 	}
 	if h.Status != "healthy" {
 		return x.note(check, fail, "see its log", "it is %s: %s", h.Status, h.Reason)

@@ -43,15 +43,15 @@ func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, err
 	var by time.Duration
 	switch {
 	case request == api.ClockRequest{}:
-		return nil, core.Refuse(core.InvalidArgument, "The body moves no clock: give freeze, resume, advance or set.")
+		return nil, core.Refuse(core.InvalidArgument, "The body has none of freeze, resume, advance and set: use one.")
 	case request.Freeze && request.Resume:
-		return nil, core.Refuse(core.InvalidArgument, "A clock cannot both be frozen and go on: give freeze or resume.")
+		return nil, core.Refuse(core.InvalidArgument, "Use freeze or resume, not both.")
 	case request.Advance != "" && request.Set != nil:
-		return nil, core.Refuse(core.InvalidArgument, "Give advance or set, not both.")
+		return nil, core.Refuse(core.InvalidArgument, "Use advance or set, not both.")
 	case request.Advance != "":
 		var err error
 		if by, err = durationOf(request.Advance); err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "advance is no duration: %.40q. Write it like 90s, 5m, 36h, PT5M or P14D.", request.Advance)
+			return nil, core.Refuse(core.InvalidArgument, "advance is not a duration: %.40q. Write it like 90s, 5m, 36h, PT5M or P14D.", request.Advance)
 		}
 	}
 	return func(clock core.VirtualClock, now time.Time) (core.VirtualClock, error) {

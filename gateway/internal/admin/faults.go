@@ -24,7 +24,7 @@ func (a *API) ownFaults(c *call) (any, error) {
 func (a *API) faults(c *call, about *namespaces.About, name string) (any, error) {
 	served := a.Served(about.ID)
 	if served == nil || served.Faults == nil {
-		return nil, core.Refuse(core.NotAllowed, "The namespace '%s' allows no faults: use a namespace that was created with them allowed.", about.Name)
+		return nil, core.Refuse(core.NotAllowed, "The namespace '%s' does not allow faults: use a namespace that was created with allowFaults.", about.Name)
 	}
 	rules := served.Faults
 	switch c.Method {
@@ -74,7 +74,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 		}
 		var err error
 		if *d.into, err = durationOf(d.text); err != nil {
-			return r, core.Refuse(core.InvalidArgument, "%s is no duration: %.40q. Write it like 500ms, 90s, 5m or PT5M.", d.name, d.text)
+			return r, core.Refuse(core.InvalidArgument, "%s is not a duration: %.40q. Write it like 500ms, 90s, 5m or PT5M.", d.name, d.text)
 		}
 	}
 	return r, nil

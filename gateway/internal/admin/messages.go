@@ -114,9 +114,9 @@ func (m *mover) check(ctx context.Context) (err error) {
 		case err != nil:
 			return err
 		case target == m.from:
-			return core.Refuse(core.InvalidArgument, "'%s' is where the messages are: name another target.", to)
+			return core.Refuse(core.InvalidArgument, "'%s' is the entity that has the messages: choose another target.", to)
 		case e.Kind != core.Subscription && target.Sub == core.Main && e.Settings.RequiresDuplicateDetection && !m.request.NewMessageIDs:
-			return core.Refuse(core.NotAllowed, "'%s' detects duplicates, and would drop a message whose id it has seen: ask for new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
+			return core.Refuse(core.NotAllowed, "'%s' detects duplicates and would drop messages whose ids it has seen: request new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
 		case e.Settings.ForwardTo == "" || target.Sub != core.Main:
 			return nil
 		}
@@ -296,7 +296,7 @@ func (a *API) testRules(c *call) (any, error) {
 	}
 	m, err := depositedMessage(body)
 	if err != nil {
-		return nil, core.Refuse(core.InvalidArgument, "The body is no message as crosstown record prints it: %v.", err)
+		return nil, core.Refuse(core.InvalidArgument, "The body is not a message as crosstown record prints it: %v.", err)
 	}
 	all, err := a.Broker.TestRules(c.Context(), c.id, c.path, m, nil)
 	if err != nil {

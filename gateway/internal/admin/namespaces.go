@@ -108,10 +108,10 @@ func (a *API) put(c *call, name string) (any, error) {
 // apply sets what a request gives in a namespace.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
-		return core.Refuse(core.NotAllowed, "Whether a namespace allows faults is fixed when it is created: create another.")
+		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create a namespace with it.")
 	}
 	if request.VirtualTime != nil && *request.VirtualTime != (n.Clock != nil) {
-		return core.Refuse(core.NotAllowed, "Whether a namespace has virtual time is fixed when it is created: create another.")
+		return core.Refuse(core.NotAllowed, "virtualTime cannot be changed: create a namespace with it.")
 	}
 	if request.Hosts != nil {
 		n.Hosts = *request.Hosts

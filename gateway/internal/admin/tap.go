@@ -30,7 +30,7 @@ func (a *API) tap(c *call) (any, error) {
 		return nil, err
 	}
 	if _, _, isSubscription := core.SplitSubscription(address.Entity); isSubscription || address.Sub != core.Main {
-		return nil, core.Refuse(core.InvalidArgument, "'%s' gets its messages from elsewhere: name the queue or topic that clients send to.", c.path)
+		return nil, core.Refuse(core.InvalidArgument, "Clients cannot send to '%s': name the queue or topic that they send to.", c.path)
 	}
 	ends := time.Now().Add(core.Forever)
 	if text := c.URL.Query().Get("timeout"); text != "" {

@@ -69,15 +69,15 @@ func TestAnExpressionThatMakesNoSenseIsAnError(t *testing.T) {
 		`createArray(1)[int('NaN')]`:          "int(…): ",
 		`range(0, 99999999)`:                  "it must be 0 to 10000",
 		`substring('abc', 1, 3)`:              "has no such part",
-		`div(1, 0)`:                           "divides by 0",
-		`replace('aa', '', 'b')`:              "cannot be replaced",
+		`div(1, 0)`:                           "division by zero",
+		`replace('aa', '', 'b')`:              "the text to search for is empty",
 		`unheardOf(1)`:                        "the function unheardof is not known",
 		`listKeys('x').a`:                     "listkeys(…) has no value outside of Azure",
 		`__bicep.none()`:                      "the template has no function __bicep.none",
-		`lambdaVariables('x')`:                "there is no lambda with an argument x",
+		`lambdaVariables('x')`:                "x is not an argument of an enclosing lambda",
 		strings.Repeat(`concat(`, 1_000_000):  "it is nested more than",
 		`length(map(range(0, 9999), lambda('x', map(range(0, 9999), lambda('y', map(range(0, 9999), lambda('z', 'text')))))))`:             "the template makes too much",
-		`replace(replace('aaaaaaaaaa', 'a', concat('` + strings.Repeat("a", 100_000) + `')), 'a', '` + strings.Repeat("b", 100_000) + `')`: "cannot be replaced",
+		`replace(replace('aaaaaaaaaa', 'a', concat('` + strings.Repeat("a", 100_000) + `')), 'a', '` + strings.Repeat("b", 100_000) + `')`: "the result would have more than",
 	} {
 		s := newScope(&shared{open: map[string]bool{}}, map[string]any{}, map[string]any{})
 		if got, err := s.evaluate(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -171,7 +171,7 @@ func arithmetic(f func(a, b float64) any) func([]any) (any, error) {
 func quotient(f func(a, b float64) float64) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		if b, err := argument[float64](args, 1); err == nil && b == 0 {
-			return nil, errors.New("it divides by 0")
+			return nil, errors.New("division by zero")
 		}
 		return arithmetic(func(a, b float64) any { return f(a, b) })(args)
 	}

@@ -70,13 +70,13 @@ func (p *parser) expression() (any, error) {
 		case p.takes('.'):
 			name := p.word()
 			if name == "" {
-				return nil, errors.New("a name is missing behind the dot")
+				return nil, errors.New("expected a name after the dot")
 			}
 			v, err = memberOf(v, name)
 		case p.takes('['):
 			var index any
 			if index, err = p.expression(); err == nil && !p.takes(']') {
-				err = errors.New("a ] is missing")
+				err = errors.New("expected ]")
 			}
 			if err == nil {
 				v, err = element(v, index)
@@ -112,13 +112,13 @@ func (p *parser) operand() (any, error) {
 		return float64(n), nil
 	}
 	if word == "" || minus {
-		return nil, fmt.Errorf("a value is missing before %.20q", p.text[p.at:])
+		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:])
 	}
 	if p.takes('.') { // a function of the template's own
 		word += "." + p.word()
 	}
 	if !p.takes('(') {
-		return nil, fmt.Errorf("%s is no value: a text is written in single quotes", word)
+		return nil, fmt.Errorf("%s is not a value: put strings in single quotes", word)
 	}
 	return p.call(word)
 }
@@ -138,7 +138,7 @@ func (p *parser) quoted() (string, error) {
 		}
 		p.at++
 	}
-	return "", errors.New("a text has no closing quote")
+	return "", errors.New("a string has no closing quote")
 }
 
 // call reads the arguments of a function and calls it. Where an argument has no value, neither has the
@@ -154,7 +154,7 @@ func (p *parser) call(name string) (any, error) {
 	lazy := ofIDs || name == "if" || name == "coalesce"
 	for !p.takes(')') {
 		if len(args) > 0 && !p.takes(',') {
-			return nil, fmt.Errorf("a , or ) is missing in %s(…)", name)
+			return nil, fmt.Errorf("%s(…): expected , or )", name)
 		}
 		from := p.at
 		v, err := p.expression()

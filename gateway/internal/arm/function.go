@@ -79,7 +79,7 @@ func (s *scope) copyIndex(args []any) (any, error) {
 	}
 	i, ok := s.loops[strings.ToLower(loop)]
 	if !ok {
-		return nil, fmt.Errorf("copyIndex: there is no loop %q around it", loop)
+		return nil, fmt.Errorf("copyIndex: there is no enclosing loop %q", loop)
 	}
 	return float64(i) + offset, nil
 }
@@ -106,7 +106,7 @@ func (p *parser) lambda() (any, error) {
 	}
 	p.at = from
 	if !p.skip() || !p.takes(')') {
-		return nil, errors.New("lambda(…): a ) is missing")
+		return nil, errors.New("lambda(…): expected )")
 	}
 	l.text = p.text[from : p.at-1]
 	return l, nil
@@ -127,7 +127,7 @@ func (l lambda) of(args ...any) (any, error) {
 func (s *scope) lambdaVariable(name string) (any, error) {
 	v, ok := s.bound[strings.ToLower(name)]
 	if !ok {
-		return nil, fmt.Errorf("there is no lambda with an argument %s around it", name)
+		return nil, fmt.Errorf("%s is not an argument of an enclosing lambda", name)
 	}
 	return v, nil
 }

@@ -78,7 +78,7 @@ func (s *scope) give(name, text string) {
 	typ := s.typeOf(declared)
 	if kind, _ := typ.(string); !strings.HasSuffix(strings.ToLower(kind), "string") {
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
-			s.problem("parameters."+name, "%q is no value of the type %v: write it as JSON", text, typ)
+			s.problem("parameters."+name, "%q is not a value of the type %v: write it as JSON", text, typ)
 		}
 	}
 	s.given[strings.ToLower(name)] = v

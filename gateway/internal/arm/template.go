@@ -86,7 +86,7 @@ func (s *scope) resources(v any, place string, types, names []string) {
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {
-		s.problem(place, "it is no resource: write an object")
+		s.problem(place, "it is not a resource: write an object")
 		return
 	}
 	typ, _ := r["type"].(string)
@@ -233,7 +233,7 @@ func (s *scope) marked(text string) (any, error) {
 	var args []any
 	for !p.takes(')') {
 		if len(args) > 0 && !p.takes(',') {
-			return nil, errors.New("a , or ) is missing")
+			return nil, errors.New("expected , or )")
 		}
 		p.space()
 		from := p.at

@@ -2,6 +2,7 @@ package arm
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -103,8 +104,11 @@ func format(args []any) (any, error) {
 
 func replace(args []any) (any, error) {
 	text, old, by := textOf(args[0]), textOf(args[1]), textOf(args[2])
-	if n := strings.Count(text, old); old == "" || n > 0 && len(by) > maxWork/n {
-		return nil, fmt.Errorf("%.40q cannot be replaced by %.40q", old, by)
+	if old == "" {
+		return nil, errors.New("the text to search for is empty")
+	}
+	if n := strings.Count(text, old); n > 0 && len(by) > maxWork/n {
+		return nil, fmt.Errorf("the result would have more than %d bytes", maxWork)
 	}
 	return strings.ReplaceAll(text, old, by), nil
 }

@@ -112,8 +112,8 @@ func TestOriginsAreChecked(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	_, err := load(t, nil, nil, "--websocket-origins=https://a.example", "--websocket-origins=b.example")
-	if err == nil || !strings.Contains(err.Error(), `"b.example" is no origin`) {
-		t.Errorf("got %v, want that b.example is no origin", err)
+	if err == nil || !strings.Contains(err.Error(), `"b.example" is not an origin`) {
+		t.Errorf("got %v, want that b.example is not an origin", err)
 	}
 }
 
@@ -159,7 +159,7 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 	}
 	want := []string{
 		`--dev-key-anywhere: perhaps is neither true nor false`,
-		`--listen: "nonsense" is no address to listen on: write host:port`,
+		`--listen: "nonsense" is not an address to listen on: write host:port`,
 		`c.yaml:1: namespace: 'bad_name' is not a namespace name`,
 		`c.yaml:2: lsiten: there is no such setting: did you mean listen?`,
 		`c.yaml:3: store: 5 is not text: put it in quotes`,
@@ -171,15 +171,15 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`c.yaml:11: amqp.max-frame-size: 1.5 is not a whole number`,
 		`c.yaml:12: tls.cert: it needs tls.key beside it`,
 		`c.yaml:16: policies[0].rights: "Sned": unknown right "Sned": use Send, Listen, Manage`,
-		`c.yaml:17: policies[1]: policy "app" is there twice`,
-		`c.yaml:20: policies[2].name: "" is no policy name`,
+		`c.yaml:17: policies[1]: policy "app" is listed twice`,
+		`c.yaml:20: policies[2].name: "" is not a valid policy name`,
 		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment.`,
 		`c.yaml:24: queues[1].lock-duration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`,
 		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2147483647.`,
 		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
 		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
-		`c.yaml:28: queues[2].name: "ORDERS" is there twice (queues and topics share their names`,
-		`c.yaml:29: queues[2].status: Closed is no status: write Active`,
+		`c.yaml:28: queues[2].name: "ORDERS" is listed twice (queues and topics share their names`,
+		`c.yaml:29: queues[2].status: Closed is not a status: write Active`,
 		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
 		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
 		`c.yaml:32: websocket.max-feeds: x is not a whole number`,
@@ -625,13 +625,13 @@ topics:
 	}
 	want := []string{
 		`c.yaml:3: queues[0].forward-to: "A" is the entity itself: name another queue or topic`,
-		`c.yaml:6: topics[0].name: "A" is there twice (queues and topics share their names`,
+		`c.yaml:6: topics[0].name: "A" is listed twice (queues and topics share their names`,
 		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,
 		`c.yaml:9: topics[0].subscriptions[0].name: The subscription name 's/1' is not allowed because of '/'`,
 		`c.yaml:12: topics[0].subscriptions[1].forward-dead-lettered-messages-to: "A/Subscriptions/ok" is the entity itself`,
 		`c.yaml:13: topics[0].subscriptions[1].lock-duration: LockDuration is 500ms: it must be at least 1s.`,
 		`c.yaml:15: topics[0].subscriptions[1].rules[0]: Rule 'r': SQL filter, position 5: `,
-		`c.yaml:17: topics[0].subscriptions[1].rules[1].name: rule "R" is there twice`,
+		`c.yaml:17: topics[0].subscriptions[1].rules[1].name: rule "R" is listed twice`,
 		`c.yaml:17: topics[0].subscriptions[1].rules[1]: it has both sql and correlation: keep one`,
 		`c.yaml:20: topics[0].subscriptions[1].rules[2].name: The rule name 'q/' contains '/'`,
 		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
@@ -639,7 +639,7 @@ topics:
 		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: there is no such setting: `,
 		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but neither sql nor a plugin that could use them`,
 		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,
-		`c.yaml:29: topics[0].subscriptions[2].name: subscription "OK" is there twice`,
+		`c.yaml:29: topics[0].subscriptions[2].name: subscription "OK" is listed twice`,
 		`c.yaml:31: topics[1].subscriptions: map[name:y] is not a list`,
 	}
 	got := strings.Split(err.Error(), "\n")
@@ -671,10 +671,10 @@ func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 	const sub = "c.json: UserConfig.Namespaces[0].Topics[0].Subscriptions"
 	for _, want := range append(strings.Split(want, "\n"),
 		sub+`[0].Properties.LockDuration: LockDuration is 7m0s`,
-		sub+`[0].Rules[0]: correlation.properties.p: {} is no value with its type: it has no type: write a text, a number`,
+		sub+`[0].Rules[0]: correlation.properties.p: {} is not a valid value: it has no type: write a text, a number`,
 		sub+`[0].Rules[0].Properties.CorrelationFilter.Size: a correlation filter has no such condition: remove it`,
 		sub+`[0].Rules[1]: Rule 'expression': SQL filter, position `,
-		sub+`[1].Rules[0].Properties.FilterType: Date is no type of filters: write Sql or Correlation`,
+		sub+`[1].Rules[0].Properties.FilterType: Date is not a type of filter: write Sql or Correlation`,
 	) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got\n%v\nlacks\n%s", err, want)

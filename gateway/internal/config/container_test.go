@@ -32,7 +32,7 @@ func TestThePlaceOfTheEmulatorsContainerIsTaken(t *testing.T) {
 		{"without a file", map[string]any{"emulator": true}, sql, file + ".none", everywhere, nil, true, ""},
 		{"another port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=5310"}, file, []any{":5672", ":5310", ":5671", ":8443"}, file, true, ""},
 		{"the same port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=5672"}, file, []any{":5672", ":5671", ":8443"}, file, true, ""},
-		{"no port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=http"}, file, everywhere, file, true, `EMULATOR_HTTP_PORT: "http" is no port`},
+		{"no port", map[string]any{"emulator": true}, []string{"EMULATOR_HTTP_PORT=http"}, file, everywhere, file, true, `EMULATOR_HTTP_PORT: "http" is not a port`},
 		{
 			"what is set stays",
 			map[string]any{"emulator": true, "listen": "127.0.0.1:1", "emulator-config": "mine.json", "dev-key-anywhere": "false"},

@@ -104,14 +104,14 @@ func convert(to reflect.Type, v any) (any, error) {
 			rights, err := core.ParseRights(text)
 			return rights, about(text, err)
 		}
-		return nil, fmt.Errorf("%v names no rights: write some of Send, Listen, Manage, separated by commas", v)
+		return nil, fmt.Errorf("%v has no rights: list Send, Listen or Manage, separated by commas", v)
 	case reflect.TypeFor[core.Status]():
 		for _, s := range []core.Status{core.StatusActive, core.StatusDisabled, core.StatusSendDisabled, core.StatusReceiveDisabled} {
 			if isText && strings.EqualFold(text, string(s)) {
 				return s, nil
 			}
 		}
-		return nil, fmt.Errorf("%v is no status: write Active, Disabled, SendDisabled or ReceiveDisabled", v)
+		return nil, fmt.Errorf("%v is not a status: write Active, Disabled, SendDisabled or ReceiveDisabled", v)
 	case reflect.TypeFor[[]string]():
 		if isText {
 			return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }), nil
@@ -181,7 +181,7 @@ func convertFloat(v any) (any, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("%v is no number: write one such as 2 or 0.5", v)
+	return nil, fmt.Errorf("%v is not a number: write one such as 2 or 0.5", v)
 }
 
 func convertBool(v any) (any, error) {

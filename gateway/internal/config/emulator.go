@@ -175,7 +175,7 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 	case sameWord(kind, "correlation"), sameWord(kind, "CorrelationFilter"):
 		set("correlation", "CorrelationFilter", e.correlation(member(properties, "CorrelationFilter"), at+".CorrelationFilter", path+".correlation"))
 	default:
-		e.r.addAt(e.origin(at+".FilterType"), "%v is no type of filters: write Sql or Correlation", kind)
+		e.r.addAt(e.origin(at+".FilterType"), "%v is not a type of filter: write Sql or Correlation", kind)
 	}
 	set("action", "Action.SqlExpression", member(member(properties, "Action"), "SqlExpression"))
 	return entry
@@ -281,7 +281,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 	case port == "":
 		port, source = containerPort, "--emulator"
 	case err != nil || n == 0:
-		r.addAt(origin{source: source}, "%q is no port: write a number between 1 and 65535", port)
+		r.addAt(origin{source: source}, "%q is not a port: write a number between 1 and 65535", port)
 		port = containerPort
 	}
 	var listen []any

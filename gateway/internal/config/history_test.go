@@ -44,7 +44,7 @@ func TestHistoriesAreChecked(t *testing.T) {
 	_, err := load(t, files, nil, "--config=$DIR/c.yaml")
 	for _, want := range []string{
 		"explain[0].keep: 5 has no unit",
-		`explain[1].entity: "A" is there twice`,
+		`explain[1].entity: "A" is listed twice`,
 		"explain[1].keep: 30s is out of range: use 1m0s to 744h0m0s",
 		"explain[2].entity: it is missing",
 		"explain[3].keep: 2000h0m0s is out of range",

@@ -85,14 +85,14 @@ func (d *Identity) validate(r *report, anywhere bool) {
 		}
 		i.validate(path, r)
 		if slices.ContainsFunc(d.Issuers[:n], func(o Issuer) bool { return o.Issuer == i.Issuer }) {
-			r.add(path+".issuer", "issuer %q is there twice: remove one", i.Issuer)
+			r.add(path+".issuer", "issuer %q is listed twice: remove one", i.Issuer)
 		}
 	}
 	if !d.DevIdentity || r.concerns("dev-identity-listen") {
 		return
 	}
 	if _, _, err := net.SplitHostPort(d.DevIdentityListen); err != nil {
-		r.add("dev-identity-listen", "%q is no address to listen on: write host:port, such as %s", d.DevIdentityListen, defaultDevListen)
+		r.add("dev-identity-listen", "%q is not an address to listen on: write host:port, such as %s", d.DevIdentityListen, defaultDevListen)
 	} else if !anywhere && !listen.IsLoopback(d.DevIdentityListen) {
 		r.add("dev-identity-listen", "%s lets other machines have tokens with every right: %s", d.DevIdentityListen, devIdentityRemedy)
 	}
@@ -104,7 +104,7 @@ func (i *Issuer) validate(path string, r *report) {
 		r.add(path+".issuer", "it is missing: %s", issuerRemedy)
 	case i.JWKS != "": // then it is but a name
 	case err != nil || u.Host == "":
-		r.add(path+".issuer", "%q is no URL: %s, or give its keys in a file with jwks", i.Issuer, issuerRemedy)
+		r.add(path+".issuer", "%q is not a URL: %s, or give its keys in a file with jwks", i.Issuer, issuerRemedy)
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):
 		r.add(path+".issuer", "keys that come by %s:// can be forged on the way: %s, or give its keys in a file with jwks", u.Scheme, issuerRemedy)
 	}
@@ -116,7 +116,7 @@ func (i *Issuer) validate(path string, r *report) {
 		claims += len(role.claims)
 		for n, text := range role.claims {
 			if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value == "" {
-				r.add(elementPath(path+"."+role.name, n), "%q is no claim: %s", text, roleClaimsRemedy)
+				r.add(elementPath(path+"."+role.name, n), "%q is not a claim: %s", text, roleClaimsRemedy)
 			}
 		}
 	}

@@ -111,14 +111,14 @@ func (c *Config) validateNamespaces(r *report) {
 		if err := namespaces.CheckName(n.Name); err != nil {
 			r.add(path+".name", "%v", err)
 		} else if !names.add(n.Name) {
-			r.add(path+".name", "%q is there twice (upper and lower case are the same): remove one", n.Name)
+			r.add(path+".name", "%q is listed twice (names are case-insensitive): remove one", n.Name)
 		}
 		for h, host := range n.Hosts {
 			at := elementPath(path+".hosts", h)
 			if err := namespaces.CheckHost(host); err != nil {
 				r.add(at, "%v", err)
 			} else if !hosts.add(host) {
-				r.add(at, "%s is there twice: a host is that of one namespace", host)
+				r.add(at, "%s is listed twice: a host is that of one namespace", host)
 			}
 		}
 		if len(n.Hosts) > namespaces.MaxHosts {

@@ -40,7 +40,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
 		validatePattern(path+".entity", p.Entity, r)
 		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is there twice, and only the first counts: put the stages together", p.Entity)
+			r.add(path+".entity", "%q is listed twice, and only the first counts: put the stages together", p.Entity)
 		}
 		for n, to := range p.FollowTo {
 			validatePattern(elementPath(path+".follow-to", n), to, r)
@@ -60,7 +60,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	}
 }
 
-// validatePattern reports what is no name of a queue or topic, where * is any text.
+// validatePattern reports what is not a name of a queue or topic, where * is any text.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
 		r.add(path, "%q is neither a queue's or topic's name nor one with * for any text: %v", pattern, err)
@@ -124,7 +124,7 @@ func (h *Contents) validateHistories(prefix string, r *report) {
 		p, path := &h.Histories[i], elementPath(prefix+"explain", i)
 		p.validate(path, r)
 		if slices.ContainsFunc(h.Histories[:i], func(q History) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is there twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
+			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (h *Contents) validateRetries(prefix string, r *report) {
 		p, path := &h.Retries[i], elementPath(prefix+"retries", i)
 		p.validate(path, r)
 		if slices.ContainsFunc(h.Retries[:i], func(q Retry) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is there twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
+			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
 		}
 	}
 }

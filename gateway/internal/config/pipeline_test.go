@@ -68,7 +68,7 @@ pipelines:
 		"pipelines[1].ingress[0]: parameters.list is [1]",
 		"pipelines[1].follow-to: to names a plugin",
 		`pipelines[1].follow-to[0]: "a b" is neither`,
-		`pipelines[2].entity: "Orders" is there twice`,
+		`pipelines[2].entity: "Orders" is listed twice`,
 		"pipelines[2]: it does nothing",
 		"pipelines[3].ingress[0].colour",
 	} {

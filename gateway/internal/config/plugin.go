@@ -49,25 +49,25 @@ func (c *Config) validatePlugins(r *report) {
 		p, path := &c.Plugins[i], elementPath("plugins", i)
 		p.validate(path, r)
 		if slices.ContainsFunc(c.Plugins[:i], func(q Plugin) bool { return strings.EqualFold(q.Name, p.Name) }) {
-			r.add(path+".name", "plugin %q is there twice (upper and lower case are the same): remove one", p.Name)
+			r.add(path+".name", "plugin %q is listed twice (names are case-insensitive): remove one", p.Name)
 		}
 	}
 }
 
 func (p *Plugin) validate(path string, r *report) {
 	if !pluginName.MatchString(p.Name) {
-		r.add(path+".name", "%q is no plugin name: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
+		r.add(path+".name", "%q is not a valid plugin name: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Path == "" {
 		r.add(path+".path", "it is missing: name the plugin's program")
 	}
 	if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != 32 && p.SHA256 != "" {
-		r.add(path+".sha256", "%q is no SHA-256 checksum: write the 64 digits that sha256sum prints", p.SHA256)
+		r.add(path+".sha256", "%q is not an SHA-256 checksum: write the 64 digits that sha256sum prints", p.SHA256)
 	}
 	validateUnavailable(path, p.Unavailable, r)
 	for n, e := range p.Env {
 		if name, _, _ := strings.Cut(e, "="); !variableName.MatchString(name) {
-			r.add(elementPath(path+".env", n), "%q is no variable: write NAME=VALUE, or NAME for the gateway's own value", e)
+			r.add(elementPath(path+".env", n), "%q is not a variable: write NAME=VALUE, or NAME for the gateway's own value", e)
 		}
 	}
 }
@@ -103,14 +103,14 @@ func (s *Serializers) validate(r *report, plugins []Plugin) {
 		case err != nil && !isSubscription:
 			r.add(path+".name", "%v", err)
 		case !taken.add(e.Name):
-			r.add(path+".name", "%q is there twice: put its settings together", e.Name)
+			r.add(path+".name", "%q is listed twice: put its settings together", e.Name)
 		}
 		validateChain(path+".chain", e.Chain, known, r)
 		switch {
 		case len(e.Chain) == 0 && e.Deliver == "":
 			r.add(path, "%q has no settings: give it a chain, a content type to deliver, or both", e.Name)
 		case e.Deliver != "" && payload.ParseAccept(e.Deliver).IsAny():
-			r.add(path+".deliver", "%q is no content type: write one such as application/json", e.Deliver)
+			r.add(path+".deliver", "%q is not a content type: write one such as application/json", e.Deliver)
 		case e.Deliver != "" && len(e.Chain) == 0 && len(s.Chain) == 0:
 			r.add(path+".deliver", "there is no serializer that could write it: name some in serializers.chain, or in the entity's own")
 		}
@@ -123,7 +123,7 @@ func validateChain(path string, chain, known []string, r *report) {
 		case !slices.Contains(known, name):
 			r.add(elementPath(path, i), "there is no serializer %q: use %s", name, strings.Join(known, ", "))
 		case slices.Contains(chain[:i], name):
-			r.add(elementPath(path, i), "%s is there twice: remove one", name)
+			r.add(elementPath(path, i), "%s is listed twice: remove one", name)
 		}
 	}
 }

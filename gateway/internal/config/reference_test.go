@@ -34,7 +34,7 @@ func TestTheReferenceHasEverySetting(t *testing.T) {
 	}
 	for name := range rows {
 		if name != fileFlag && name != policyFlag {
-			t.Errorf("docs/configuration.md has %s, which is no setting", name)
+			t.Errorf("docs/configuration.md has %s, which is not a setting", name)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestTheReferenceHasEverySettingOfEntities(t *testing.T) {
 		delete(rows, name)
 	}
 	for name := range rows {
-		t.Errorf("docs/configuration.md has %s, which is no setting of an entity", name)
+		t.Errorf("docs/configuration.md has %s, which is not a setting of an entity", name)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestTheReferenceHasEveryMemberOfLists(t *testing.T) {
 		}
 		for name := range rows {
 			if !slices.ContainsFunc(types, func(typ reflect.Type) bool { return slices.Contains(members(typ), name) }) {
-				t.Errorf("docs/configuration.md, %s: %s is no setting", heading, name)
+				t.Errorf("docs/configuration.md, %s: %s is not a setting", heading, name)
 			}
 		}
 	}

@@ -63,7 +63,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is no address: write amqps://host:port or amqp://host:port, and credentials in username and password, or policy and key")
+			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is not an address: write amqps://host:port or amqp://host:port, and credentials in username and password, or policy and key")
 		}
 		p.Plain, address = u.Scheme == "amqp", u.Host
 	default:
@@ -99,14 +99,14 @@ func (h *Contents) validateRemotes(prefix, self string, r *report) {
 		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)
 		m.validate(path, self, r)
 		if slices.ContainsFunc(h.Remotes[:i], func(o Remote) bool { return strings.EqualFold(o.Name, m.Name) }) {
-			r.add(path+".name", "remote %q is there twice (upper and lower case are the same): remove one", m.Name)
+			r.add(path+".name", "remote %q is listed twice (names are case-insensitive): remove one", m.Name)
 		}
 	}
 }
 
 func (m *Remote) validate(path, self string, r *report) {
 	if !pluginName.MatchString(m.Name) {
-		r.add(path+".name", "%q is no name of a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
+		r.add(path+".name", "%q is not a valid name for a remote: use 1 to 63 letters, digits, dots, underscores and hyphens", m.Name)
 	}
 	m.validateEndpoint(path, self, r)
 	if m.CA != "" {

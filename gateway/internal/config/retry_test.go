@@ -42,7 +42,7 @@ func TestRetriesAreChecked(t *testing.T) {
 	_, err := load(t, files, nil, "--config=$DIR/c.yaml")
 	for _, want := range []string{
 		"retries[0].backoff: 5 has no unit",
-		`"A" is there twice`,
+		`"A" is listed twice`,
 		"retries[1].backoff: 25h0m0s is out of range: use 1ms to 24h0m0s",
 		"retries[2].entity: it is missing",
 		"retries[3].backoff: 0s is out of range",
@@ -52,7 +52,7 @@ func TestRetriesAreChecked(t *testing.T) {
 		"retries[6].jitter: 1.5 is out of range: use 0 to 1",
 		"retries[7].factor: NaN is out of range",
 		"retries[7].jitter: -1 is out of range",
-		"retries[8].factor: twice is no number: write one such as 2 or 0.5",
+		"retries[8].factor: twice is not a number: write one such as 2 or 0.5",
 		"retries[9].facter",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -50,12 +50,12 @@ func (r *Rule) Rule() (core.Rule, error) {
 	}
 	switch {
 	case r.Plugin != "" && (r.SQL != "" || r.Correlation != nil || r.MatchNone):
-		return rule, fmt.Errorf("it has a plugin and another condition: write plugin('%s') among others in sql, or make it two rules", r.Plugin)
+		return rule, fmt.Errorf("it has a plugin and another condition: use plugin('%s') in sql, or write two rules", r.Plugin)
 	case r.Plugin != "":
 		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: call(r.Plugin, r.Parameters)}
 		rule.Filter.Parameters, err = properties("parameters", numbered(r.Parameters))
 	case r.SQL != "" && r.Correlation != nil:
-		return rule, fmt.Errorf("it has both sql and correlation: keep one, or make it two rules")
+		return rule, fmt.Errorf("it has both sql and correlation: keep one, or write two rules")
 	case r.MatchNone && (r.SQL != "" || r.Correlation != nil):
 		return rule, fmt.Errorf("it has match-none and another condition: keep one")
 	case len(r.Parameters) > 0 && r.SQL == "":
@@ -155,7 +155,7 @@ func typedValue(written map[string]any) (any, error) {
 		v, err = typedjson.ParseValue(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no value with its type: %w: write a text, a number, true, false, or a type such as {$long: 5}", data, err)
+		return nil, fmt.Errorf("%s is not a valid value: %w: write a text, a number, true, false, or a type such as {$long: 5}", data, err)
 	}
 	return v, nil
 }

@@ -47,9 +47,9 @@ serializers:
 		`there is no serializer "xml": use json, msgpack`,
 		`there is no serializer "jsno"`,
 		`"cbor" is the name of a serializer that is built in`,
-		`"ORDERS" is there twice`,
-		`json is there twice`,
-		`"json" is no content type`,
+		`"ORDERS" is listed twice`,
+		`json is listed twice`,
+		`"json" is not a content type`,
 		`"c" has no settings`,
 		`serializers.entities[5].name`,
 	} {

@@ -101,7 +101,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT9M"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 9m0s`},
 		"an unknown parameter":        {queue + `"ns/q"}`, map[string]string{"x": "1"}, `the template has no parameter x: it has d, q, self`},
 		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, and a resource of the type Microsoft.ServiceBus/namespaces/queues has 2`},
-		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `a , or \) is missing in concat`},
+		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `concat\(…\): expected , or \)`},
 		"a parameter that needs itself": {
 			queue + `"[concat('ns/', parameters('self'))]"}`, nil,
 			`the parameter self refers to itself`,
@@ -117,7 +117,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
 		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one with --namespace: a, b`},
 		"no namespace":          {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `it has no resource of the type Microsoft.ServiceBus/namespaces`},
-		"a rule of no type":     {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is no type of filters`},
+		"a rule of no type":     {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is not a type of filter`},
 		"a policy of no rights": {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},
 		"a name of parts without a value": {
 			`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "[variables('policy')]", "properties": {"rights": ["Send"]}}`, nil,

@@ -62,7 +62,7 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 	case "traceidratio":
 		part, err := strconv.ParseFloat(Variable(environ, argument), 64)
 		if err != nil || !(part >= 0 && part <= 1) {
-			r.addAt(origin{source: argument}, "%q is no part of the messages: use 0 to 1, such as 0.01", Variable(environ, argument))
+			r.addAt(origin{source: argument}, "%q is not a fraction of the messages: use 0 to 1, such as 0.01", Variable(environ, argument))
 			return
 		}
 		t.Sample = part
@@ -74,14 +74,14 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 // complete checks the settings, and says what was left open.
 func (t *Traces) complete(r *report) {
 	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
-		r.add("traces.sample", "%v is no part of the messages: use 0 to 1, such as 0.01", t.Sample)
+		r.add("traces.sample", "%v is not a fraction of the messages: use 0 to 1, such as 0.01", t.Sample)
 	}
 	if t.Endpoint == "" {
 		return
 	}
 	u, err := url.Parse(t.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		r.add("traces.endpoint", "it is no URL of a collector: write one such as http://localhost:4318, or https://…")
+		r.add("traces.endpoint", "it is not the URL of a collector: write one such as http://localhost:4318, or https://…")
 		return
 	}
 	if u.User != nil {

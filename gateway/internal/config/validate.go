@@ -65,11 +65,11 @@ func (c *Config) validateListen(r *report) {
 		path := elementPath("listen", i)
 		host, port, err := net.SplitHostPort(address)
 		if n, numErr := strconv.ParseUint(port, 10, 16); err != nil || numErr != nil || n == 0 && port != "0" {
-			r.add(path, "%q is no address to listen on: write host:port, such as 127.0.0.1:5672, or :5672 for every network interface", address)
+			r.add(path, "%q is not an address to listen on: write host:port, such as 127.0.0.1:5672, or :5672 for every network interface", address)
 			continue
 		}
 		if port != "0" && slices.Contains(c.Listen[:i], address) {
-			r.add(path, "%s is there twice: remove one", address)
+			r.add(path, "%s is listed twice: remove one", address)
 		}
 		if c.HasDevKey() && !c.DevKeyAnywhere && !listen.IsLoopback(address) {
 			shown := host
@@ -106,7 +106,7 @@ func (c *Config) validateAdmin(r *report) {
 		return
 	}
 	if _, _, err := net.SplitHostPort(c.AdminListen); err != nil {
-		r.add("admin-listen", "%q is no address to listen on: write host:port, such as 127.0.0.1:9095", c.AdminListen)
+		r.add("admin-listen", "%q is not an address to listen on: write host:port, such as 127.0.0.1:9095", c.AdminListen)
 	} else if slices.Contains(c.Listen, c.AdminListen) && !strings.HasSuffix(c.AdminListen, ":0") {
 		r.add("admin-listen", "%s is where clients come: choose another port", c.AdminListen)
 	}
@@ -201,7 +201,7 @@ func (h *Contents) validatePolicies(prefix string, r *report) {
 		p.validate(path, r)
 		same := slices.IndexFunc(h.Policies[:i], func(q Policy) bool { return q.Name == p.Name })
 		if same >= 0 && r.origins.find(path).source == r.origins.find(elementPath(prefix+"policies", same)).source {
-			r.add(path, "policy %q is there twice: remove one", p.Name)
+			r.add(path, "policy %q is listed twice: remove one", p.Name)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (c *Config) overridePolicies() {
 
 func (p *Policy) validate(path string, r *report) {
 	if p.Name == "" || strings.ContainsAny(p.Name, ";&= ") {
-		r.add(path+".name", "%q is no policy name: use letters, digits and hyphens", p.Name)
+		r.add(path+".name", "%q is not a valid policy name: use letters, digits and hyphens", p.Name)
 	}
 	switch {
 	case p.Key == "": // which was reported
@@ -237,7 +237,7 @@ func (h *Contents) validateEntities(prefix string, r *report) {
 		if err := core.ValidateName(name); err != nil {
 			r.add(path+".name", "%v", err)
 		} else if !taken.add(name) {
-			r.add(path+".name", "%q is there twice (queues and topics share their names, upper and lower case are the same): remove one", name)
+			r.add(path+".name", "%q is listed twice (queues and topics share their names, upper and lower case are the same): remove one", name)
 		}
 	}
 	for i := range h.Queues {
@@ -263,7 +263,7 @@ func (t *Topic) validateSubscriptions(path string, r *report) {
 		if err := core.ValidateSubscriptionName(s.Name); err != nil {
 			r.add(path+".name", "%v", err)
 		} else if !taken.add(s.Name) {
-			r.add(path+".name", "subscription %q is there twice (upper and lower case are the same): remove one", s.Name)
+			r.add(path+".name", "subscription %q is listed twice (names are case-insensitive): remove one", s.Name)
 		}
 		validateSettings(path, &s.SubscriptionSettings, r)
 		validateForwarding(path, core.SubscriptionPath(t.Name, s.Name), s.ForwardTo, s.ForwardDeadLetteredMessagesTo, r)
@@ -280,7 +280,7 @@ func (s *Subscription) validateRules(path string, r *report) {
 			continue
 		}
 		if !taken.add(rule.Name) {
-			r.add(path+".name", "rule %q is there twice (upper and lower case are the same): remove one", rule.Name)
+			r.add(path+".name", "rule %q is listed twice (names are case-insensitive): remove one", rule.Name)
 		}
 		compiled, err := rule.Rule()
 		if err == nil {

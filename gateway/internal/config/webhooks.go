@@ -54,9 +54,9 @@ func (c *Config) completeHooks(environ []string, r *report) {
 
 func (h *Hook) complete(path string, taken *names, environ []string, r *report) {
 	if !pluginName.MatchString(h.Name) {
-		r.add(path+".name", "%q is no name of a hook: use 1 to 63 letters, digits, dots, underscores and hyphens", h.Name)
+		r.add(path+".name", "%q is not a valid name for a hook: use 1 to 63 letters, digits, dots, underscores and hyphens", h.Name)
 	} else if !taken.add(h.Name) {
-		r.add(path+".name", "hook %q is there twice (upper and lower case are the same, and all namespaces share the names): remove one", h.Name)
+		r.add(path+".name", "hook %q is listed twice (upper and lower case are the same, and all namespaces share the names): remove one", h.Name)
 	}
 	if err := core.ValidateName(h.Entity); err != nil {
 		r.add(path+".entity", "%v", err)
@@ -155,15 +155,15 @@ func (c *Config) completePushes(environ []string, r *report) {
 
 func (p *Push) complete(path string, taken *names, environ []string, r *report) {
 	if !pluginName.MatchString(p.Name) {
-		r.add(path+".name", "%q is no name of a push: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
+		r.add(path+".name", "%q is not a valid name for a push: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
 	} else if !taken.add(p.Name) {
-		r.add(path+".name", "push %q is there twice (upper and lower case are the same, and all namespaces share the names): remove one", p.Name)
+		r.add(path+".name", "push %q is listed twice (upper and lower case are the same, and all namespaces share the names): remove one", p.Name)
 	}
 	if a, err := core.ParseAddress(p.From); err != nil || a.Sub != core.Main || a.Management {
 		r.add(path+".from", "%q is neither a queue nor a subscription: write its name, or TOPIC/Subscriptions/NAME", p.From)
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		r.add(path+".url", "it is no address: write https://HOST/PATH, or http:// for development")
+		r.add(path+".url", "it is not an address: write https://HOST/PATH, or http:// for development")
 	}
 	p.Keys = secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r)
 	if len(p.Keys) > 1 {

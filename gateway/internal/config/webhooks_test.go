@@ -47,7 +47,7 @@ func TestHooks(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is there twice`, `hooks[2].verify: "guess" is no way to verify`,
+		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is listed twice`, `hooks[2].verify: "guess" is no way to verify`,
 		"hooks[3]: it needs one of secret-file and secret-env", "hooks[4].secret-env: it holds no secret", "hooks[5].secret-file: it holds no secret",
 		"hooks[6].entity: ", "hooks[6].secret-file: the secret is not whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" may not be kept`, "hooks[6].tolerance: 1ms is too short",
 	} {
@@ -79,7 +79,7 @@ func TestPushes(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`pushes[1].name: push "A" is there twice`, "pushes[1].from: ", "pushes[1].url: it is no address", "pushes[1]: it has 2 secrets",
+		`pushes[1].name: push "A" is listed twice`, "pushes[1].from: ", "pushes[1].url: it is not an address", "pushes[1]: it has 2 secrets",
 		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: it needs one of secret-file and secret-env",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -144,7 +144,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	}
 	rights := t.rights(all)
 	if rights == 0 {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: None of the token's claims gives a right here. Ask the operator of the gateway which claims do.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: None of the token's claims grants a right here. Ask the operator of the gateway which claims do.")
 	}
 	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }

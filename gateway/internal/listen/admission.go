@@ -218,7 +218,7 @@ func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 		bits = [3]int{24, 24, 32}
 	}
 	for i := range all {
-		all[i], _ = a.Prefix(bits[i]) // of what is no address there is none
+		all[i], _ = a.Prefix(bits[i]) // of what is not an address there is none
 	}
 	return all
 }

@@ -43,7 +43,7 @@ type Options struct {
 // once each, while the gateway starts; Namespace is called for each that is served.
 type Metrics struct {
 	o        Options
-	registry *prometheus.Registry // of what is no namespace's
+	registry *prometheus.Registry // of what is not a namespace's
 	spaces   spaces
 }
 

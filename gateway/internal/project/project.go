@@ -75,10 +75,10 @@ func holdsSource(dir string) bool {
 // Write writes the project's files and returns their names.
 func (p *Project) Write() ([]string, error) {
 	if p.Kind != Router && p.Kind != Serializer {
-		return nil, fmt.Errorf("%q is no kind of plugin: use %s or %s", p.Kind, Router, Serializer)
+		return nil, fmt.Errorf("%q is not a kind of plugin: use %s or %s", p.Kind, Router, Serializer)
 	}
 	if !names.MatchString(p.Name) {
-		return nil, fmt.Errorf("%q is no name for a plugin: use lower-case letters, digits and hyphens", p.Name)
+		return nil, fmt.Errorf("%q is not a valid name for a plugin: use lower-case letters, digits and hyphens", p.Name)
 	}
 	if there, err := os.ReadDir(p.Dir); err == nil && len(there) > 0 {
 		return nil, fmt.Errorf("%s is not empty", p.Dir)

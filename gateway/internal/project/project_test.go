@@ -116,8 +116,8 @@ func TestWhatCannotBeWrittenSaysWhy(t *testing.T) {
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	for want, p := range map[string]project.Project{
-		"no kind":                   {Kind: "filter", Name: "a", Dir: fresh},
-		"no name":                   {Kind: project.Router, Name: "A/b", Dir: fresh},
+		"not a kind":                {Kind: "filter", Name: "a", Dir: fresh},
+		"not a valid name":          {Kind: project.Router, Name: "A/b", Dir: fresh},
 		"is not empty":              {Kind: project.Router, Name: "a", Dir: full},
 		"does not hold Crosstown's": {Kind: project.Router, Name: "a", Dir: fresh, Replace: full},
 	} {

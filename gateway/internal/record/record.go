@@ -209,7 +209,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 		}
 		return x, nil
 	}
-	return nil, fmt.Errorf("%q is no kind that this version knows", t.Kind)
+	return nil, fmt.Errorf("%q is of a kind that this version does not know", t.Kind)
 }
 
 // texts are the text fields of a message and their members.
@@ -330,7 +330,7 @@ func parseID(data json.RawMessage) (core.ID, error) {
 	case []byte:
 		return core.BinaryID(v), nil
 	}
-	return core.ID{}, fmt.Errorf("%s is no id: it is a text, or one of $ulong, $uuid and $binary", data)
+	return core.ID{}, fmt.Errorf("%s is not an id: use a string, or an object with $ulong, $uuid or $binary", data)
 }
 
 // index finds a name.
@@ -404,7 +404,7 @@ func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	}
 	if l.Message == nil {
 		if (l == Line{}) {
-			return nil, "", errors.New("it has no message, and is no line of a backup: repair or remove the line")
+			return nil, "", errors.New("it is neither a message nor a line of a backup: repair or remove the line")
 		}
 		return nil, "", nil
 	}

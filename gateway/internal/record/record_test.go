@@ -162,11 +162,11 @@ func refuse(t *testing.T, whole string) {
 	for what, c := range map[string]struct{ text, wanted string }{
 		"a line is missing":  {without, "damaged"},
 		"a byte has changed": {strings.Replace(whole, `"body":"text"`, `"body":"tExt"`, 1), "checksum"},
-		"it goes on":         {whole + "\n", "goes on"},
-		"twice":              {whole + whole, "goes on"},
-		"no header":          {strings.Join(lines[1:], ""), "no backup"},
+		"it goes on":         {whole + "\n", "continues after"},
+		"twice":              {whole + whole, "continues after"},
+		"no header":          {strings.Join(lines[1:], ""), "not a backup"},
 		"nothing":            {"", "is empty"},
-		"another version":    {strings.Replace(whole, `"version":1`, `"version":2`, 1), "version 2"},
+		"another version":    {strings.Replace(whole, `"version":1`, `"version":2`, 1), "format 2"},
 		"an unknown member":  {strings.Replace(whole, `"body":"text"`, `"bodi":"text"`, 1), "bodi"},
 		"something else":     {"hello\n", "line 1"},
 	} {

@@ -70,14 +70,14 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 	case err != nil:
 		return nil, nil, err
 	case first.Backup == nil:
-		return nil, nil, errors.New("this is no backup: its first line must be the header that crosstown backup writes")
+		return nil, nil, errors.New("this is not a backup: its first line must be the header that crosstown backup writes")
 	case first.Backup.Version != Version:
-		return nil, nil, fmt.Errorf("the backup has version %d of the form, this is version %d: restore it with the version of Crosstown that has written it, %s", first.Backup.Version, Version, first.Backup.By)
+		return nil, nil, fmt.Errorf("the backup has format %d, this version reads format %d: restore it with the version of Crosstown that wrote it, %s", first.Backup.Version, Version, first.Backup.By)
 	}
 	return x, first.Backup, nil
 }
 
-var errTruncated = errors.New("the backup is truncated: its last line is missing; make it anew")
+var errTruncated = errors.New("the backup is truncated: its last line is missing: back up again")
 
 // Next returns the next line, or io.EOF after a last line that is right.
 func (r *Reader) Next() (*Line, error) {
@@ -115,7 +115,7 @@ func (r *Reader) check(end *End) error {
 			got.Lines, got.Messages, got.CRC32C, end.Lines, end.Messages, end.CRC32C)
 	}
 	if _, err := r.in.ReadByte(); err != io.EOF {
-		return errors.New("the backup goes on behind its last line: restore one backup at a time")
+		return errors.New("the backup continues after its last line: restore one backup at a time")
 	}
 	r.ended = true
 	return io.EOF

@@ -8,7 +8,7 @@ import "strings"
 type credential struct {
 	name  string
 	token string // as HTTP's Authorization header and $cbs get it
-	// policy and key are those of SASL PLAIN and HTTP Basic; "" is no credential for these.
+	// policy and key are those of SASL PLAIN and HTTP Basic; "" is not a credential for these.
 	policy, key string
 	host        string // by which the client calls the gateway
 

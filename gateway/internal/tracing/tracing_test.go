@@ -429,6 +429,7 @@ func TestPluginsAreFollowed(t *testing.T) {
 	r.receive("orders", 2, core.ReceiveAndDelete)
 	r.send("feed", []*core.Message{message(t, "traceparent", moved)})
 	r.receive("orders", 1, core.ReceiveAndDelete)
+	r.forwarded("feed")
 	spans := r.spans()
 	wantTree(t, spans, one, "send orders\n\tdeliver orders\n\tdeliver orders\n\tplugin judge\n\tstore append\n")
 	wantTree(t, spans, two, "send orders\n\tplugin judge\n")

@@ -96,21 +96,21 @@ func of(v *pb.Value, depth int) (any, error) {
 
 func ranged[T uint8 | uint16 | uint32](v, most uint32, name string) (any, error) {
 	if v > most {
-		return nil, Error(fmt.Sprintf("%d is no %s", v, name))
+		return nil, Error(fmt.Sprintf("%d is not of the type %s", v, name))
 	}
 	return T(v), nil
 }
 
 func signed[T int8 | int16](v, most int32, name string) (any, error) {
 	if v > most || v < -most-1 {
-		return nil, Error(fmt.Sprintf("%d is no %s", v, name))
+		return nil, Error(fmt.Sprintf("%d is not of the type %s", v, name))
 	}
 	return T(v), nil
 }
 
 func sized(b []byte, n int, name string, as func([]byte) any) (any, error) {
 	if len(b) != n {
-		return nil, Error(fmt.Sprintf("%d bytes are no %s", len(b), name))
+		return nil, Error(fmt.Sprintf("%d bytes are not of the type %s", len(b), name))
 	}
 	return as(b), nil
 }

@@ -110,7 +110,7 @@ func (s *Session) attach(a *wire.Attach) {
 	c.links++
 	switch {
 	case namesake:
-		l.Refuse(fault(wire.CondIllegalState, "A link of this name is attached to the session already."))
+		l.Refuse(fault(wire.CondIllegalState, "A link of this name is already attached to the session."))
 	case c.links > c.bounds.Links:
 		l.Refuse(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d links, which is the limit.", c.bounds.Links)))
 	default:

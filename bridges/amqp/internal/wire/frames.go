@@ -62,7 +62,7 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 }
 
 // CutTransfer returns the beginning of the first frame of b, of which b has only a part, and its length in bytes; 0 if
-// the frame is no transfer, or its performative not complete. CutFrame has checked the header.
+// the frame is not a transfer, or its performative not complete. CutFrame has checked the header.
 func CutTransfer(b []byte) (f Frame, n int) {
 	if len(b) < frameHeader || FrameType(b[5]) != FrameAMQP || int(b[4])*4 >= len(b) {
 		return Frame{}, 0

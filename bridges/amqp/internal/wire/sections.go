@@ -69,7 +69,7 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 		from, to := len(payload)-len(b), len(payload)-len(rest)
 		switch {
 		case !ofBody && seen&bit != 0:
-			return Sections{}, refuse(CondDecodeError, "%s is there twice", s.desc)
+			return Sections{}, refuse(CondDecodeError, "%s appears twice", s.desc)
 		case !ofBody:
 			out.set(s)
 		case out.BodyKind == BodyNone:

@@ -44,7 +44,7 @@ test("addresses and connection strings that cannot be are refused with the reaso
     [["Endpoint=sb://gate.example;SharedAccessKeyName=a"], /SharedAccessKey/],
     [["SharedAccessKeyName=a;Endpoint=gate.example;SharedAccessKey=b"], /Endpoint/],
     [["Endpoint=sb://gate.example;x"], /Key=value/],
-    [["gate", { token: "t" }], /gate is no address/],
+    [["gate", { token: "t" }], /gate is not an address/],
     [[{ token: "t" }], /No address/],
   ]) {
     assert.throws(() => new Crosstown(...args), (e) => e instanceof CrosstownError && e.code === "invalid_argument" && reason.test(e.text));

@@ -159,7 +159,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 		r.err = err
 	default:
 		if v := e.View(); v.Kind == core.Subscription {
-			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which takes no messages but its topic's.", v.Name)
+			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which only gets messages from its topic.", v.Name)
 		} else {
 			r.e, r.v = e, v
 		}

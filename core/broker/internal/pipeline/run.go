@@ -103,7 +103,7 @@ func (r *Run) AskAll(ctx context.Context) {
 func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way []*Item) {
 	verdicts, err := st.Router.Route(ctx, st.at, ms)
 	if err == nil && len(verdicts) != len(ms) {
-		err = fmt.Errorf("%d verdicts for %d messages", len(verdicts), len(ms))
+		err = fmt.Errorf("the plugin returned %d verdicts for %d messages", len(verdicts), len(ms))
 	}
 	if err == nil {
 		st.counts.judged.Add(int64(len(ms)))

@@ -154,7 +154,7 @@ await browse(async (page, context) => {
   await dialog.getByLabel("Kind").selectOption("JSON");
   await dialog.getByLabel("Content", { exact: true }).fill("{");
   await dialog.getByRole("button", { name: "Send" }).click();
-  await dialog.getByRole("alert").getByText("The body is no JSON").waitFor();
+  await dialog.getByRole("alert").getByText("The body is not JSON").waitFor();
   await press("Escape");
 
   // Received, dead-lettered, edited and resubmitted.

@@ -49,7 +49,7 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
   await page.getByText("28 Feb 2030 23:59:59.000").waitFor();
   await page.getByLabel("Advance by").fill("soon");
   await button("Advance").click();
-  await page.getByRole("alert").getByText("“soon” is no duration").waitFor();
+  await page.getByRole("alert").getByText("“soon” is not a duration").waitFor();
   await open("orders", "messages");
   await page.getByText("2 shown").waitFor();
   assert.equal(await page.getByRole("cell", { name: "Active", exact: true }).count(), 2);
@@ -69,7 +69,7 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
   await dialog.getByLabel("How many").fill("2");
   await dialog.getByLabel("Delay", { exact: true }).fill("now");
   await dialog.getByRole("button", { name: "Add rule" }).click();
-  await dialog.getByRole("alert").getByText("“now” is no duration").waitFor();
+  await dialog.getByRole("alert").getByText("“now” is not a duration").waitFor();
   await dialog.getByLabel("Delay", { exact: true }).fill("");
   await dialog.getByLabel("Effect", { exact: true }).selectOption("reorder");
   await dialog.getByRole("button", { name: "Add rule" }).click();

@@ -55,7 +55,7 @@ function bodyOf({ kind, body, original }, broker) {
       return { value: original.value, sequence: original.sequence };
     case "Base64": {
       const binary = fromBase64(body);
-      if (!binary) throw new Error("The body is no base64.");
+      if (!binary) throw new Error("The body is not base64.");
       return { binary };
     }
     case "JSON":
@@ -63,7 +63,7 @@ function bodyOf({ kind, body, original }, broker) {
       try {
         JSON.parse(body);
       } catch (e) {
-        throw new Error(`The body is no JSON: ${e.message}`);
+        throw new Error(`The body is not JSON: ${e.message}`);
       }
       broker.ContentType ||= "application/json";
       return { text: body }; // to the letter, which a parsed value would not be

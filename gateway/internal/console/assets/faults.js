@@ -64,7 +64,7 @@ function ruleOf(form) {
   if (form.after) rule.after = true;
   for (const line of form.properties.split("\n").filter((l) => l.trim())) {
     const at = line.indexOf("=");
-    if (at < 1) throw new Error(`“${line}” is no property: write it like color=red, one a line.`);
+    if (at < 1) throw new Error(`“${line}” is not a property: write it like color=red, one a line.`);
     (rule.properties ??= {})[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   return rule;

@@ -16,12 +16,12 @@ function messageOf(line, number) {
   try {
     m = JSON.parse(line);
   } catch (e) {
-    wrong(`is no JSON (${e.message})`);
+    wrong(`is not JSON (${e.message})`);
   }
   if (m === null || typeof m !== "object" || Array.isArray(m)) wrong("is no object");
   const { broker, properties, binary, value, sequence, text, json, ...others } = m;
   if (Object.keys(others).length > 0) wrong(`has the member ${Object.keys(others)[0]}`);
-  const bytes = binary === undefined ? undefined : fromBase64(binary) ?? wrong("has a body that is no base64");
+  const bytes = binary === undefined ? undefined : fromBase64(binary) ?? wrong("has a body that is not base64");
   const { ScheduledEnqueueTimeUtc: due, ...rest } = map(broker, decodeValue);
   if (due && new Date(due) > new Date()) rest.ScheduledEnqueueTimeUtc = due;
   return { broker: rest, properties: map(properties, decodeValue), text, json, binary: bytes, value: value === undefined ? undefined : decodeValue(value), sequence: sequence?.map((list) => list.map(decodeValue)) };

@@ -74,6 +74,6 @@ export function parseDuration(text) {
     seconds += n * units[unit.toLowerCase()];
     return "";
   });
-  if (rest || !t) throw new Error(`“${text}” is no duration: write it like 30 s, 1h 30min, 14 d or forever.`);
+  if (rest || !t) throw new Error(`“${text}” is not a duration: write it like 30 s, 1h 30min, 14 d or forever.`);
   return `PT${seconds}S`;
 }

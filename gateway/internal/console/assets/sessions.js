@@ -98,7 +98,7 @@ function State({ feed, bytes, again }) {
   const [content, setContent] = useState(text ?? base64(bytes));
   const set = async () => {
     const state = kind === "Text" ? content : fromBase64(content);
-    if (state === undefined) throw new Error("That is no base64.");
+    if (state === undefined) throw new Error("That is not base64.");
     await feed.setState(state);
     again();
   };

@@ -20,8 +20,8 @@ type coder struct {
 }
 
 var (
-	errShort    = errors.New("what the journal keeps of the store ends early")
-	errTrailing = errors.New("what the journal keeps of the store has bytes that this version does not know")
+	errShort    = errors.New("a record of the journal is too short")
+	errTrailing = errors.New("a record of the journal has bytes that this version does not know")
 )
 
 func (c *coder) fail() {

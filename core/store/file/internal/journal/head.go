@@ -205,7 +205,7 @@ func refusal(err error) error {
 	case errors.As(err, &full):
 		return core.Refuse(core.Busy, "The gateway's disk is full: it takes no more messages until there is room. Receive messages, or free space.")
 	case errors.Is(err, wal.ErrTooLarge):
-		return core.Refuse(core.TooLarge, "What is sent at once is larger than the store takes: send fewer or smaller messages at a time.")
+		return core.Refuse(core.TooLarge, "The messages together are larger than the store accepts: send fewer or smaller messages at a time.")
 	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):
 		return fmt.Errorf("file store: %w: %w", core.Busy, err)
 	default:

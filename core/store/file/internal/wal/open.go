@@ -68,7 +68,7 @@ func explain(dir string, err error) error {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("directory %s cannot be written by this user: change its owner or its rights: %w", dir, err)
 	case errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("directory %s cannot be made, because a file has its name, or the name of a directory above it: "+
+		return fmt.Errorf("cannot create directory %s: a file has this name, or the name of a parent directory: "+
 			"move that file, or give the gateway another directory: %w", dir, err)
 	case fsys.ReadOnly(err):
 		return fmt.Errorf("directory %s is on a read-only file system: give the gateway another one: %w", dir, err)

@@ -10,7 +10,7 @@ import (
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // of the next frame; after next has returned false, of what is no frame
+	off     uint32 // of the next frame; after next has returned false, of what is not a frame
 	records bool   // check the records' contents too, not just their lengths
 
 	// of the frame that next found
