@@ -162,7 +162,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		{"PUT", "/a_b", "", 400, "not a namespace name"},
 		{"PUT", "/a", `{"host": "x"}`, 400, "unknown field"},
 		{"PUT", "/a", `{"policies": [{"name": "p", "rights": "All"}]}`, 400, "unknown right"},
-		{"PUT", "/a", `{"policies": [{"name": "ops", "rights": "Send", "primaryKey": "set-key"}]}`, 400, "opens the namespace 'set'"},
+		{"PUT", "/a", `{"policies": [{"name": "ops", "rights": "Send", "primaryKey": "set-key"}]}`, 400, "'set' already has the policy"},
 		{"PUT", "/a", `{"hosts": ["set.localhost"]}`, 409, "'set'"},
 		{"PUT", "/a", `{"hosts": ["` + strings.Repeat("a", 70<<10) + `"]}`, 400, "65536 bytes"},
 		{"GET", "?top=0", "", 400, "1 to 1000"},
@@ -171,7 +171,7 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 			t.Errorf("%s %s: got %d %s, want %d with %q", c.method, c.path, status, text, c.status, c.text)
 		}
 	}
-	if status, text := op.do("PUT", "/suite-2", "", "If-None-Match", "*"); status != 409 || !strings.Contains(text, "exists already") {
+	if status, text := op.do("PUT", "/suite-2", "", "If-None-Match", "*"); status != 409 || !strings.Contains(text, "already exists") {
 		t.Errorf("only if it is new: got %d %s", status, text)
 	}
 }
@@ -302,7 +302,7 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		args             []string
 	}{
 		{g.connection, "There is no namespace 'suite'", exitFailure, []string{"show", "suite"}},
-		{g.connection, "exists already", exitFailure, []string{"create", "PLAIN"}},
+		{g.connection, "already exists", exitFailure, []string{"create", "PLAIN"}},
 		{g.connection, "has no rights", exitUsage, []string{"create", "x", "--policy=app"}},
 		{g.connection, "unknown right", exitUsage, []string{"create", "x", "--policy=app:All"}},
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"delete", "sbemulatorns"}},

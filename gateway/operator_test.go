@@ -336,7 +336,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 		{"orders", `{"numbers":[2]}`, 200, `{"moved":0,"absent":[2]}`},
 		{"orders", `{"numbers":[]}`, 400, "at least 1"},
 		{"orders", `{"number":1}`, 400, `{\"numbers\": [7]`},
-		{"orders", `{"numbers":[1],"to":"orders"}`, 400, "name another target"},
+		{"orders", `{"numbers":[1],"to":"orders"}`, 400, "choose another target"},
 		{"orders", `{"numbers":[1],"to":"none"}`, 404, "could not be found"},
 		{"orders", `{"numbers":[1],"to":"$management"}`, 404, "is not a queue"},
 		{"none", `{"numbers":[1]}`, 404, "could not be found"},

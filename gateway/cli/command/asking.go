@@ -35,7 +35,7 @@ func About(method, path string) func(args []string) (Inquiry, error) {
 // NewEncoder writes JSON for people and programs: a line for each value, in which > is >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false) // it is no part of a page
+	e.SetEscapeHTML(false) // it is not a part of a page
 	return e
 }
 
