@@ -8,33 +8,33 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Level says how much of its memory the process uses. What is under way goes on at every level, and so does
-// what gives memory back: settlements, renewals, deletions, detaches, and receivers, to whom a little is
-// delivered at every level, lest a full store stay full.
+// Level is how much of its memory the process uses. Calls in flight go on at every level, and so do calls that
+// free memory: settlements, renewals, deletions, detaches. Receivers get a few deliveries at every level, so
+// that a full store can be emptied.
 type Level int32
 
 // The levels.
 const (
 	Normal Level = iota
-	Raised       // more than half is used: nothing is refused
-	Tight        // sends, schedules, deposits and creations are refused as busy to those that have sent much of late
-	Full         // they are refused to everybody, and so are peeks, streams and taps
+	Raised       // more than half is used; nothing is refused
+	Tight        // policies that recently sent much are refused sends, schedules, deposits and creations
+	Full         // everybody is refused these, and peeks, streams and taps
 )
 
-// String names the level as health and metrics do.
+// String returns the name of the level, as in /health and metrics.
 func (l Level) String() string { return [...]string{"normal", "raised", "tight", "full"}[l] }
 
 // Gauge holds the Level of the process. It is safe for concurrent use. A nil Gauge is at Normal.
 type Gauge struct {
 	level atomic.Int32
 
-	forgot time.Time // when a part of the flows was forgotten last; that of the goroutine that sets the level
+	forgot time.Time // when flows were last reduced; owned by the goroutine that calls Set
 
 	mu    sync.Mutex
 	pools []*Pool
 }
 
-// forgetInterval is how often a part of what was sent is forgotten: one in forgetPart.
+// Every forgetInterval, Set reduces the recent flow of each policy by one forgetPart-th.
 const forgetInterval, forgetPart = 250 * time.Millisecond, 32
 
 // Level returns the level.
@@ -45,8 +45,8 @@ func (g *Gauge) Level() Level {
 	return Level(g.level.Load())
 }
 
-// Set sets the level, and lets those go on that wait if it has fallen. It is called again and again: what
-// somebody has sent is forgotten by it, in about ten seconds.
+// Set sets the level, and wakes waiters if it has fallen. The caller calls it regularly: it also reduces the
+// recent flow of the policies, by half in about six seconds.
 func (g *Gauge) Set(to Level) {
 	was := Level(g.level.Swap(int32(to)))
 	now := time.Now()
@@ -75,12 +75,12 @@ func (g *Gauge) Set(to Level) {
 	}
 }
 
-// Refusal is what is answered from Tight on to what would begin something.
+// Refusal returns the error for new work that the level refuses.
 func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is nearly full. Try again later.")
 }
 
-// Refusing names the pools that have refused somebody since then.
+// Refusing returns the names of the pools that have refused a client since then.
 func (g *Gauge) Refusing(since time.Time) (names []string) {
 	g.mu.Lock()
 	pools := g.pools

@@ -1,13 +1,13 @@
-// Package fair shares out what a gateway has a bounded number of: bytes of memory for what is in
-// progress, connections, streams. Each is a Pool, of which every connection, stream or request holds a
-// Share. What a request becomes is counted, not only its bytes: see the costs in cost.go.
+// Package fair divides a gateway's limited resources among its clients: bytes of memory for messages in
+// progress, connections, streams. Each resource is a Pool, and every connection, stream or request holds a
+// Share of it. A share counts what a request becomes, not only its bytes: see the costs in cost.go.
 //
-// A pool is free for everybody up to three quarters. Above, a policy grows only while it holds less
-// than is left, and from fifteen sixteenths on so does a namespace: somebody new always finds something.
-// Those that have proven no identity have a quarter at most. Of bytes, one connection holds at most as many
+// Up to three quarters of a pool, everybody takes what they need. Above, a policy may grow only while it
+// holds less than what is left, and from fifteen sixteenths on so may a namespace: a new client always finds
+// room. Clients without a proven identity hold a quarter at most. One connection holds at most as many bytes
 // as are left.
 //
-// Beside the pools there is the Level of the process, which the memory that is really in use decides: see Level.
+// Besides the pools, the memory that the process really uses sets a Level: see Level.
 package fair
 
 import (
@@ -24,30 +24,30 @@ const (
 	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is shorter
 	// than the shortest time-outs of clients.
 	Patience = 10 * time.Second
-	// floor is how many bytes a connection may hold however much the others of its policy hold: small
-	// messages pass beside large ones.
+	// floor is the number of bytes that a connection may hold whatever the others of its policy hold, so
+	// that small messages pass beside large ones.
 	floor = 64 << 10
-	// large is how many bytes at least released is told of.
+	// large is the smallest release, in bytes, for which released is called.
 	large = 8 << 20
-	// Pending is how many bytes of deliveries the receivers of a connection share: those that they have
-	// asked for, and those that the client has not read. One has at most maxAsked of them, and maxTight
-	// from Tight on.
+	// Pending is the number of bytes of deliveries for all receivers of a connection: requested from the
+	// store, or not read by the client yet. One receiver has at most maxAsked of them, and maxTight from
+	// Tight on.
 	Pending  = 32 << 20
 	maxAsked = 8 << 20
 	maxTight = 256 << 10
-	// minAsked is how many must be free so that a receiver asks for any.
+	// minAsked is the number of free bytes below which a receiver requests none.
 	minAsked = 32 << 10
-	// Default is the limit of a pool of bytes that is not told one.
+	// Default is the limit of a pool of bytes for which none is given.
 	Default = 1 << 30
 )
 
-// Who holds a part of a Pool. The zero Who is everybody who has proven no identity.
+// Who is the holder of a part of a Pool. The zero Who is every client without a proven identity.
 type Who struct {
 	Namespace string // its ID
-	Policy    string // with the entity that it belongs to, if it belongs to one
+	Policy    string // followed by its entity, if it is a policy of one
 }
 
-// Of is who a client is: the policy of its first grant.
+// Of returns the holder for an identity: the policy of its first grant.
 func Of(id core.Identity) Who {
 	if len(id) == 0 {
 		return Who{}
@@ -60,12 +60,12 @@ func Of(id core.Identity) Who {
 	return w
 }
 
-// Pool is what is shared out. It is safe for concurrent use.
+// Pool is a limited resource. It is safe for concurrent use.
 type Pool struct {
 	limit    int64
 	places   string // what one unit is, in the plural; "": bytes
 	name     string
-	shuts    Level         // from which on nothing more is taken
+	shuts    Level         // from which on Take fails
 	released func(n int64) // may be nil
 	gauge    *Gauge        // may be nil
 
@@ -74,20 +74,20 @@ type Pool struct {
 	refused int64
 	latest  time.Time // when somebody was refused last
 	groups  map[Who]*group
-	evicted map[*Share]func() // what ends each share that may be ended
+	evicted map[*Share]func() // closes the holder of each share that may be closed
 	waiting []*Share          // in the order in which they began to wait
 }
 
 // group is what a namespace or a policy holds.
 type group struct {
 	held   int64
-	flow   int64 // of late taken for something that begins
+	flow   int64 // taken recently for something that begins
 	shares int
 }
 
-// New returns a pool of limit bytes, or of Default if limit is not positive. released, if not nil, is
-// called when many bytes are given back at once: then the memory of a large message is garbage. The caller
-// that gives them back waits for it. gauge may be nil.
+// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not nil, the pool
+// calls it when a share gives back many bytes at once, because the memory of a large message is then garbage;
+// the caller that gives them back waits for it. gauge may be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
@@ -111,19 +111,19 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named gives a pool of bytes its name, as refusals have it, and says from which level on nothing more is
-// taken; at first it is Full.
+// Named sets the name of a pool of bytes, which refusals contain, and the level from which on Take fails; by
+// default it is Full.
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
 }
 
-// isShut reports whether nothing more is taken, whatever is left.
+// isShut reports whether the level makes Take fail, whatever is left.
 func (p *Pool) isShut() bool { return p.gauge.Level() >= p.shuts }
 
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
-// Gauge is that of the pool; it may be nil.
+// Gauge returns the gauge of the pool; it may be nil.
 func (p *Pool) Gauge() *Gauge { return p.gauge }
 
 // Exhausted reports whether nothing is left.
@@ -133,7 +133,7 @@ func (p *Pool) Exhausted() bool {
 	return p.held >= p.limit
 }
 
-// Share is what one connection, stream or request holds of a Pool. It is safe for concurrent use.
+// Share is the part of a Pool that one connection, stream or request holds. It is safe for concurrent use.
 type Share struct {
 	pool *Pool
 	wake func()
@@ -143,11 +143,11 @@ type Share struct {
 	namespace *group
 	policy    *group
 	held      int64
-	wants     int64 // what it waits for; 0: it does not wait
+	wants     int64 // the number it waits for; 0: it does not wait
 }
 
-// Share returns the share of somebody who has proven no identity yet. It must be closed. wake is called,
-// possibly by several goroutines, when Take may succeed for what Wait was told of; it must not block.
+// Share returns a share for a client without a proven identity. The caller must close it. The pool calls wake,
+// possibly from several goroutines, when Take may succeed with the number given to Wait; wake must not block.
 func (p *Pool) Share(wake func()) *Share {
 	s := &Share{pool: p, wake: wake}
 	p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *Pool) Share(wake func()) *Share {
 	return s
 }
 
-// enter adds the share, and what it holds, to the groups of w.
+// enter adds the share to the groups of w.
 func (s *Share) enter(w Who) {
 	s.who = w
 	s.namespace, s.policy = s.pool.group(w.ofNamespace()), s.pool.group(w)
@@ -171,7 +171,7 @@ func (s *Share) leave() {
 	s.pool.forget(s.who, s.policy, s.held)
 }
 
-// ofNamespace is the name of the group of all that are in the namespace.
+// ofNamespace returns the name of the group of the whole namespace.
 func (w Who) ofNamespace() Who { return Who{w.Namespace, "*"} }
 
 func (p *Pool) group(w Who) *group {
@@ -183,21 +183,21 @@ func (p *Pool) group(w Who) *group {
 	return g
 }
 
-// forget takes a share that holds so much from a group.
+// forget removes a share that holds held from a group.
 func (p *Pool) forget(w Who, g *group, held int64) {
 	g.held -= held
 	g.shares--
 	p.dropIdle(w, g)
 }
 
-// dropIdle forgets a group that nobody belongs to, and of whose flow nothing is left.
+// dropIdle removes a group without shares and without flow.
 func (p *Pool) dropIdle(w Who, g *group) {
 	if g.shares == 0 && g.flow == 0 {
 		delete(p.groups, w)
 	}
 }
 
-// Join says who the client has proven to be.
+// Join sets the holder when the client has proven its identity.
 func (s *Share) Join(w Who) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Share) Join(w Who) {
 	}
 }
 
-// allows reports whether the share may hold n more while held of the pool are in use.
+// allows reports whether the share may take n more while held of the pool is in use.
 func (s *Share) allows(n, held int64) bool {
 	left := s.pool.limit - held
 	switch {
@@ -222,10 +222,10 @@ func (s *Share) allows(n, held int64) bool {
 	return part(s.policy, s.pool.limit/4) && part(s.namespace, s.pool.limit/16)
 }
 
-// isLittle reports whether the share holds but a little with n bytes more.
+// isLittle reports whether the share holds at most floor bytes with n more.
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available returns about how many bytes the share may have beyond what it holds; 0 if it may not even have n.
+// Available returns about how many more bytes the share may take; 0 if it may not take n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -238,9 +238,9 @@ func (s *Share) Available(n int64) int64 {
 	return max(n, min((left-s.held)/2, own))
 }
 
-// Credit returns how many bytes one of a connection's receivers may ask for, which has used some already:
-// asked for them, or not sent them yet. It returns none before half of the receiver's part is free, so
-// that not every message is asked for. If there is no memory, the share waits for it.
+// Credit returns how many more bytes one of a connection's receivers may request from the store; used is the
+// number that it has requested or not sent yet. Credit returns 0 until half of the receiver's part is free, so
+// that a receiver does not request messages one by one. If there is no memory, the share waits for it.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -259,11 +259,11 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n for something that begins and reports true, if the share may have them. It may not while
-// the level shuts the pool, nor at the level below if its policy has taken much of late.
+// Take takes n for something that begins, and reports whether it could. It cannot while the level shuts the
+// pool, nor at the level below if the share's policy has recently taken much.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
-// take is Take, or at every level for what does not begin anything.
+// take is Take; with begins false it ignores the level.
 func (s *Share) take(n int64, begins bool) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -279,16 +279,16 @@ func (s *Share) take(n int64, begins bool) bool {
 	return true
 }
 
-// flowPart is what part of a pool a policy may have taken of late and still go on at Tight.
+// flowPart: at Tight, a policy is refused that has recently taken more than one flowPart-th of the pool.
 const flowPart = 16
 
-// refuses reports whether a policy is refused what begins, because of the level: it shuts the pool, or the policy
-// has taken too much of late for it. g may be nil. p.mu is held.
+// refuses reports whether the level refuses new work of a policy: it shuts the pool, or the policy has recently
+// taken too much. g may be nil. The caller holds p.mu.
 func (p *Pool) refuses(g *group) bool {
 	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
 }
 
-// forgetFlow forgets a part of what was taken. p.mu is held.
+// forgetFlow reduces the flow of all groups. The caller holds p.mu.
 func (p *Pool) forgetFlow() {
 	for w, g := range p.groups {
 		g.flow -= (g.flow + forgetPart - 1) / forgetPart
@@ -296,24 +296,24 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether somebody is refused what takes memory, because of the level.
+// Refuses reports whether the level refuses w what takes memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w])
 }
 
-// IsRefused reports whether the share is refused what takes memory, because of the level.
+// IsRefused reports whether the level refuses the share's holder what takes memory.
 func (s *Share) IsRefused() bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.refuses(s.policy)
 }
 
-// Fits reports whether an empty share could take n of an unused pool: if not, waiting is useless.
+// Fits reports whether an empty share could take n of an unused pool. If not, waiting is useless.
 func (s *Share) Fits(n int64) bool { return n <= s.pool.limit-n }
 
-// Evictable says how to end the share's holder, should memory be full. evict must not block.
+// Evictable sets the function that closes the share's holder when memory is full. It must not block.
 func (s *Share) Evictable(evict func()) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -323,8 +323,8 @@ func (s *Share) Evictable(evict func()) {
 	s.pool.evicted[s] = evict
 }
 
-// Evict ends the largest share of the policy that holds most, of those that may be ended and hold more than a
-// little. It reports false if there is none.
+// Evict closes the holder of the largest share of the policy that holds most, among the evictable shares that
+// hold more than floor. It reports false if there is none.
 func (p *Pool) Evict() bool {
 	p.mu.Lock()
 	var most *Share
@@ -343,13 +343,13 @@ func (p *Pool) Evict() bool {
 	return true
 }
 
-// Holding is what somebody holds of a Pool.
+// Holding is the part of a Pool that a policy holds.
 type Holding struct {
 	Who  Who
 	Held int64
 }
 
-// Largest returns the n policies that hold most, the largest first.
+// Largest returns the n policies that hold most, largest first.
 func (p *Pool) Largest(n int) []Holding {
 	p.mu.Lock()
 	all := make([]Holding, 0, len(p.groups))
@@ -363,7 +363,7 @@ func (p *Pool) Largest(n int) []Holding {
 	return all[:min(n, len(all))]
 }
 
-// Wait has wake called when n bytes may be had.
+// Wait makes the pool call wake when the share may take n.
 func (s *Share) Wait(n int64) {
 	p := s.pool
 	p.mu.Lock()
@@ -388,8 +388,8 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n bytes whatever the limit, or gives -n back. It is for what is in
-// memory already.
+// Add takes n bytes whatever the limit, or gives back -n if n is negative. It is for data that are already in
+// memory.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return
@@ -417,8 +417,8 @@ func (s *Share) add(n int64) {
 	s.pool.held += n
 }
 
-// due returns the callbacks to wake after something was given back. Woken waiters take their bytes
-// themselves, and wait again if others were faster.
+// due returns the wake functions of the waiters that may now succeed. A woken waiter calls Take itself, and
+// waits again if others were faster.
 func (p *Pool) due() (wakes []func()) {
 	if len(p.waiting) == 0 {
 		return nil
@@ -436,7 +436,7 @@ func (p *Pool) due() (wakes []func()) {
 	return wakes
 }
 
-// Release gives back all that the share holds. No one else may use it meanwhile.
+// Release gives back everything that the share holds. Nobody else may use the share meanwhile.
 func (s *Share) Release() {
 	s.pool.mu.Lock()
 	held := s.held
@@ -444,7 +444,7 @@ func (s *Share) Release() {
 	s.Add(-held)
 }
 
-// Close is Release for good: nothing may be taken afterwards.
+// Close releases the share for good. The share must not be used afterwards.
 func (s *Share) Close() {
 	s.Release()
 	s.pool.mu.Lock()
@@ -454,8 +454,7 @@ func (s *Share) Close() {
 	s.leave()
 }
 
-// Refuse counts a refusal of something that takes n, and returns it: as a quota where it could never be
-// had, else as busy.
+// Refuse counts a refusal of n and returns the error: QuotaExceeded if n can never fit, otherwise Busy.
 func (s *Share) Refuse(n int64) error {
 	p := s.pool
 	p.mu.Lock()
@@ -470,13 +469,13 @@ func (s *Share) Refuse(n int64) error {
 	return core.Refuse(core.Busy, "The gateway's %s is in use. Try again later.", p.name)
 }
 
-// Waiter is a Share for a goroutine that may block.
+// Waiter is a Share for a goroutine that can block.
 type Waiter struct {
 	*Share
 	woken chan struct{}
 }
 
-// Waiter returns a share as Share does. wake may be nil.
+// Waiter returns a share like Share, for a goroutine. wake may be nil.
 func (p *Pool) Waiter(wake func()) *Waiter {
 	woken := make(chan struct{}, 1)
 	return &Waiter{woken: woken, Share: p.Share(func() {
@@ -490,10 +489,10 @@ func (p *Pool) Waiter(wake func()) *Waiter {
 	})}
 }
 
-// Woken receives when the bytes may be had that Wait was told of, or somewhat later.
+// Woken receives a value when the share may take the number given to Wait, or somewhat later.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// Await takes n bytes. It waits for them up to Patience.
+// Await takes n bytes and waits for them up to Patience. The error is that of ctx, or of Refuse.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
