@@ -33,7 +33,7 @@ func TestADirectoryThatCannotBeUsedIsLeftAsItIs(t *testing.T) {
 				}
 				move(t, data+"/kept", data+"/messages")
 			},
-			[]string{"/messages cannot be made, because a file has its name", "move that file", "--store"},
+			[]string{"/messages: a file has this name", "move that file", "--store"},
 		},
 		{
 			"another owner",

@@ -52,7 +52,7 @@ func TestOperationsGoWrongOnDemand(t *testing.T) {
 			e          *env
 			body, want string
 		}{
-			{e, `{}`, "allows no faults"},
+			{e, `{}`, "does not allow faults"},
 			{&in, `{"operation": "peek", "effect": "lose-lock"}`, "does not fit the operation peek: use fail"},
 			{&in, `{"delay": "soon"}`, "delay is not a duration"},
 			{&in, `{"colour": "red"}`, "is not JSON like"},

@@ -148,7 +148,7 @@ func TestTimeIsMovedInOneNamespace(t *testing.T) {
 			e          *env
 			body, want string
 		}{
-			{e, `{"freeze": true}`, "has the time of the store"},
+			{e, `{"freeze": true}`, "uses real time"},
 			{moved, `{}`, "has none of freeze"},
 			{moved, `{"freeze": true, "resume": true}`, "not both"},
 			{moved, `{"advance": "soon"}`, "is not a duration"},
