@@ -53,7 +53,7 @@ const ForcedText = "An operator has closed the connection. Connect again."
 type Census interface {
 	Connections(ctx context.Context) []Connection
 	// CloseConnection has the connection of that id closed soon, with ForcedText as the reason. What is
-	// under way on it may finish within the time that it would have if the bridge stopped. False if
+	// in flight on it may finish within the time that it would have if the bridge stopped. False if
 	// there is no such connection.
 	CloseConnection(id string) bool
 }

@@ -94,7 +94,7 @@ type Receiver interface {
 	// Drain takes back all unspent credit. drained is called once, after the
 	// last delivery under it, with the credit taken back.
 	Drain(drained func(unspent int))
-	// Close ends the receiver. No Deliver call begins after it returns, and one under way has
+	// Close ends the receiver. No Deliver call begins after it returns, and one in flight has
 	// ended: it must not be called from a Deliver. Messages that were locked for it but not
 	// delivered are released. Locks of delivered messages stand. It is safe to call more than once.
 	Close()
@@ -120,7 +120,7 @@ type Session interface {
 	ID() string
 	LockedUntil() time.Time
 	// CloseAfter begins a Close, but the session stays locked until settled is closed, so that
-	// settlements under way are carried out. It does not wait, so it may be called from a Deliver;
+	// settlements in flight are carried out. It does not wait, so it may be called from a Deliver;
 	// Close has to follow. A call that accepts the session by
 	// its id through this gateway waits for the release.
 	CloseAfter(settled <-chan struct{})

@@ -239,7 +239,7 @@ func (q Settings) Differing(old *Settings) Settings {
 	return q
 }
 
-// PartitionedSize is how many times its MaxSizeInMegabytes a partitioned entity holds: at Service
+// PartitionedSize is the number of times its MaxSizeInMegabytes a partitioned entity holds: at Service
 // Bus it has that many partitions of that size.
 const PartitionedSize = 16
 

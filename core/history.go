@@ -18,7 +18,7 @@ const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
 	MaxHistoryEvents = 10_000_000 // of an entity
-	// MaxEvents is how many events of a message are returned: the latest.
+	// MaxEvents is the number of events of a message that are returned: the latest.
 	MaxEvents = 1000
 )
 

@@ -86,7 +86,7 @@ func (l *Limits) MessageBytes(s *Settings) int64 {
 	return kb << 10
 }
 
-// Purge is how many messages a request for n deletes.
+// Purge is the number of messages a request for n deletes.
 func (l *Limits) Purge(n int) int {
 	if l.MaxPurge > 0 {
 		return min(n, l.MaxPurge)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NumberBits is how many bits of a sequence number are the position in the
+// NumberBits is the number of bits of a sequence number that are the position in the
 // partition; the bits above are the partition's index.
 const NumberBits = 48
 

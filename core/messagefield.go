@@ -5,7 +5,7 @@ package core
 type MessageField struct {
 	Name string     // that Service Bus gives it in BrokerProperties and in SQL
 	Bit  TextFields // in EmptyText; 0: the empty string is as good as none
-	// Limit is how many characters it may have; 0: as many as a message.
+	// Limit is the number of characters it may have; 0: as many as a message.
 	Limit int
 	// Text and ID return its place in a message: one of them, the other is nil.
 	Text func(*Message) *string

@@ -19,7 +19,7 @@ type Remote interface {
 	// refused for ever; those behind one that was not are not tried. Send only reads the messages,
 	// and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
-	// Window is how many messages are worth sending at a time.
+	// Window is the number of messages that are worth sending at a time.
 	Window() int
 	// Watch calls back when the remote can be reached again. back must not block.
 	Watch(back func()) (stop func())

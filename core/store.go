@@ -28,7 +28,7 @@ type Store interface {
 	Probe(ctx context.Context) error
 	// About describes the engine for start-up lines and health.
 	About(ctx context.Context) About
-	// Close waits for calls under way and releases what the engine holds.
+	// Close waits for calls in flight and releases what the engine holds.
 	Close() error
 }
 

@@ -37,7 +37,7 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
 
-// besideConnections is how many connections a listener beside the gateway's own may have.
+// besideConnections is the number of connections a listener beside the gateway's own may have.
 const besideConnections = 64
 
 // besideAdmission is that of a listener beside the gateway's own, so that neither
@@ -79,7 +79,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway waits for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveHandler serves h on ln until ctx ends, and gives what is under way adminGrace then.
+// serveHandler serves h on ln until ctx ends, and gives what is in flight adminGrace then.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,

@@ -86,7 +86,7 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is how many certificates are kept; then they are made anew.
+// maxIssued is the number of certificates that are kept; then they are created again.
 const maxIssued = 1000
 
 // issued are certificates for hosts of namespaces, which the development CA makes at the first

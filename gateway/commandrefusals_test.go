@@ -257,7 +257,7 @@ func compareGolden(t *testing.T, name, got string) {
 	}
 }
 
-// varying is how many bytes the encoding of a message has, which is a matter of the client.
+// varying is the number of bytes the encoding of a message has, which is a matter of the client.
 var varying = regexp.MustCompile(`(has|in bytes:) \d{6,}`)
 
 // requested is the request that an error of HTTP begins with, which is a matter of the client, too.

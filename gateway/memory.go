@@ -21,7 +21,7 @@ type pools struct {
 	streams     *fair.Pool // places of feeds and event streams
 }
 
-// parts are how many bytes of the memory there is each class may have by default.
+// parts are the numbers of bytes of the memory each class may have by default.
 type parts struct {
 	messages    int64 // in progress
 	connections int64 // with sessions and links

@@ -238,7 +238,7 @@ func TestAMigrationThatWasKilledGoesOnAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// active is how many messages a queue has.
+// active is the number of messages a queue has.
 func (g *gateway) active(t *testing.T, queue string) int {
 	t.Helper()
 	return len(g.browse(t, queue))

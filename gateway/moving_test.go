@@ -398,7 +398,7 @@ func TestThePageAboutMovingWorks(t *testing.T) {
 	named := strings.NewReplacer("Config.json", "../configs/emulator-config.json", "crosstown.yaml", filepath.Join(dir, "crosstown.yaml"), "bus.json", "testdata/arm/bus.json", "test.parameters.json", "testdata/arm/test.parameters.json")
 	ran := 0
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		_ = os.Remove(filepath.Join(dir, "crosstown.yaml")) // each way begins anew
+		_ = os.Remove(filepath.Join(dir, "crosstown.yaml")) // each way starts again
 		for line := range strings.Lines(block[1]) {
 			words := strings.Fields(named.Replace(line))
 			if len(words) == 0 || words[0] != "crosstown" {

@@ -140,7 +140,7 @@ func (t *namespaceServer) of(id string) *admin.Served {
 	return t.open[id]
 }
 
-// count is how many namespaces are served.
+// count is the number of namespaces that are served.
 func (t *namespaceServer) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

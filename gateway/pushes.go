@@ -33,7 +33,7 @@ type runningPush struct {
 }
 
 // set replaces the pushes. One that is configured as before goes on. One that is configured otherwise
-// begins anew when the requests under way of the old one have ended. Calls must not overlap.
+// starts again when the requests in flight of the old one have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}

@@ -238,7 +238,7 @@ func endpoint(t *testing.T) (address string, requests <-chan *delivery) {
 	return server.URL, all
 }
 
-// Requests are under way while the configuration changes.
+// Requests are in flight while the configuration changes.
 func TestAHangUpReloadsPushes(t *testing.T) {
 	t.Parallel()
 	address, requests := endpoint(t)
@@ -340,7 +340,7 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	if all := states(); len(all) != 3 || all["changes"].URL != address+"/new" {
 		t.Errorf("reloaded: %+v", all)
 	}
-	// What is under way ends as it began; what waits goes the new way, or stays.
+	// What is in flight ends as it began; what waits goes the new way, or stays.
 	going.answer <- 200
 	p.until(t, `msg="push: it has ended" push=goes`)
 	if got := g.command(t, "", "receive", "goes", "--json"); strings.Contains(got, `"m1"`) || !strings.Contains(got, `"m2"`) {

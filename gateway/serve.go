@@ -61,7 +61,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 // start: no more connections, what is in flight within the drain time, broker,
 // store, plugins. It calls ready once everything is.
 //
-// A store that has lost what it held is begun anew: everything behind the listeners
+// A store that has lost what it held is begun again: everything behind the listeners
 // ends as if the gateway stopped, so that clients connect again, and starts as if it
 // did.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
@@ -317,7 +317,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce tells how to connect, once: not when the store is begun anew.
+// announce tells how to connect, once: not when the store is begun again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil

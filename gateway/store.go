@@ -72,7 +72,7 @@ func (s *store) failed() <-chan struct{} {
 }
 
 // addHealth adds to what /health tells: what the file store takes; for which causes Redis did
-// not serve of late, and when it was found to have lost what it held.
+// not serve recently, and when it was found to have lost what it held.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
 		u := s.file.Usage()

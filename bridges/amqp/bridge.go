@@ -127,14 +127,14 @@ type Options struct {
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, both ways; 65536
-	// MaxConnections is how many clients with a proven identity may be connected; more are closed
+	// MaxConnections is the number of clients with a proven identity that may be connected; more are closed
 	// at once; 5000. The listener bounds the others: see bridges.Prove.
 	MaxConnections int
 	MaxSessions    int // of one connection, at most 65536; 8192
 	MaxHandles     int // links of one session; 256
 	MaxLinks       int // of one connection; 8192
 
-	// SenderCredit is how many messages a client may have under way on one link to send on, sent and not stored yet;
+	// SenderCredit is the number of messages a client may have in flight on one link to send on, sent and not stored yet;
 	// 1000. It bounds the unsettled incoming messages of a link.
 	SenderCredit int
 	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait, until
@@ -150,7 +150,7 @@ type Options struct {
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
 	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
-	// under way set: nothing is read while they have more bytes; 64 MiB.
+	// in flight set: nothing is read while they have more bytes; 64 MiB.
 	MaxMessageBytes int64
 	// Budget bounds the memory of what all connections have in progress, Standing that of connections, sessions and
 	// links; default: pools of the bridge's own.
@@ -160,7 +160,7 @@ type Options struct {
 	HandshakeTimeout time.Duration // until open; 20 s
 	AuthTimeout      time.Duration // from open until the client has proven an identity; 20 s
 	WriteTimeout     time.Duration // of at most 1 MiB; a client that reads slower is closed; 30 s
-	DrainGrace       time.Duration // for what is under way when the bridge stops or the client goes; 10 s
+	DrainGrace       time.Duration // for what is in flight when the bridge stops or the client goes; 10 s
 }
 
 func (o Options) withDefaults() Options {
@@ -188,7 +188,7 @@ func (o Options) withDefaults() Options {
 }
 
 // The bounds of a connection without a proven identity: clients begin sessions and attach links
-// while their first token is under way.
+// while their first token is in flight.
 const (
 	strangerSessions = 100
 	strangerLinks    = 100

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// browsePage is how many messages one look of a browser asks for.
+	// browsePage is the number of messages one look of a browser asks for.
 	browsePage = 100
 	// soonBrowse is how long after the last message a browser looks for the next; the pause doubles up to lateBrowse while
 	// there is none.
@@ -29,8 +29,8 @@ type browseLink struct {
 	addr    core.Address
 	next    []int64            // by partition: the number to go on from
 	pending []core.Delivery    // not sent yet
-	looking bool               // a look is under way, or the pause before it
-	last    bool               // the look under way began after the client's drain
+	looking bool               // a look is in flight, or the pause before it
+	last    bool               // the look in flight began after the client's drain
 	pause   time.Duration      // before the next look
 	wake    context.CancelFunc // ends the pause; nil: there is none
 	queued  bool               // in conn.waiting

@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// maxBacklog is how many bytes may wait for the writer before reading stops.
+	// maxBacklog is the number of bytes that may wait for the writer before reading stops.
 	maxBacklog = 1 << 20
-	// fewUnsaid is how many bytes may wait for the writer before deliveries wait instead, so that a buffer need not grow.
+	// fewUnsaid is the number of bytes that may wait for the writer before deliveries wait instead, so that a buffer need not grow.
 	fewUnsaid = 128 << 10
 	// closeGrace is how long the client may take to answer a close.
 	closeGrace = 2 * time.Second
 	// operationTimeout ends broker calls for which the client has set no time-out.
 	operationTimeout = time.Minute
-	// incomingWindow is how many transfer frames a client may send on a session before it hears from us.
+	// incomingWindow is the number of transfer frames a client may send on a session before it hears from us.
 	incomingWindow = 5000
-	// maxBusy is how many broker calls may be under way before reading stops.
+	// maxBusy is the number of broker calls that may be in flight before reading stops.
 	maxBusy = 1000
 
 	stoppingText = "The gateway is stopping. Connect again."
@@ -53,7 +53,7 @@ type conn struct {
 	timer    *link.Timer
 	ctx      context.Context // of broker calls
 	cancel   context.CancelFunc
-	busy     int // broker calls under way
+	busy     int // broker calls in flight
 
 	intake
 	output
@@ -113,7 +113,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	return c
 }
 
-// run reads until the connection is over and what it had under way is done.
+// run reads until the connection is over and what it had in flight is done.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()

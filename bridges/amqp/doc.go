@@ -4,7 +4,7 @@
 // A connection is one goroutine that reads whole frames. What it reads is a job of the connection's owner (package link),
 // as are the ends of broker calls, deliveries and timers: jobs run one at a time, in the goroutine that brings them, and
 // alone touch the state (package engine). They never wait: broker calls run in goroutines of their own, and what the
-// socket does not take at once is left to a writer. What arrives while a call is under way rides the next one.
+// socket does not take at once is left to a writer. What arrives while a call is in flight rides the next one.
 //
 // A link on which a client receives from a session holds that session: it is accepted before the attach is answered,
 // found again by the requests that concern it, and given back when the link ends.

@@ -11,8 +11,8 @@ import (
 type ending struct {
 	lost    error     // why the transport is gone
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting for what is under way; zero: it goes on
-	drains  string    // why the connection is to end once nothing is under way, for the client; "": it goes on
+	closing time.Time // when to stop waiting for what is in flight; zero: it goes on
+	drains  string    // why the connection is to end once nothing is in flight, for the client; "": it goes on
 	said    bool      // our close is sent, and closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 }
@@ -67,7 +67,7 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client some time to answer a close, and what is under way some time to finish. It returns when that
+// end gives the client some time to answer a close, and what is in flight some time to finish. It returns when that
 // time is over.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
@@ -106,7 +106,7 @@ func (c *conn) over() bool {
 	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
-// drain begins the end: deliveries stop, and when nothing is under way any more the connection is closed, for that
+// drain begins the end: deliveries stop, and when nothing is in flight any more the connection is closed, for that
 // reason.
 func (c *conn) drain(reason string) {
 	if c.drains != "" {

@@ -28,7 +28,7 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch is how many messages a batch may have. Clients bound batches by bytes alone (see linkProperties), which are filled
+// maxBatch is the number of messages a batch may have. Clients bound batches by bytes alone (see linkProperties), which are filled
 // with some 90,000 of the smallest messages.
 const maxBatch = 100_000
 
@@ -243,7 +243,7 @@ func deliveryAnnotations(encoded []byte) core.Properties {
 }
 
 // annotatedText reads an annotation whose value is text: a string, a symbol or, as the Python SDK encodes received
-// annotations anew, binary.
+// annotations again, binary.
 func annotatedText(key string, raw []byte) (string, error) {
 	if value.IsNull(raw) {
 		return "", nil

@@ -36,7 +36,7 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize is how many bytes a request may have that is about an entity: it may carry a few of the largest messages, or
+// requestSize is the number of bytes a request may have that is about an entity: it may carry a few of the largest messages, or
 // many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))

@@ -88,7 +88,7 @@ func (c *conn) charge() {
 	}
 }
 
-// controlBytes is how many bytes of requests a connection may have that are not complete whatever memory there is: to
+// controlBytes is the number of bytes of requests a connection may have that are not complete whatever memory there is: to
 // settle, renew, cancel and prove who one is.
 const controlBytes = 64 << 10
 

@@ -179,7 +179,7 @@ func TestAnEmptyPartitionKeyIsNotAnAbsentOne(t *testing.T) {
 	}
 }
 
-// The Python SDK encodes the annotations of a received message anew when it sends the message on: texts as binary.
+// The Python SDK encodes the annotations of a received message again when it sends the message on: texts as binary.
 func TestAnnotationsWithTextTakeBinary(t *testing.T) {
 	t.Parallel()
 	read := func(v any) (*core.Message, error) {

@@ -22,7 +22,7 @@ const (
 	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// behindBody is how many bytes at most are read in one go behind the rest of a large body. They are copied if another
+	// behindBody is the number of bytes at most that are read in one go behind the rest of a large body. They are copied if another
 	// large body begins there.
 	behindBody = 4 << 10
 )

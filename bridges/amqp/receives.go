@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxAsked is how many deliveries of one link may be asked for or be waiting at a time, whatever credit a client gives: locks
+// maxAsked is the number of deliveries of one link that may be asked for or be waiting at a time, whatever credit a client gives: locks
 // should not run while messages wait here. Their bytes are bounded, too, by fair.Pending.
 const maxAsked = 1000
 
@@ -63,7 +63,7 @@ type sessionReceiver struct {
 type settlement struct {
 	sent        map[engine.Tag]uint32   // what was sent there and not settled, by delivery-id
 	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
-	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are under way
+	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are in flight
 	allSettled  chan struct{}           // closed when there are none any more; nil until its session is to close then
 }
 
@@ -203,7 +203,7 @@ func (r *receiverLink) closeSession() {
 	r.session.CloseAfter(r.allSettled)
 }
 
-// settledOne counts a settlement that is no longer under way.
+// settledOne counts a settlement that is no longer in flight.
 func (r *receiverLink) settledOne() {
 	r.settling--
 	if r.settling == 0 && r.allSettled != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	requestCredit  = 100                                // requests under way on one link
+	requestCredit  = 100                                // requests in flight on one link
 	maxRequestSize = int64(core.MaxMessageSizeKB << 10) // bytes; a request may carry messages
 	minRequestSize = 1 << 20                            // bytes that any request may have
 	maxTokenSize   = 64 << 10                           // bytes of a request to $cbs, which any client may send
@@ -309,7 +309,7 @@ func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
 	return value.Append(value.AppendDescriptor(dst, uint64(wire.DescValue)), body)
 }
 
-// detached has nothing to let go of: what is under way is answered elsewhere, or not at all.
+// detached has nothing to let go of: what is in flight is answered elsewhere, or not at all.
 func (r *requestLink) detached() {}
 
 func (r *replyLink) detached() {

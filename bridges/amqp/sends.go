@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// senderLink is a link on which the client sends to an entity. One call of its Sender is under way at most, which keeps
+// senderLink is a link on which the client sends to an entity. One call of its Sender is in flight at most, which keeps
 // the order; the messages that arrive meanwhile are the next call's.
 type senderLink struct {
 	conn   *conn

@@ -175,7 +175,7 @@ func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 }
 
 // drain takes no further deliveries because the bridge is stopping. A session stays until the connection ends, so that
-// what is under way can be settled.
+// what is in flight can be settled.
 func (r *receiverLink) drain() {
 	switch {
 	case r.session == nil:
@@ -246,7 +246,7 @@ func (r *receiverLink) answered(tokens []core.LockToken) {
 	r.ask() // there is room for others
 }
 
-// maxSessionList is how many ids one request may list.
+// maxSessionList is the number of ids one request may list.
 const maxSessionList = 10_000
 
 // held is the session that the request is about, which the client must hold on this connection.

@@ -657,7 +657,7 @@ func (p *peer) reset(handle uint32) {
 	await[*wire.Detach](p)
 }
 
-// More links than the broker calls a connection may have under way wait for sessions, and it still listens.
+// More links than the broker calls a connection may have in flight wait for sessions, and it still listens.
 func TestManyLinksWaitOnOneConnection(t *testing.T) {
 	t.Parallel()
 	whole(t, Options{MaxHandles: 2000}, func(t *testing.T, s *fixture) {

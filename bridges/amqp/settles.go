@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// settleQueue collects the settlements of one address while those before them are under way.
+// settleQueue collects the settlements of one address while those before them are in flight.
 type settleQueue struct {
 	conn        *conn
 	address     core.Address
@@ -20,7 +20,7 @@ type settleQueue struct {
 	settlements []core.Settlement
 	settling    bool
 
-	unlocking int             // settlements, those under way too, that make their messages available again
+	unlocking int             // settlements, those in flight too, that make their messages available again
 	held      []*receiverLink // that ask for messages when there are none
 }
 
@@ -290,7 +290,7 @@ const (
 	lapseGrace = 5 * time.Second
 	// lapsePause is how long to wait at least between looks for deliveries whose locks have ended.
 	lapsePause = time.Second
-	// fewRenewals is how many renewals are kept without a look for those that have ended.
+	// fewRenewals is the number of renewals that are kept without a look for those that have ended.
 	fewRenewals = 1024
 )
 
@@ -299,7 +299,7 @@ type outstanding struct {
 	pending   int  // PeekLock deliveries that wait to be sent
 	bytes     int  // of all deliveries that wait to be sent
 	receivers int  // links that receive, but browsers
-	settling  int  // settlements under way of deliveries that are neither pending nor unsettled
+	settling  int  // settlements in flight of deliveries that are neither pending nor unsettled
 	starved   bool // links would ask for deliveries if the connection had room
 	crowded   bool // links would ask for deliveries if some were settled, or lapsed
 

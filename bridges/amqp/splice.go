@@ -14,9 +14,9 @@ import (
 const (
 	// spliceFrame is the largest frame in bytes that a peer may send through a splice.
 	spliceFrame = 64 << 10
-	// spliceText is how many bytes of an error's text are passed on: states and logs keep them.
+	// spliceText is the number of bytes of an error's text that are passed on: states and logs keep them.
 	spliceText = 1000
-	// spliceRange is how many deliveries a peer's disposition may be of: the client
+	// spliceRange is the largest number of deliveries in a peer's disposition: the client
 	// behind the splice takes them one by one.
 	spliceRange = 1 << 16
 	// spliceTag is the first byte of the delivery tags of messages that were encoded
@@ -299,7 +299,7 @@ func unwrap(payload []byte) []byte {
 	}
 }
 
-// maxSpliced is how many bytes a message may have that a peer sends through a splice: the largest, and
+// maxSpliced is the number of bytes a message may have that a peer sends through a splice: the largest, and
 // its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
@@ -320,8 +320,8 @@ type grantedSession struct {
 type grantedLink struct {
 	count uint32 // deliveries that have begun
 	limit uint32 // how many may
-	size  int    // bytes of the delivery under way
-	open  bool   // one is under way
+	size  int    // bytes of the delivery in flight
+	open  bool   // one is in flight
 }
 
 // note reads a frame of the client.

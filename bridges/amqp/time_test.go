@@ -217,7 +217,7 @@ func TestALinkThroughATransferQueueEndsWithEitherToken(t *testing.T) {
 	}
 }
 
-// Deliveries under way are settled and sends stored before a stopping bridge lets go.
+// Deliveries in flight are settled and sends stored before a stopping bridge lets go.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")

@@ -20,12 +20,12 @@ type openTransactions struct {
 }
 
 const (
-	// maxTransactions is how many transactions a connection may have open.
+	// maxTransactions is the number of transactions a connection may have open.
 	maxTransactions = 1000
-	// maxEnlistedBytes is how many bytes of messages the open transactions of a connection may hold, but for a single
+	// maxEnlistedBytes is the number of bytes of messages the open transactions of a connection may hold, but for a single
 	// message that is larger.
 	maxEnlistedBytes  = 32 << 20
-	coordinatorCredit = 100     // requests under way on one coordinator link
+	coordinatorCredit = 100     // requests in flight on one coordinator link
 	maxRequestBytes   = 4 << 10 // of a declare or discharge
 )
 
@@ -471,7 +471,7 @@ func (p *provisional) disposedAgain(settled bool) {
 }
 
 // enlistable are the operations of a $management node that are part of the transaction which a request names. The others
-// are carried out at once: clients name the transaction under way in every request.
+// are carried out at once: clients name the transaction in flight in every request.
 var enlistable = map[string]bool{
 	"com.microsoft:update-disposition":       true,
 	"com.microsoft:schedule-message":         true,

@@ -474,7 +474,7 @@ func TestSchedulingTakesPartInATransaction(t *testing.T) {
 	}
 }
 
-// Clients name the transaction under way in every request to a management node: most have nothing to do with it.
+// Clients name the transaction in flight in every request to a management node: most have nothing to do with it.
 func TestOtherRequestsWorkInATransaction(t *testing.T) {
 	t.Parallel()
 	x := newTransactor(t, Options{})
@@ -772,7 +772,7 @@ func peekAt(tb testing.TB, b *broker.Broker, queue string) []core.Delivery {
 	return ds
 }
 
-// What is under way when the gateway stops ends with its commit, or not at all.
+// What is in flight when the gateway stops ends with its commit, or not at all.
 func TestATransactionThatEndsWhileTheGatewayStopsIsWhole(t *testing.T) {
 	t.Parallel()
 	b := &counted{fakeBroker: newFakeBroker("q1")}

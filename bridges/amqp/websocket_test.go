@@ -140,7 +140,7 @@ func TestTheCensusNamesTheWebSocket(t *testing.T) {
 	stop()
 }
 
-// What is under way when an operator closes a connection is done first.
+// What is in flight when an operator closes a connection is done first.
 func TestAConnectionIsClosedOnRequest(t *testing.T) {
 	t.Parallel()
 	bridge := New(newFakeBroker("q1"), &fakeAuthority{}, Options{})

@@ -18,7 +18,7 @@ type output struct {
 }
 
 const (
-	// mostAtOnce is how many bytes a client has to take within the time-out.
+	// mostAtOnce is the number of bytes a client has to take within the time-out.
 	mostAtOnce = 1 << 20
 )
 

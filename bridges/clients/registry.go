@@ -103,7 +103,7 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 }
 
 // Close closes the connection with that id, as Connections lists it, and returns what it was. What is
-// under way on it may finish first. NotFound if id may see none of that id.
+// in flight on it may finish first. NotFound if id may see none of that id.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {
@@ -142,5 +142,5 @@ func (c *Registry) Count(ctx context.Context) map[string]int {
 	return counts
 }
 
-// Closed is how many connections operators have closed.
+// Closed is the number of connections operators have closed.
 func (c *Registry) Closed() int64 { return c.closed.Load() }

@@ -37,7 +37,7 @@ const (
 	maxPageBytes = 64 << 20
 	// maxPageNodes bounds the elements of an answer.
 	maxPageNodes = 1 << 20
-	// clientPage is how many entities a request asks for: Azure answers with at most 100.
+	// clientPage is the number of entities a request asks for: Azure answers with at most 100.
 	clientPage     = 100
 	clientAttempts = 6
 	// clientVersion is that of requests: the first with all counts of a topic.

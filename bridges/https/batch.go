@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxBatch is how many messages a batch may have.
+// maxBatch is the number of messages a batch may have.
 const maxBatch = 10_000
 
 // parseBatch reads a JSON array of messages, each with Body, BrokerProperties

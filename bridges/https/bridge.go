@@ -36,7 +36,7 @@ type Options struct {
 	Budget *fair.Pool
 	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
 	MaxPollSeconds int
-	// Grace is how long requests under way may go on when Serve ends; 0 means 10 s.
+	// Grace is how long requests in flight may go on when Serve ends; 0 means 10 s.
 	Grace time.Duration
 	// Streams bounds the streams of server-sent events that are open; nil means a bound of
 	// the bridge's own.
@@ -129,7 +129,7 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
 // Serve accepts on ln until ctx ends. Then it stops accepting, lets waiting
-// receives answer that there is no message, gives requests under way the grace
+// receives answer that there is no message, gives requests in flight the grace
 // period, and returns nil. TLS, if any, ends in ln.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))

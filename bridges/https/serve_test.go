@@ -109,7 +109,7 @@ func TestDrainLetsRequestsFinish(t *testing.T) {
 	origin, stop := serve(t, newBridge(f))
 	release := make(chan struct{})
 	answer := sendSlowly(t, origin, release)
-	<-f.opened // the request is under way
+	<-f.opened // the request is in flight
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	for { // until the listener is closed

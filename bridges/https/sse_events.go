@@ -36,7 +36,7 @@ type events struct {
 }
 
 const (
-	// eventsPage is how many bytes of events are collected before they are sent.
+	// eventsPage is the number of bytes of events that are collected before they are sent.
 	eventsPage = 64 << 10
 	// writePiece is how much a client has to take within streamTimeout.
 	writePiece = 64 << 10

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// followPage is how many messages are looked at in one go.
+	// followPage is the number of messages that are looked at in one go.
 	followPage = 100
 	// soonFollow is how long after a message one looks for the next; it doubles
 	// up to lateFollow while there is none.

@@ -159,7 +159,7 @@ func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
 	}
 }
 
-// Streams is how many streams of server-sent events are open.
+// Streams is the number of streams of server-sent events that are open.
 func (b *Bridge) Streams() int {
 	b.open.mu.Lock()
 	defer b.open.mu.Unlock()

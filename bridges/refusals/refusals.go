@@ -112,7 +112,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket counts what may come: rate a second, and what was not used of late.
+// bucket counts what may come: rate a second, and what was not used recently.
 type bucket struct {
 	rate float64
 

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is one connection to a remote, for a tool. It is not made anew when it breaks. It is safe for
+// Client is one connection to a remote, for a tool. It is not created again when it breaks. It is safe for
 // concurrent use.
 type Client struct {
 	remote     *Remote

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// pullBatch is how many messages are stored at a time.
+	// pullBatch is the number of messages that are stored at a time.
 	pullBatch = 200
 	// keyLife is how long the key of a message is kept after the message was accepted at the remote. It
 	// is longer than a lock lasts there, in case the remote has not received the acceptance.
@@ -181,7 +181,7 @@ func (s *source) mark(a *amqp.Arrival) {
 		return
 	}
 	key := "remote/" + core.FoldName(s.r.o.Name) + "/" + s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10) +
-		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // an entity that is made anew begins to count again
+		"/" + strconv.FormatInt(a.EnqueuedTime.UnixMilli(), 10) // an entity that is created again begins to count again
 	a.Transit = &core.Transit{Key: key}
 	if a.MessageID.IsZero() {
 		a.MessageID = core.StringID(s.From + "/" + strconv.FormatInt(a.SequenceNumber, 10))

@@ -57,7 +57,7 @@ type Receiver struct {
 }
 
 const (
-	// receiverWindow is how many messages of a Receiver are under way, and receiverBytes how many bytes
+	// receiverWindow is the number of messages of a Receiver that are in flight, and receiverBytes how many bytes
 	// they may have.
 	receiverWindow = 100
 	receiverBytes  = 64 << 20

@@ -33,7 +33,7 @@ type Remote struct {
 	o      Options
 	here   Local // set by Run
 	log    *slog.Logger
-	window *semaphore.Weighted // the window: messages under way to the remote
+	window *semaphore.Weighted // the window: messages in flight to the remote
 
 	wanted chan struct{} // receives when a message finds the remote away
 
@@ -207,7 +207,7 @@ type Options struct {
 	// Access, unless it is nil, tells Policy and Key each time a connection is made.
 	Access func(ctx context.Context) (policy, key string, err error)
 
-	// Window is how many messages may be under way to the remote, and from each
+	// Window is the number of messages that may be in flight to the remote, and from each
 	// source of it; default 500.
 	Window int
 	// Batches says that the remote knows the batches of Service Bus: then messages

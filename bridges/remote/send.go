@@ -30,7 +30,7 @@ type target struct {
 	alone    atomic.Bool  // messages without a key do not go there in batches
 }
 
-// maxTargets is how many targets are counted by themselves; routers may think up
+// maxTargets is the number of targets that are counted by themselves; routers may think up
 // any. All others are otherTarget.
 const (
 	maxTargets  = 1000
@@ -122,7 +122,7 @@ func parcelOf(n int) parcel {
 // chain is the parcels of one key: each is sent when the one before has arrived.
 type chain []parcel
 
-// flight is a parcel under way.
+// flight is a parcel in flight.
 type flight struct {
 	parcel  parcel
 	receipt goamqp.SendReceipt

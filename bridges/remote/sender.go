@@ -52,7 +52,7 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 	return &Sender{client: c, entity: entity, link: link, most: most}, nil
 }
 
-// Sent is how many messages the remote has taken.
+// Sent is the number of messages the remote has taken.
 func (s *Sender) Sent() int { return s.sent }
 
 // Add adds a message to the batch, which is sent first where the message does not fit. It is ErrTooLarge for a

@@ -18,7 +18,7 @@ const (
 	// replaced by another.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
-	// maxIntroductions is how many entities are tried to find one that the policy holds for.
+	// maxIntroductions is the number of entities that are tried to find one that the policy holds for.
 	maxIntroductions = 100
 )
 

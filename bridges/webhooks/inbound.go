@@ -67,7 +67,7 @@ func NewInbound(o Options) *Inbound {
 	return in
 }
 
-// Set replaces the hooks. Requests under way go on with theirs.
+// Set replaces the hooks. Requests in flight go on with theirs.
 func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 
 // List returns the hooks that are in force.

@@ -28,7 +28,7 @@ type PushOptions struct {
 	Timeout    time.Duration // of a request; default 30 s
 	FirstDelay time.Duration // after the first failure; each further one doubles it; default 5 s
 	MaxDelay   time.Duration // default 1 h
-	Grace      time.Duration // how long requests under way may go on when Run ends
+	Grace      time.Duration // how long requests in flight may go on when Run ends
 	Logger     *slog.Logger
 }
 
@@ -168,7 +168,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// Requests under way go on for the grace period.
+	// Requests in flight go on for the grace period.
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()
@@ -196,7 +196,7 @@ type pushing struct {
 }
 
 // messages delivers those of an entity without sessions. When ctx ends, messages that no request has
-// begun with are released before the requests under way have ended.
+// begun with are released before the requests in flight have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
 	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: w.end})

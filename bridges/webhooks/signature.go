@@ -28,7 +28,7 @@ const (
 // Schemes are all of them.
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
-// LeastSecret is how many characters a secret has at least, so that it cannot be guessed.
+// LeastSecret is the number of characters a secret has at least, so that it cannot be guessed.
 const LeastSecret = 16
 
 // Key makes the key of a secret, or says what is wrong with it. The error does not hold the secret.

@@ -63,7 +63,7 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 }
 
 // Run waits for ctx to end. Then it turns new connections away, says goodbye to
-// those that there are, lets what they have under way finish, and returns nil
+// those that there are, lets what they have in flight finish, and returns nil
 // when they have ended.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.group.drainAfter(ctx)
@@ -120,7 +120,7 @@ type Options struct {
 	// Within makes a grant of an operator one for another namespace. Nil: none may be named.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections is how many clients may be connected that have signed in; 20000.
+	// MaxConnections is the number of clients that may be connected that have signed in; 20000.
 	// How many others there may be is up to the listener: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; 256
@@ -142,12 +142,12 @@ type Options struct {
 	AuthTimeout  time.Duration // to sign in; 10 s
 	PingInterval time.Duration // and how long a pong may take; 30 s
 	WriteTimeout time.Duration // for the client to read something; 30 s
-	DrainGrace   time.Duration // for what is under way when the bridge stops or the client goes; 10 s
+	DrainGrace   time.Duration // for what is in flight when the bridge stops or the client goes; 10 s
 }
 
 // The limits of the protocol that cannot be configured.
 const (
-	maxRequests      = 256 // of one connection, under way
+	maxRequests      = 256 // of one connection, in flight
 	maxCredit        = 5000
 	maxGroup         = 4500 // messages, settlements or numbers of one request
 	defaultPeek      = 32

@@ -39,7 +39,7 @@ type conn struct {
 	timer    *link.Timer
 	ctx      context.Context // of broker calls
 	cancel   context.CancelFunc
-	busy     int // broker calls under way
+	busy     int // broker calls in flight
 
 	intake
 	output
@@ -102,7 +102,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	return c
 }
 
-// run reads until the connection is over and what it had under way is done, or has had its time.
+// run reads until the connection is over and what it had in flight is done, or has had its time.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
@@ -280,7 +280,7 @@ type heartbeat struct {
 	ping    time.Time // when to ping
 	pinged  pinging   // how far the last ping has come
 	pong    time.Time // until when the client must have said something; zero: nothing is awaited
-	stalled bool      // nothing was read of late
+	stalled bool      // nothing was read recently
 }
 
 // pinging says how far a ping has come on its way.

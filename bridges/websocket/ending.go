@@ -17,8 +17,8 @@ type ending struct {
 	broken   bool      // nothing can be written any more; what the client has written before is read
 	gone     bool      // nothing is read any more
 	lost     error     // why the connection ended
-	drains   *fault    // how the connection is to end once nothing is under way; nil: it goes on
-	deadline time.Time // when to stop waiting: for auth, the client's close, or what is under way
+	drains   *fault    // how the connection is to end once nothing is in flight; nil: it goes on
+	deadline time.Time // when to stop waiting: for auth, the client's close, or what is in flight
 }
 
 // close says goodbye. The client has closeGrace to answer.
@@ -37,7 +37,7 @@ func (c *conn) close(code closeCode, reason string) {
 	c.letGo()
 }
 
-// disconnected notes that nothing more can be read, and why. Answers under way are still written, if
+// disconnected notes that nothing more can be read, and why. Answers in flight are still written, if
 // the client can read them.
 func (c *conn) disconnected(err error) {
 	if fault, ok := errors.AsType[*fault](err); ok {
@@ -74,7 +74,7 @@ func (c *conn) disconnect(most int) {
 }
 
 // drain says that the connection will end. Feeds take nothing more; what is
-// under way is answered.
+// in flight is answered.
 func (c *conn) drain(end *fault) {
 	if c.drains != nil {
 		return

@@ -70,7 +70,7 @@ func (f *feed) drop() {
 }
 
 // quiet takes no further deliveries because the bridge is stopping. A session
-// stays until the connection ends, so that what is under way can be settled.
+// stays until the connection ends, so that what is in flight can be settled.
 func (f *feed) quiet() {
 	switch {
 	case f.receiver == nil && f.cancel != nil:

@@ -45,11 +45,11 @@ type feed struct {
 	stopped    bool            // the broker delivers no more
 }
 
-// requestQueue holds the requests of a feed that wait for one under way.
+// requestQueue holds the requests of a feed that wait for one in flight.
 type requestQueue struct {
-	busy   bool     // something is under way that requests have to wait for
+	busy   bool     // something is in flight that requests have to wait for
 	queue  []func() // requests that wait
-	leaves bool     // the feed ends when nothing is under way
+	leaves bool     // the feed ends when nothing is in flight
 }
 
 // feedOf finds the feed that a request names.

@@ -61,7 +61,7 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// moreRequests is how many requests are handed over together at most: those that come together
+// moreRequests is the number of requests that are handed over together at most: those that come together
 // share the calls that they need.
 const moreRequests = 64
 
@@ -220,7 +220,7 @@ func (h hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// frameLimit is how many bytes a frame may have that begins so: as many as some
+// frameLimit is the number of bytes a frame may have that begins so: as many as some
 // of the largest messages of the entity that it names need.
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var address core.Address

@@ -300,7 +300,7 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 	}
 }
 
-// countItems is how many elements items would make of a list.
+// countItems is the number of elements items would make of a list.
 func countItems(r codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0

@@ -9,7 +9,7 @@ import (
 )
 
 // sendQueue collects the messages that a connection sends to one entity. At most one call of its
-// Sender is under way, which keeps the order; the requests that arrive meanwhile go into the next
+// Sender is in flight, which keeps the order; the requests that arrive meanwhile go into the next
 // call.
 type sendQueue struct {
 	conn    *conn
@@ -118,7 +118,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 	case len(o.queue) == 0 && (o.dropped || o.sender == nil):
 		o.drop()
 	case len(o.queue) > 0:
-		if o.dropped { // what follows finds out anew whether it can be sent
+		if o.dropped { // what follows finds out again whether it can be sent
 			o.dropped = false
 			o.release()
 		}
@@ -127,7 +127,7 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 }
 
 // drop closes the sender, once what was sent is stored. What is sent to the
-// entity afterwards finds out anew whether that can be.
+// entity afterwards finds out again whether that can be.
 func (o *sendQueue) drop() {
 	o.dropped = true
 	if o.sending || len(o.queue) > 0 {

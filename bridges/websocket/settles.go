@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// settleQueue collects the settlements of one address while those before them are under way.
+// settleQueue collects the settlements of one address while those before them are in flight.
 type settleQueue struct {
 	conn        *conn
 	address     core.Address

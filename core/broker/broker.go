@@ -54,14 +54,14 @@ type Options struct {
 	// entities are named as sb://Host/entity in refusals.
 	Host   string
 	Logger *slog.Logger // nil: no log
-	// PartitionCount is how many partitions a partitioned entity gets; default 4,
+	// PartitionCount is the number of partitions a partitioned entity gets; default 4,
 	// at most core.MaxPartitions.
 	PartitionCount int
 	// Limits are those of the emulated tier; none by default.
 	Limits core.Limits
 	// Quotas returns the namespace's current quotas; nil: only Limits apply.
 	Quotas func() core.NamespaceQuotas
-	// MaxReceivers is how many receivers may be open on one queue or sub-queue
+	// MaxReceivers is the number of receivers that may be open on one queue or sub-queue
 	// here; default 5000.
 	MaxReceivers int
 	// Pipelines are for entities by name; the first that fits an entity counts.
@@ -175,7 +175,7 @@ func (b *Broker) Now() time.Time { return b.store.Now() }
 
 // Run follows changes to entities, forwards messages, deletes idle entities and records when
 // entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
-// calls under way, and returns nil. Call it once.
+// calls in flight, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
 	stopWatching := b.store.WatchEntities(b.entityChanged)
 	var forwarding sync.WaitGroup
@@ -210,7 +210,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	return nil
 }
 
-// stop closes all senders, receivers and sessions, and waits for calls under way.
+// stop closes all senders, receivers and sessions, and waits for calls in flight.
 func (b *Broker) stop() {
 	b.mu.Lock()
 	b.closed = true

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// firstPeek is how many messages a Peek asks the store for first. Each further call asks for
+	// firstPeek is the number of messages a Peek asks the store for first. Each further call asks for
 	// twice as many, up to delivery.PeekPage, so that large messages do not fill the memory.
 	firstPeek = 8
-	// peekRead is how many bytes the store reads at most for one of these calls.
+	// peekRead is the number of bytes the store reads at most for one of these calls.
 	peekRead = 32 << 20
 	// purgeLock is how long Purge locks the messages that it looks at.
 	purgeLock = 10 * time.Second

@@ -210,7 +210,7 @@ func (b *Broker) callback(calls []func(error), err error) {
 	}
 }
 
-// listPage is how many entities are read at a time.
+// listPage is the number of entities that are read at a time.
 const listPage = 100
 
 // walk visits all queues, topics and subscriptions of the namespace. visit reports whether it has

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxSubscriptions is how many subscriptions a topic may have.
+// maxSubscriptions is the number of subscriptions a topic may have.
 const maxSubscriptions = 2000
 
 // CreateQueue implements core.Admin.

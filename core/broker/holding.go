@@ -11,7 +11,7 @@ import (
 const (
 	// oldestBytes is about how much is read of a partition to find its oldest message.
 	oldestBytes = 64 << 10
-	// oldestLook is how many messages are read for that: the first ones may be scheduled, which do
+	// oldestLook is the number of messages that are read for that: the first ones may be scheduled, which do
 	// not count.
 	oldestLook = 8
 )

@@ -374,7 +374,7 @@ func TestWhatIsParkedWaitsWhileTheEntityIsDisabled(t *testing.T) {
 	inPipelines(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.send(t, "q", text("1"))
-		rests() // else the forwarder may be under way with the message already
+		rests() // else the forwarder may be in flight with the message already
 		b.update(t, "q", func(s *core.Settings) { s.Status = core.StatusSendDisabled })
 		c.fail(nil)
 		time.Sleep(time.Minute)

@@ -68,7 +68,7 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 	return e, v, nil
 }
 
-// sessionPage is how many session ids are read from a partition at a time.
+// sessionPage is the number of session ids that are read from a partition at a time.
 const sessionPage = 1000
 
 // ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists

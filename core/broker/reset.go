@@ -11,7 +11,7 @@ import (
 )
 
 // Reset implements core.Admin. Receiving and forwarding pause on this gateway meanwhile. Reset
-// waits for calls under way, and drops messages that are locked here but not delivered, so that
+// waits for calls in flight, and drops messages that are locked here but not delivered, so that
 // nothing of before the reset is left in this gateway.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {

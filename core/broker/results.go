@@ -74,7 +74,7 @@ func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity
 	return answers
 }
 
-// maxCommitMessages is how many messages of several groups are committed in one step.
+// maxCommitMessages is the number of messages of several groups that are committed in one step.
 const maxCommitMessages = 100
 
 // commit carries out work in a partition of the entity. Messages of a topic are published. Refusals

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxSQLFilters and maxOtherFilters are how many rules all subscriptions of a topic may have
+	// maxSQLFilters and maxOtherFilters are the numbers of rules all subscriptions of a topic may have
 	// together, by the kind of filter.
 	maxSQLFilters   = 2000
 	maxOtherFilters = 100000

@@ -113,7 +113,7 @@ func TestSessionGetsItsMessagesInOrder(t *testing.T) {
 	})
 }
 
-// A session that is closed while settlements are under way stays locked until they are carried out,
+// A session that is closed while settlements are in flight stays locked until they are carried out,
 // or until the broker gives up on them.
 func TestClosedSessionWaitsForItsSettlements(t *testing.T) {
 	for name, answered := range map[string]bool{"carried out": true, "no answer": false} {

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Settle implements core.Broker. It ignores the entity's status, so that work under way can end.
+// Settle implements core.Broker. It ignores the entity's status, so that work in flight can end.
 func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, settlements []core.Settlement) []error {
 	e, err := b.access(ctx, id, core.Listen, a)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// firstGrant is how many bytes are taken for a message whose size is not known.
+	// firstGrant is the number of bytes that are taken for a message whose size is not known.
 	firstGrant = 64 << 10
 	// maxLeap is how many times the bytes that have arrived are allocated at once:
 	// the steps are 64 KiB, 1, 18 and 300 MiB, which leaves little garbage.
@@ -36,7 +36,7 @@ type Arrival struct {
 	Inspect func(start []byte) (limit int64, err error)
 }
 
-// gathering is an Arrival under way.
+// gathering is an Arrival in flight.
 type gathering struct {
 	*Arrival
 	share   *Waiter

@@ -25,7 +25,7 @@ type Link struct {
 	stages   []Stage       // in the order of their interceptors
 
 	mu         sync.Mutex // orders Refund and Drain
-	draining   int        // Drains under way
+	draining   int        // Drains in flight
 	unreported int        // credit to report at the end of the next Drain
 }
 
@@ -33,7 +33,7 @@ type Link struct {
 type Stage interface {
 	// Drained calls then, after all messages that came before have been passed on.
 	Drained(then func())
-	// Close stops the passing on: none begins after it has returned, and one under way has ended. It may
+	// Close stops the passing on: none begins after it has returned, and one in flight has ended. It may
 	// be called more than once. The broker's receiver is closed before.
 	Close()
 }

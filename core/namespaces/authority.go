@@ -156,12 +156,12 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	return slices.Clone(all[min(from, to):to])
 }
 
-// recentlyUsed is how many namespaces with a policy of one name are kept in order of use: one that
+// recentlyUsed is the number of namespaces with a policy of one that name are kept in order of use: one that
 // is found behind them moves to the front. So only a namespace that was not used for a while takes
 // long to find.
 const recentlyUsed = 16
 
-// searchesPerSecond is how many namespaces beyond the recently used ones are tried without success
+// searchesPerSecond is the number of namespaces beyond the recently used ones that are tried without success
 // each second, for all peers together. Each takes two hashes, a few microseconds.
 const searchesPerSecond = 10_000
 

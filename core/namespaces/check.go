@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxHosts is how many hosts a namespace may have besides those of its name.
+// MaxHosts is the number of hosts a namespace may have besides those of its name.
 const MaxHosts = 32
 
 // CheckName refuses invalid names of namespaces. Hosts begin with the name, so it has 1 to 63

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// pageSize is how many namespaces are read from the registry at a time.
+	// pageSize is the number of namespaces that are read from the registry at a time.
 	pageSize = 200
 	// readRetry is how long to wait after the registry could not be read.
 	readRetry = time.Second
 	// minReadInterval is the least time between two reads of the registry for unknown credentials.
 	minReadInterval = 250 * time.Millisecond
-	// maxWaitingReads is how many clients may wait for such a read; further ones are refused at
+	// maxWaitingReads is the number of clients that may wait for such a read; further ones are refused at
 	// once.
 	maxWaitingReads = 1000
 )
@@ -234,7 +234,7 @@ type sharedRead struct {
 	last    time.Time
 }
 
-// readShared reads the registry, or waits for a read under way, and reports whether the version is
+// readShared reads the registry, or waits for a read in flight, and reports whether the version is
 // newer than the given one then.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {

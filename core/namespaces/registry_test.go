@@ -135,7 +135,7 @@ func TestAnOutageOfTheRegistryRefusesOnlyWhoIsUnknown(t *testing.T) {
 	})
 }
 
-// A gateway that was cut off learns what went, what came, and what came anew.
+// A gateway that was cut off learns what went, what came, and what came again.
 func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 	withDeaf(t, func(t *testing.T, one, two *gateway, _ *counted) {
 		for _, name := range []string{"stays", "goes", "anew"} {
@@ -184,7 +184,7 @@ func (l *late) CreateNamespace(ctx context.Context, n core.Namespace) (core.Name
 	return n, err
 }
 
-// What was made here, deleted at another gateway and perhaps made anew there, all
+// What was made here, deleted at another gateway and perhaps created again there, all
 // before the answer, is not taken for what there is.
 func TestANamespaceThatIsGoneBeforeItIsKnownStaysGone(t *testing.T) {
 	for _, anew := range []bool{false, true} {

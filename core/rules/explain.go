@@ -196,7 +196,7 @@ func quoted(s string) string {
 	return "'" + strings.ReplaceAll(clipped(s), "'", "''") + "'"
 }
 
-// maxShown is how many characters of a value are shown.
+// maxShown is the number of characters of a value that are shown.
 const maxShown = 100
 
 func clipped(s string) string {

@@ -16,7 +16,7 @@ import (
 // _ inside by a finder, in one pass over the text.
 type pattern struct {
 	runs []run // at least one; the first begins where the text begins, the last ends where it ends
-	// width is how many words the states of the widest finder have, 0 without any:
+	// width is the number of words the states of the widest finder have, 0 without any:
 	// matching takes at most length of text × width steps.
 	width int
 	size  int // words of memory that the finders take

@@ -62,7 +62,7 @@ func subscriptionsWith(tb testing.TB, r core.Rule, n int) *Set {
 	return NewSet(append(subs, []*Rule{sqlRule(tb, "cheap", "1 < 2 OR short = 'x'", "")}))
 }
 
-// maxSQLRules is how many rules with SQL filters a topic may have.
+// maxSQLRules is the number of rules with SQL filters a topic may have.
 const maxSQLRules = 2000
 
 func TestAllRulesTogetherHaveABudgetPerMessage(t *testing.T) {

@@ -69,7 +69,7 @@ func Kinds() []Kind {
 	}
 }
 
-// ManyOf is how many messages of a size a Stock should have to be measured.
+// ManyOf is the number of messages of a size a Stock should have to be measured.
 func (k *Kind) ManyOf(size int) int {
 	n := max(32, min(1000, 2<<20/size))
 	if k.slow {

@@ -13,7 +13,7 @@ import (
 const (
 	// lookPause is the pause between two looks at an entity.
 	lookPause = 2 * time.Millisecond
-	// maxShown is how many messages a failure shows, and maxText how many characters of a body.
+	// maxShown is the number of messages a failure shows, and maxText how many characters of a body.
 	maxShown = 20
 	maxText  = 80
 )

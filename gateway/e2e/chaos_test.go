@@ -36,7 +36,7 @@ const (
 	defaultKills     = 10
 )
 
-// chaosBacklog is how many messages may wait before the senders pause, so that
+// chaosBacklog is the number of messages that may wait before the senders pause, so that
 // what is left at the end is soon received.
 const chaosBacklog = 1000
 
@@ -103,7 +103,7 @@ func TestNothingAcknowledgedIsLostInChaosWithAMastersDiskInACluster(t *testing.T
 	})
 }
 
-// failingOver is endureChaos where what was not acknowledged may be lost, so that its numbers are given anew.
+// failingOver is endureChaos where what was not acknowledged may be lost, so that its numbers are given again.
 func failingOver(t *testing.T, gateways []*gateway, lose func(pause func())) {
 	t.Helper()
 	endureChaos(t, gateways, func(_ *rand.Rand, pause func()) { lose(pause) }, func(c *chaos) { c.books.anew = true })
@@ -190,7 +190,7 @@ type chaos struct {
 	acknowledged func(id string)                  // nil: the books note it
 	options      func() *amqp.ReceiverOptions     // nil: those of a queue without sessions
 	again        chan string                      // messages whose outcome is unknown, to be sent once more; nil: they are not
-	pause        time.Duration                    // after so long without a message receivers begin anew; 0: they do not
+	pause        time.Duration                    // after so long without a message receivers start again; 0: they do not
 }
 
 // acknowledge notes that a message was stored.

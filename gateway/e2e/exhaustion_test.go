@@ -33,7 +33,7 @@ const (
 	// attackers as descriptors allow.
 	exhaustionVariable = "E2E_EXHAUSTION"
 	shortAttack        = time.Second
-	// gatewayFiles is how many descriptors the gateway has, and gatewayMemory how
+	// gatewayFiles is the number of descriptors the gateway has, and gatewayMemory how
 	// much memory it may take, in bytes.
 	gatewayFiles  = 2000
 	gatewayMemory = 512 << 20
@@ -95,7 +95,7 @@ func says(text string) func(net.Conn) error {
 
 // TestStrangersExhaustNothing plays attacks of clients without a key, one after the
 // other, against a gateway with few descriptors. Meanwhile a client with a key, and
-// such as come anew, send, receive and settle: none of their calls may fail.
+// such as come again, send, receive and settle: none of their calls may fail.
 func TestStrangersExhaustNothing(t *testing.T) {
 	length, attackers := shortAttack, 600
 	if long := os.Getenv(exhaustionVariable); long != "" {
@@ -274,7 +274,7 @@ func sendAndSettle(ctx context.Context, sender *azservicebus.Sender, receiver *a
 	return nil
 }
 
-// anew does the same with a new client, from an address that no attack comes from.
+// again does the same with a new client, from an address that no attack comes from.
 func (e *env) anew(ctx context.Context, called func()) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -67,7 +67,7 @@ func TestOperationsGoWrongOnDemand(t *testing.T) {
 	})
 }
 
-// faultCounts are how many operations each rule of the env's namespace has matched and met.
+// faultCounts are the numbers of operations each rule of the env's namespace has matched and met.
 func (e *env) faultCounts() map[string][2]int {
 	e.Helper()
 	var told struct {
@@ -136,7 +136,7 @@ faults:
 		t.Fatal(err)
 	}
 	a = one.sender(queue)
-	for range 2 { // full, which it counts anew, and lasting
+	for range 2 { // full, which it counts again, and lasting
 		if !refused(a) {
 			t.Error("a gateway that has started again does not meet the rules")
 		}

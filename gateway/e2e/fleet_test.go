@@ -93,7 +93,7 @@ func stopUnderLoad(t *testing.T, websocket bool) {
 		t.Errorf("SIGTERM under load: got %v\n%s", a.gw.err, a.gw.log.String())
 	}
 	sending.Wait()
-	// What was under way at the end may be stored without its sender knowing.
+	// What was in flight at the end may be stored without its sender knowing.
 	stored := int64(b.runtime(queue).ActiveMessageCount)
 	if n := acknowledged.Load(); stored < n || stored > n+16 {
 		t.Errorf("%d messages were acknowledged, %d are stored", n, stored)

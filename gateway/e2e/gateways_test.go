@@ -193,7 +193,7 @@ func TestASessionLosesNothingWithItsGateway(t *testing.T) {
 	}
 }
 
-// handful is how many messages a gateway moves at a time.
+// handful is the number of messages a gateway moves at a time.
 const handful = 200
 
 // Two gateways forward, and one of them is killed: each message arrives once,

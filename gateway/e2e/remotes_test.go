@@ -159,7 +159,7 @@ func TestForwardingOutlivesBothGateways(t *testing.T) {
 	if n := len(slices.Compact(got)); n != sent {
 		t.Errorf("%d messages arrived, want %d, each once", n, sent)
 	}
-	// What is sent last comes last: by then nothing else is under way.
+	// What is sent last comes last: by then nothing else is in flight.
 	branch.post(branch.sender("orders"), &azservicebus.Message{MessageID: new("last"), Body: []byte("last")})
 	hq.afterDeath("the last message is at headquarters", func() bool { return hq.runtime("orders").TotalMessageCount > int64(sent) })
 	branch.afterDeath("the branch has forwarded all", func() bool { return branch.runtime("orders").TotalMessageCount == 0 })
@@ -280,7 +280,7 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 	e.wantHTTP(e.httpAs(token, "GET", "$crosstown/remotes", "", nil), 401)
 }
 
-// A remote may be a namespace that is made at run time, and made anew.
+// A remote may be a namespace that is made at run time, and created again.
 func TestMessagesWaitForANamespaceToBeMade(t *testing.T) {
 	t.Parallel()
 	e := departmentsOn(t, redistest.Start(t, redistest.Options{}).URL())

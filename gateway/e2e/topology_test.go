@@ -361,7 +361,7 @@ func (l *load) finish() {
 	l.e.Logf("%d messages, %d deliveries again, %d calls interrupted", len(l.sent), again, l.interrupted.Load())
 }
 
-// count is how many messages have come.
+// count is the number of messages that have come.
 func (l *load) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

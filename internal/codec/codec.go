@@ -100,7 +100,7 @@ type Reader interface {
 	End() error
 	// Fail ends the reading with an error, if there was none.
 	Fail(text string)
-	// Reset begins anew with other data. checked says that a Reader has gone through it before.
+	// Reset starts again with other data. checked says that a Reader has gone through it before.
 	Reset(data []byte, checked bool)
 }
 

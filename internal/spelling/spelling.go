@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxCompared is how many bytes of a name are compared.
+// maxCompared is the number of bytes of a that name are compared.
 const maxCompared = 64
 
 // Nearest returns those of the known names that are spelled like name, the most similar first.

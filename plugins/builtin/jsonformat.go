@@ -89,7 +89,7 @@ func checkMapJSON(m value.Map, left int) error {
 	return nil
 }
 
-// decimalDigits is how many digits a decimal128 has.
+// decimalDigits is the number of digits a decimal128 has.
 const decimalDigits = 34
 
 // exactNumber is the first of long, ulong, double and decimal128 that holds
@@ -113,7 +113,7 @@ func exactNumber(s string, isInteger bool) (any, bool) {
 	return d, ok
 }
 
-// mostDigits is how many digits the expansion of a double has at most.
+// mostDigits is the number of digits the expansion of a double has at most.
 const mostDigits = 767
 
 // exactDouble reads a decimal number whose digits are all those of a double:

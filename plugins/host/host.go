@@ -176,7 +176,7 @@ type Options struct {
 	Off time.Duration
 	// HealthInterval is the time between health checks: 5s.
 	HealthInterval time.Duration
-	// Memory is how many bytes the process may occupy, and Files how many it may
+	// Memory is the number of bytes the process may occupy, and Files how many it may
 	// have open, before it is replaced by a new one, as in a reload; 0: any number.
 	// They are looked at with the health, on Linux only.
 	Memory int64

@@ -24,7 +24,7 @@ func signalGroup(pid int, s syscall.Signal) {
 	_ = syscall.Kill(-pid, s) // it may have ended
 }
 
-// openFiles is how many files a process has open, 0 if that is not known.
+// openFiles is the number of files a process has open, 0 if that is not known.
 func openFiles(pid string) int {
 	open, err := os.ReadDir("/proc/" + pid + "/fd")
 	if err != nil {
@@ -33,7 +33,7 @@ func openFiles(pid string) int {
 	return len(open)
 }
 
-// occupied is how many bytes a process occupies, 0 if that is not known.
+// occupied is the number of bytes a process occupies, 0 if that is not known.
 func occupied(pid string) int64 {
 	b, err := os.ReadFile("/proc/" + pid + "/statm")
 	fields := bytes.Fields(b)

@@ -316,7 +316,7 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting is how many messages wait or are on their way.
+// waiting is the number of messages that wait or are on their way.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ type Plugin struct {
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
 	// NeedsBody has messages come with their bodies, which costs time.
 	NeedsBody bool
-	// Concurrency is how many messages of one batch are judged at once: 1 unless
+	// Concurrency is the number of messages of one batch that are judged at once: 1 unless
 	// given, which is best for what only computes. Batches are judged
 	// concurrently whatever it is.
 	Concurrency int

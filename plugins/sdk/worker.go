@@ -18,7 +18,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames is how many frames of a stream are worked on at once. The gateway
+// maxFrames is the number of frames of a stream that are worked on at once. The gateway
 // sends fewer.
 const maxFrames = 64
 

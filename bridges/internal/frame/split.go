@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is how many bytes a text or binary body has at least that shares memory
+// Large is the number of bytes a text or binary body has at least that shares memory
 // with its frame, which then must not be used again. Smaller ones are copied.
 const Large = 1 << 20
 
@@ -17,7 +17,7 @@ type Member struct {
 	Value []byte
 }
 
-// NewReader returns a reader of frames and of parts of them: Split and Reset begin anew.
+// NewReader returns a reader of frames and of parts of them: Split and Reset start again.
 func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }

@@ -4,7 +4,7 @@ package link
 
 import "net"
 
-// MostParts is how many parts a Socket writes at once at most.
+// MostParts is the number of parts a Socket writes at once at most.
 const MostParts = 64
 
 // Socket writes several buffers at once to a plain TCP connection, without waiting, which Go cannot do on this system.

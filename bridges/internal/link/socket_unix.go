@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostParts is how many parts a Socket writes at once at most; systems take 1024.
+// MostParts is the number of parts a Socket writes at once at most; systems take 1024.
 const MostParts = 64
 
 // Socket writes to a plain TCP connection: several buffers at once, and without waiting if need be.

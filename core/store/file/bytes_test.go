@@ -30,7 +30,7 @@ const bytesFile = "testdata/bytes.txt"
 
 // The logs and snapshots of the same calls have the same bytes as before: a store that an earlier
 // version wrote is read as it was meant. testdata/bytes.txt has the checksums of 200 plays. It is
-// written anew where plays change, or calls have other effects: by -update-bytes. No test runs beside
+// written again where plays change, or calls have other effects: by -update-bytes. No test runs beside
 // this one, which has random numbers of its own.
 func TestBytesOfLogsAndSnapshotsStay(t *testing.T) {
 	known, err := os.ReadFile(bytesFile)

@@ -79,7 +79,7 @@ type noCall struct{ state.Call }
 
 func (noCall) Append() state.Position { return 0 }
 
-// common is how many items two states have in common, from the first on.
+// common is the number of items two states have in common, from the first on.
 func common(a, b []string) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
@@ -275,7 +275,7 @@ func (c *crasher) restart() {
 	c.open(crashed)
 }
 
-// seeds is how many runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
+// seeds is the number of runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
 func seeds(few uint64) uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("CRASH_SEEDS"), 10, 64); err == nil {
 		return n

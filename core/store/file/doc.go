@@ -16,5 +16,5 @@
 //
 // A snapshot is written when the log has grown enough, and at Close. It counts which segments still
 // have records that messages name. Those without are removed; those with few are compacted: their
-// records are appended anew, as effects like others, and the next snapshot finds nothing in them.
+// records are appended again, as effects like others, and the next snapshot finds nothing in them.
 package file

@@ -26,8 +26,8 @@ import (
 
 // TestKills kills processes that use a store, at random moments, their opening of the store
 // included, and opens it itself in between: every message must be where the last acknowledged call
-// put it, whole and once, and calls that were under way must have happened wholly or not at all.
-// FILESTORE_KILLS is how many processes it kills.
+// put it, whole and once, and calls that were in flight must have happened wholly or not at all.
+// FILESTORE_KILLS is the number of processes it kills.
 func TestKills(t *testing.T) {
 	if os.Getenv(victimVariable) != "" {
 		victim()

@@ -9,7 +9,7 @@ const (
 	// checkEvery is how often the store looks whether a snapshot is due.
 	checkEvery = time.Second
 	// compactBelow is the share of a segment, in percent, below which what messages name of it is
-	// appended anew.
+	// appended again.
 	compactBelow = 30
 )
 

@@ -31,13 +31,13 @@ const (
 type Options struct {
 	Sync     Sync          // default SyncInterval
 	Interval time.Duration // default 100 ms
-	// Memory is how many bytes of messages stay in memory beside the log; others are read from it.
+	// Memory is the number of bytes of messages that stay in memory beside the log; others are read from it.
 	// Default 128 MiB; negative: none.
 	Memory int64
-	// Remember is how many bytes the message ids of duplicate detection may take in memory, and as many
+	// Remember is the number of bytes the message ids of duplicate detection may take in memory, and as many
 	// again histories: see state.Options. Default 128 MiB; negative: no limit.
 	Remember int64
-	// SnapshotAfter is how many bytes the log grows between two snapshots at least, default 64 MiB.
+	// SnapshotAfter is the number of bytes the log grows between two snapshots at least, default 64 MiB.
 	SnapshotAfter int64
 	// Repair starts with what there is where synced data is damaged, instead of refusing.
 	Repair bool
@@ -289,7 +289,7 @@ func (s *Store) About(context.Context) core.About {
 // lowSpace is how much space beyond what is kept is worth a warning.
 const lowSpace = 1 << 30
 
-// Close waits for calls under way, writes a snapshot and gives the directory free.
+// Close waits for calls in flight, writes a snapshot and gives the directory free.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.stop)

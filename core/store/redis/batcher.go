@@ -10,14 +10,14 @@ import (
 
 // Limits of a batcher.
 const (
-	maxConcurrentFlushes = 2         // flushes under way at once
+	maxConcurrentFlushes = 2         // flushes in flight at once
 	maxBatch             = 200       // items in a flush, unless one call has more
 	maxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
 	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
 )
 
 // batcher lets calls of one kind on one partition share round trips. The first call flushes at
-// once. Calls that come while two flushes are under way wait, in order, and share the next flush.
+// once. Calls that come while two flushes are in flight wait, in order, and share the next flush.
 // There is no timer: a lone call does not wait.
 type batcher[T any] struct {
 	store   *Store
@@ -28,7 +28,7 @@ type batcher[T any] struct {
 	waiting  []*pendingCall[T]
 	bytes    int // of waiting calls
 	flushing int
-	alone    bool // no flush begins beside those under way
+	alone    bool // no flush begins beside those in flight
 }
 
 // pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
@@ -95,7 +95,7 @@ func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// setAlone has calls wait for the flushes under way, or not any more.
+// setAlone has calls wait for the flushes in flight, or not any more.
 func (b *batcher[T]) setAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// crowded makes a registry of 1,000 namespaces, each with three queues.
+// full makes a registry of 1,000 namespaces, each with three queues.
 func crowded(b *testing.B) *benchmark {
 	m := newBenchmark(b)
 	for i := range 1000 {

@@ -101,7 +101,7 @@ func TestStories(t *testing.T) {
 
 var seed = flag.Uint64("seed", 0, "seed of the random plays, 0 for a new one")
 
-// restartable is a store that can be replaced by one that begins anew.
+// restartable is a store that can be replaced by one that starts again.
 type restartable struct{ *redisstore.Store }
 
 func TestRandomPlaysAgreeWithTheModel(t *testing.T) {

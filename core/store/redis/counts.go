@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxPiped is how many commands one pipeline sends.
+	// maxPiped is the number of commands one pipeline sends.
 	maxPiped = 2000
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfq"
 	// queueCountSuffixes are those that it reads of the main queue only.
 	queueCountSuffixes = "xtb"
-	// countedAtOnce is how many queues are swept and counted at a time.
+	// countedAtOnce is the number of queues that are swept and counted at a time.
 	countedAtOnce = 16
 )
 

@@ -250,7 +250,7 @@ func (b *doorbells) drop(node *redis.Client) {
 	delete(b.listeners, node)
 }
 
-// pollBatch is how many partitions one exchange polls.
+// pollBatch is the number of partitions one exchange polls.
 const pollBatch = 500
 
 // poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are

@@ -19,7 +19,7 @@ type quota struct {
 	pause     time.Duration // how long the measurement is not repeated
 	since     int64         // bytes added since, including pending
 	pending   int64         // bytes being sent
-	measuring *measurement  // under way; nil: none
+	measuring *measurement  // in flight; nil: none
 }
 
 // measurement is a question to Redis; all calls that need the answer share it.

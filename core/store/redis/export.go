@@ -24,7 +24,7 @@ const copyLife = 10 * time.Minute
 // errIdle ends an export or import whose keys may have ended because its caller has waited so long.
 var errIdle = core.Refuse(core.Timeout, "nothing was read or written for %v: keep the other side of the copy running", copyLife-time.Minute)
 
-// copyPage is how many members of a key are read at once.
+// copyPage is the number of members of a key that are read at once.
 const copyPage = 500
 
 // exportSuffixes are the ends of a queue's keys that an export reads, without those of
@@ -93,7 +93,7 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	return s.wrapError(what, err)
 }
 
-// export is an Export under way.
+// export is an Export in flight.
 type export struct {
 	store *Store
 	twin  twin

@@ -89,7 +89,7 @@ func (o *outage) ownersOf(e core.Entity) (owners [4]int) {
 	return owners
 }
 
-// down is how many partitions live on the victim.
+// down is the number of partitions that live on the victim.
 func (o *outage) down() (n int) {
 	for _, owner := range o.owners {
 		if owner == o.victim {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxAnnotations is how many events one call of history_annotate.lua adds.
+	// maxAnnotations is the number of events one call of history_annotate.lua adds.
 	maxAnnotations = 500
-	// historyPage is how many events are read at a time.
+	// historyPage is the number of events that are read at a time.
 	historyPage = 1000
 )
 

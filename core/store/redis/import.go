@@ -17,7 +17,7 @@ import (
 const fillSuffixes = messageDataSuffixes + sessionSuffixes
 
 const (
-	// importMost is how many things an import writes at once, and importBytes about how large they
+	// importMost is the number of things an import writes at once, and importBytes about how large they
 	// are when nothing more is added.
 	importMost  = 500
 	importBytes = 1 << 20
@@ -52,7 +52,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return s.wrapError(what, err)
 }
 
-// intake is an Import under way.
+// intake is an Import in flight.
 type intake struct {
 	store *Store
 	twin  twin

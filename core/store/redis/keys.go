@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// stateKeys is how many keys lua/state.lua names.
+// stateKeys is the number of keys lua/state.lua names.
 const stateKeys = 15
 
 // keyset holds the names of a partition's keys. The hash tag in braces puts them into one slot of a

@@ -167,7 +167,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable is how many messages have about so many bytes: one while their size is unknown.
+// affordable is the number of messages that have about so many bytes: one while their size is unknown.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -213,7 +213,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// inline is how many records a script may return.
+// inline is the number of records a script may return.
 func (sh *shard) inline() int {
 	if sh.average.Load() > maxInlineBody {
 		return 0

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAShortPauseOfTheServerStaysShort restarts the server while messages are appended one after the other. Of each
-// restart at most the call under way fails, whose outcome is unknown.
+// restart at most the call in flight fails, whose outcome is unknown.
 func TestAShortPauseOfTheServerStaysShort(t *testing.T) {
 	t.Parallel()
 	const restarts = 3

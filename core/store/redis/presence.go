@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// markBytes is how many bytes of a nonce name the gateway of a lock that lives with a link.
+// markBytes is the number of bytes of a nonce that name the gateway of a lock that lives with a link.
 const markBytes = 3
 
 // markOf is how the nonces of a gateway's locks of sessions, and of those that its broker has for work of its own,

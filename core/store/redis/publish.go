@@ -303,7 +303,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
 }
 
-// maxHandOvers is how many subscriptions' copies one exchange locks: the server does nothing else
+// maxHandOvers is the number of subscriptions' copies one exchange locks: the server does nothing else
 // meanwhile.
 const maxHandOvers = 16
 
@@ -443,7 +443,7 @@ func (b *publishArgs) allKeys() []any {
 	return keys
 }
 
-// targetKeys is how many keys topic_publish.lua takes of every target.
+// targetKeys is the number of keys topic_publish.lua takes of every target.
 const targetKeys = len(targetSuffixes)
 
 // keysOf are all keys that topic_publish.lua may take of a target: those of every target, expiry,

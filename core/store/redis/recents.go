@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// recentBytes is how many bytes of records a gateway keeps of what it has stored.
+// recentBytes is the number of bytes of records a gateway keeps of what it has stored.
 const recentBytes = 16 << 20
 
 // recents are records of messages that this gateway has stored and has a receiver for. When it locks

@@ -16,7 +16,7 @@ const (
 	// gatewayLife is how long after its last second a gateway counts as there.
 	gatewayLife = 10 * time.Second
 	// agreement is how long all gateways that there are have to read a newer format before it is written. What one
-	// of an older version still has under way has ended by then.
+	// of an older version still has in flight has ended by then.
 	agreement = 10 * time.Second
 	// lookLife is how long after a good look at the stamp and the mark the store is used without another one.
 	lookLife = 5 * time.Second
@@ -81,7 +81,7 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 		redis.NewCmd(ctx, "SET", k.stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
 }
 
-// listening is how many gateways listen to changes, at all nodes.
+// listening is the number of gateways that listen to changes, at all nodes.
 func (s *Store) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {

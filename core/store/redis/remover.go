@@ -18,7 +18,7 @@ const (
 	// removalLease is how long a store has a deleted namespace to itself after each page of removed
 	// entities.
 	removalLease = time.Minute
-	// removalPage is how many entities are looked up at a time.
+	// removalPage is the number of entities that are looked up at a time.
 	removalPage = 100
 	// sealLife is how long the ID of a deleted namespace is marked as deleted: calls that have
 	// begun to create an entity in it have ended by then.

@@ -112,7 +112,7 @@ var (
 	nsClaimRemovalScript = newScript("ns_claim_removal", 1, 2)
 )
 
-// stateArgs is how many arguments lua/state.lua takes.
+// stateArgs is the number of arguments lua/state.lua takes.
 const stateArgs = 4
 
 // stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes

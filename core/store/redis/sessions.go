@@ -266,7 +266,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 // stateKey is the key of states, changed or stateful in lua/session_state_set.lua.
 func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
 
-// listPage is how many sessions one exchange reads.
+// listPage is the number of sessions one exchange reads.
 const listPage = 1000
 
 // ListSessions lists sessions by key: those with messages or state or, with a since, those whose

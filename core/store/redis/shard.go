@@ -55,7 +55,7 @@ type shards struct {
 	limit int // above it, unused ones are dropped
 }
 
-// idleShards is how many unused shards are kept at least.
+// idleShards is the number of unused shards that are kept at least.
 const idleShards = 1024
 
 // shard returns the shard of p; done must be called after use.
@@ -110,7 +110,7 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 	return sh
 }
 
-// trim drops unused shards when there are too many. A flush under way holds its shard, so dropping
+// trim drops unused shards when there are too many. A flush in flight holds its shard, so dropping
 // loses nothing.
 func (m *shards) trim() {
 	if len(m.all) < max(m.limit, idleShards) {

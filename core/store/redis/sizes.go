@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// measured is how many bytes a queue or topic takes.
+// measured is the number of bytes a queue or topic takes.
 type measured struct {
 	bytes int64
 	work  time.Duration // about how long Redis worked for the measurement
@@ -19,7 +19,7 @@ const (
 	// workPerCommand is about how long Redis works for a command.
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
-	// seenSamples is how many ids are read to estimate their length.
+	// seenSamples is the number of ids that are read to estimate their length.
 	seenSamples = 100
 	// forgetCalls bounds the calls of duplicates_trim.lua in one measurement; forgetMost is how
 	// many ids it drops in one call.

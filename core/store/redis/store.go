@@ -200,7 +200,7 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// Close refuses further calls, waits for those under way and disconnects. It is safe to call more
+// Close refuses further calls, waits for those in flight and disconnects. It is safe to call more
 // than once.
 func (s *Store) Close() error {
 	s.gate.Lock()

@@ -303,7 +303,7 @@ func isAnswer(err error) bool {
 	return ok
 }
 
-// confirmed is how many replicas have what was sent before a WAIT, or a WAITAOF, which answers with the number of
+// confirmed is the number of replicas that have what was sent before a WAIT, or a WAITAOF, which answers with the number of
 // servers before it: 0 if this one has not synced it.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {

@@ -29,7 +29,7 @@ import (
 type Subject struct {
 	// Stores returns the store as one of some gateways sees it, at that moment: a failure may replace it.
 	Stores []func() core.Store
-	// Break breaks the store under its clients, of which some have answers under way, and returns what
+	// Break breaks the store under its clients, of which some have answers in flight, and returns what
 	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
 	// EndsLinks says that the locks of sessions end when the store is repaired.
@@ -40,7 +40,7 @@ type Subject struct {
 	Seed uint64
 }
 
-// RoundsVariable names the environment variable that says how many histories there are, instead of
+// RoundsVariable names the environment variable that says the number of histories, instead of
 // defaultRounds.
 const (
 	RoundsVariable = "LINEAR_ROUNDS"
@@ -181,7 +181,7 @@ func answerOf(err error) answer {
 	case core.LockLost, core.SessionLockLost, core.SessionLocked:
 		return refused
 	}
-	time.Sleep(20 * time.Millisecond) // few calls should be under way when connections break
+	time.Sleep(20 * time.Millisecond) // few calls should be in flight when connections break
 	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
 		return unheard
 	}
@@ -255,7 +255,7 @@ func (h *history) quiet(calls int64) {
 
 // fail breaks the store and has it repaired.
 func (h *history) fail(random *rand.Rand) {
-	h.enough.Add(quietCalls) // some calls are under way meanwhile
+	h.enough.Add(quietCalls) // some calls are in flight meanwhile
 	from := h.now()
 	repair := h.Break(random)
 	h.mu.Lock()
@@ -294,7 +294,7 @@ func (h *history) check() (conclusive bool) {
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, c := range h.calls {
-		// Only an answer that was under way when connections broke can be lost:
+		// Only an answer that was in flight when connections broke can be lost:
 		// a call that came later met a broken connection, or a server that is down.
 		lost := slices.ContainsFunc(h.breaks, c.overlaps)
 		switch s := c.step.(type) {

@@ -167,7 +167,7 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 	return c
 }
 
-// holds is how many messages an entity has, a topic in its subscriptions; none if it does not exist.
+// holds is the number of messages an entity has, a topic in its subscriptions; none if it does not exist.
 func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
 	all := []core.Runtime{rt}

@@ -149,7 +149,7 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// damaged is how many messages of an entity are damaged, if there are any: only a gateway tells.
+// damaged is the number of messages of an entity that are damaged, if there are any: only a gateway tells.
 func (m *manager) damaged() *int64 {
 	var told struct{ Damaged int64 }
 	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil || told.Damaged == 0 {

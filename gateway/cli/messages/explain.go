@@ -52,7 +52,7 @@ explain. The command needs a policy with Manage.`,
 	return c
 }
 
-// maxFollowed is how many entities a message is followed through.
+// maxFollowed is the number of entities a message is followed through.
 const maxFollowed = 100
 
 func (o *explainOptions) run(c *cobra.Command, args []string) error {

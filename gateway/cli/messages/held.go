@@ -92,7 +92,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 	return c
 }
 
-// cancelledAtOnce is how many messages one request cancels.
+// cancelledAtOnce is the number of messages one request cancels.
 const cancelledAtOnce = 250
 
 // cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
@@ -211,7 +211,7 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 	return found, err
 }
 
-// deferredAtOnce is how many deferred messages one request is for.
+// deferredAtOnce is the number of deferred messages one request is for.
 const deferredAtOnce = 100
 
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.

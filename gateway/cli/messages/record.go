@@ -19,7 +19,7 @@ import (
 const (
 	// peekPause is how long entities without new messages are left alone.
 	peekPause = 200 * time.Millisecond
-	// firstAsk and mostAsked are how many messages are asked for in a partition that has new ones.
+	// firstAsk and mostAsked are the numbers of messages that are asked for in a partition that has new ones.
 	firstAsk, mostAsked = 32, 250
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// askedToMove is how many messages one request asks a gateway to move.
+// askedToMove is the number of messages one request asks a gateway to move.
 const askedToMove = 200
 
 // takeWait is how long to wait for the next chosen message of another broker before what is left counts as

@@ -28,7 +28,7 @@ var messageFlags = []string{
 	"partition-key", "schedule", "ttl",
 }
 
-// maxUnscheduled is how many messages are gathered at most before they are scheduled.
+// maxUnscheduled is the number of messages that are gathered at most before they are scheduled.
 const maxUnscheduled = 1000
 
 type sendOptions struct {

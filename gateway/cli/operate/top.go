@@ -50,7 +50,7 @@ var topOrders = map[string]func(a, b *topRow) int{
 const (
 	// leastInterval is the shortest one between two refreshes.
 	leastInterval = 100 * time.Millisecond
-	// liveRows is how many entities a terminal shows.
+	// liveRows is the number of entities a terminal shows.
 	liveRows = 20
 )
 

@@ -253,7 +253,7 @@ func bind(t *testing.T, root string) {
 	}
 }
 
-// container is the image's command under way.
+// container is the image's command in flight.
 type container struct {
 	d       dockerfile
 	root    string

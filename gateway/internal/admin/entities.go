@@ -79,7 +79,7 @@ func (a *API) purge(c *call) (any, error) {
 	}
 }
 
-// entityPage is how many entities are counted at a time.
+// entityPage is the number of entities that are counted at a time.
 const entityPage = 1000
 
 // entities lists the entities of the client's namespace with their counts.

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// movedAtOnce is how many messages are under lock at a time.
+// movedAtOnce is the number of messages that are under lock at a time.
 const movedAtOnce = 16
 
 // move moves, dead-letters or removes messages, for clients with Listen on their entity and Manage on the

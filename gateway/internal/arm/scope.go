@@ -179,7 +179,7 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter evaluates a parameter or variable, unless that is under way: then it refers to itself.
+// enter evaluates a parameter or variable, unless that is in flight: then it refers to itself.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {

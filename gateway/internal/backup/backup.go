@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// listPage is how many entities, rules or namespaces are asked for at once.
+// listPage is the number of entities, rules or namespaces that are asked for at once.
 const listPage = 500
 
 // Writer copies a store.

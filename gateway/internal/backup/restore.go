@@ -25,7 +25,7 @@ func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messa
 	return len(r.created), nil
 }
 
-// restore is a restore under way.
+// restore is a restore in flight.
 type restore struct {
 	store    core.Store
 	target   core.Backups

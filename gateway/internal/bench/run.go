@@ -20,7 +20,7 @@ const (
 	setUpShare   = 20 * time.Millisecond
 )
 
-// run is one run under way.
+// run is one run in flight.
 type run struct {
 	o        Options
 	id       uint64

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// defaultPartitions is how many partitions a partitioned entity gets unless
+// defaultPartitions is the number of partitions a partitioned entity gets unless
 // something else is said.
 const defaultPartitions = 4
 

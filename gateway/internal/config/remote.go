@@ -28,7 +28,7 @@ type Remote struct {
 	CA         string `config:"ca"`          // file in PEM of the authorities that may sign its certificate; default: the system's
 	ServerName string `config:"server-name"` // in its certificate, and what it is called; default: the host
 
-	Window  int    `config:"window" range:"1 to 10000"` // messages under way
+	Window  int    `config:"window" range:"1 to 10000"` // messages in flight
 	Batches *bool  `config:"batches"`                   // it knows those of Service Bus; default: if it has a policy
 	Pull    []Pull `config:"pull"`
 }

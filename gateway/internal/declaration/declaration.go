@@ -73,7 +73,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// declaration is one under way.
+// declaration is one in flight.
 type declaration struct {
 	Options
 	admin       Admin
@@ -237,7 +237,7 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 	return d.add(ctx, w, rules[len(there):])
 }
 
-// pageSize is how many entities or rules are asked for at a time.
+// pageSize is the number of entities or rules that are asked for at a time.
 const pageSize = 1000
 
 // Described reads all queues, topics, subscriptions and rules of a namespace, each subscription behind

@@ -1,6 +1,6 @@
 // Package devca keeps a development certificate authority and a server
 // certificate in a directory, both made on first use. The authority stays, so
-// that trusting it once is enough; the server certificate is made anew whenever
+// that trusting it once is enough; the server certificate is created again whenever
 // the hosts or ports change or its end comes near.
 package devca
 

@@ -27,7 +27,7 @@ const (
 	keepTime = 10 * time.Minute
 	// countTime bounds the counting of a namespace.
 	countTime = 5 * time.Second
-	// MaxSeries is how many entities and namespaces have a history: with all of their samples they take
+	// MaxSeries is the number of entities and namespaces that have a history: with all of their samples they take
 	// 29 MB.
 	MaxSeries = 500
 )

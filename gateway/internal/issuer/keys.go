@@ -28,7 +28,7 @@ const (
 	staleAfter = time.Hour
 )
 
-// keyring holds an issuer's keys and fetches them anew when it must.
+// keyring holds an issuer's keys and fetches them again when it must.
 type keyring struct {
 	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil: the keys never change
 	name  string

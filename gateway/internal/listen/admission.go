@@ -39,7 +39,7 @@ const (
 
 // AdmissionOptions bound an Admission. Zero fields have their defaults.
 type AdmissionOptions struct {
-	// Connections is how many connections may be open; as many as the limit of open
+	// Connections is the number of connections that may be open; as many as the limit of open
 	// files leaves room for, with a reserve for the store and files.
 	Connections int
 	// Strangers is how many of them may be those of strangers; a quarter, at most 1024.
@@ -51,7 +51,7 @@ type AdmissionOptions struct {
 // Admission knows the connections of strangers: clients without a proven identity. Strangers have
 // places of their own. When these are taken, a further stranger takes the place of another: of one that
 // has come least far, that is from the networks that have most strangers, and that came first. An eighth
-// of the places is for networks from which somebody has proven an identity of late. A client with a
+// of the places is for networks from which somebody has proven an identity recently. A client with a
 // proven identity never makes room.
 type Admission struct {
 	o        AdmissionOptions
@@ -281,7 +281,7 @@ type Conn struct {
 	peer      netip.Addr
 	networks  [3]netip.Prefix // of peer
 	since     time.Time
-	known     bool // somebody there has proven an identity of late
+	known     bool // somebody there has proven an identity recently
 
 	stage  atomic.Int32
 	proven atomic.Bool

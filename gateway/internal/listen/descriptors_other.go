@@ -2,5 +2,5 @@
 
 package listen
 
-// Descriptors is how many files and connections this process may have open, by default.
+// Descriptors is the number of files and connections this process may have open, by default.
 func Descriptors() int { return defaultDescriptors }

@@ -12,15 +12,15 @@ import (
 const (
 	// checkInterval is how often a Collector checks whether the gateway is idle.
 	checkInterval = 5 * time.Second
-	// quiet is how many bytes at most a gateway allocates from one look to the next that has little to do.
+	// quiet is the number of bytes at most a gateway allocates from one look to the next that has little to do.
 	quiet = 4 << 20
-	// worthwhile is how many bytes are worth a collection.
+	// worthwhile is the number of bytes that are worth a collection.
 	worthwhile = 32 << 20
 	// liveShare is what part of the living memory they must be besides, because that is what a collection costs.
 	liveShare = 4
 )
 
-// Collector has the runtime collect, and give back, sooner than it would by
+// Collector makes the runtime collect, and give back, sooner than it would by
 // itself: it collects when as much again as lives was allocated, or two minutes
 // have passed, and keeps what the heap may grow to again. That is too late where
 // a few messages are most of the memory, and where all clients have gone.

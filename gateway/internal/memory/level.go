@@ -20,7 +20,7 @@ const (
 	limitInterval = 10 * time.Second
 	// collectInterval is how often the heap is collected at most to see what of it lives.
 	collectInterval = 500 * time.Millisecond
-	// collectPart is how many times what a collection took must pass until the next.
+	// collectPart is the number of times what a collection took must pass until the next.
 	collectPart = 10
 	// evictInterval is how often a connection is closed at Full.
 	evictInterval = 100 * time.Millisecond
@@ -174,7 +174,7 @@ func readHeap() heap {
 }
 
 const (
-	// leisure is how many bytes at most a program with little living memory allocates between two
+	// leisure is the number of bytes at most a program with little living memory allocates between two
 	// collections, and usual what part of the living memory, in percent, one with much. The runtime
 	// would collect at every 4 MB of a small heap.
 	leisure = 96 << 20

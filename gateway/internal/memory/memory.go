@@ -36,7 +36,7 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// InUse is how many bytes the runtime has from the system and has not given back.
+// InUse is the number of bytes the runtime has from the system and has not given back.
 func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)
@@ -101,7 +101,7 @@ func groupsOf(file read) (g groups) {
 	return g
 }
 
-// beside is how many bytes the group holds that the process's own figures lack: memory of other
+// beside is the number of bytes the group holds that the process's own figures lack: memory of other
 // processes, of sockets and of the kernel. Files that the kernel keeps do not count: it gives them up.
 func (g groups) beside(file read) int64 {
 	if g.stat == "" {

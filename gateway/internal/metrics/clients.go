@@ -60,7 +60,7 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	})
 }
 
-// take takes a census, unless there is one of late.
+// take takes a census, unless there is one recently.
 func (c *clients) take() {
 	if c.uses != nil && time.Since(c.taken) < censusAge {
 		return

@@ -12,9 +12,9 @@ import (
 const (
 	// counterAge is how old the answer to an autoscaler may be.
 	counterAge = time.Second
-	// maxCounters is how many answers are kept at most.
+	// maxCounters is the number of answers that are kept at most.
 	maxCounters = 1000
-	// maxSessions is how many sessions are counted at most.
+	// maxSessions is the number of sessions that are counted at most.
 	maxSessions = 1000
 )
 

@@ -26,11 +26,11 @@ const (
 // Options configure Metrics. The zero value works.
 type Options struct {
 	Version string
-	// MaxEntities is how many entities of the gateway's own namespace have time
+	// MaxEntities is the number of entities of the gateway's own namespace have time
 	// series of their own, and how many of all others together; default 500. What
 	// is counted here for the rest is added up as the entity "_other".
 	MaxEntities int
-	// MaxNamespaces is how many others are shown to operators; default 100. What is
+	// MaxNamespaces is the number of others that are shown to operators; default 100. What is
 	// counted here for the rest is added up as the namespace "_other".
 	MaxNamespaces int
 	// Refresh is how old the counts of the store may be that are shown; default 15 s.

@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 )
 
-// countAtOnce is how many namespaces are counted at a time.
+// countAtOnce is the number of namespaces that are counted at a time.
 const countAtOnce = 8
 
 // Source is what a broker knows of its namespace; *broker.Broker is one.
@@ -47,7 +47,7 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance is how many more entities may have series of their own.
+// allowance is the number of more entities may have series of their own.
 type allowance struct {
 	mu   sync.Mutex
 	left int

@@ -114,7 +114,7 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 	return int(g.cells.Load())
 }
 
-// sideBySide is how many operations of one transport are tried at a time. Most wait: the
+// sideBySide is the number of operations of one transport that are tried at a time. Most wait: the
 // gateway lets clients with credentials that it does not know wait for the registry.
 const sideBySide = 25
 

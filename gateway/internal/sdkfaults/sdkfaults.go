@@ -18,7 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 )
 
-// updateVariable, when set, writes the column anew.
+// updateVariable, when set, writes the column again.
 const updateVariable = "UPDATE_DOCS"
 
 // Step is what a program does in a case, with the queue "q".

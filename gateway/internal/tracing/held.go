@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxHeld is how many deliveries are remembered until they are settled: beyond
+// maxHeld is the number of deliveries that are remembered until they are settled: beyond
 // that the oldest are forgotten, and their settlements have no span.
 const maxHeld = 20_000
 

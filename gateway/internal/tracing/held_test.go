@@ -1,6 +1,6 @@
 package tracing
 
-// Held is how many deliveries are remembered.
+// Held is the number of deliveries that are remembered.
 func (t *Tracing) Held() int {
 	t.held.mu.Lock()
 	defer t.held.mu.Unlock()

@@ -200,7 +200,7 @@ func interop(t *testing.T) {
 }
 
 // installed returns a copy of a folder in which install was run. It is kept in the user's cache under what the folder
-// holds, and made anew where that has changed. Where packages may not be installed and none are there, the test is
+// holds, and created again where that has changed. Where packages may not be installed and none are there, the test is
 // skipped.
 func installed(t *testing.T, folder string, install func(dir string) error) string {
 	t.Helper()

@@ -121,12 +121,12 @@ func (p *plan) estimate(cells []cell) time.Duration {
 	return sum
 }
 
-// execution is a plan under way.
+// execution is a plan in flight.
 type execution struct {
 	*plan
 	lab     *lab
 	record  record
-	brokers map[lot]*broker // of the round under way
+	brokers map[lot]*broker // of the round in flight
 	skipped map[*system]bool
 
 	begun       time.Time

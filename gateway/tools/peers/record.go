@@ -191,7 +191,7 @@ func syncTime(dir string) (time.Duration, error) {
 	return took[len(took)/2], nil
 }
 
-// loadAverage is how many processes want a core, on average over a minute.
+// loadAverage is the number of processes that want a core, on average over a minute.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

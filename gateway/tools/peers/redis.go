@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/redisserver"
 )
 
-// slots is how many hash slots a Redis Cluster has.
+// slots is the number of hash slots a Redis Cluster has.
 const slots = 16384
 
 func findRedis() (string, error) {

@@ -96,7 +96,7 @@ func (k *vitest) prepare(ctx context.Context, dir string) ([]*suite, error) {
 	}}, nil
 }
 
-// removeIn removes from dir the files that are to be written anew.
+// removeIn removes from dir the files that are to be written again.
 func removeIn(dir string, files fs.FS) error {
 	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -52,7 +52,7 @@ func partOf(file string) (p part, folder string) {
 	return product, path.Dir(file)
 }
 
-// counts is how many lines and files there are.
+// counts is the number of lines and files.
 type counts struct {
 	lines   map[part]int
 	folders map[part]map[string]int // lines of folders of a part

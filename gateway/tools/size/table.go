@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// largePackage is how many files a package may have before it is listed.
+// largePackage is the number of files a package may have before it is listed.
 const largePackage = 25
 
 // write writes the table.

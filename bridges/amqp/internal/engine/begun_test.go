@@ -209,7 +209,7 @@ func TestTheRestOfAFrameIsThrownAway(t *testing.T) {
 		if c.Into() != nil || c.reserved != 0 || c.partials != 0 {
 			t.Errorf("%s: there is room of %d bytes, %d messages hold %d bytes", name, len(c.Into()), c.partials, c.reserved)
 		}
-		c.Filled(copy(into, frame[2000:30_000]), time.Time{}) // was under way
+		c.Filled(copy(into, frame[2000:30_000]), time.Time{}) // was in flight
 		n := 30_000 + c.Receive(frame[30_000:], time.Time{})
 		if !c.Done() && n != len(frame) {
 			t.Errorf("%s: took %d of %d bytes", name, n, len(frame))

@@ -438,7 +438,7 @@ func (c *Conn) Links() iter.Seq[*Link] {
 // Sessions returns how many sessions are open.
 func (c *Conn) Sessions() int { return len(c.sessions) }
 
-// Attachments is how many links there are, with those that are being attached or detached.
+// Attachments is the number of links, with those that are being attached or detached.
 func (c *Conn) Attachments() int { return c.links }
 
 // Unsettled returns how many deliveries that were sent are not settled.

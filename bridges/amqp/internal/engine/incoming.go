@@ -24,7 +24,7 @@ type partial struct {
 	Message
 }
 
-// keptHead is how many bytes of a refused message are kept: a request says there who awaits its answer.
+// keptHead is the number of bytes of a refused message that are kept: a request says there who awaits its answer.
 const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected, because a detached link leaves some clients waiting
@@ -34,7 +34,7 @@ const (
 	farTooLargeBytes  = 1 << 20
 )
 
-// maxLeap is how many times the memory of a message that turns out larger than it seemed is asked for at once. From 64 KiB
+// maxLeap is the number of times the memory of a message that turns out larger than it seemed is asked for at once. From 64 KiB
 // the steps are 1, 18 and 100 MiB, which leaves little garbage.
 const maxLeap = 17
 
@@ -93,7 +93,7 @@ func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	return true
 }
 
-// most is how many bytes a message on the link may have.
+// most is the number of bytes a message on the link may have.
 func (l *Link) most() int64 {
 	if l.maxSize == 0 || l.maxSize > math.MaxInt64 {
 		return math.MaxInt64
@@ -135,7 +135,7 @@ func (l *Link) start(t *wire.Transfer, more bool) bool {
 	return true
 }
 
-// reserve notes that the message under way has been granted n bytes.
+// reserve notes that the message in flight has been granted n bytes.
 func (l *Link) reserve(n int64) {
 	l.session.conn.reserved += n - l.partial.granted
 	l.partial.granted = n
@@ -148,7 +148,7 @@ func (c *Conn) missed(state wire.DeliveryState) {
 	}
 }
 
-// refuse has the message under way read to its end and rejected.
+// refuse has the message in flight read to its end and rejected.
 func (l *Link) refuse(why *wire.Error) {
 	l.session.conn.missed(l.partial.State)
 	l.reserve(0)
@@ -156,7 +156,7 @@ func (l *Link) refuse(why *wire.Error) {
 	l.partial.head, l.partial.Payload = bytes.Clone(l.partial.Payload[:min(len(l.partial.Payload), keptHead)]), nil
 }
 
-// more takes one frame of the message under way.
+// more takes one frame of the message in flight.
 func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
@@ -208,7 +208,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// complete hands over the message under way, of which all has come, or rejects it.
+// complete hands over the message in flight, of which all has come, or rejects it.
 func (l *Link) complete() {
 	if l.partial.discard {
 		l.reject()

@@ -161,7 +161,7 @@ func (l *Link) Accept(t Terms) bool {
 	return true
 }
 
-// keptName is how many bytes of a refused link's name are kept.
+// keptName is the number of bytes of a refused link's that name are kept.
 const keptName = 64
 
 // Refuse answers the attach with err, AMQP 1.0 §2.6.3: an attach without the terminus that would be ours, then a
@@ -297,7 +297,7 @@ func (l *Link) forget() {
 	l.session.conn.unsettled--
 }
 
-// drop forgets what the link has under way and reports whether it was alive.
+// drop forgets what the link has in flight and reports whether it was alive.
 func (l *Link) drop() bool {
 	alive := l.state <= linkOpen
 	l.state = linkGone

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is how many bytes may wait for Take before deliveries are cut off: few enough for one largeRoom.
+// maxUnsaid is the number of bytes that may wait for Take before deliveries are cut off: few enough for one largeRoom.
 const maxUnsaid = 128 << 10
 
 // Payload is an encoded message, in parts that follow each other. What is in Copied may change once Send has returned;

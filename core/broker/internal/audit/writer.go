@@ -17,9 +17,9 @@ import (
 const (
 	// noteDelay is how long events are collected before they are written.
 	noteDelay = 50 * time.Millisecond
-	// maxNotes is how many events may wait to be written; further ones are dropped.
+	// maxNotes is the number of events that may wait to be written; further ones are dropped.
 	maxNotes = 50_000
-	// maxReason is how many characters of a reason are kept.
+	// maxReason is the number of characters of a reason that are kept.
 	maxReason = 200
 	// noteTimeout bounds the writing of the events collected.
 	noteTimeout = 5 * time.Second
@@ -36,7 +36,7 @@ type Writer struct {
 	log     *slog.Logger
 	woken   chan struct{} // there is something to write; holds at most one
 
-	writing chan struct{} // holds one while no flush is under way: events stay in order
+	writing chan struct{} // holds one while no flush is in flight: events stay in order
 
 	mu     sync.Mutex
 	notes  map[core.Partition][]core.Event

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// MaxLock is how many messages one Lock call asks for at most.
+	// MaxLock is the number of messages one Lock call asks for at most.
 	MaxLock = 200
-	// MaxLockBytes is how many bytes of messages it asks for at most.
+	// MaxLockBytes is the number of bytes of messages it asks for at most.
 	MaxLockBytes = 8 << 20
 	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
@@ -44,8 +44,8 @@ type dispatcher struct {
 	nextWorker   int       // index of the worker that gets credit first
 	credit       int       // of all receivers that are willing
 	bytes        int64     // the same in bytes
-	reserved     core.Most // credit that Lock calls under way have asked for
-	draining     int       // receivers with a Drain under way
+	reserved     core.Most // credit that Lock calls in flight have asked for
+	draining     int       // receivers with a Drain in flight
 	queue        []*receiver
 	calling      bool // a goroutine runs callbacks
 	retireTimer  *time.Timer
@@ -82,7 +82,7 @@ func (d *dispatcher) run() {
 	wg.Wait()
 }
 
-// stop ends a dispatcher without receivers, once. Calls under way end by themselves.
+// stop ends a dispatcher without receivers, once. Calls in flight end by themselves.
 func (d *dispatcher) stop() {
 	if d.stopped.Swap(true) {
 		return
@@ -203,7 +203,7 @@ func (d *dispatcher) assign() {
 	}
 }
 
-// free is the credit that no Lock call under way has asked for. d.mu is held.
+// free is the credit that no Lock call in flight has asked for. d.mu is held.
 func (d *dispatcher) free() core.Most {
 	return core.Most{Messages: d.credit - d.reserved.Messages, Bytes: d.bytes - d.reserved.Bytes}
 }

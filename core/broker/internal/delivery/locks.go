@@ -12,9 +12,9 @@ import (
 const (
 	// PeekBytes bounds what a Peek returns, except for its last message.
 	PeekBytes = 256 << 10
-	// PeekPage is how many messages a Peek asks the store for at most at a time.
+	// PeekPage is the number of messages a Peek asks the store for at a time, at most.
 	PeekPage = 256
-	// MaxPurge is how many messages a Purge that looks at them removes at most.
+	// MaxPurge is the number of messages a Purge that looks at them removes at most.
 	MaxPurge = 4000
 )
 

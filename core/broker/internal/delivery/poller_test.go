@@ -14,7 +14,7 @@ func TestPoller(t *testing.T) {
 	if p.wake() || p.ready {
 		t.Error("woken during a call: the partition can be asked at once, want when the call has ended")
 	}
-	if got := p.ahead(); got != 2 { // the call under way may have been too early for what woke it
+	if got := p.ahead(); got != 2 { // the call in flight may have been too early for what woke it
 		t.Errorf("got %d calls ahead, want 2", got)
 	}
 	if began, ended := p.end(false, nil); began || ended || !p.ready {

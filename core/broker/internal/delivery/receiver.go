@@ -14,7 +14,7 @@ type receiver struct {
 	bytes    int64           // unspent; below zero if the last delivery was larger
 	pending  []core.Delivery // locked, to be delivered
 	inFlight int             // being removed, to be delivered
-	drained  []func(int)     // callbacks of Drains under way
+	drained  []func(int)     // callbacks of Drains in flight
 	targets  []uint64        // by worker: the count of calls that the Drains wait for
 	queued   bool            // in d.queue
 	closed   bool
@@ -103,7 +103,7 @@ func (r *receiver) drainsOn() bool {
 	return false
 }
 
-// Close implements core.Receiver. It ends a Drain under way.
+// Close implements core.Receiver. It ends a Drain in flight.
 func (r *receiver) Close() {
 	d := r.d
 	d.mu.Lock()

@@ -15,7 +15,7 @@ const (
 	sessionLookInterval = 10 * time.Second
 	// releaseTimeout bounds the release of a session. If it fails, the lock expires.
 	releaseTimeout = 5 * time.Second
-	// SettleTimeout bounds how long a closed session waits for the settlements under way.
+	// SettleTimeout bounds how long a closed session waits for the settlements in flight.
 	SettleTimeout = 30 * time.Second
 )
 
@@ -31,14 +31,14 @@ type Session struct {
 
 	mu          sync.Mutex
 	until       time.Time   // end of the lock, as is said, by the store's clock
-	renewing    int         // Renew calls under way, which may have moved until
+	renewing    int         // Renew calls in flight, which may have moved until
 	credit      int         // unspent
 	bytes       int64       // unspent; below zero if the last delivery was larger
 	poller                  // of looks for messages
 	checks      bool        // ask the store whether the lock still stands, even without credit
-	purges      int         // Purge calls under way; no messages are locked meanwhile
+	purges      int         // Purge calls in flight; no messages are locked meanwhile
 	lookAt      time.Time   // when to look without the doorbell; zero: unknown
-	drained     []func(int) // callbacks of Drains under way
+	drained     []func(int) // callbacks of Drains in flight
 	targetCalls uint64      // the count of looks that the Drains wait for
 	sessionEnd
 
@@ -457,7 +457,7 @@ func (s *Session) ReceiveDeferred(ctx context.Context, numbers []int64, mode cor
 	return found, nil
 }
 
-// firstPeek is how many messages a Peek in a session asks the store for first. Each further call asks
+// firstPeek is the number of messages a Peek in a session asks the store for first. Each further call asks
 // for twice as many, up to PeekPage.
 const firstPeek = 8
 
@@ -512,7 +512,7 @@ func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (remov
 	return 0, err
 }
 
-// countPurge counts the Purge calls under way.
+// countPurge counts the Purge calls in flight.
 func (s *Session) countPurge(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

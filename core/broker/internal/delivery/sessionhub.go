@@ -19,7 +19,7 @@ type sessionHub struct {
 
 	mu          sync.Mutex
 	ended       error                        // set once: no call is admitted any more
-	accepting   int                          // AcceptSession calls under way
+	accepting   int                          // AcceptSession calls in flight
 	held        map[core.SessionKey]*Session // by key: the session opened last
 	all         map[*Session]struct{}        // all open sessions, also those whose lock has ended
 	waiters     []*waiter                    // calls that wait for a free session, in order

@@ -14,7 +14,7 @@ type worker struct {
 	woken chan struct{} // something changed; holds at most one
 
 	poller            // of grants
-	asked   core.Most // of the call under way, or granted; it stays until that has ended
+	asked   core.Most // of the call in flight, or granted; it stays until that has ended
 	granted bool      // it is to begin
 	timer   *time.Timer
 }
@@ -42,7 +42,7 @@ func (w *worker) Wake(core.SessionKey) {
 }
 
 // Reserve implements core.Watcher: a call of the store that brings messages becomes the worker's,
-// if the worker has none under way. Receivers in ReceiveAndDelete mode get nothing that way: their
+// if the worker has none in flight. Receivers in ReceiveAndDelete mode get nothing that way: their
 // messages take a second call, for which the sender would wait.
 func (w *worker) Reserve() core.Most {
 	d := w.d
@@ -234,7 +234,7 @@ const (
 // with their mutex; they set their timers and make the calls.
 type poller struct {
 	ready      bool          // there may be something
-	busy       bool          // a call is under way
+	busy       bool          // a call is in flight
 	wokenSince bool          // woken since the last call began
 	calls      uint64        // that have ended
 	backoff    time.Duration // the pause after the last call; 0 while the partition answers

@@ -2,7 +2,7 @@ package entity
 
 import "sync"
 
-// parallel is how many calls to the store or to plugins run at a time.
+// parallel is the number of calls to the store or to plugins that run at a time.
 const parallel = 16
 
 // InParallel calls f for 0..n-1, up to parallel at a time, and waits.

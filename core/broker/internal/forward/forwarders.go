@@ -24,9 +24,9 @@ const (
 	IdleLife = time.Minute
 	// readRetry is how long to wait before an entity that could not be read is read again.
 	readRetry = time.Second
-	// stepGrace is how long steps under way may still take at the end.
+	// stepGrace is how long steps in flight may still take at the end.
 	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps is how many partition forwarders work at a time.
+	// MaxConcurrentSteps is the number of partition forwarders that work at a time.
 	MaxConcurrentSteps = 64
 )
 
@@ -149,7 +149,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 	retry := time.NewTimer(readRetry)
 	retry.Stop()
 	defer retry.Stop()
-	scanned := make(chan struct{}, 1) // holds one while no scan is under way
+	scanned := make(chan struct{}, 1) // holds one while no scan is in flight
 	scanned <- struct{}{}
 	var due <-chan struct{} = scanned // nil while no scan is wanted
 	for ctx.Err() == nil {
@@ -490,7 +490,7 @@ func forwardTarget(s *core.Settings, sub core.SubQueue) string {
 	return core.FoldName(to)
 }
 
-// Len is how many forwarders there are.
+// Len is the number of forwarders.
 func (s *Forwarders) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

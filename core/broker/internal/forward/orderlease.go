@@ -19,7 +19,7 @@ const (
 	// LongestYield bounds the yielding in all. The locks of a gateway that has died have ended by then: a store on
 	// Redis ends them ten seconds after it registered last.
 	LongestYield = 13 * time.Second
-	// lookBack is how many messages a partition forwarder peeks at in each of at most maxGaps gaps,
+	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
 	// to find out whether another gateway holds an older one.
 	lookBack = 8
 	maxGaps  = 4

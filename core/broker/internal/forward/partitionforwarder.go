@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// forwardBatchSize is how many messages a step moves.
+	// forwardBatchSize is the number of messages a step moves.
 	forwardBatchSize = 200
 	// forwardBytes bounds what it holds in memory.
 	forwardBytes = 8 << 20
@@ -42,7 +42,7 @@ type partitionForwarder struct {
 	view   *entity.View   // of the last step
 	source core.Partition // view's, with the locks of a forwarder
 
-	// State of the step under way.
+	// State of the step in flight.
 	held             []core.Settlement        // messages that could not be moved yet
 	blocked          map[destination]struct{} // their destinations
 	manyDestinations bool                     // other messages may have other destinations
@@ -55,8 +55,8 @@ type partitionForwarder struct {
 
 	mu        sync.Mutex
 	unwatch   func()
-	queued    bool // a step is queued, or under way
-	woken     bool // woken since the step under way began
+	queued    bool // a step is queued, or in flight
+	woken     bool // woken since the step in flight began
 	retryHeld bool // try the held messages again
 	stopped   bool
 	idle      bool // the last step found nothing, and nothing is due

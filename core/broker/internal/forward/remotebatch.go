@@ -71,7 +71,7 @@ func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	}
 }
 
-// chunk is how many messages are sent at a time.
+// chunk is the number of messages that are sent at a time.
 func (rb *remoteBatch) chunk() (n int) {
 	for size := 0; n < len(rb.ms); n++ {
 		if size += rb.ms[n].Size(); n > 0 && size > remoteBatchBytes {

@@ -161,7 +161,7 @@ func (l *parkedMark) note() {
 	}
 }
 
-// maxParkedLook is how many messages of a transfer queue are checked for parked ones. Where there
+// maxParkedLook is the number of messages of a transfer queue that are checked for parked ones. Where there
 // are more, some count as parked.
 const maxParkedLook = 20
 

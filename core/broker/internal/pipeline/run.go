@@ -16,7 +16,7 @@ const (
 	reasonBadVerdict = "VerdictRefused"
 )
 
-// maxRoutes is how many entities a verdict may route a message to.
+// maxRoutes is the number of entities a verdict may route a message to.
 const maxRoutes = 100
 
 // State says where a message is after the pipeline of the entity that it was sent to.

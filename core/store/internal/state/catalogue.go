@@ -39,7 +39,7 @@ type space struct {
 	megabytes int64 // how large queues and topics are together
 }
 
-// tops is how many queues and topics there are.
+// tops is the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
 // sortedNames are folded names in order, so that a page of a list costs no more

@@ -61,7 +61,7 @@ func (t *txn) giveBack(ds []core.Delivery) {
 	n.leave()
 }
 
-// Damaged is how many messages were put aside because they are damaged.
+// Damaged is the number of messages that were put aside because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
 // PeekDamaged lists messages that were put aside. It reads each again to tell what is wrong with it.

@@ -123,7 +123,7 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 }
 
 const (
-	// importMost is how many things Import stores at once, about, and
+	// importMost is the number of things Import stores at once, about, and
 	// importBytes how large they are when nothing more is added.
 	importMost  = 500
 	importBytes = 1 << 20

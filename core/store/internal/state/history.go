@@ -14,7 +14,7 @@ type history struct {
 	weight  int64   // of the events
 }
 
-// leastEvents is how many events a history keeps although all histories together are too large.
+// leastEvents is the number of events a history keeps although all histories together that are too large.
 const leastEvents = 100
 
 // eventWeight is an event, but for its texts.

@@ -15,13 +15,13 @@ type log struct {
 	live   int      // messages
 }
 
-// chunkSize is how many numbers share a chunk.
+// chunkSize is the number of numbers share a chunk.
 const chunkSize = 128
 
-// few is how many messages of a chunk are given just the room that they need.
+// few is the number of messages of a chunk that are given just the room that they need.
 const few = 8
 
-// busy is how many chunks at the end of a log keep the room that they have: those behind a backlog
+// busy is the number of chunks at the end of a log that keep the room that they have: those behind a backlog
 // are filled and emptied all the time.
 const busy = 2
 

@@ -108,14 +108,14 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// relocateStep is how many messages Relocate appends anew in one call, and relocateBytes how large
+// relocateStep is the number of messages Relocate appends again in one call, and relocateBytes how large
 // they are together.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends anew the records that from chooses, so that the journal need not keep them where
+// Relocate appends again the records that from chooses, so that the journal need not keep them where
 // they are. Calls go on meanwhile.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
@@ -133,7 +133,7 @@ func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	return nil
 }
 
-// stray is a message whose record is to be appended anew.
+// stray is a message whose record is to be appended again.
 type stray struct {
 	n       int64
 	ref     Ref

@@ -134,7 +134,7 @@ func cloneNamespace(n core.Namespace) core.Namespace {
 // has begun to create an entity in it has ended by then.
 const sealLife = time.Hour
 
-// removalStep is how many entities of a deleted namespace are removed at a time.
+// removalStep is the number of entities of a deleted namespace that are removed at a time.
 const removalStep = 100
 
 // DeleteNamespace takes a namespace out of the registry. Its entities are removed
@@ -188,7 +188,7 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals goes on where the removal of a namespace's entities was under way.
+// resumeRemovals goes on where the removal of a namespace's entities was in flight.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()

@@ -15,14 +15,14 @@ type partition struct {
 	subscriptions map[string]*entityState // of a topic, by ID
 	version       int64                   // of the topic's subscriptions
 	bytes         int64                   // in all queues
-	wakes         []wake                  // of the call under way
+	wakes         []wake                  // of the call in flight
 	entityID      string                  // of the queue or topic
 	index         uint16
 	journal       Journal // nil: none
 	remembered    *remembered
-	effects       *effects // of the call under way; nil without a journal
+	effects       *effects // of the call in flight; nil without a journal
 	pieces        *pieces  // while the journal is replayed on a snapshot, else nil
-	cleared       int      // how often the partition was cleared, for snapshots under way
+	cleared       int      // how often the partition was cleared, for snapshots in flight
 }
 
 // entityState is what one queue, topic or subscription has of a partition.

@@ -44,7 +44,7 @@ type entry struct {
 	enqueued   int64
 	expires    int64  // 0: never
 	size       int    // sizeOf its message
-	record     int32  // in the frame under way, the place of its record there + 1
+	record     int32  // in the frame in flight, the place of its record there + 1
 	failures   uint32 // deliveries that ended and left it here, deferrals included
 	state      MessageState
 	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
@@ -73,7 +73,7 @@ type queue struct {
 	counts   [MessageStates]int64
 	bytes    int64
 	resident int  // bytes of messages that stay in memory beside their records
-	woken    bool // the call under way calls the doorbells for none
+	woken    bool // the call in flight calls the doorbells for none
 
 	again     timerHeap[*entry] // redeliverable entries without a session, by number
 	locks     timerHeap[*entry] // entries under lock by the lock's end
@@ -89,7 +89,7 @@ type queue struct {
 	held     timerHeap[*session]          // by the end of their locks
 }
 
-// effects are those of the call under way, nil without a journal.
+// effects are those of the call in flight, nil without a journal.
 func (q *queue) effects() *effects { return q.home.partition.effects }
 
 // append gives e the next number, and enters it in the heaps of its state.

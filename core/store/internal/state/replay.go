@@ -13,7 +13,7 @@ import (
 // Start follows.
 type Replay struct {
 	store   *Store
-	at      Position // of the frame or piece under way
+	at      Position // of the frame or piece in flight
 	records []Ref    // of the frame
 	piece   bool     // what is in a piece is never old
 	err     error
@@ -40,7 +40,7 @@ func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now)
 // Err is why the store cannot be made.
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay: messages that must be in memory are read, and removals that were under way
+// Start ends the replay: messages that must be in memory are read, and removals that were in flight
 // go on.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {

@@ -23,9 +23,9 @@ type seenID struct {
 }
 
 const (
-	// tolerated is how many keys more than are known the order may have.
+	// tolerated is the number of keys more than that are known the order may have.
 	tolerated = 64
-	// forgetMost is how many keys, about, a call forgets while it holds the partition.
+	// forgetMost is the number of keys, about, a call forgets while it holds the partition.
 	forgetMost = 10_000
 )
 
@@ -240,7 +240,7 @@ func (t *txn) isNew(m *core.Message) bool {
 	return key != "" && !t.home.seen.knows(key, since)
 }
 
-// forgetAll is for a state that is dropped, or begun anew.
+// forgetAll is for a state that is dropped, or begun again.
 func (b *entityState) forgetAll() {
 	r := b.partition.remembered
 	r.ids.Add(-b.seen.weight - b.moves.weight)

@@ -255,7 +255,7 @@ type session struct {
 	stated   int64  // when the state was set,
 	stater   string // and the id as the receiver wrote it that set it
 	turn     int64  // its turn in queue.waiting; 0: it does not wait there
-	woken    bool   // the call under way calls the doorbells for its holder
+	woken    bool   // the call in flight calls the doorbells for its holder
 
 	waitingPlace int // its place in queue.waiting
 	heldPlace    int // its place in queue.held

@@ -132,7 +132,7 @@ type effects struct {
 	spare *sync.Pool // of the store
 }
 
-// under has the effect under way, so that it need not be allocated.
+// under has the effect in flight, so that it need not be allocated.
 type under struct {
 	effect  Effect
 	message Put
@@ -274,7 +274,7 @@ type extra struct {
 	id      core.ID         // its MessageID, likewise, where there is a history
 }
 
-// change replaces what few entries need: deliveries under way, and entries before e, may have it.
+// change replaces what few entries need: deliveries in flight, and entries before e, may have it.
 func (e *entry) change(how func(*extra)) {
 	var more extra
 	if e.more != nil {

@@ -21,7 +21,7 @@ import (
 //
 // A partition that is cleared while its pieces are written is written again from its beginning.
 
-// pieceSize is how many messages, sessions or events a piece has at most, and of ids about. A piece that
+// pieceSize is the number of messages, sessions or events a piece has at most, and of ids about. A piece that
 // is large ends earlier.
 const pieceSize = 1000
 

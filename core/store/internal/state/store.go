@@ -26,7 +26,7 @@ type Options struct {
 	Journal Journal
 	// Lenient passes over effects on what is missing, when damage of the journal was repaired.
 	Lenient bool
-	// Remember is how many bytes the message ids of duplicate detection may take, and the keys of moves,
+	// Remember is the number of bytes the message ids of duplicate detection may take, and the keys of moves,
 	// and as many again histories. When ids are too many, messages with new ones are refused as Busy; when
 	// histories are too large, one that grows forgets its oldest events. 0: no limit.
 	Remember int64

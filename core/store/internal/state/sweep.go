@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepMost is how many messages, or sessions, a sweep does at most while it holds the partition, and
+// sweepMost is the number of messages, or sessions, a sweep does at most while it holds the partition, and
 // a call that need not wait for more.
 const sweepMost = 500
 
@@ -118,7 +118,7 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is how many messages Purge removes in one step.
+// purgeStep is the number of messages Purge removes in one step.
 const purgeStep = 1000
 
 // Purge removes up to limit available messages without reading them.

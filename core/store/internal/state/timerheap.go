@@ -9,7 +9,7 @@ type timerHeap[T any] struct {
 }
 
 // roomy is how many places a heap keeps that are free: one that fills and empties
-// all the time is not made anew.
+// all the time is not created again.
 const roomy = 1024
 
 type timer[T any] struct {

@@ -101,7 +101,7 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports whether no failover is under way. A Sentinel whose promoted replica dies before the others follow
+// isCalm reports whether no failover is in flight. A Sentinel whose promoted replica dies before the others follow
 // it waits for that one.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)

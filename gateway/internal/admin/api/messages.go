@@ -10,7 +10,7 @@ import (
 // sessions the gateway holds the messages' sessions meanwhile, as a receiver does.
 const MessagesPath = "/$crosstown/messages/"
 
-// MaxMoved is how many messages one request may name.
+// MaxMoved is the number of messages one request may name.
 const MaxMoved = 1000
 
 // MoveRequest names the messages.

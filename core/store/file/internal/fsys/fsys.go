@@ -30,7 +30,7 @@ type FS interface {
 	// *LockedError if another process has the lock, ErrNoLocks if the file system has none, and
 	// an *OwnerError if the file belongs to another user.
 	Lock(name, text string) (io.Closer, error)
-	// Free is how many bytes the file system of a directory has left for this process.
+	// Free is the number of bytes the file system of a directory has left for this process.
 	Free(dir string) (int64, error)
 }
 

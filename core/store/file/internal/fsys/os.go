@@ -54,7 +54,7 @@ func (OS) Link(from, to string) error { return os.Link(from, to) }
 // SyncDir makes the names in a directory durable.
 func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
-// Free is how many bytes the file system of a directory has left.
+// Free is the number of bytes the file system of a directory has left.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
 // Lock takes the exclusive lock of a file, and that of its directory, which stays when the file is

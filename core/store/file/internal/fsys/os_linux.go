@@ -23,7 +23,7 @@ func syncData(f *os.File) error {
 	}
 }
 
-// mostParts is how many buffers the system writes at once.
+// mostParts is the number of buffers the system writes at once.
 const mostParts = 1024
 
 func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {

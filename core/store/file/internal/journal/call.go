@@ -39,7 +39,7 @@ const (
 	putEstimate = 128
 	// fewBytes are less than most heads take.
 	fewBytes = 64
-	// keepBuffer is how many bytes of effects the room of one call may be for to be used again, and
+	// keepBuffer is the largest room for the effects of a call, in bytes, that is used again, and
 	// keepPrepared how many messages.
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12

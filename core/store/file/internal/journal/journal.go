@@ -31,7 +31,7 @@ type Journal struct {
 // Options configure a Journal.
 type Options struct {
 	Memory  int64 // bytes of messages that stay in memory
-	Compact int64 // the share of a segment, in percent, below which what messages name of it is appended anew
+	Compact int64 // the share of a segment, in percent, below which what messages name of it is appended again
 	Logger  *slog.Logger
 }
 
@@ -54,7 +54,7 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 // Appended is by how many bytes the log has grown since the store was opened.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory is how many bytes of messages are in memory beside the log.
+// InMemory is the number of bytes of messages that are in memory beside the log.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
 // End implements state.Journal.

@@ -12,10 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// compactBytes bounds what is appended anew after one snapshot.
+// compactBytes bounds what is appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is how many bytes of the disk are left to control records, beside a snapshot.
+// reserve is the number of bytes of the disk that are left to control records, beside a snapshot.
 const reserve = 64 << 20
 
 // scan counts which segments have records that entries name, while a snapshot is written.
@@ -87,7 +87,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries under way may name records whose entries are gone. They must not be kept waiting,
+	// Deliveries in flight may name records whose entries are gone. They must not be kept waiting,
 	// because they hold the mutex of their partition.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
@@ -104,7 +104,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends anew what is live in segments that are mostly dead.
+// compact appends again what is live in segments that are mostly dead.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

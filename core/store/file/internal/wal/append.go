@@ -260,7 +260,7 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space is how many bytes the disk has left, and how many of them are kept: see SetKeep.
+// Space is the number of bytes the disk has left, and how many of them are kept: see SetKeep.
 func (l *Log) Space() (left, keep int64) {
 	_ = l.takeSpace(0) // which asks the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()

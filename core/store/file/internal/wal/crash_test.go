@@ -30,7 +30,7 @@ func TestLossOfPower(t *testing.T) {
 	}
 }
 
-// seeds is how many runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
+// seeds is the number of runs a test makes: CRASH_SEEDS, or a few, for the race detector makes them slow.
 func seeds(t *testing.T) uint64 {
 	t.Helper()
 	if n, err := strconv.ParseUint(os.Getenv("CRASH_SEEDS"), 10, 64); err == nil {

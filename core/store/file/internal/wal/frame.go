@@ -189,7 +189,7 @@ type Ref struct {
 	Length uint32 // of head and body
 }
 
-// Footprint is how many bytes of its segment the record takes.
+// Footprint is the number of bytes of its segment the record takes.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

@@ -41,7 +41,7 @@ type Options struct {
 	Backlog     int // bytes reserved or appended but not yet written that Reserve allows, default 64 MiB
 	Recent      int // bytes of memory that records take which were written last, for Read, default 32 MiB
 
-	// Keep is how many bytes of the disk Reserve leaves to control records, default
+	// Keep is the number of bytes of the disk Reserve leaves to control records, default
 	// 64 MiB. SetKeep changes it: it should grow with the snapshots.
 	Keep int64
 

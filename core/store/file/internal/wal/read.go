@@ -81,7 +81,7 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	return err
 }
 
-// openFiles is how many files of sealed segments are kept open for reading.
+// openFiles is the number of files of sealed segments that are kept open for reading.
 const openFiles = 256
 
 // segments are the segments of a log, by id.

@@ -47,7 +47,7 @@ type output struct {
 	size  uint32 // of parts
 }
 
-// len is how many bytes are to be written.
+// len is the number of bytes that are to be written.
 func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
 
 // refer has b, which may be empty, follow what is in buf.
@@ -154,7 +154,7 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is how many bytes of effects, and of records without their contents, a batch may have room
+// keepBatch is the number of bytes of effects, and of records without their contents, a batch may have room
 // for to be used again.
 const keepBatch = 256 << 10
 

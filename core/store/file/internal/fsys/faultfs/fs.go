@@ -50,7 +50,7 @@ type Op struct {
 // Fault is how an operation fails.
 type Fault struct {
 	Err error
-	// Done is how many bytes of a write happen before.
+	// Done is the number of bytes of a write that happen before.
 	Done int
 }
 
@@ -102,7 +102,7 @@ func (f *FS) SetCapacity(bytes int64) {
 	f.capacity = bytes
 }
 
-// Used is how many bytes all files have.
+// Used is the number of bytes all files have.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,7 @@ func (f *FS) used() (n int64) {
 	return n
 }
 
-// OpenFiles is how many files are open.
+// OpenFiles is the number of files that are open.
 func (f *FS) OpenFiles() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -241,7 +241,7 @@ func (i *inode) changed(from, to int) {
 	}
 }
 
-// versions is how many versions of a page, and of a length, are kept since the last sync.
+// versions is the number of versions of a page, and of a length, are kept since the last sync.
 const versions = 8
 
 // latest drops the oldest version if there are too many.
