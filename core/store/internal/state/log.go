@@ -15,7 +15,7 @@ type log struct {
 	live   int      // messages
 }
 
-// chunkSize is the number of numbers share a chunk.
+// chunkSize is the number of sequence numbers in a chunk.
 const chunkSize = 128
 
 // few is the number of messages of a chunk that are given just the room that they need.
