@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"reflect"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/fair"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
@@ -87,4 +89,29 @@ func (p *pushes) list() (all []*webhooks.Push) {
 		all = append(all, r.Push)
 	}
 	return all
+}
+
+// unreached says which receivers outside of the gateway do not answer; "" if all do. It names none: /health is for
+// strangers too.
+func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
+	away, failing := 0, 0
+	for _, r := range remotes {
+		if s := r.State(); !s.Connected && s.Error != "" { // without an error there is nothing to send
+			away++
+		}
+	}
+	for _, p := range pushes {
+		if p.State().Failing {
+			failing++
+		}
+	}
+	switch {
+	case away == 0 && failing == 0:
+		return ""
+	case failing == 0:
+		return fmt.Sprintf("remotes that are away: %d. See crosstown remote list", away)
+	case away == 0:
+		return fmt.Sprintf("pushes that fail: %d. See GET /$crosstown/pushes", failing)
+	}
+	return fmt.Sprintf("remotes that are away: %d, and pushes that fail: %d. See crosstown remote list and GET /$crosstown/pushes", away, failing)
 }

@@ -41,9 +41,12 @@ type PushState struct {
 	Delivered    int64     `json:"delivered"`
 	Failed       int64     `json:"failed"` // attempts that are repeated
 	DeadLettered int64     `json:"deadLettered"`
+	Failing      bool      `json:"failing"` // the last attempt failed, or the entity cannot be received from
 	LastError    string    `json:"lastError,omitzero"`
 	LastErrorAt  time.Time `json:"lastErrorAt,omitzero"`
 }
+
+func (s *PushState) fail(text string) { s.Failing, s.LastError, s.LastErrorAt = true, text, time.Now() }
 
 // Push delivers the messages of a queue or subscription by HTTP POST, with the signature of
 // Standard Webhooks. A message stays locked while it is delivered, so several gateways share the
@@ -139,7 +142,7 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 				said = err.Error()
 				p.Logger.Warn("push: the entity cannot be received from; the gateway tries again", "push", p.Name, "entity", p.From, "err", err)
 			}
-			p.change(func(s *PushState) { s.LastError, s.LastErrorAt = err.Error(), time.Now() })
+			p.change(func(s *PushState) { s.fail(err.Error()) })
 			sleep(ctx, reopen)
 		}
 	}
@@ -316,13 +319,14 @@ func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settleme
 			return
 		case reason == "":
 			s.Delivered++
+			s.Failing = false
 			return
 		case hopeless:
 			s.DeadLettered++
 		default:
 			s.Failed++
 		}
-		s.LastError, s.LastErrorAt = text, time.Now()
+		s.fail(text)
 	})
 	switch {
 	case cut:
