@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
@@ -105,13 +106,15 @@ func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
 			failing++
 		}
 	}
-	switch {
-	case away == 0 && failing == 0:
-		return ""
-	case failing == 0:
-		return fmt.Sprintf("remotes that are away: %d. See crosstown remote list", away)
-	case away == 0:
-		return fmt.Sprintf("pushes that fail: %d. See GET /$crosstown/pushes", failing)
+	var what, where []string
+	if away > 0 {
+		what, where = append(what, fmt.Sprintf("remotes that are away: %d", away)), append(where, "crosstown remote list")
 	}
-	return fmt.Sprintf("remotes that are away: %d, and pushes that fail: %d. See crosstown remote list and GET /$crosstown/pushes", away, failing)
+	if failing > 0 {
+		what, where = append(what, fmt.Sprintf("pushes that fail: %d", failing)), append(where, "GET /$crosstown/pushes")
+	}
+	if what == nil {
+		return ""
+	}
+	return strings.Join(what, ", and ") + ". See " + strings.Join(where, " and ")
 }

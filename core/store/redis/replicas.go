@@ -26,6 +26,13 @@ func (t *endpoint) waitCommand() []any {
 	return []any{"WAIT", t.replicas, replicaTimeout.Milliseconds()}
 }
 
+// markAndWait queues a write that marks the end of all that the connection has written so far, then the wait for
+// replicas to have read up to there. Without the mark the wait would be about the connection's last write: a script
+// that finds that all was done before has none, from Redis 7.2 on.
+func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
+	return pipe.Do(ctx, "SET", marker, "", "EX", 60), pipe.Do(ctx, t.waitCommand()...)
+}
+
 // nameOf names a master.
 func (t *endpoint) nameOf(node *redis.Client) string {
 	if t.cluster != nil {
@@ -120,8 +127,7 @@ func (s *Store) probeReplicas(ctx context.Context, node *redis.Client) error {
 		return err
 	}
 	pipe := node.Pipeline()
-	pipe.Set(ctx, marker, "", time.Minute)
-	waited := pipe.Do(ctx, s.endpoint.waitCommand()...)
+	_, waited := s.endpoint.markAndWait(ctx, pipe, marker)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}

@@ -234,9 +234,7 @@ func (s *Store) masters(ctx context.Context) (all []*redis.Client, err error) {
 	return all, err
 }
 
-// sendBatch sends one master its commands, then what marks the end of all that it has written so far, then WAIT for
-// the replicas to have read up to there, all over one connection. Without the mark WAIT would be about the
-// connection's last write: a script that finds that all was done before has none, from Redis 7.2 on.
+// sendBatch sends one master its commands, then the mark and the wait for its replicas, all over one connection.
 func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) error {
 	marker, err := s.probeKey(ctx, b.node)
 	if err != nil {
@@ -262,8 +260,7 @@ func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) e
 		done = redis.NewRawCmd(ctx, "EXEC")
 		_ = pipe.Process(ctx, done)
 	}
-	marked := add("SET", marker, "", "EX", 60)
-	waited := add(s.endpoint.waitCommand()...)
+	marked, waited := s.endpoint.markAndWait(ctx, pipe, marker)
 	all, err := pipe.Exec(ctx)
 	if err != nil && !slices.ContainsFunc(all, func(c redis.Cmder) bool { return c.Err() != nil }) {
 		for _, c := range all { // the connection was refused
