@@ -209,6 +209,7 @@ func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 type backend struct {
 	metrics    *metrics.Metrics
 	pools      *pools
+	process    *admin.Process
 	histories  *history.History
 	remotes    *remotes
 	namespaces *namespaceServer
@@ -219,7 +220,7 @@ type backend struct {
 // openBackend opens the namespaces of a store and starts what they need, in the group running.
 func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.Group) (b *backend, err error) {
 	c, log := g.c, g.log
-	b = &backend{metrics: newMetrics(c, log), histories: history.New(), connected: &clients.Registry{Home: c.Namespace, Log: log}}
+	b = &backend{metrics: newMetrics(c, log), connected: &clients.Registry{Home: c.Namespace, Log: log}}
 	b.metrics.Plugins(g.plugins.States)
 	b.metrics.Admission(g.admission.State)
 	if st.file != nil {
@@ -228,11 +229,13 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	if b.remotes, err = newRemotes(c, log); err != nil {
 		return nil, err
 	}
-	running.Go("history", b.histories.Run)
 	collector := memory.NewCollector()
 	running.Go("memory", collector.Run)
 	b.pools = newPools(c, collector, log)
 	running.Go("memory level", b.pools.watch.Run)
+	b.process = &admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: func() int { return b.namespaces.count() }}
+	b.histories = history.New(b.process.Vitals)
+	running.Go("history", b.histories.Run)
 	b.metrics.Memory(b.pools.messages, b.pools.connections, b.pools.watch.Usage)
 	b.namespaces = &namespaceServer{
 		c: c, store: g.traces.Store(observed(b.metrics, st)), traces: g.traces, plugins: g.plugins, remotes: b.remotes, watched: b.metrics, memory: b.pools.messages, histories: b.histories,
@@ -304,7 +307,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	taking.hooks = webhooks.NewInbound(webhooks.Options{Broker: over, Hooks: g.taken.Hooks(), Budget: b.pools.messages, Logger: log})
 	maps.Copy(o.Routes, admin.New(admin.Options{
 		Directory: b.directory, Broker: intercept.New(b.directory, b.pools.messages), Served: b.namespaces.of, Clients: b.connected, History: b.histories, Remotes: b.remotes.all, Pushes: taking.pushes.list, Hooks: taking.hooks.List, Plugins: g.plugins, Stages: b.namespaces.stages, Metrics: b.metrics.Handler(), Archive: st.archive, Logger: log,
-		Process: admin.Process{Version: versionText(), Started: g.began, Store: st, Memory: b.pools.watch.Usage, Messages: b.pools.messages, Namespaces: b.namespaces.count},
+		Process: b.process,
 	}).Routes())
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = g.traces.Requests()

@@ -40,7 +40,7 @@ type Options struct {
 	Served    func(namespaceID string) *Served // nil if the namespace is not served
 	Clients   *clients.Registry
 	History   *history.History
-	Process   Process
+	Process   *Process
 	Remotes   []Remote                // in the order of their namespaces
 	Pushes    func() []*webhooks.Push // in force
 	Hooks     func() []webhooks.Hook  // in force
@@ -70,7 +70,6 @@ type Remote struct {
 type API struct {
 	Options
 	refusals *refusals.Log
-	probe    storeProbe
 }
 
 // New makes an API.

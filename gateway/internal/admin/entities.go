@@ -126,8 +126,11 @@ func entityOf(e *core.Entity, n *core.Runtime) api.Entity {
 	}
 }
 
-// history answers with the samples of an entity, or of the client's namespace.
+// history answers with the samples of an entity, or of the client's namespace, or of the gateway.
 func (a *API) history(c *call) (any, error) {
+	if c.URL.Query().Has("gateway") {
+		return a.gatewayHistory(c)
+	}
 	if err := c.id.Check(core.Manage, c.path, time.Now()); err != nil {
 		return nil, err
 	}
@@ -147,6 +150,19 @@ func (a *API) history(c *call) (any, error) {
 		if told.Entity != "" {
 			told.Active, told.Scheduled, told.DeadLetter = append(told.Active, int64(s.Active)), append(told.Scheduled, int64(s.Scheduled)), append(told.DeadLetter, int64(s.DeadLetter))
 		}
+	}
+	return told, nil
+}
+
+// gatewayHistory is for operators.
+func (a *API) gatewayHistory(c *call) (any, error) {
+	if err := a.operates(c.id); err != nil {
+		return nil, err
+	}
+	told := api.GatewayHistory{At: []int64{}, LatencyMS: []float64{}, InUse: []int64{}, Messages: []int64{}}
+	for _, v := range a.History.Vitals() {
+		told.At, told.LatencyMS = append(told.At, int64(v.At)), append(told.LatencyMS, milliseconds(v.Latency))
+		told.InUse, told.Messages = append(told.InUse, v.InUse), append(told.Messages, v.Messages)
 	}
 	return told, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+	"github.com/crosstown-mq/crosstown/gateway/internal/history"
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -32,6 +33,14 @@ type Process struct {
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
 	Namespaces func() int // that are served now
+
+	probe storeProbe
+}
+
+// Vitals measures the gateway, for its history.
+func (p *Process) Vitals(ctx context.Context) history.Vitals {
+	store := p.probe.of(ctx, p.Store)
+	return history.Vitals{Latency: time.Duration(store.LatencyMS * float64(time.Millisecond)), InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
 // storeProbe measures the store, once for all that ask.
@@ -67,7 +76,7 @@ func (a *API) status(c *call) (any, error) {
 func (a *API) gateway(ctx context.Context) *api.Gateway {
 	messages := a.Process.Messages.Stats()
 	g := &api.Gateway{
-		Version: a.Process.Version, Started: a.Process.Started, Store: a.probe.of(ctx, a.Process.Store), Connections: a.Clients.Count(ctx), Namespaces: a.Process.Namespaces(),
+		Version: a.Process.Version, Started: a.Process.Started, Store: a.Process.probe.of(ctx, a.Process.Store), Connections: a.Clients.Count(ctx), Namespaces: a.Process.Namespaces(),
 		Memory: api.Memory{InUse: memory.InUse(), Limit: a.Process.Memory().Limit, Messages: messages.Held, MessagesLimit: messages.Limit},
 	}
 	g.In, g.Out = a.History.Rates()

@@ -41,12 +41,14 @@ type Source interface {
 // History has the histories of a gateway. It is safe for concurrent use.
 type History struct {
 	reading sync.Mutex // one reading at a time
+	measure func(context.Context) Vitals
 
 	mu     sync.Mutex
 	spaces map[string]*space // by namespace
 	series int               // of all namespaces
 	full   time.Time         // when there was no room for another series
 	whole  series            // of the gateway
+	vitals kept[Vitals]
 }
 
 // space is a namespace.
@@ -55,8 +57,11 @@ type space struct {
 	series map[string]*series // by folded name of the entity; with "" the namespace's
 }
 
-// New returns a History without namespaces.
-func New() *History { return &History{spaces: map[string]*space{}} }
+// New returns a History without namespaces. It calls measure each Interval for what the gateway is like; At
+// of the answer is set here.
+func New(measure func(context.Context) Vitals) *History {
+	return &History{measure: measure, spaces: map[string]*space{}}
+}
 
 // Add has the entities of a namespace followed until remove is called.
 func (h *History) Add(namespace string, s Source) (remove func()) {
@@ -89,7 +94,10 @@ func (h *History) Run(ctx context.Context) error {
 
 // read takes samples of what has changed.
 func (h *History) read(ctx context.Context, now time.Time) {
+	v := h.measure(ctx)
+	v.At = seconds(now)
 	h.mu.Lock()
+	h.vitals.keep(v)
 	spaces := slices.Collect(maps.Values(h.spaces))
 	h.mu.Unlock()
 	for _, x := range spaces {
@@ -235,6 +243,13 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 		s.used = now
 	}
 	return x, s
+}
+
+// Vitals returns what the gateway was like, the oldest first.
+func (h *History) Vitals() []Vitals {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.vitals.all(time.Now())
 }
 
 // Rates are the messages a second that lately came into the queues and topics of all namespaces, and that

@@ -62,10 +62,13 @@ func (f *fakeSource) flow(name string, in, out int64) {
 	f.took[name] += in
 }
 
+// still measures a gateway in which nothing happens.
+func still(context.Context) Vitals { return Vitals{} }
+
 // begin follows a namespace in a bubble.
 func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pass func(ticks int))) {
 	synctest.Test(t, func(t *testing.T) {
-		h, f := New(), &fakeSource{}
+		h, f := New(still), &fakeSource{}
 		h.Add("ns", f)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -78,6 +81,23 @@ func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pas
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+func TestVitalsAreKeptForADay(t *testing.T) {
+	begin(t, func(t *testing.T, h *History, _ *fakeSource, pass func(int)) {
+		busy := Vitals{Latency: 2 * time.Millisecond, InUse: 5 << 20, Messages: 1 << 20}
+		h.measure = func(context.Context) Vitals { return busy }
+		pass(3)
+		busy.At = uint32(time.Now().Unix()) - 20
+		if got := h.Vitals(); len(got) != 3 || got[0] != busy {
+			t.Errorf("got %+v, want 3 that begin with %+v", got, busy)
+		}
+		pass(2 * 24 * 360)
+		got, now := h.Vitals(), uint32(time.Now().Unix())
+		if n := len(got); n < 1735 || n > 1745 || got[0].At < now-24*3600 || got[0].At > now-24*3600+60 || got[n-1].At != now { // 23 hours by the minute, and 360
+			t.Errorf("after two days: %d, from %d to %d at %d", n, got[0].At, got[n-1].At, now)
 		}
 	})
 }

@@ -22,6 +22,18 @@ type Sample struct {
 	Active, Scheduled, DeadLetter uint32 // more are that many
 }
 
+func (s Sample) at() uint32 { return s.At }
+
+// Vitals are what the gateway measured of itself at a moment.
+type Vitals struct {
+	At       uint32 // Unix seconds
+	Latency  time.Duration
+	InUse    int64 // bytes of the process
+	Messages int64 // bytes of messages in progress
+}
+
+func (v Vitals) at() uint32 { return v.At }
+
 // series are the samples of one subject.
 type series struct {
 	name    string
@@ -34,7 +46,7 @@ type series struct {
 
 	enqueued, active, scheduled int64 // of the last count
 	last                        Sample
-	fine, coarse                ring
+	samples                     kept[Sample]
 }
 
 // take enters what an entity holds, and returns how many messages came and left since the last time. What
@@ -75,32 +87,15 @@ func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
 		s.last.At = before
-		s.keep(s.last)
+		s.samples.keep(s.last)
 	}
 	s.last, s.counted = next, now
-	s.keep(next)
+	s.samples.keep(next)
 }
 
-func (s *series) keep(x Sample) {
-	s.fine.add(x, fineSamples)
-	if x.At-s.coarse.last().At >= uint32(coarse.Seconds()) {
-		s.coarse.add(x, coarseSamples)
-	}
-}
-
-// all are the samples, the oldest first: those of minutes before those of the last hour.
+// all are the samples, up to now.
 func (s *series) all(now time.Time) []Sample {
-	fine := s.fine.all()
-	var all []Sample
-	for _, x := range s.coarse.all() {
-		if len(fine) > 0 && x.At >= fine[0].At {
-			break
-		}
-		if x.At > seconds(now.Add(-coarseSamples*coarse)) {
-			all = append(all, x)
-		}
-	}
-	all = append(all, fine...)
+	all := s.samples.all(now)
 	if at := seconds(now); len(all) > 0 && at > s.last.At+uint32(Interval.Seconds()) {
 		last := s.last
 		last.At = at
@@ -109,13 +104,37 @@ func (s *series) all(now time.Time) []Sample {
 	return all
 }
 
+// kept are samples, in order: all of the last hour, and one a minute of the day before.
+type kept[T interface{ at() uint32 }] struct{ fine, coarse ring[T] }
+
+func (k *kept[T]) keep(x T) {
+	k.fine.add(x, fineSamples)
+	if n := len(k.coarse.samples); n == 0 || x.at()-k.coarse.last().at() >= uint32(coarse.Seconds()) {
+		k.coarse.add(x, coarseSamples)
+	}
+}
+
+// all are the samples, the oldest first: those of minutes before those of the last hour.
+func (k *kept[T]) all(now time.Time) (all []T) {
+	fine := k.fine.all()
+	for _, x := range k.coarse.all() {
+		if len(fine) > 0 && x.at() >= fine[0].at() {
+			break
+		}
+		if x.at() > seconds(now.Add(-coarseSamples*coarse)) {
+			all = append(all, x)
+		}
+	}
+	return append(all, fine...)
+}
+
 // ring holds the latest samples.
-type ring struct {
-	samples []Sample
+type ring[T any] struct {
+	samples []T
 	next    int // where the next one goes, once it is full
 }
 
-func (r *ring) add(x Sample, most int) {
+func (r *ring[T]) add(x T, most int) {
 	if len(r.samples) < most {
 		r.samples = append(r.samples, x)
 		return
@@ -124,13 +143,8 @@ func (r *ring) add(x Sample, most int) {
 	r.next = (r.next + 1) % most
 }
 
-func (r *ring) last() Sample {
-	if len(r.samples) == 0 {
-		return Sample{}
-	}
-	return r.samples[(r.next+len(r.samples)-1)%len(r.samples)]
-}
+func (r *ring[T]) last() T { return r.samples[(r.next+len(r.samples)-1)%len(r.samples)] }
 
-func (r *ring) all() []Sample {
-	return append(append(make([]Sample, 0, len(r.samples)), r.samples[r.next:]...), r.samples[:r.next]...)
+func (r *ring[T]) all() []T {
+	return append(append(make([]T, 0, len(r.samples)), r.samples[r.next:]...), r.samples[:r.next]...)
 }

@@ -84,9 +84,15 @@ await operate(async ({ page, button, dialog, heading, home, open, row, said, see
     assert.ok(Date.now() < end, "the gateway keeps no history: " + await page.evaluate(() => [...new Set(globalThis.answers)].join(" ")));
     await page.waitForTimeout(500);
   }
+  const vitals = await page.evaluate(async () => (await import(document.querySelector("script[type=module]").src.replace(/[^/]*$/, "adminapi.js"))).ask("history?gateway"));
+  assert.ok(vitals.at.length > 0 && vitals.inUse.length === vitals.at.length && vitals.inUse[0] > 2 ** 20 && vitals.latencyMs[0] >= 0 && vitals.messages[0] >= 0, JSON.stringify(vitals));
+  const hourAgo = Math.floor(Date.now() / 1000) - 3000;
+  await page.route("**/history?gateway", (route) => route.fulfill({ json: { at: [hourAgo, ...vitals.at], latencyMs: [3, ...vitals.latencyMs], inUse: [7e7, ...vitals.inUse], messages: [0, ...vitals.messages] } }));
   await page.reload();
   await signIn();
   await heading("Gateway").waitFor();
+  await page.waitForFunction((from) => [...document.querySelectorAll(".chart")].every((c) => Number(c.dataset.from) === from) && document.querySelectorAll("canvas").length === 2, hourAgo);
+  await axesAreNow();
   await home();
   await heading("Overview").waitFor();
   await page.waitForFunction(() => document.querySelectorAll("canvas").length === 1);

@@ -34,7 +34,8 @@ type Entity struct {
 
 // HistoryPath is the endpoint of how many messages came and went at this gateway, for clients with Manage:
 // in the namespace or, if its name follows, in an entity. GET answers with samples, the oldest first:
-// about one in ten seconds of the last hour, and one a minute of the day before.
+// about one in ten seconds of the last hour, and one a minute of the day before. With the query gateway it
+// answers operators with the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
 // History has a sample at each index. Nothing has changed between two samples that are further apart.
@@ -49,4 +50,12 @@ type History struct {
 	Active     []int64 `json:"active,omitempty"`
 	Scheduled  []int64 `json:"scheduled,omitempty"`
 	DeadLetter []int64 `json:"deadLetter,omitempty"`
+}
+
+// GatewayHistory is what a gateway measured of itself: a sample at each index.
+type GatewayHistory struct {
+	At        []int64   `json:"at"`        // Unix seconds
+	LatencyMS []float64 `json:"latencyMs"` // of the store
+	InUse     []int64   `json:"inUse"`     // bytes of the process
+	Messages  []int64   `json:"messages"`  // bytes of messages in progress
 }

@@ -2,7 +2,7 @@
 import { bus, session } from "./session.js";
 
 /** What concerns the gateway, and not the namespace that an operator is in. */
-const ofGateway = /^(namespaces|plugins|pipelines|status\?gateway)\b/;
+const ofGateway = /^(namespaces|plugins|pipelines|(status|history)\?gateway)\b/;
 
 /** Asks below /$crosstown; throws what the gateway has against it, with its `status`. */
 export async function ask(path, init) {

@@ -5,6 +5,7 @@ import { session } from "./session.js";
 import { amount, bytes, rate, time } from "./format.js";
 import { Chart } from "./chart.js";
 import { usePoll } from "./poll.js";
+import { joined, useSpan } from "./history.js";
 import { Tile } from "./home.js";
 
 /** The last answer; null before the first, and for keys that may not ask. */
@@ -37,12 +38,17 @@ const memory = [
 
 /** The gateway itself, for operators. */
 export function Gateway() {
-  const [g, setGateway] = useState(), [samples, setSamples] = useState([]), [problem, setProblem] = useState();
+  const [g, setGateway] = useState(), [live, setLive] = useState([]), [history, setHistory] = useState([]), [problem, setProblem] = useState();
+  const samples = joined(history, live), [span, control] = useSpan();
+  usePoll(async () => {
+    const { at, latencyMs, inUse, messages } = await ask("history?gateway");
+    setHistory(at.map((t, i) => ({ t: t * 1000, kept: true, latencyMs: latencyMs[i], inUse: inUse[i], messages: messages[i] })));
+  }, 60, []);
   usePoll(async () => {
     try {
       const { gateway } = await ask("status?gateway"), { store, memory } = gateway;
       setGateway(gateway);
-      setSamples((before) => [...before.slice(-1000), { t: Date.now(), latencyMs: store.latencyMs, inUse: memory.inUse, messages: memory.messages }]);
+      setLive((before) => [...before.slice(-1000), { t: Date.now(), latencyMs: store.latencyMs, inUse: memory.inUse, messages: memory.messages }]);
       setProblem();
     } catch (e) {
       setProblem(e);
@@ -63,8 +69,8 @@ export function Gateway() {
       <${Tile} name="Namespaces" value=${amount(g.namespaces)} />
     </dl>
     <div class="halves">
-      <${Chart} title="Store latency" samples=${samples} series=${latency} mark=${(v) => `${Number(v.toFixed(2))} ms`} />
-      <${Chart} title="Memory" samples=${samples} series=${memory} mark=${(v) => bytes(v).replace(/\.\d+/, "")} />
+      <${Chart} title="Store latency" samples=${samples} series=${latency} span=${span} control=${control} mark=${(v) => `${Number(v.toFixed(2))} ms`} />
+      <${Chart} title="Memory" samples=${samples} series=${memory} span=${span} mark=${(v) => bytes(v).replace(/\.\d+/, "")} />
     </div>
     <div class="halves">
       <section class="card" aria-labelledby="program"><header><h2 id="program">Program</h2></header><dl class="glance">
