@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -63,6 +64,53 @@ func BenchmarkHandOver(b *testing.B) {
 				}
 			}
 			m.end(b.N)
+		})
+	}
+}
+
+// BenchmarkBatch is the life of messages that come together, are handed over and are completed in
+// five calls, as five receivers do.
+func BenchmarkBatch(b *testing.B) {
+	for _, size := range []int{5, 10, 25, 100} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			m := newBenchmark(b)
+			p := m.queue
+			group := make([]*core.Message, size)
+			for i := range group {
+				group[i] = kilobyte()
+			}
+			w := &taker{handed: make(chan handed, 1), woken: make(chan struct{}, 1)}
+			b.Cleanup(p.In(m.store).Watch(w))
+			<-w.woken
+			ds, _, err := p.In(m.store).Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 1}}) // arms the doorbell
+			if err != nil || len(ds) > 0 {
+				b.Fatal(len(ds), err)
+			}
+			w.free = 2 * size
+			m.begin()
+			for b.Loop() {
+				if err := p.In(m.store).Append(b.Context(), [][]*core.Message{group})[0].Err; err != nil {
+					b.Fatal(err)
+				}
+				ds = (<-w.handed).ds
+				for len(ds) < size { // as before the server knows the scripts, and the store the size of messages
+					more, _, err := p.In(m.store).Lock(b.Context(), core.LockRequest{Most: core.Most{Messages: 2 * size}})
+					if err != nil {
+						b.Fatal(err)
+					}
+					ds = append(ds, more...)
+				}
+				for i := range 5 {
+					var part []core.Delivery
+					for j := i; j < len(ds); j += 5 {
+						part = append(part, ds[j])
+					}
+					if err := settle(m.store, p, core.Complete, part...); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			m.end(size * b.N)
 		})
 	}
 }

@@ -4,9 +4,13 @@
 if ARGV[5] == 'complete' and #ARGV == 7 + tonumber(ARGV[7]) then
   local call, locked = redis.call, false
   if tonumber(call('HGET', KEYS[2], 'd') or 0) > tonumber(ARGV[1]) then
-    locked = true
-    local deadlines = call('ZMSCORE', KEYS[3], unpack(ARGV, 8))
-    for i = 1, #ARGV - 7 do locked = locked and deadlines[i] end
+    if #ARGV == 8 then -- a lone lock is removed at once: one command less
+      locked = call('ZREM', KEYS[3], ARGV[8]) == 1
+    else
+      local deadlines = call('ZMSCORE', KEYS[3], unpack(ARGV, 8))
+      locked = true
+      for i = 1, #ARGV - 7 do locked = locked and deadlines[i] end
+    end
   end
   if locked then
     local others, ids, numbers, padded = call('EXISTS', KEYS[5], KEYS[6], KEYS[7], KEYS[10], KEYS[11]) > 0, {}, {}, {}
@@ -19,7 +23,7 @@ if ARGV[5] == 'complete' and #ARGV == 7 + tonumber(ARGV[7]) then
         numbers[i - 7], padded[i - 7] = n, pad
       end
     end
-    call('ZREM', KEYS[3], unpack(ARGV, 8))
+    if #ARGV > 8 then call('ZREM', KEYS[3], unpack(ARGV, 8)) end
     call('XDEL', KEYS[1], unpack(ids))
     if others then
       call('HDEL', KEYS[5], unpack(numbers))
