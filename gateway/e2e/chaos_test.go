@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
@@ -40,76 +39,52 @@ const (
 // what is left at the end is soon received.
 const chaosBacklog = 1000
 
-func TestNothingAcknowledgedIsLostInChaos(t *testing.T) {
-	t.Parallel()
-	r := redistest.Start(t, redistest.Options{AOF: "always"})
-	gateways := []*gateway{own(t, r.URL()), own(t, r.URL())}
-	endureChaos(t, gateways, func(random *rand.Rand, pause func()) {
-		victim := random.IntN(len(gateways) + 2) // Redis half the time
-		if victim < len(gateways) {
-			killGateway(t, gateways[victim], pause)
-			return
-		}
-		r.Kill()
-		pause()
-		r.Restart(t)
-	})
-}
-
 // A gateway with the file store is killed at random moments. What it has acknowledged is written, if
 // not synced: only a loss of power could lose it.
 func TestNothingAcknowledgedIsLostWhenTheFileStoreIsKilled(t *testing.T) {
 	t.Parallel()
 	g := own(t, "file", "--sync", cmp.Or(os.Getenv(syncVariable), "interval"))
-	endureChaos(t, []*gateway{g}, func(_ *rand.Rand, pause func()) { killGateway(t, g, pause) })
+	endure(t, []*gateway{g}, defaultKills, func(c *chance) { g.killFor(t, c.pause) })
 }
 
 // Masters of Redis die for good, with their disks, again and again; a replica takes the place of each, and an empty
-// one its own. What waited for replicas is still there. E2E_CHAOS_REPLICAS=0 waits for none.
+// server replaces the replica. What waited for replicas is still there. E2E_CHAOS_REPLICAS=0 waits for none.
 func TestNothingAcknowledgedIsLostInChaosWithAMastersDisk(t *testing.T) {
-	if os.Getenv(disksVariable) == "" {
-		t.Skipf("%s is not set: a failover takes seconds", disksVariable)
-	}
-	t.Parallel()
 	for _, replicas := range []int{1, 2} {
 		t.Run(fmt.Sprintf("Sentinel, %d replicas", replicas), func(t *testing.T) {
-			t.Parallel()
+			needDisks(t)
 			s := redistest.StartSentinel(t, replicas)
 			url := fmt.Sprintf("%s?replicas=%d", s.URL(), min(replicas, int(numberFrom(t, replicasVariable, 9))))
 			gateways := []*gateway{own(t, url), own(t, url)}
-			failingOver(t, gateways[:replicas], func(pause func()) {
+			endure(t, gateways[:replicas], defaultKills, func(c *chance) {
 				lost := s.LoseMaster(t)
-				pause()
+				c.pause()
 				s.Repair(t, lost)
-			})
+			}, losing)
 		})
 	}
+	t.Run("Cluster", func(t *testing.T) { // whose other partitions go on
+		needDisks(t)
+		c := redistest.StartCluster(t, 1)
+		url := fmt.Sprintf("%s&replicas=%d", c.URL(), numberFrom(t, replicasVariable, 1))
+		endure(t, []*gateway{own(t, url), own(t, url)}, defaultKills, func(chance *chance) {
+			loss := c.LoseMaster(t, chance.IntN(1000))
+			chance.pause()
+			loss.Repair(t)
+		}, losing)
+	})
 }
 
-// Likewise in a cluster, whose other partitions go on.
-func TestNothingAcknowledgedIsLostInChaosWithAMastersDiskInACluster(t *testing.T) {
+func needDisks(t *testing.T) {
+	t.Helper()
 	if os.Getenv(disksVariable) == "" {
 		t.Skipf("%s is not set: a failover takes seconds", disksVariable)
 	}
 	t.Parallel()
-	c := redistest.StartCluster(t, 1)
-	url := fmt.Sprintf("%s&replicas=%d", c.URL(), numberFrom(t, replicasVariable, 1))
-	pick := rand.IntN(1000)
-	failingOver(t, []*gateway{own(t, url), own(t, url)}, func(pause func()) {
-		pick++
-		loss := c.LoseMaster(t, pick)
-		pause()
-		loss.Repair(t)
-	})
 }
 
-// failingOver is endureChaos where what was not acknowledged may be lost, so that its numbers are given again.
-func failingOver(t *testing.T, gateways []*gateway, lose func(pause func())) {
-	t.Helper()
-	endureChaos(t, gateways, func(_ *rand.Rand, pause func()) { lose(pause) }, func(c *chaos) { c.books.anew = true })
-}
-
-func killGateway(t *testing.T, g *gateway, pause func()) {
+// killFor kills a gateway and starts it after a pause.
+func (g *gateway) killFor(t *testing.T, pause func()) {
 	t.Helper()
 	g.kill()
 	pause()
@@ -118,53 +93,82 @@ func killGateway(t *testing.T, g *gateway, pause func()) {
 	}
 }
 
-// endureChaos has clients send and receive while strike breaks something again and again, pauses and
-// mends it; then it balances the books.
-func endureChaos(t *testing.T, gateways []*gateway, strike func(random *rand.Rand, pause func()), options ...func(*chaos)) {
-	t.Helper()
-	kills, seed := numberFrom(t, killsVariable, defaultKills), numberFrom(t, seedVariable, rand.Int64())
-	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
-	e := &env{T: t, gw: gateways[0], plain: true}
-	queue := e.queue(&admin.QueueProperties{
-		LockDuration: new("PT5S"), MaxDeliveryCount: new(int32(2000)), EnablePartitioning: new(true),
-	})
+// chance chooses random moments, which are what chaos is about.
+type chance struct{ *rand.Rand }
 
-	c := &chaos{queue: queue, gateways: gateways, books: newBooks()}
+func (c *chance) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(c.Int64N(int64(high-low)))
+}
+
+// pause is how long something is away.
+func (c *chance) pause() { time.Sleep(c.between(0, 700*time.Millisecond)) }
+
+// newChance tells the seed, for another run.
+func newChance(t *testing.T) *chance {
+	t.Helper()
+	seed := numberFrom(t, seedVariable, rand.Int64())
+	t.Logf("%s=%d", seedVariable, seed)
+	return &chance{rand.New(rand.NewPCG(uint64(seed), 0))}
+}
+
+// losing is for stores that may lose what was not acknowledged.
+func losing(k *kinds) { k.anew = true }
+
+// endure has clients of all kinds send and receive while strike breaks something and mends it, again and again; then it
+// balances the books.
+func endure(t *testing.T, gateways []*gateway, otherwise int64, strike func(*chance), options ...func(*kinds)) {
+	t.Helper()
+	kills, chance := numberFrom(t, killsVariable, otherwise), newChance(t)
+	e := &env{T: t, gw: gateways[0], plain: true}
+	k := &kinds{env: e, gateways: gateways}
 	for _, o := range options {
-		o(c)
+		o(k)
 	}
+	k.make()
 	sending, stopSending := context.WithCancel(t.Context())
 	receiving, stopReceiving := context.WithCancel(t.Context())
+	var senders, receivers sync.WaitGroup
+	defer senders.Wait()
+	defer receivers.Wait()
 	defer stopReceiving()
 	defer stopSending()
-	var senders, receivers sync.WaitGroup
-	for n := range 4 {
-		senders.Go(func() { c.keep(sending, func(ctx context.Context, s *amqp.Session) error { return c.send(ctx, s, n) }) })
-		receivers.Go(func() { c.keep(receiving, c.receive) })
+	for _, send := range k.senders {
+		senders.Go(func() { send(sending) })
 	}
-
-	senders.Go(func() { c.post(sending, 4) })
-	receivers.Go(func() { c.poll(receiving) })
-
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	between := func(low, high time.Duration) time.Duration {
-		return low + time.Duration(random.Int64N(int64(high-low)))
+	for _, receive := range k.receivers {
+		receivers.Go(func() { receive(receiving) })
 	}
-	for range kills {
-		time.Sleep(between(300*time.Millisecond, 2*time.Second))                // random moments are what this is about
-		strike(random, func() { time.Sleep(between(0, 700*time.Millisecond)) }) // as here
+	for n := range kills {
+		time.Sleep(chance.between(200*time.Millisecond, 2*time.Second)) // random moments are what this is about
+		strike(chance)
+		if n%10 == 9 {
+			t.Logf("%d of %d", n+1, kills)
+		}
 	}
 	for _, g := range gateways {
 		e.eventually("the gateway is healthy after the last kill", func() bool { return g.health() == nil })
 	}
-	calm := c.books.progress() + 100
-	e.eventually("messages come and go after the last kill", func() bool { return c.books.progress() >= calm })
+	for _, s := range k.streams {
+		calm := s.books.progress() + 20
+		e.eventually("messages come and go after the last kill at "+s.queue, func() bool { return s.books.progress() >= calm })
+	}
 	stopSending()
 	senders.Wait()
-	e.eventually("the queue is empty", func() bool { return e.runtime(queue).TotalMessageCount == 0 })
+	for _, s := range k.streams {
+		// Receivers need what time they need, as long as they receive something.
+		for left := s.left(); left > 0; {
+			before := left
+			e.eventually(fmt.Sprintf("one of the last %d messages of %s is received", before, s.queue), func() bool {
+				left = s.left()
+				return left < before
+			})
+		}
+	}
 	stopReceiving()
 	receivers.Wait()
-	c.books.check(t, true)
+	for _, s := range k.streams {
+		t.Run(strings.ReplaceAll(s.queue, "/", " "), func(t *testing.T) { s.books.check(t, s.once) })
+	}
 }
 
 func numberFrom(t *testing.T, variable string, otherwise int64) int64 {
@@ -191,6 +195,7 @@ type chaos struct {
 	options      func() *amqp.ReceiverOptions     // nil: those of a queue without sessions
 	again        chan string                      // messages whose outcome is unknown, to be sent once more; nil: they are not
 	pause        time.Duration                    // after so long without a message receivers start again; 0: they do not
+	batch        int                              // messages that are sent together; 0: each alone
 }
 
 // acknowledge notes that a message was stored.
@@ -239,7 +244,7 @@ func (c *chaos) send(ctx context.Context, session *amqp.Session, who int) error 
 		return err
 	}
 	type flight struct {
-		id      string
+		ids     []string
 		receipt amqp.SendReceipt
 	}
 	flights := make(chan flight, 20)
@@ -249,13 +254,18 @@ func (c *chaos) send(ctx context.Context, session *amqp.Session, who int) error 
 			waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			state, err := f.receipt.Wait(waiting)
 			cancel()
-			if _, accepted := state.(*amqp.StateAccepted); err == nil && accepted {
-				c.acknowledge(f.id)
-			} else {
+			_, accepted := state.(*amqp.StateAccepted)
+			for _, id := range f.ids {
+				if err == nil && accepted {
+					c.acknowledge(id)
+					continue
+				}
 				select {
-				case c.again <- f.id:
+				case c.again <- id:
 				default:
 				}
+			}
+			if !accepted {
 				time.Sleep(20 * time.Millisecond) // there is no hurry while Redis is down
 			}
 		}
@@ -267,23 +277,48 @@ func (c *chaos) send(ctx context.Context, session *amqp.Session, who int) error 
 			time.Sleep(10 * time.Millisecond) // while the receivers catch up
 			continue
 		}
-		var id string
-		select {
-		case id = <-c.again:
-		default:
-			id = c.books.next(who)
-		}
-		m := amqp.NewMessage([]byte(id))
-		if c.prepare != nil {
-			c.prepare(m, id)
+		ids, m, err := c.message(who)
+		if err != nil {
+			return err
 		}
 		receipt, err := link.SendWithReceipt(ctx, m, nil)
 		if err != nil {
 			return err
 		}
-		flights <- flight{id, receipt}
+		flights <- flight{ids, receipt}
 	}
 	return nil
+}
+
+// message is the next message, or batch of messages, to be sent.
+func (c *chaos) message(who int) (ids []string, m *amqp.Message, err error) {
+	var id string
+	select {
+	case id = <-c.again:
+	default:
+		id = c.books.next(who)
+	}
+	single := func(id string) *amqp.Message {
+		m := amqp.NewMessage([]byte(id))
+		if c.prepare != nil {
+			c.prepare(m, id)
+		}
+		return m
+	}
+	if c.batch == 0 {
+		return []string{id}, single(id), nil
+	}
+	m = &amqp.Message{Format: 0x80013700} // Service Bus' format of batches
+	for range c.batch {
+		b, err := single(id).MarshalBinary()
+		if err != nil {
+			return nil, nil, err
+		}
+		ids, m.Data = append(ids, id), append(m.Data, b)
+		id = c.books.next(who)
+	}
+	c.books.together(ids)
+	return ids, m, nil
 }
 
 // receive receives and completes until the link breaks or ctx ends. Every
@@ -381,144 +416,5 @@ func (c *chaos) poll(ctx context.Context) {
 		if done != nil && done.StatusCode == http.StatusOK {
 			c.books.complete(p.SequenceNumber)
 		}
-	}
-}
-
-// books are kept by the clients: what the gateways have acknowledged and
-// delivered, and what they must therefore never do again.
-type books struct {
-	mu           sync.Mutex
-	sent         [5]int           // by sender: the last number
-	acknowledged map[string]bool  // by id: it was stored, says the gateway
-	delivered    map[int64]string // ids by sequence number
-	completed    map[int64]bool   // by sequence number: it was completed, says the gateway
-	redelivered  int
-	anew         bool                 // a number whose message was lost before it was acknowledged is given to another
-	wants        func(id string) bool // what may be delivered; nil: everything
-	session      func(id string) string
-	newest       map[string]int64 // by session: the highest number that was delivered
-	start        time.Time        // of a gateway, after which nothing was delivered; zero: something was
-	waits        []time.Duration  // from such starts to the first delivery
-	complaints   []error
-}
-
-func newBooks() *books {
-	return &books{acknowledged: map[string]bool{}, delivered: map[int64]string{}, completed: map[int64]bool{}, newest: map[string]int64{}}
-}
-
-func (b *books) next(who int) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.sent[who]++
-	return fmt.Sprintf("%d/%d", who, b.sent[who])
-}
-
-// progress counts what was acknowledged and what was completed.
-func (b *books) progress() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.acknowledged) + len(b.completed)
-}
-
-func (b *books) backlog() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.acknowledged) - len(b.completed)
-}
-
-func (b *books) acknowledge(id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.acknowledged[id] = true
-}
-
-func (b *books) deliver(number int64, id string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	before, again := b.delivered[number]
-	switch {
-	case b.wants != nil && !b.wants(id):
-		b.complain("message %d (%s) was delivered where no rule matches it", number, id)
-	case b.completed[number]:
-		b.complain("message %d (%s) was delivered after its completion was acknowledged", number, id)
-	case again && before != id && !b.anew:
-		b.complain("number %d was given to both %s and %s", number, before, id)
-	case again:
-		b.redelivered++
-	}
-	if b.session != nil && !again {
-		if s := b.session(id); number < b.newest[s] {
-			b.complain("message %d of session %s was delivered after %d", number, s, b.newest[s])
-		} else {
-			b.newest[s] = number
-		}
-	}
-	if !b.start.IsZero() {
-		b.waits = append(b.waits, time.Since(b.start))
-		b.start = time.Time{}
-	}
-	b.delivered[number] = id
-}
-
-func (b *books) complete(number int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.completed[number] {
-		b.complain("the completion of message %d was acknowledged twice", number)
-	}
-	b.completed[number] = true
-}
-
-// wrong notes an answer that makes no sense.
-func (b *books) wrong(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.complaints = append(b.complaints, err)
-}
-
-// complain is called with mu held.
-func (b *books) complain(format string, args ...any) {
-	b.complaints = append(b.complaints, fmt.Errorf(format, args...))
-}
-
-// check balances the books once the queue is empty. once says that every message
-// has taken one number.
-func (b *books) check(t *testing.T, once bool) {
-	t.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	numbers := map[string]int64{} // by id
-	highest := map[int64]int64{}  // number by partition
-	count := map[int64]int64{}
-	for number, id := range b.delivered {
-		if other, ok := numbers[id]; ok {
-			b.complain("%s was sent once and stored as both %d and %d", id, other, number)
-		}
-		numbers[id] = number
-		p := number >> 48
-		highest[p] = max(highest[p], number&(1<<48-1))
-		count[p]++
-	}
-	for id := range b.acknowledged {
-		if _, ok := numbers[id]; !ok {
-			b.complain("%s was acknowledged and never delivered", id)
-		}
-	}
-	for p, n := range count {
-		if once && n != highest[p] {
-			b.complain("partition %d has given %d numbers to %d messages", p, highest[p], n)
-		}
-	}
-	total := 0
-	for _, n := range b.sent {
-		total += n
-	}
-	t.Logf("sent %d, acknowledged %d, delivered %d and again %d, completed %d, in %d partitions",
-		total, len(b.acknowledged), len(b.delivered), b.redelivered, len(b.completed), len(count))
-	if len(b.acknowledged) == 0 || len(b.completed) == 0 {
-		b.complain("nothing was acknowledged or completed")
-	}
-	if shown := b.complaints; len(shown) > 0 {
-		t.Errorf("%d complaints: %v", len(shown), errors.Join(shown[:min(len(shown), 20)]...))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,17 +12,29 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 	"github.com/Azure/go-amqp"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// A gateway with the file store is killed while it forwards through a chain of queues, and into sessions.
-// Nothing acknowledged is lost or doubled, the messages of a sender arrive in their order, and those of a
-// session are delivered in it. The log says how long after a start the first of them came.
-func TestOrderIsKeptInChaosOnFiles(t *testing.T) {
+// Gateways are killed while they forward through a chain of queues, and into sessions. Nothing acknowledged
+// is lost or doubled, the messages of a sender arrive in their order, and those of a session are delivered in
+// it. The log says how long after a kill the first of them came: with Redis, after the dead gateway's locks end.
+func TestOrderIsKeptInChaos(t *testing.T) {
 	t.Parallel()
-	kills, seed := numberFrom(t, killsVariable, 5), numberFrom(t, seedVariable, rand.Int64())
-	t.Logf("%s=%d %s=%d", killsVariable, kills, seedVariable, seed)
-	g := own(t, "file")
-	e := &env{T: t, gw: g, plain: true}
+	t.Run("file", func(t *testing.T) {
+		t.Parallel()
+		keepOrder(t, 5, own(t, "file"))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		r := redistest.Start(t, redistest.Options{AOF: "always"})
+		keepOrder(t, 2, own(t, r.URL()), own(t, r.URL()))
+	})
+}
+
+func keepOrder(t *testing.T, otherwise int64, gateways ...*gateway) {
+	kills, chance := numberFrom(t, killsVariable, otherwise), newChance(t)
+	e := &env{T: t, gw: gateways[0], plain: true}
 	queue := func(p admin.QueueProperties) string {
 		p.LockDuration, p.MaxDeliveryCount = new("PT5S"), new(int32(2000))
 		return e.queue(&p)
@@ -32,8 +43,8 @@ func TestOrderIsKeptInChaosOnFiles(t *testing.T) {
 	middle := queue(admin.QueueProperties{ForwardTo: &last})
 	first, entrance := queue(admin.QueueProperties{ForwardTo: &middle}), queue(admin.QueueProperties{ForwardTo: &sessions})
 	flows := []*orderedFlow{
-		newOrderedFlow(g, first, last, middle),
-		newOrderedFlow(g, entrance, sessions),
+		newOrderedFlow(gateways, first, last, middle),
+		newOrderedFlow(gateways, entrance, sessions),
 	}
 	flows[1].from.prepare = func(m *amqp.Message, id string) {
 		m.Properties = &amqp.MessageProperties{GroupID: new(sessionOfID(id))}
@@ -60,9 +71,9 @@ func TestOrderIsKeptInChaosOnFiles(t *testing.T) {
 			receivers.Go(func() { f.to.keep(receiving, f.to.receive) })
 		}
 	}
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
 	for range kills {
-		time.Sleep(300*time.Millisecond + time.Duration(random.Int64N(int64(1200*time.Millisecond)))) // random moments are what this is about
+		time.Sleep(chance.between(300*time.Millisecond, 1500*time.Millisecond)) // random moments are what this is about
+		g := gateways[chance.IntN(len(gateways))]
 		g.kill()
 		for _, f := range flows {
 			f.to.books.started()
@@ -102,8 +113,8 @@ type orderedFlow struct {
 	between  []string // queues
 }
 
-func newOrderedFlow(g *gateway, from, to string, between ...string) *orderedFlow {
-	gateways, books := []*gateway{g}, newBooks()
+func newOrderedFlow(gateways []*gateway, from, to string, between ...string) *orderedFlow {
+	books := newBooks()
 	return &orderedFlow{&chaos{queue: from, gateways: gateways, books: books}, &chaos{queue: to, gateways: gateways, books: books}, between}
 }
 

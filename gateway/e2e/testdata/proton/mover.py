@@ -55,7 +55,7 @@ class Mover(MessagingHandler, TransactionHandler):
 
     def on_transaction_declared(self, event):
         event.transaction.accept(self.delivery)
-        event.transaction.send(self.sender, Message(id=self.message.id, body=self.message.body))
+        event.transaction.send(self.sender, Message(id=self.message.id, body=self.message.body, inferred=True))
         event.transaction.commit()
 
     def on_transaction_committed(self, event):
