@@ -21,6 +21,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // How long the chaos lasts and which it is: E2E_CHAOS_KILLS kills instead
@@ -158,10 +159,9 @@ func endure(t *testing.T, gateways []*gateway, otherwise int64, strike func(*cha
 		// Receivers need what time they need, as long as they receive something.
 		for left := s.left(); left > 0; {
 			before := left
-			e.eventually(fmt.Sprintf("one of the last %d messages of %s is received", before, s.queue), func() bool {
-				left = s.left()
-				return left < before
-			})
+			if !eventually.Within(patience, func() bool { left = s.left(); return left < before }) {
+				t.Fatalf("the last %d messages of %s are not received: %s", left, s.queue, k.describe(s))
+			}
 		}
 	}
 	stopReceiving()

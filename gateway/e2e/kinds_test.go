@@ -21,6 +21,7 @@ type stream struct {
 	wants func(id string) bool // nil: all
 	once  bool                 // each message takes one number here
 	left  func() int64
+	by    []string // queues through which they come, the last first
 }
 
 // kinds are entities of all kinds, with those who use them.
@@ -37,9 +38,15 @@ func (k *kinds) make() {
 		p.LockDuration, p.MaxDeliveryCount = new("PT5S"), new(int32(2000))
 		return &p
 	}
-	out := func(address string) *stream {
+	out := func(address string, from ...string) *stream {
 		o := &stream{chaos: &chaos{queue: address, gateways: k.gateways, books: newBooks()}, once: true}
-		o.left = func() int64 { return k.runtime(address).TotalMessageCount }
+		o.by = append([]string{address}, from...)
+		o.left = func() (n int64) {
+			for _, queue := range o.by {
+				n += k.runtime(queue).TotalMessageCount
+			}
+			return n
+		}
 		o.books.anew = k.anew
 		k.streams = append(k.streams, o)
 		for range 2 {
@@ -108,15 +115,13 @@ func (k *kinds) make() {
 
 	there := k.queue(patient(admin.QueueProperties{}))
 	here := k.queue(patient(admin.QueueProperties{ForwardTo: &there}))
-	o = out(there)
-	o.left = func() int64 { return k.runtime(here).TotalMessageCount + k.runtime(there).TotalMessageCount }
+	o = out(there, here)
 	into(here, nil, o)
 
 	if hasProton(k.T) {
 		moved := k.queue(patient(admin.QueueProperties{}))
 		source := k.queue(patient(admin.QueueProperties{}))
-		o = out(moved)
-		o.left = func() int64 { return k.runtime(source).TotalMessageCount + k.runtime(moved).TotalMessageCount }
+		o = out(moved, source)
 		into(source, nil, o)
 		for range 2 {
 			k.receivers = append(k.receivers, k.mover(source, moved))
@@ -144,6 +149,22 @@ func (k *kinds) make() {
 	into(topic, func(m *amqp.Message, id string) {
 		m.ApplicationProperties = map[string]any{"colour": map[bool]string{true: "red", false: "blue"}[isRed(id)]}
 	}, copies...)
+}
+
+// describe tells what is there of messages that do not come out.
+func (k *kinds) describe(s *stream) (text string) {
+	for _, queue := range s.by {
+		text += fmt.Sprintf("\n%s", queue)
+		if !strings.Contains(queue, "/") {
+			text += fmt.Sprintf(": %+v", k.runtime(queue))
+		}
+		for _, r := range []*azservicebus.Receiver{k.receiver(queue), k.deadLetters(queue)} {
+			for _, m := range k.peek(r, 0, 20) {
+				text += fmt.Sprintf("\n%d %s, state %v, delivered %d times", *m.SequenceNumber, m.Body, m.State, m.DeliveryCount)
+			}
+		}
+	}
+	return text
 }
 
 // repeatedly has the SDK's client of any gateway do something again and again, until ctx ends.

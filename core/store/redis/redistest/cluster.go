@@ -142,14 +142,17 @@ func (n *node) start(ctx context.Context, more ...string) error {
 
 // awaitReplicas returns when so many replicas have what the node has written.
 func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
-	return eventually(ctx, func() bool { // what was written before the replicas are there waits for them
-		pipe := n.client.Pipeline()
-		pipe.Publish(ctx, "written", "")
-		waited := pipe.Do(ctx, "WAIT", replicas, 2000)
-		_, _ = pipe.Exec(ctx) // the command keeps its error
-		got, err := waited.Int()
-		return err == nil && got >= replicas
-	})
+	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
+}
+
+// hasReplicas reports whether so many replicas have what the node has written, or get it within two seconds.
+func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
+	pipe := n.client.Pipeline()
+	pipe.Publish(ctx, "written", "") // what was written before the replicas are there waits for them
+	waited := pipe.Do(ctx, "WAIT", replicas, 2000)
+	_, _ = pipe.Exec(ctx) // the command keeps its error
+	got, err := waited.Int()
+	return err == nil && got >= replicas
 }
 
 // waitFormed returns when the node sees the whole cluster.

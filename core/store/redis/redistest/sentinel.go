@@ -117,11 +117,8 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	err := s.await(ctx, func() bool {
 		var ok bool
 		lost, ok = s.master(ctx)
-		return ok && s.isCalm(ctx)
+		return ok && s.isCalm(ctx) && s.servers[lost].hasReplicas(ctx, len(s.servers)-1)
 	})
-	if err == nil {
-		err = s.servers[lost].awaitReplicas(ctx, len(s.servers)-1)
-	}
 	if err != nil {
 		tb.Fatalf("find the master with its replicas: %v; %s", err, s.describe())
 	}
@@ -140,7 +137,7 @@ func (s *Sentinel) describe() string {
 }
 
 // Repair starts a lost master with an empty disk, as a replica of the one that has taken its place, and returns
-// when all replicas have what that one has.
+// when all replicas have what the master has. Until then the empty one must not be promoted.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -153,10 +150,16 @@ func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	})
 	if err == nil {
 		host, port, _ := net.SplitHostPort(s.servers[master].addr)
-		err = s.servers[lost].start(ctx, "--replicaof", host+" "+port)
+		err = s.servers[lost].start(ctx, "--replicaof", host+" "+port, "--replica-priority", "0")
 	}
 	if err == nil {
-		err = s.servers[master].awaitReplicas(ctx, len(s.servers)-1)
+		err = s.await(ctx, func() bool { // a busy machine may cause another failover
+			at, ok := s.master(ctx)
+			return ok && s.servers[at].hasReplicas(ctx, len(s.servers)-1)
+		})
+	}
+	if err == nil {
+		err = s.servers[lost].client.ConfigSet(ctx, "replica-priority", "100").Err()
 	}
 	if err != nil {
 		tb.Fatalf("repair %s: %v; %s", s.servers[lost].addr, err, s.describe())
