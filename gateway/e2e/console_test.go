@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/internal/freeport"
@@ -160,6 +161,16 @@ func TestTheConsoleHandlesManyMessages(t *testing.T) {
 	consoleOf(t, `
 queues: [{name: orders}, {name: failed}, {name: wide, enable-partitioning: true}]
 `).console("listpage")
+}
+
+func TestTheConsoleTellsOfAThousandEntities(t *testing.T) {
+	t.Parallel()
+	config := strings.Builder{}
+	config.WriteString("topics: [{name: news, subscriptions: [{name: a}, {name: b}]}]\nqueues:\n")
+	for i := range 997 {
+		fmt.Fprintf(&config, "- name: queue-%04d\n", i+1)
+	}
+	consoleOf(t, config.String()).console("entitiespage")
 }
 
 func TestTheConsoleFindsEntities(t *testing.T) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { operate } from "./operator.mjs";
 
-await operate(async ({ page, open, button, row, dialog, said, seen, client, phone, desktop, heading, signIn }) => {
+await operate(async ({ page, context, open, button, row, dialog, said, seen, client, phone, desktop, heading, signIn }) => {
   await client(async (bus) => {
     for (let i = 0; i < 3; i++) await bus.send("orders", Array.from({ length: 1000 }, (_, n) => ({
       broker: { MessageId: `order-${1000 * i + n + 1}`, Label: n % 2 ? "odd" : "even" }, properties: { region: n % 500 ? "eu" : "us" }, text: `{"order": ${1000 * i + n + 1}}`,
@@ -37,6 +37,33 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
   await page.getByLabel("Show").selectOption("50");
   await shown("50");
   await seen("a list of messages");
+
+  // The newest first: from the end, above which there is nothing, and back to the first.
+  const firstRow = () => page.locator(".rows tr.pick").first();
+  await page.getByLabel("Order").selectOption("newest first");
+  await shown("50");
+  await firstRow().getByText("order-3000", { exact: true }).waitFor();
+  await button("Show earlier").click();
+  await shown("100");
+  await firstRow().getByText("order-3000", { exact: true }).waitFor();
+  await page.locator(".rows").evaluate((e) => e.scrollTo(0, e.scrollHeight));
+  await row(/order-2901 /).waitFor();
+  await page.locator(".rows").evaluate((e) => e.scrollTo(0, 0));
+  await seen("the newest messages");
+  await page.locator(".filter summary").click();
+  await page.getByLabel("Property").fill("region = us");
+  await button("Apply").click();
+  await page.getByText("6 shown, 3,000 looked at").waitFor();
+  await firstRow().getByText("order-2501", { exact: true }).waitFor();
+  await button("Clear").click();
+  await page.locator(".filter summary").click();
+  await page.getByLabel("From sequence number").fill("20");
+  await button("Look again").click();
+  await shown("20");
+  await firstRow().getByText("order-20", { exact: true }).waitFor();
+  await page.getByLabel("From sequence number").fill("");
+  await page.getByLabel("Order").selectOption("oldest first");
+  await row(/order-1 /).waitFor();
   await open("wide", "messages");
   await shown("40");
   await button("Last").click();
@@ -128,6 +155,57 @@ await operate(async ({ page, open, button, row, dialog, said, seen, client, phon
   await said(/^\d+ of 230 resubmitted/);
   await said("230 resubmitted.");
   await heading("No dead letters").waitFor();
+
+  // A message is sent many times; a body in XML is indented, a dump is as wide as its place, and both are copied.
+  await client((bus) => bus.create("queue", "letters"));
+  await open("letters", "messages");
+  await button("Send").click();
+  await dialog.getByLabel("Kind").selectOption("Text");
+  const xml = '<?xml version="1.0"?><order id="1"><!-- new --><lines><line sku="A-1"/><line sku="B-7">two <b>boxes</b></line></lines><note></note></order>';
+  await dialog.getByLabel("Content", { exact: true }).fill(xml);
+  await dialog.getByLabel("How many times").fill("250");
+  await dialog.getByRole("button", { name: "Send" }).click();
+  await said("Sent 250 times.");
+  await page.getByLabel("Show").selectOption("250");
+  await shown("250");
+  await button("Message 1").click();
+  const letter = page.getByRole("region", { name: "Message 1" }), indented = `<?xml version="1.0"?>
+<order id="1">
+  <!-- new -->
+  <lines>
+    <line sku="A-1"/>
+    <line sku="B-7">two <b>boxes</b></line>
+  </lines>
+  <note></note>
+</order>`;
+  const body = (way) => letter.getByRole("group", { name: `Body as ${way}` });
+  assert.equal(await body("XML").textContent(), indented);
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  await letter.getByRole("button", { name: "Copy the body" }).click();
+  await said("It is in the clipboard.");
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), indented);
+  await seen("a body in XML");
+  await letter.getByRole("button", { name: "Text", exact: true }).click();
+  assert.equal(await body("Text").textContent(), xml);
+  await letter.getByRole("button", { name: "Hex", exact: true }).click();
+  for (const [width, bytes] of [[1280, 8], [2200, 16], [360, 4]]) { // of the window, and of a line
+    await page.setViewportSize({ width, height: 800 });
+    const digits = Array.from(xml.slice(0, bytes), (c) => c.charCodeAt(0).toString(16)).join(" ");
+    await page.waitForFunction((line) => document.querySelector(".body pre").textContent.startsWith(line), `000000  ${digits}  ${xml.slice(0, bytes)}\n`);
+    const [high, lines] = await body("Hex").evaluate((e) => { // a line that is too long would be two
+      const range = document.createRange();
+      range.selectNodeContents(e);
+      return [new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size, e.textContent.split("\n").length];
+    });
+    assert.equal(high, lines, `a dump at ${width} has lines that are wider than their place`);
+    await seen(`a dump at ${width}`);
+  }
+  await desktop();
+  const pretty = await page.evaluate(async () => {
+    const { waysToShow } = await import(document.querySelector("script[type=module]").src.replace(/[^/]*$/, "body.js"));
+    return ["<a>", "<a></b>", "<p>a<br>b</p>", "<a/> tail", "<a b='>'>x</a>", "<", " <a>\n <b/>\n</a>\n"].map((text) => waysToShow({ binary: new TextEncoder().encode(text) }).XML ?? null);
+  });
+  assert.deepEqual(pretty, [null, null, null, null, "<a b='>'>x</a>", null, "<a>\n  <b/>\n</a>"]);
 
   // A page of large messages ends early, in both directions.
   await client(async (bus) => {

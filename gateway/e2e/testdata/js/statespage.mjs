@@ -40,6 +40,7 @@ await operate(async ({ page, open, button, heading, row, said, seen, client, pho
   await link(/^Transfer dead letters/).click();
   await button("Message 1").click();
   await page.getByText("nowhere to go").first().waitFor();
+  assert.equal(await page.getByText("aka.ms").count(), 1, "in the property, which is as it came, and not in the note");
   await seen("transfer dead letters");
   await phone();
   await seen("transfer dead letters on a phone");

@@ -1,5 +1,5 @@
 // The policies of a namespace: what clients connect with.
-import { html, Action, confirm, Empty, Field, Loading, open, textOf, useLoaded } from "./ui.js";
+import { html, Action, confirm, Copy, Empty, Field, Loading, open, textOf, useLoaded } from "./ui.js";
 import { ask } from "./adminapi.js";
 
 /** The policies of the namespace that the gateway tells of at a path. */
@@ -28,5 +28,5 @@ export const showAccess = (title, policies) => open(title, () => html`<div class
 
 const Secret = ({ label, hint, value }) => html`<${Field} label=${label} hint=${hint}>
   ${(a) => html`<div class="secret"><input ...${a} class="mono" readonly value=${value} onFocus=${(e) => e.target.select()} />
-    <${Action} icon="copy" label=${`Copy the ${label.toLowerCase()}`} run=${async () => { await navigator.clipboard.writeText(value); return "It is in the clipboard."; }}>Copy<//></div>`}
+    <${Copy} text=${value} what=${`the ${label.toLowerCase()}`} /></div>`}
 <//>`;

@@ -1,5 +1,5 @@
 // Looking at messages: those of an entity, its dead letters, those of its transfers, or what is scheduled.
-import { html, Action, Empty, Icon, Input, Loading, signal, textOf, useEffect, useRef, useState } from "./ui.js";
+import { html, Action, Empty, Icon, Input, Loading, plainly, signal, textOf, useEffect, useRef, useSight, useState } from "./ui.js";
 import { changes, may } from "./session.js";
 import { amount, time } from "./format.js";
 import { instantOf, zone } from "./zone.js";
@@ -14,9 +14,8 @@ import { saveMessages } from "./files.js";
 import { cancel, deadLetter, purge, remove, upload } from "./bulk.js";
 
 const sizes = [50, 250, 1000, 5000]; // messages shown at once
-const size = signal(sizes[0]);
+const size = signal(sizes[0]), newest = signal(false); // the last message is above
 const most = 10_000; // messages that a filter looks through before it asks
-const rowHeight = 34;
 
 const teach = {
   messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
@@ -68,16 +67,26 @@ export function Browser({ entity, settings, counts, target, view }) {
   };
   const onward = (start, before = [], by = fits) => look(async (tell) => {
     const { found: some, next, seen } = await forward(entity, { state, from: start, size: size.value, fits: by, most, tell });
-    return { messages: [...before, ...some], next, seen, earlier: before.length > 0 ? found.earlier : start > 1 };
+    return { messages: [...before, ...some], next, seen, earlier: before.length > 0 ? found.earlier : start > 1 && start };
   }, before);
-  const back = (end, after = []) => look(async () => {
-    const { found: some, earlier } = await backward(entity, { state, end, size: size.value });
-    return { messages: [...some, ...after], next: after.length > 0 ? found.next : undefined, earlier };
+  const back = (end, after = [], by = fits) => look(async (tell) => {
+    const taken = [];
+    let seen = 0, earlier = end;
+    do {
+      const some = await backward(entity, { state, end: earlier, size: by.always ? size.value : sizes[2] });
+      seen += some.found.length;
+      taken.unshift(...some.found.filter(by));
+      earlier = some.earlier && some.found[0]?.sequenceNumber;
+    } while (!by.always && earlier && taken.length < size.value && seen < most && tell(taken, seen));
+    return { messages: [...taken, ...after], next: after.length > 0 ? found.next : undefined, seen, earlier };
   }, after);
-  const again = (by = filter) => onward(Number(from) || 1, [], fitting(by));
-  useEffect(() => { again(); }, [entity, state, changes.value, size.value]);
+  const again = (by = filter) => (newest.value ? back(from ? Number(from) + 1 : undefined, [], fitting(by)) : onward(Number(from) || 1, [], fitting(by)));
+  useEffect(() => { again(); }, [entity, state, changes.value, size.value, newest.value]);
 
-  const { messages, loading, error, next, earlier, seen } = found;
+  const { messages, loading, error, next, earlier, seen } = found, shown = newest.value ? messages.toReversed() : messages;
+  const earlierOnes = earlier && html`<${Action} class="small" disabled=${loading} run=${() => back(earlier, messages)}>${fits.always ? "Show earlier" : "Look earlier"}<//>`;
+  const laterOnes = next && html`<${Action} class="small" disabled=${loading} run=${() => onward(next, messages)}>${newest.value ? "Show later" : fits.always ? "Show more" : "Look further"}<//>`;
+  const [above, below] = newest.value ? [laterOnes, earlierOnes] : [earlierOnes, laterOnes];
   const current = messages.find((m) => m.sequenceNumber === chosen);
   const picked = messages.filter((m) => checked.has(m.sequenceNumber));
   const dead = view === "dead" || view === "transfer", scheduled = view === "scheduled";
@@ -101,6 +110,8 @@ export function Browser({ entity, settings, counts, target, view }) {
           <${Action} class="small" disabled=${loading} run=${() => onward(1)}>First<//><${Action} class="small" disabled=${loading} run=${() => back()}>Last<//>
           ${view === "messages" && html`<label class="spread muted">State <select value=${state} onChange=${(e) => setState(e.target.value)}>
             <option value="">any</option><option>Active</option><option>Deferred</option><option>Scheduled</option></select></label>`}
+          <label class="spread muted" title="By their numbers, which each partition has for itself">Order <select value=${String(newest.value)} onChange=${(e) => { newest.value = e.target.value === "true"; }}>
+            <option value="false">oldest first</option><option value="true">newest first</option></select></label>
           <label class="spread muted">Show <select value=${size.value} onChange=${(e) => { size.value = Number(e.target.value); }}>${sizes.map((n) => html`<option value=${n}>${amount(n)}</option>`)}</select></label>
           <${FilterBy} value=${filter} set=${setFilter} apply=${again} active=${!fits.always} />
           <form class="spread push" onSubmit=${(e) => { e.preventDefault(); again(); }}>
@@ -109,12 +120,12 @@ export function Browser({ entity, settings, counts, target, view }) {
           </form>
         </header>
         ${error && html`<${Empty} title=${error.code === "unauthorized" ? "Not with this key" : "That did not work"}>${textOf(error)}<//>`}
-        ${earlier && html`<div class="in spread"><${Action} class="small" disabled=${loading} run=${() => back(messages[0]?.sequenceNumber, messages)}>Show earlier<//></div>`}
-        ${messages.length > 0 ? html`<${Rows} ...${{ messages, view, dead, scheduled, chosen, choose, checked, setChecked, picked }} />`
+        ${above && html`<div class="in spread">${above}</div>`}
+        ${messages.length > 0 ? html`<${Rows} ...${{ messages: shown, view, dead, scheduled, chosen, choose, checked, setChecked, picked }} />`
         : !loading && !error && (fits.always ? html`<${Empty} title=${teach[view][0]}>${teach[view][1]}<//>` : html`<${Empty} title="No message fits the filter">${amount(seen)} were looked at.<//>`)}
         ${loading && messages.length === 0 && html`<${Loading} what=${seen ? `${amount(seen)} looked at` : undefined} />`}
-        ${(next || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown${!fits.always && seen ? `, ${amount(seen)} looked at` : ""}</span>
-          ${next && html`<${Action} class="small" disabled=${loading} run=${() => onward(next, messages)}>${fits.always ? "Show more" : "Look further"}<//>`}</div>`}
+        ${(below || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown${!fits.always && seen ? `, ${amount(seen)} looked at` : ""}</span>
+          ${below}</div>`}
       </section>
       ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} entity=${entity} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}
     </div>`;
@@ -133,35 +144,26 @@ function FilterBy({ value, set, apply, active }) {
 
 /** The list: only the rows in sight are drawn. */
 function Rows({ messages, view, dead, scheduled, chosen, choose, checked, setChecked, picked }) {
-  const [sight, setSight] = useState({ top: 0, height: 600 }), box = useRef();
-  useEffect(() => {
-    const watch = new ResizeObserver(([{ target }]) => setSight({ top: target.scrollTop, height: target.clientHeight }));
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
-  const digits = String(messages.at(-1).sequenceNumber).length, timeOf = ({ broker: b }) => time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc);
+  const { box, first, end, before, after } = useSight(messages.length), drawn = messages.slice(first, end);
+  const digits = Math.max(...[messages[0], messages.at(-1)].map((m) => String(m.sequenceNumber).length)), timeOf = ({ broker: b }) => time(scheduled ? b.ScheduledEnqueueTimeUtc : b.EnqueuedTimeUtc);
   const days = [messages[0], messages.at(-1)].some((m) => timeOf(m).includes(" ")); // not today
-  const first = Math.max(Math.min(Math.floor(sight.top / rowHeight) - 10, messages.length - 1), 0);
-  const drawn = messages.slice(first, first + Math.ceil(sight.height / rowHeight) + 20);
-  const rest = messages.length - first - drawn.length;
   const check = (n, on) => setChecked((old) => { const s = new Set(old); if (on) s.add(n); else s.delete(n); return s; });
   const step = (e) => {
     if (e.key === "Escape") choose();
-    const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...box.current.querySelectorAll("button.link")];
+    const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], rows = [...box.ref.current.querySelectorAll("button.link")];
     const next = way && rows[rows.indexOf(e.target) + way];
     if (!next) return;
     e.preventDefault();
     next.focus();
     next.click();
   };
-  const gap = (rows) => rows > 0 && html`<tr aria-hidden="true"><td style=${{ height: `${rows * rowHeight}px`, padding: 0 }}></td></tr>`;
-  return html`<div class="scroll rows" ref=${box} onKeyDown=${step} onScroll=${({ target }) => setSight({ top: target.scrollTop, height: target.clientHeight })}>
+  return html`<div class="scroll rows" ...${box} onKeyDown=${step}>
     <table aria-rowcount=${messages.length + 1}><thead><tr>
       <th class="checks"><input type="checkbox" aria-label="Choose all" checked=${picked.length === messages.length} onChange=${(e) => setChecked(new Set(e.target.checked ? messages.map((m) => m.sequenceNumber) : []))} /></th>
       <th style=${{ width: `max(5.8rem, ${digits + 4}ch)` }}>Number</th><th class=${dead && "less"}>Message id</th>${dead ? html`<th>Reason</th>` : html`<th class="less">Label</th>`}<th>Body</th>
       <th class=${`extra ${days ? "days" : "times"}`}>${scheduled ? "Becomes active" : "Enqueued"}</th>${!scheduled && html`<th class="num deliveries extra">Deliveries</th>`}${view === "messages" && html`<th class="state extra">State</th>`}
     </tr></thead>
-    <tbody>${gap(first)}${drawn.map((m, i) => { const n = m.sequenceNumber, b = m.broker; return html`<tr key=${n} aria-rowindex=${first + i + 2} class=${"pick" + (n === chosen ? " chosen" : "")} onClick=${() => choose(n === chosen ? undefined : n)}>
+    <tbody>${before}${drawn.map((m, i) => { const n = m.sequenceNumber, b = m.broker; return html`<tr key=${n} aria-rowindex=${first + i + 2} class=${"row-height pick" + (n === chosen ? " chosen" : "")} onClick=${() => choose(n === chosen ? undefined : n)}>
       <td class="tight" onClick=${(e) => e.stopPropagation()}><input type="checkbox" aria-label=${`Choose ${n}`} checked=${checked.has(n)} onChange=${(e) => check(n, e.target.checked)} /></td>
       <td class="tight"><button class="button link" aria-expanded=${n === chosen} aria-label=${`Message ${n}`} onClick=${(e) => { e.stopPropagation(); choose(n === chosen ? undefined : n); }}>${n}</button></td>
       <td class=${dead && "less"}><div class="clip">${b.MessageId === undefined ? "–" : toText(b.MessageId)}</div></td>
@@ -170,7 +172,7 @@ function Rows({ messages, view, dead, scheduled, chosen, choose, checked, setChe
       <td class="extra"><div class="clip">${timeOf(m)}</div></td>
       ${!scheduled && html`<td class="num extra">${b.DeliveryCount ?? 0}</td>`}
       ${view === "messages" && html`<td class="extra"><span class=${"badge" + (b.State === "Active" ? "" : " accent")}>${b.State}</span></td>`}
-    </tr>`; })}${gap(rest)}</tbody></table></div>`;
+    </tr>`; })}${after}</tbody></table></div>`;
 }
 
 /** What can be done with the message that is looked at. */

@@ -37,7 +37,7 @@ class Entry {
  * went out; a message that is scheduled counts as come in, and again when it
  * becomes active.
  */
-function flowBetween(a, b) {
+export function flowBetween(a, b) {
   if (!a || b.t <= a.t || b.enqueued < a.enqueued) return {};
   const seconds = (b.t - a.t) / 1000, came = b.enqueued - a.enqueued;
   const left = came - (b.active - a.active) - Math.max(b.scheduled - a.scheduled, 0);

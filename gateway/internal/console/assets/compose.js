@@ -1,6 +1,7 @@
 // Writing messages: new ones, copies, and those for the filter tester.
-import { html, Check, Field, Form, Icon, Input, open, Select, useState } from "./ui.js";
+import { html, Check, Field, Form, Icon, Input, open, Select, textOf, useState } from "./ui.js";
 import { bus, changed } from "./session.js";
+import { amount } from "./format.js";
 import { now } from "./gateway.js";
 import { instantOf, localTime, zone } from "./zone.js";
 import { base64, fromBase64, toText, toValue, typeOf, types } from "./values.js";
@@ -108,22 +109,35 @@ export function Properties({ list, set, legend = "User properties" }) {
 }
 
 /** A dialog that writes a message and gives it to `use`; resolves to what that returns. */
-export const write = (title, action, draft, use, note) => open(title, (close) => html`<${Writing} ...${{ action, draft, use, note, close }} />`, true);
+export const write = (title, action, draft, use, { note, repeats } = {}) => open(title, (close) => html`<${Writing} ...${{ action, draft, use, note, repeats, close }} />`, true);
 
-function Writing({ action, draft, use, note, close }) {
-  const [form, set] = useState(draft);
-  return html`<${Form} action=${action} submit=${async () => close(await use(messageOf(form)))} cancel=${() => close()}>
-    ${note && html`<p class="note">${note}</p>`}<${Fields} form=${form} set=${set} /><//>`;
+function Writing({ action, draft, use, note, repeats, close }) {
+  const [form, set] = useState(draft), [times, setTimes] = useState(1);
+  return html`<${Form} action=${action} submit=${async () => close(await use(messageOf(form), Number(times)))} cancel=${() => close()}>
+    ${note && html`<p class="note">${note}</p>`}<${Fields} form=${form} set=${set} />
+    ${repeats && html`<${Input} label="How many times" type="number" min="1" max="10000" required value=${times} set=${setTimes} />`}<//>`;
 }
 
-/** Sends a message; says by which number it can be found. */
-const sendTo = (entity) => async (message) => {
-  const [number] = await bus().send(entity, message);
-  if (number === 0) throw new Error("Dropped: duplicate detection has seen this message id before.");
-  changed();
-  return message.broker.ScheduledEnqueueTimeUtc ? `Scheduled with number ${number}.` : `Sent with number ${number}.`;
+const together = 100; // messages in one call
+
+/** Sends a message some times; says by which number it can be found. */
+const sendTo = (entity) => async (message, times) => {
+  const numbers = [], done = message.broker.ScheduledEnqueueTimeUtc ? "Scheduled" : "Sent";
+  try {
+    while (numbers.length < times) numbers.push(...await bus().send(entity, Array(Math.min(together, times - numbers.length)).fill(message)));
+  } catch (e) {
+    if (numbers.length === 0) throw e;
+    throw new Error(`${amount(numbers.length)} of ${amount(times)} are sent, then: ${textOf(e)}`);
+  } finally {
+    if (numbers.length > 0) changed();
+  }
+  const stored = numbers.filter((n) => n !== 0);
+  if (stored.length === 0) throw new Error("Dropped: duplicate detection has seen this message id before.");
+  const dropped = times - stored.length;
+  return times === 1 ? `${done} with number ${stored[0]}.` : `${done} ${amount(stored.length)} times.${dropped > 0 ? ` Duplicate detection dropped ${amount(dropped)}.` : ""}`;
 };
 
-export const send = (entity) => write(`Send to ${entity}`, "Send", blank(), sendTo(entity));
+const sending = (draft) => (entity, message) => write(`Send to ${entity}`, "Send", draft(message), sendTo(entity), { repeats: true });
 
-export const editAndSend = (entity, message) => write(`Send to ${entity}`, "Send", draftOf(message), sendTo(entity));
+export const send = sending(blank);
+export const editAndSend = sending(draftOf);

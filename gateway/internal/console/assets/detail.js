@@ -1,7 +1,8 @@
 // A message in full.
-import { html, Icon, useEffect, useRef } from "./ui.js";
+import { html, Copy, Icon, plainly, useEffect, useRef } from "./ui.js";
 import { duration, time } from "./format.js";
-import { toText, typeOf } from "./values.js";
+import { plain, toText, typeOf } from "./values.js";
+import { zoneName } from "./zone.js";
 import { Body } from "./body.js";
 import { StoryLink } from "./story.js";
 
@@ -11,7 +12,7 @@ const instants = new Set(["EnqueuedTimeUtc", "ExpiresAtUtc", "LockedUntilUtc", "
 const sheet = matchMedia("(max-width: 1100px)");
 
 function written(name, v) {
-  if (instants.has(name)) return html`<time datetime=${v} title=${v}>${time(v)}</time>`;
+  if (instants.has(name)) return html`<time datetime=${v} title=${v}>${time(v)}</time> <small>${zoneName()}</small>`;
   return name === "TimeToLive" ? duration(`PT${v}S`) : toText(v);
 }
 
@@ -34,9 +35,9 @@ export function Detail({ message, entity, close, children }) {
       ${close && html`<button class="button quiet push" aria-label="Close message" onClick=${close}><${Icon} name="close" /></button>`}</header>
     <div class="in">
       ${(children || entity) && html`<div class="actions">${children}${entity && html`<${StoryLink} entity=${entity} message=${message} />`}</div>`}
-      ${reason !== undefined && html`<p class="note bad"><strong>${reason}</strong>${why !== undefined && html`<br />${why}`}</p>`}
+      ${reason !== undefined && html`<p class="note bad"><strong>${reason}</strong>${why !== undefined && html`<br />${plainly(toText(why))}`}</p>`}
       <${Body} message=${message} />
-      <section><h3>User properties</h3>
+      <section><h3 class="spread">User properties ${properties.length > 0 && html`<${Copy} class="small" what="the user properties" text=${JSON.stringify(plain(message.properties), null, 2)} />`}</h3>
         ${properties.length === 0 ? html`<p class="muted">It has none.</p>` : html`<table class="facts"><tbody>${properties.map(([name, v]) => html`<tr key=${name}>
           <th>${name}</th><td><pre class="value">${toText(v)}</pre></td><td class="tight"><small>${typeOf(v)}</small></td></tr>`)}</tbody></table>`}
       </section>

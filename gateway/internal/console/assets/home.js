@@ -45,7 +45,7 @@ export function Home() {
       <section class="card" aria-labelledby="attention"><header><h2 id="attention">Needs attention</h2></header>
         ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is damaged, disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}
       </section>
-      <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2></header>
+      <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2><a class="push" href="#/entities">All entities</a></header>
         ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Make a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
       </section>
     </div>

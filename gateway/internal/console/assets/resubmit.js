@@ -13,7 +13,7 @@ export function resubmit(entity, target, messages, edit = false) {
     changed();
     if (outcome.failed.length > 0) throw new Error(outcome.failed[0].text);
     return `Message ${message.sequenceNumber} is resubmitted.`;
-  }, steps);
+  }, { note: steps });
 }
 
 const steps = "A message is first sent and then removed from the dead-letter queue. If the second step fails, it is in both places, and the page says so.";

@@ -1,5 +1,5 @@
 // The frame of every page: the user, and the list of entities.
-import { html, Action, Empty, Icon, Loading, textOf, useEffect, useRef, useState } from "./ui.js";
+import { html, Action, Empty, Icon, Loading, rowHeight, textOf, useEffect, useRef, useSight, useState } from "./ui.js";
 import { add, clear, counts as countsOf, deadLetters, entryOf, load, loadAllSubscriptions, loadSubscriptions, names, problem, refresh } from "./catalog.js";
 import { atHome, changes, goHome, line, mayList, mayRun, session, signOut } from "./session.js";
 import { addressOf, go, route } from "./route.js";
@@ -10,6 +10,7 @@ import { fits, Search, search } from "./search.js";
 import { Zone } from "./zone.js";
 import { Home } from "./home.js";
 import { Connections } from "./connections.js";
+import { Entities } from "./entities.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
 import { clearStatus, Gateway, loadStatus, status } from "./gateway.js";
@@ -19,8 +20,7 @@ import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
-const rowHeight = 34;
-const views = { home: Home, connections: Connections, gateway: Gateway, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
+const views = { home: Home, connections: Connections, entities: Entities, gateway: Gateway, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
@@ -60,6 +60,7 @@ export function Shell() {
 
 const Pages = () => html`<div class="pages">
   <${Page} of="home" address="#/" icon="home">Overview<//>
+  ${mayList() && html`<${Page} of="entities" address="#/entities" icon="queue">Entities<//>`}
   <${Page} of="connections" address="#/connections" icon="plug">Connected clients<//>
   ${mayRun() && html`<${Page} of="gateway" address="#/gateway" icon="gateway">Gateway<//>`}
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
@@ -75,20 +76,11 @@ const Page = ({ of, address, icon, children }) => html`
 /** Every entity: only the rows in sight are drawn and polled. */
 function List() {
   const [open, setOpen] = useState(new Set());
-  const [view, setView] = useState({ top: 0, height: 600 });
-  const box = useRef();
 
   useEffect(() => { load(true); }, [changes.value]);
-  const measure = ({ target }) => setView({ top: target.scrollTop, height: target.clientHeight });
-  useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => measure(entry));
-    watch.observe(box.current);
-    return () => watch.disconnect();
-  }, []);
 
   const rows = rowsOf(names.value ?? [], search.value.trim(), open);
-  const from = Math.max(Math.floor(view.top / rowHeight) - 4, 0);
-  const visible = rows.slice(from, from + Math.ceil(view.height / rowHeight) + 8);
+  const { box, first: from, end } = useSight(rows.length), visible = rows.slice(from, end);
   usePoll(() => Promise.allSettled(visible.map((name) => refresh(name))), 2, [visible.join("\n")], 0.15);
   usePoll(() => load(), 30, []);
   usePoll(() => loadAllSubscriptions(), 5, [names.value === null]);
@@ -105,7 +97,7 @@ function List() {
     const way = { ArrowDown: 1, ArrowUp: -1 }[e.key], here = e.target.closest(".row");
     if (!way || !here) return;
     e.preventDefault();
-    const all = [...box.current.querySelectorAll(".row")], next = all[all.indexOf(here) + way];
+    const all = [...box.ref.current.querySelectorAll(".row")], next = all[all.indexOf(here) + way];
     next?.focus();
     next?.scrollIntoView({ block: "nearest" });
   };
@@ -117,7 +109,7 @@ function List() {
         if (made) { add(made); go(addressOf(made.name)); }
       }}>New<//>
     </div>
-    <div class="list" ref=${box} onScroll=${measure} onKeyDown=${step}>
+    <div class="list" ...${box} onKeyDown=${step}>
       ${names.value === null && (problem.value ? html`<${Empty} title="There is no list">${textOf(problem.value)}<//>` : html`<${Loading} />`)}
       ${names.value && rows.length === 0 && html`<${Empty} title=${search.value ? "Nothing has that name" : "No entities yet"}>${search.value ? "" : "Make a queue or a topic with “New”."}<//>`}
       <ul style=${{ height: rows.length * rowHeight + "px" }}>

@@ -37,11 +37,11 @@ function Verdicts({ of: { judgements, total, matched }, topic }) {
     ${judgements.map((j) => html`<tr key=${j.subscription + j.rule}>
       <td class="wrap">${topic && j.subscription && html`<a href=${addressOf(/\/subscriptions\//i.test(j.subscription) ? j.subscription : `${topic}/Subscriptions/${j.subscription}`)}>${j.subscription.split("/").at(-1)}</a> · `}${j.rule}</td>
       <td class="tight">${j.error ? html`<span class="verdict bad"><${Icon} name="close" />error</span>` : j.matched ? html`<span class="verdict yes"><${Icon} name="check" />matches</span>` : html`<span class="verdict no"><${Icon} name="close" />no match</span>`}</td>
-      <td class="wrap"><ul class="why">${[j.error, ...(j.why ?? [])].filter(Boolean).map((w) => html`<li>${w}</li>`)}</ul>${j.message && html`<${Copy} message=${j.message} />`}</td></tr>`)}
+      <td class="wrap"><ul class="why">${[j.error, ...(j.why ?? [])].filter(Boolean).map((w) => html`<li>${w}</li>`)}</ul>${j.message && html`<${Copied} message=${j.message} />`}</td></tr>`)}
     </tbody></table></div>`;
 }
 
 /** What an action makes of the message. */
-const Copy = ({ message }) => html`<details><summary>The copy</summary><table class="facts"><tbody>
+const Copied = ({ message }) => html`<details><summary>The copy</summary><table class="facts"><tbody>
   ${Object.entries(message.broker).map(([k, v]) => html`<tr><th>sys.${k}</th><td>${toText(v)}</td></tr>`)}
   ${Object.entries(message.properties).map(([k, v]) => html`<tr><th>${k}</th><td>${toText(v)} <small>${typeOf(v)}</small></td></tr>`)}</tbody></table></details>`;

@@ -122,8 +122,31 @@ export const Empty = ({ title, children }) => html`<div class="empty"><h2>${titl
 
 export const Loading = ({ what = "Loading" }) => html`<p class="loading" role="status">${what} …</p>`;
 
+/** A text without the cloud's address of help, and what follows it, which is for programs. */
+export const plainly = (text) => text.replace(/ *To know more visit https:\/\/aka\.ms\/.*/s, "");
+
 /** A text for what was thrown. */
-export const textOf = (e) => e?.message || String(e);
+export const textOf = (e) => plainly(e?.message || String(e));
+
+/** Puts a text into the clipboard. */
+export const Copy = ({ text, what, ...rest }) => html`<${Action} icon="copy" label=${`Copy ${what}`} run=${async () => { await navigator.clipboard.writeText(text); return "It is in the clipboard."; }} ...${rest}>Copy<//>`;
+
+export const rowHeight = 34; // of lists of which only the rows in sight are drawn
+
+/** Of `count` rows in a box that scrolls: which are drawn, the properties of the box, and what fills the rest of a table. */
+export function useSight(count) {
+  const [sight, setSight] = useState({ top: 0, height: 600 }), ref = useRef();
+  const measure = ({ target }) => setSight({ top: target.scrollTop, height: target.clientHeight });
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => measure(entry));
+    watch.observe(ref.current);
+    return () => watch.disconnect();
+  }, []);
+  const first = Math.max(Math.min(Math.floor(sight.top / rowHeight) - 10, count - 1), 0);
+  const end = Math.min(first + Math.ceil(sight.height / rowHeight) + 20, count);
+  const gap = (rows) => rows > 0 && html`<tr aria-hidden="true"><td style=${{ height: `${rows * rowHeight}px`, padding: 0 }}></td></tr>`;
+  return { box: { ref, onScroll: measure }, first, end, before: gap(first), after: gap(count - end) };
+}
 
 /** Loads something once, and again when `keys` change or again() is called. */
 export function useLoaded(load, keys) {
