@@ -333,3 +333,70 @@ func TestACommandForTopicsLeavesQueuesAlone(t *testing.T) {
 		t.Errorf("one is gone:\n%s", list)
 	}
 }
+
+// What receive prints raw is the body, byte for byte, in a file or not; a message stays where the file may not be
+// written.
+func TestReceivePrintsBodiesByteForByte(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store", "memory")
+	do := func(want int, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := g.try(t, g.connection, "", args...)
+		if code != want {
+			t.Fatalf("crosstown %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, stderr)
+		}
+		return stdout
+	}
+	dir := t.TempDir()
+	body := []byte{0, 255, '\n', 27, '[', 'J', '>'}
+	sent, got := filepath.Join(dir, "sent"), filepath.Join(dir, "got")
+	if err := os.WriteFile(sent, body, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	do(exitOK, "queue", "create", "orders")
+	do(exitOK, "send", "orders", "--file", sent, "--count", "3")
+	if out := do(exitOK, "receive", "orders", "--raw"); out != string(body) {
+		t.Errorf("got %q, want %q", out, body)
+	}
+	do(exitOK, "receive", "orders", "--raw", "--output", got)
+	if text, err := os.ReadFile(got); err != nil || string(text) != string(body) {
+		t.Errorf("got %q, %v, want %q", text, err, body)
+	}
+	do(exitUsage, "receive", "orders", "--raw", "--output", got)
+	do(exitFailure, "receive", "orders", "--raw", "--output", filepath.Join(dir, "none", "got"))
+	do(exitUsage, "receive", "orders", "--raw", "--json")
+	do(exitOK, "receive", "orders", "--json", "--output", got, "--force")
+	var line struct{ Body, BodyEncoding string }
+	if text, err := os.ReadFile(got); err != nil || json.Unmarshal(text, &line) != nil || line.BodyEncoding != "base64" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	do(exitNothing, "receive", "orders", "--wait", "10ms")
+}
+
+// export and config print are one document of JSON with --json, which is a configuration file too.
+func TestTheConfigurationIsOneDocumentOfJSON(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store", "memory")
+	for _, args := range [][]string{{"topic", "create", "events"}, {"subscription", "create", "events", "eu", "--sql", "amount > 100 AND a <> 'b&c'"}} {
+		if code, _, stderr := g.try(t, g.connection, "", args...); code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	for _, args := range [][]string{{"export", "--json"}, {"config", "print", "--json"}} {
+		code, stdout, stderr := g.try(t, g.connection, "", args...)
+		if code != exitOK {
+			t.Fatal(stderr)
+		}
+		var document map[string]any
+		if err := json.Unmarshal([]byte(stdout), &document); err != nil || len(document) == 0 || args[0] == "export" && !strings.Contains(stdout, "amount > 100 AND a <> 'b&c'") {
+			t.Errorf("%v: %v in\n%s", args, err, stdout)
+		}
+		file := filepath.Join(t.TempDir(), "crosstown.json")
+		if err := os.WriteFile(file, []byte(stdout), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, stderr := g.try(t, g.connection, "", "config", "check", file); code != exitOK {
+			t.Errorf("%v: %s", args, stderr)
+		}
+	}
+}

@@ -242,3 +242,24 @@ var yamlBlocks = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 func isSetting(name string) bool {
 	return slices.Contains([]string{"queues", "topics", "policies", "issuers", "plugins", "pipelines", "serializers", "remotes", "retries", "explain", "hooks", "pushes", "namespaces", "allow-faults", "cors-origins"}, name)
 }
+
+// Every command that does something has an example in its help, and all examples are understood.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	t.Parallel()
+	pid := regexp.MustCompile(`\$\(pidof.*?\)`)
+	var look func(c *cobra.Command)
+	look = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			look(below)
+		}
+		if !c.HasSubCommands() && c.Runnable() && !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("%s: no example in its help begins with it: %q", c.CommandPath(), c.Example)
+		}
+		for _, args := range crosstownCommands(pid.ReplaceAllString(c.Example, "1")) {
+			if err := understand(args, true); err != nil {
+				t.Errorf("%s: its example crosstown %s: %v", c.CommandPath(), strings.Join(args, " "), err)
+			}
+		}
+	}
+	look(rootCommand(nil))
+}

@@ -112,6 +112,7 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	root.AddCommand(cli.In(cli.Test, testServerCommand())...)
 	root.AddCommand(cli.In(cli.SetUp, versionCommand())...)
 	root.AddCommand(cli.Commands(environ)...)
+	cli.Exemplify(root)
 	cli.Complete(root, environ)
 	shortNames(root)
 	return root

@@ -1,12 +1,14 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 )
 
 // Asking completes a command that makes one inquiry: the answer is printed as it comes with --json, else by text.
@@ -37,6 +39,19 @@ func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // it is not a part of a page
 	return e
+}
+
+// Document is YAML as one document of JSON.
+func Document(text []byte) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	e := NewEncoder(&b)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // Print prints v with --json, else what text writes.

@@ -2,12 +2,14 @@ package messages
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/bridges/remote"
@@ -33,7 +35,7 @@ func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, rec
 	if a.DeliveryCount == 0 || received && a.DeliveryCount == 1 {
 		counts = ""
 	}
-	_, err := io.WriteString(out, textOf(&a, counts))
+	_, err := io.WriteString(out, textOf(&a, counts, command.IsTerminal(out)))
 	return err
 }
 
@@ -47,8 +49,8 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf is a message for a person. counts ends the first line.
-func textOf(a *amqp.Arrival, counts string) string {
+// textOf is a message for a person, who looks at a terminal or at a file. counts ends the first line.
+func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])
 	if !a.EnqueuedTime.IsZero() {
@@ -80,13 +82,23 @@ func textOf(a *amqp.Arrival, counts string) string {
 	for _, k := range slices.Sorted(maps.Keys(properties)) {
 		fmt.Fprintf(&b, "  %s = %s\n", k, typedText(properties[k]))
 	}
-	body, _ := record.BodyText(contentOf(a))
+	content := contentOf(a)
+	body, encoding := record.BodyText(content)
+	if terminal && (encoding != "" || strings.ContainsFunc(body, isControl)) {
+		body = hex.Dump(content[:min(len(content), dumped)]) + fmt.Sprintf("  (%d bytes, not text; --json prints all)", len(content))
+	}
 	b.WriteString(body)
 	if !strings.HasSuffix(body, "\n") {
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
+
+// dumped is how many bytes of a body that is not text a terminal shows.
+const dumped = 256
+
+// isControl reports whether a terminal may take a character for a command.
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
 // contentOf is a body for a program that reads bytes, and for a person: what the data sections hold together, or
 // an AMQP value or sequence as text.

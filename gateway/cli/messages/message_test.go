@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,5 +53,25 @@ func TestTheMembersOfAPrintedMessageStay(t *testing.T) {
 	}
 	if out.String() != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", out.Bytes(), want)
+	}
+}
+
+// What is not text is shown in part on a terminal, which may take it for commands.
+func TestATerminalShowsTheBeginningOfBinaryBodies(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		body, file, terminal string
+	}{
+		{"text\tof\r\nlines ü", "text\tof\r\nlines ü", "text\tof\r\nlines ü"},
+		{"a\x1b[2J", "a\x1b[2J", "61 1b 5b 32 4a"},
+		{strings.Repeat("\xff", 5000), strings.Repeat("////", 1666), "(5000 bytes, not text; --json prints all)"},
+	} {
+		a := &amqp.Arrival{Message: &core.Message{MessageID: core.StringID("m"), Body: core.Body{Bytes: []byte(c.body)}}}
+		if got := textOf(a, "", false); !strings.Contains(got, c.file) {
+			t.Errorf("%.20q in a file: got %.200q", c.body, got)
+		}
+		if got := textOf(a, "", true); !strings.Contains(got, c.terminal) || len(got) > 1600 {
+			t.Errorf("%.20q on a terminal: got %.200q", c.body, got)
+		}
 	}
 }

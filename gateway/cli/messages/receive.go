@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -27,6 +28,9 @@ type receiveOptions struct {
 	dlq     bool
 	follow  bool
 	session sessionChoice
+	raw     bool
+	output  string
+	whole   command.Output
 }
 
 // outcome is the flags that say how messages are settled.
@@ -67,8 +71,13 @@ ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. From an
 entity with sessions the command receives one session: --session ID, or --next-session;
 with --follow --next-session one session after the other.
 
+With --raw the command prints bodies alone, byte for byte, one after the other: of an
+AMQP value or sequence the text. With --output it writes to a file. Messages are completed
+when the file is synced.
+
 The exit code is 4 if no message arrived.`,
 		Example: `  crosstown receive orders
+  crosstown receive orders --raw --output order.bin
   crosstown receive events/Subscriptions/eu
   crosstown receive replies --next-session --count 0
   crosstown receive orders --count 0 --wait 1s --json > all.jsonl
@@ -86,7 +95,11 @@ The exit code is 4 if no message arrived.`,
 	o.session.bind(f)
 	f.BoolVar(&o.follow, "follow", false, "go on until interrupted, or until --count messages are received")
 	o.outcome.bind(c)
+	f.BoolVar(&o.raw, "raw", false, "print the body alone, byte for byte")
+	f.StringVar(&o.output, "output", "-", "`file` to write; - is standard output")
+	o.whole.Bind(c)
 	c.MarkFlagsMutuallyExclusive("follow", "wait")
+	c.MarkFlagsMutuallyExclusive("raw", "json")
 	return c
 }
 
@@ -113,7 +126,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 	case o.mode == "delete" && (o.complete || o.abandon || o.deadLetter):
 		errs = append(errs, errors.New("--mode: delete leaves nothing to settle: drop --complete, --abandon and --dead-letter"))
 	}
-	return wait, command.Usage(errors.Join(errs...))
+	return wait, errors.Join(command.Usage(errors.Join(errs...)), o.whole.Check(o.output))
 }
 
 // always is a wait that no receiver outlives.
@@ -122,7 +135,7 @@ const always = 100 * 365 * 24 * time.Hour
 // sessionIdle is how long a session may be silent before --follow --next-session goes on to the next one.
 const sessionIdle = 500 * time.Millisecond
 
-func (o *receiveOptions) run(c *cobra.Command, args []string) error {
+func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 	wait, err := o.validate()
 	if err != nil {
 		return err
@@ -136,6 +149,14 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) error {
 		if !c.Flags().Changed("count") {
 			o.count = 0
 		}
+	}
+	if o.output != "-" {
+		file, err := os.OpenFile(o.output, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		c.SetOut(file)
 	}
 	link, err := t.Link(c.Context(), entity)
 	if err != nil {
@@ -201,7 +222,7 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		told = io.Discard // what arrives is printed
 	}
 	return drain(c.Context(), receiver, count, wait, func(ts []remote.Taken) error {
-		if err := printReceived(c.OutOrStdout(), o.JSON, ts); err != nil {
+		if err := o.print(c.OutOrStdout(), ts); err != nil {
 			return err
 		}
 		if o.mode == "delete" {
@@ -209,6 +230,23 @@ func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity s
 		}
 		return o.settle(context.WithoutCancel(c.Context()), receiver, ts) // they are printed
 	}, command.NewProgress(told, "received"))
+}
+
+// print prints messages so that they may be settled.
+func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
+	var err error
+	if o.raw {
+		for i := range ts {
+			_, failed := out.Write(contentOf(&ts[i].Arrival))
+			err = cmp.Or(err, failed)
+		}
+	} else {
+		err = printReceived(out, o.JSON, ts)
+	}
+	if file, ok := out.(*os.File); ok && o.output != "-" && err == nil {
+		err = file.Sync()
+	}
+	return err
 }
 
 // settle ends the locks, to the last one even if some are lost.

@@ -25,6 +25,7 @@ The file has every setting, and policies of queues and topics with their keys: k
 secret. The management API does not tell policies of the namespace itself. Messages are
 not in it: crosstown backup and crosstown record have those.`,
 		Example: `  crosstown export > crosstown.yaml
+  crosstown export --json
   crosstown export --connection-string "$AZURE_CONNECTION_STRING" --short --output crosstown.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,10 +38,11 @@ not in it: crosstown backup and crosstown record have those.`,
 				return t.Explain(err)
 			}
 			_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
-			return writeContents(contents, output, t.Host, c)
+			return writeContents(contents, output, t.Host, o.JSON, c)
 		},
 	}
-	o.BindConnection(c, environ)
+	o.Bind(c, environ)
+	c.Flags().Lookup("json").Usage = "print the file as one document of JSON"
 	c.Flags().StringVar(&output, "output", "-", "`file` to write; - is standard output")
 	whole.Bind(c)
 	c.Flags().BoolVar(&short, "short", false, "leave out the settings that have their default value")

@@ -86,7 +86,7 @@ func (o *importOptions) run(c *cobra.Command, args []string) error {
 		_, _ = fmt.Fprintln(c.ErrOrStderr(), untoldPolicies)
 	}
 	if o.output != "" {
-		return writeContents(contents, o.output, name, c)
+		return writeContents(contents, o.output, name, false, c)
 	}
 	namespacePolicies(contents.Policies, notes)
 	t, err := o.Target()
@@ -130,12 +130,16 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 const untoldPolicies = "a management API does not tell the policies of the namespace itself: add those that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.
-func writeContents(contents *config.Contents, output, name string, c *cobra.Command) error {
+func writeContents(contents *config.Contents, output, name string, asJSON bool, c *cobra.Command) error {
 	text, err := contents.YAML()
+	if asJSON && err == nil {
+		text, err = command.Document(text)
+	} else {
+		text = append([]byte("# Entities of "+name+". Use it with: crosstown --config FILE\n"), text...)
+	}
 	if err != nil {
 		return err
 	}
-	text = append([]byte("# Entities of "+name+". Use it with: crosstown --config FILE\n"), text...)
 	if output == "-" {
 		_, err = c.OutOrStdout().Write(text)
 	} else {

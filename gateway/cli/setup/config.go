@@ -19,6 +19,7 @@ import (
 // Config is crosstown config.
 func Config(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration, and print the one that is in force"})
+	asJSON := false
 	check := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report all faults of a configuration file, each with its line and the remedy",
@@ -38,11 +39,15 @@ The exit code is 0 if the file is right, else 2.`,
 		Long: `Print the configuration that a gateway with these flags and this environment would have, as
 a file: each setting with its source, which is a flag, a variable, a line of a file, or the
 default. Keys and passwords are masked; the public development key is none. Settings that
-say nothing are left out.`,
-		Example: `  crosstown config print --config crosstown.yaml --log-level debug`,
-		Args:    cobra.NoArgs,
+say nothing are left out. With --json it is one document, without the sources.`,
+		Example: `  crosstown config print --config crosstown.yaml --log-level debug
+  crosstown config print --json`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := config.Print(c.Flags(), environ)
+			if asJSON && err == nil {
+				text, err = command.Document(text)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,6 +56,7 @@ say nothing are left out.`,
 		},
 	}
 	config.Bind(show.Flags())
+	show.Flags().BoolVar(&asJSON, "json", false, "print one document of JSON")
 	c.AddCommand(check, show)
 	return c
 }
