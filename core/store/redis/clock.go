@@ -30,6 +30,9 @@ type reading struct{ local, earliest, latest time.Time }
 const (
 	// clockRefresh is how often the server's clock is read.
 	clockRefresh = time.Second
+	// clockTimeout bounds a reading: one that takes longer says little, and a master that hangs must not keep the
+	// gateway from registering.
+	clockTimeout = time.Second
 	// firstReadings is how often it is read before the store is used.
 	firstReadings = 3
 	// drift bounds how differently two clocks measure an interval, as its 1/drift: more than NTP
@@ -151,24 +154,4 @@ func (s *Store) readClock(ctx context.Context) error {
 	best := all.narrowed(s.clock.last.Load())
 	s.clock.last.Store(&best)
 	return nil
-}
-
-// keepClock reads the server's clock every second, and checks that the server still holds its data,
-// until ctx ends.
-func (s *Store) keepClock(ctx context.Context) {
-	ticker := time.NewTicker(clockRefresh)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		bounded, cancel := context.WithTimeout(ctx, callTimeout)
-		if err := s.readClock(bounded); err != nil {
-			s.log.Debug("the store's clock was not read; the last reading stays", "err", err)
-		}
-		_ = s.intact() // it closes Lost after a loss
-		cancel()
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -207,7 +206,7 @@ func (t *endpoint) asCluster() {
 }
 
 func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterClient) {
-	t.patience = patience{t.wait, t.single != nil, new(atomic.Int64)}
+	t.patience = patience{t.wait, t.single != nil, t.cluster != nil, new(absences)}
 	switch {
 	case t.single != nil:
 		t.single.OnConnect = r.watch()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,9 +18,55 @@ const patiencePause = 25 * time.Millisecond
 
 // patience tries again what a server has certainly not run, because it does not serve for a moment.
 type patience struct {
-	wait  time.Duration // see Options
-	alone bool          // there is no other server that could take its place
-	since *atomic.Int64 // when the server was first found not to serve, Unix nanoseconds; 0: it serves
+	wait      time.Duration // see Options
+	alone     bool          // there is no other server that could take its place
+	clustered bool
+	absences  *absences
+}
+
+// absences are times at which servers were first found not to serve. In a cluster there is one for each hash tag of
+// keys: meanwhile other servers, and other slots of the same one, may serve.
+type absences struct {
+	count atomic.Int64 // of since
+	mu    sync.Mutex
+	since map[string]time.Time // by tag; "" of a single server
+}
+
+// maxAbsences bounds what is known of partitions that nobody uses again.
+const maxAbsences = 1024
+
+// of returns when what serves a command was first found not to serve.
+func (a *absences) of(tag string, now time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first, known := a.since[tag]
+	if !known {
+		if first = now; len(a.since) >= maxAbsences || a.since == nil {
+			a.since = make(map[string]time.Time)
+		}
+		a.since[tag] = now
+		a.count.Store(int64(len(a.since)))
+	}
+	return first
+}
+
+func (a *absences) end(tag string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.since, tag)
+	a.count.Store(int64(len(a.since)))
+}
+
+// tag names what serves a command.
+func (p patience) tag(c redis.Cmder) string {
+	if !p.clustered || c == nil {
+		return ""
+	}
+	key := firstKey(c)
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		key, _, _ = strings.Cut(after, "}")
+	}
+	return key
 }
 
 var _ redis.Hook = patience{}
@@ -30,7 +78,7 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 		return next
 	}
 	return func(ctx context.Context, network, address string) (c net.Conn, err error) {
-		err = p.retry(ctx, func() error {
+		err = p.retry(ctx, nil, func() error {
 			c, err = next(ctx, network, address)
 			return err
 		}, func(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) })
@@ -40,7 +88,7 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 
 func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
-		return p.retry(ctx, func() error {
+		return p.retry(ctx, c, func() error {
 			c.SetErr(nil)
 			return next(ctx, c)
 		}, passes)
@@ -49,7 +97,11 @@ func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cs []redis.Cmder) error {
-		return p.retry(ctx, func() error {
+		first := cs[0]
+		if first.Name() == "multi" && len(cs) > 1 {
+			first = cs[1]
+		}
+		return p.retry(ctx, first, func() error {
 			for _, c := range cs {
 				c.SetErr(nil)
 			}
@@ -65,21 +117,20 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// retry calls do until its error is none that passes, or the server has not served for too long: calls do
-// not wait for one that stays away.
-func (p patience) retry(ctx context.Context, do func() error, passes func(error) bool) error {
-	began := time.Now().UnixNano()
+// retry calls do until its error is none that passes, or what serves the command has not served it for too long:
+// calls do not wait for what stays away.
+func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
+	began := time.Now()
 	err := do()
 	for {
 		if err == nil || !passes(err) {
-			if err == nil && p.since.Load() != 0 {
-				p.since.Store(0)
+			if err == nil && p.absences.count.Load() != 0 {
+				p.absences.end(p.tag(c))
 			}
 			return err
 		}
-		now := time.Now().UnixNano()
-		p.since.CompareAndSwap(0, now)
-		if now-p.since.Load() >= int64(p.wait) || now-began >= int64(p.wait) { // other servers of a cluster may serve
+		now := time.Now()
+		if now.Sub(p.absences.of(p.tag(c), now)) >= p.wait || now.Sub(began) >= p.wait {
 			return err
 		}
 		select {

@@ -105,18 +105,26 @@ func (s *Store) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// keepRegistered registers the gateway each second, until ctx ends.
-func (s *Store) keepRegistered(ctx context.Context) {
+// keepPresent reads the server's clock each second, checks that the server still holds its data, and registers the
+// gateway, until ctx ends.
+func (s *Store) keepPresent(ctx context.Context) {
+	tell := func(what string, err error) {
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug(what, "err", err)
+		}
+	}
 	for {
-		bounded, cancel := s.bounded(ctx)
+		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
+		tell("the store's clock was not read; the last reading stays", s.readClock(bounded))
+		cancel()
+		_ = s.intact() // it closes Lost after a loss
+		bounded, cancel = s.bounded(ctx)
 		there, err := s.register(bounded)
 		if err == nil {
 			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
 		}
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			s.log.Debug("the gateway is not registered; tried again soon", "err", err)
-		}
+		tell("the gateway is not registered; tried again soon", err)
 		if !pause(ctx, clockRefresh) {
 			s.unregister()
 			return

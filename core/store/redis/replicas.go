@@ -256,9 +256,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 
 // checkSync refuses fsync=1 where WAITAOF is missing, or would wait for the next second's sync.
 func (s *Store) checkSync(ctx context.Context, node *redis.Client, name string, facts map[string]string) error {
-	major, rest, _ := strings.Cut(facts["redis_version"], ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	if atoi(major) == 7 && atoi(minor) < 2 {
+	if isOlder(facts, 7, 2) {
 		return fmt.Errorf("redis at %s has version %s: fsync=1 needs 7.2 or newer; leave it out, or use a newer one", name, facts["redis_version"])
 	}
 	policy, err := node.ConfigGet(ctx, "appendfsync").Result()

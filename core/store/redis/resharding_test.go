@@ -15,12 +15,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// While a slot moves, its partition may be busy, but nothing else.
+// While a slot moves, its partition may be busy, but nothing else. Calls wait for the slot no longer than once, however
+// well others are served. With replicas calls take a way of their own; a topic's take the other one.
 func TestASlotThatMovesLosesNothing(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 0)
+	cluster := redistest.StartCluster(t, 1)
 	names := prefix()
-	s := open(t, cluster.URL(), redisstore.Options{Prefix: names})
+	s := open(t, cluster.URL()+"&replicas=1", redisstore.Options{Prefix: names})
 	p := queue(t, s)
 	p.MaxDeliveryCount = 1000
 	p.LockDuration = 2 * time.Second

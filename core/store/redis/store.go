@@ -63,7 +63,7 @@ type connection struct {
 	running     context.Context // until stop
 	stop        context.CancelFunc
 
-	agreedSince time.Time // all gateways read what this one reads; owned by keepRegistered
+	agreedSince time.Time // all gateways read what this one reads; owned by keepPresent
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -129,7 +129,7 @@ func (s *Store) reach(ctx context.Context) error {
 		return fmt.Errorf("%w: check that Redis runs there, and user and password", err)
 	}
 	facts := parseInfo(info)
-	if major, _, _ := strings.Cut(facts["redis_version"], "."); atoi(major) < 7 {
+	if isOlder(facts, 7, 0) {
 		return fmt.Errorf("redis has version %s: version 7.0 or newer is needed", facts["redis_version"])
 	}
 	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
@@ -172,7 +172,7 @@ func (s *Store) begin(ctx context.Context) error {
 	}
 	s.doorbells.init(s)
 	s.remover.init(s)
-	for _, run := range []func(context.Context){s.keepClock, s.keepRegistered, s.changes.run, s.doorbells.run, s.remover.run} {
+	for _, run := range []func(context.Context){s.keepPresent, s.changes.run, s.doorbells.run, s.remover.run} {
 		s.background.Go(func() { run(s.running) })
 	}
 	return nil
@@ -346,6 +346,12 @@ func parseInfo(info string) map[string]string {
 		}
 	}
 	return facts
+}
+
+// isOlder reports whether a server is older than a version.
+func isOlder(facts map[string]string, major, minor int) bool {
+	parts := strings.Split(facts["redis_version"]+".0", ".")
+	return atoi(parts[0]) < major || atoi(parts[0]) == major && atoi(parts[1]) < minor
 }
 
 func atoi(s string) int {

@@ -52,7 +52,7 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 		return nil
 	}
 	rest := cmds
-	return s.endpoint.patience.retry(ctx, func() (err error) {
+	return s.endpoint.patience.retry(ctx, cmds[0], func() (err error) {
 		for again := 0; ; again++ {
 			if err = s.sendReplicated(ctx, how, rest); err != nil {
 				if few, ok := errors.AsType[*notReplicated](err); ok && len(rest) < len(cmds) {
@@ -144,7 +144,7 @@ func firstError(cmds []*redis.Cmd) error {
 }
 
 // firstKey is the key of a command that decides where it is sent.
-func firstKey(c *redis.Cmd) string {
+func firstKey(c redis.Cmder) string {
 	at := 1
 	args := c.Args()
 	switch args[0] {
@@ -152,6 +152,9 @@ func firstKey(c *redis.Cmd) string {
 		at = 3
 	case "XGROUP":
 		at = 2
+	}
+	if at >= len(args) {
+		return ""
 	}
 	key, _ := args[at].(string)
 	return key

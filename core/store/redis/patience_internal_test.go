@@ -1,0 +1,35 @@
+package redis
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Calls do not wait for what has not served for two seconds, although the cluster serves others.
+func TestPatienceWithASlotEndsWhileOthersAreServed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := patience{wait: 2 * time.Second, clustered: true, absences: new(absences)}
+		call := func(key string, answer error) (took time.Duration) {
+			began := time.Now()
+			_ = p.retry(t.Context(), redis.NewCmd(t.Context(), "GET", key), func() error { return answer }, passes)
+			return time.Since(began)
+		}
+		tryAgain := refused("TRYAGAIN Multiple keys request during rehashing of slot")
+		if took := call("{moves}a", tryAgain); took != 2*time.Second {
+			t.Errorf("the first call: got %v, want the patience of 2 s", took)
+		}
+		for range 3 {
+			if took := call("{stays}a", nil) + call("{moves}b", tryAgain); took != 0 {
+				t.Errorf("a later call: got %v, want no wait", took)
+			}
+		}
+		call("{moves}a", nil)
+		if took := call("{moves}a", tryAgain); took != 2*time.Second {
+			t.Errorf("a call after the slot was there again: got %v, want the patience of 2 s", took)
+		}
+	})
+}
