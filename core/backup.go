@@ -26,7 +26,7 @@ type Backups interface {
 	// messages that are reserved for a transaction, and histories are not exported. Export does not
 	// sweep: what is due is carried out after an Import. In memory, and with files, other calls on
 	// the partition wait until Export ends. Redis copies the partition's keys in one step, which
-	// takes as much memory again until Export ends, and calls go on. NotFound without the entity.
+	// takes as much memory again until Export ends, and other calls continue. NotFound without the entity.
 	Export(ctx context.Context, r Ref, take func(*Stored) error) error
 	// Import stores what Export has produced, in that order, in a partition of an entity whose
 	// subscriptions have the same IDs. It ends with the first error of things. AlreadyExists if the
@@ -56,7 +56,7 @@ type Stored struct {
 	Sub          SubQueue // Main for message ids and keys
 
 	// Delivery is a message with its broker properties, without a lock. A scheduled one is due at its
-	// ScheduledEnqueueTime. Of its SequenceNumber only the lower 48 bits count.
+	// ScheduledEnqueueTime. Only the lower 48 bits of its SequenceNumber count.
 	Delivery
 	// InSession says that the message is received through its session.
 	InSession bool

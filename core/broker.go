@@ -87,7 +87,7 @@ const AnyMessage = MaxMessageSizeKB << 10
 
 // Receiver takes messages from one entity under credit.
 type Receiver interface {
-	// AddCredit allows n more deliveries, and so many more bytes of them (Message.Size); either may be
+	// AddCredit allows n more deliveries, and more bytes of them (Message.Size); either number may be
 	// 0. A delivery takes both: one comes while there is credit for a message and for a byte, whatever
 	// its size, which may leave the bytes below zero.
 	AddCredit(n int, bytes int64)

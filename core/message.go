@@ -56,7 +56,7 @@ type Message struct {
 	// Footer is the encoded footer map of the sender, or nil.
 	Footer []byte
 
-	// Transit is what the broker notes on a message from another entity; nil for a message from a
+	// Transit is what the broker records on a message from another entity; nil for a message from a
 	// producer.
 	Transit *Transit
 }

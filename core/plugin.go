@@ -46,7 +46,7 @@ type VerdictAction uint8
 
 // The actions. A router that fails to judge one message dead-letters it.
 const (
-	VerdictPass       VerdictAction = iota // it goes on
+	VerdictPass       VerdictAction = iota // it passes
 	VerdictDrop                            // it is accepted and dropped
 	VerdictDeadLetter                      // it goes to the entity's dead-letter queue
 )

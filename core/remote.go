@@ -16,7 +16,7 @@ type Remote interface {
 	// say that the remote will never accept the message; any other error that it may later.
 	//
 	// A message is not sent before all earlier ones with the same PinKey have been accepted, or
-	// refused for ever; those behind one that was not are not tried. Send only reads the messages,
+	// refused for good; after one that was neither, the later ones are not tried. Send only reads the messages,
 	// and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window is the number of messages that are worth sending at a time.
@@ -41,7 +41,7 @@ func (a *Away) Unwrap() error { return Busy }
 const AnnotationHops = "x-opt-crosstown-hops"
 
 // CountHop counts one more move to another broker; it returns false if there were too many. A client may
-// have written the annotation itself, as any whole number: what is none, or is negative, counts as 0.
+// have written the annotation itself, as any whole number: other values, and negative ones, count as 0.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
 	var n uint8

@@ -37,7 +37,7 @@ func (b Backoff) Bound() Backoff {
 	return b
 }
 
-// After returns the delay after so many failures, in whole milliseconds.
+// After returns the delay after the given number of failures, in whole milliseconds.
 func (b Backoff) After(failures int) time.Duration {
 	b = b.Bound()
 	ms := float64(b.First.Milliseconds()) * math.Pow(b.Factor, float64(failures))

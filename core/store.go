@@ -14,7 +14,7 @@ type Store interface {
 	// Partition returns a partition to work with, of an entity that need not exist. It does not ask
 	// the engine. Partitions with the same Ref and Policy share what the engine keeps about them.
 	Partition(r Ref, p Policy) Partition
-	// StatsOf sweeps many partitions and counts what they hold, with one answer for each. Of a
+	// StatsOf sweeps many partitions and counts what they hold, with one answer for each. Of each
 	// Partition only Ref and Policy count. It takes few exchanges with the engine, for any number of
 	// partitions. Partitions that do not answer do not affect the others.
 	StatsOf(ctx context.Context, ps []Partition) []Counted
@@ -253,7 +253,7 @@ type Operations interface {
 	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
 	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
-	// ids known to duplicate detection, keys of moves and histories. Numbers go on, and doorbells
+	// ids known to duplicate detection, keys of moves and histories. Numbers continue, and doorbells
 	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
 	// the number of messages, and it does not sweep. Ref.Sub is ignored; NotAllowed for a
 	// subscription's partition.
@@ -404,7 +404,7 @@ type Sessions interface {
 	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
 	// begins to wait when it has messages and no lock, behind all others, and keeps its place until
 	// it has a lock, or no messages. Those whose locks expire at one instant begin by their keys. An
-	// engine that is started may have them wait by the numbers of their first available messages.
+	// engine that has just started may order them by the numbers of their first available messages.
 	//
 	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if it is
 	// NonExclusive and r.TakeOver is its Token: SessionLocked if not, SessionLockLost if the session

@@ -104,7 +104,7 @@ type Transactions interface {
 
 // Transaction collects operations that are carried out together. Each is checked when it is added,
 // also with the store: a refusal leaves the others as they are. Their effects are invisible before
-// Commit; locks go on, and may expire. Calls must not overlap.
+// Commit; locks continue, and may expire. Calls must not overlap.
 //
 // Everything that is settled, scheduled, cancelled, and session states must belong to one partition
 // of one entity. Messages to other entities go through the transfer queue there, in the same step.

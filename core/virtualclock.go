@@ -23,18 +23,18 @@ func (c VirtualClock) At(now time.Time) time.Time {
 	return now.Add(c.Ahead)
 }
 
-// Freeze has the clock stand still.
+// Freeze stops the clock.
 func (c VirtualClock) Freeze(now time.Time) VirtualClock {
 	return VirtualClock{Frozen: c.At(now).UTC().Truncate(time.Millisecond)}
 }
 
-// Resume has a clock that stands still go on from where it stands.
+// Resume starts a frozen clock again from the instant at which it stands.
 func (c VirtualClock) Resume(now time.Time) VirtualClock {
 	return VirtualClock{Ahead: c.At(now).Sub(now)}
 }
 
 // Set moves the clock to an instant, or refuses one beyond the bounds. A clock that stands still
-// goes on doing so.
+// stays frozen.
 func (c VirtualClock) Set(now, to time.Time) (VirtualClock, error) {
 	if to.Before(EarliestTime) || to.After(LatestTime) {
 		return c, Refuse(OutOfRange, "The time %s is not between the years %d and %d.", to.UTC().Format(time.RFC3339), EarliestTime.Year(), LatestTime.Year())

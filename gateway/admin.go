@@ -19,7 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 )
 
-// adminGrace is how long a scrape or a profile may go on when the gateway stops.
+// adminGrace is how long a scrape or a profile may continue when the gateway stops.
 const adminGrace = time.Second
 
 // openAdmin opens the listener for operators, nil unless it is configured.

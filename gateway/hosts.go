@@ -51,7 +51,7 @@ func (n *hostNames) check(host string) error {
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 
-// guard answers only requests to names of the gateway, where no key is asked for at all.
+// guard answers only requests to names of the gateway. It protects paths that need no key.
 func (n *hostNames) guard(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !n.has(r.Host) {

@@ -80,7 +80,7 @@ func (p *pools) holders() []slog.Attr {
 // refusedLately is for how long a refusal is worth a word.
 const refusedLately = time.Minute
 
-// degraded says why the gateway serves less than it is asked for; "": it does not.
+// degraded says why the gateway refuses requests; "": it does not.
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
 		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what takes more is refused as busy until some is free", u.Level, u.Used, u.Limit)

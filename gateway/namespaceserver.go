@@ -122,7 +122,7 @@ func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	return &all
 }
 
-// note records the namespace that is served under an ID; nil removes it.
+// note records which namespace is served under an ID; nil removes it.
 func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. One that is configured as before goes on. One that is configured otherwise
+// set replaces the pushes. A push with the same configuration continues. One with another configuration
 // starts again when the requests in flight of the old one have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }

@@ -20,7 +20,7 @@ import (
 // The exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // it could not do, or go on doing, what was asked
+	exitFailure = 1 // it could not do, or not continue, what was requested
 	exitUsage   = 2 // the command line or the configuration is wrong
 
 	exitDifferent = 3 // crosstown diff has found differences

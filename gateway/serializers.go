@@ -75,7 +75,7 @@ func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 	return host.New(all, log)
 }
 
-// pluginHealth is what /health tells of plugins: nothing, if there are none.
+// pluginHealth is what /health says of plugins: nothing, if there are none.
 func pluginHealth(h *host.Host) map[string]any {
 	conditions := map[string]host.Condition{}
 	for _, s := range h.States() {

@@ -17,7 +17,7 @@ import (
 const (
 	// storeRetry is how long to wait before Redis is tried again.
 	storeRetry = 500 * time.Millisecond
-	// storeReminder is how often the log is told that the gateway still waits.
+	// storeReminder is how often the log says that the gateway still waits.
 	storeReminder = time.Minute
 )
 

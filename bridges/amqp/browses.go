@@ -27,12 +27,12 @@ type browseLink struct {
 	conn    *conn
 	link    *engine.Link
 	addr    core.Address
-	next    []int64            // by partition: the number to go on from
+	next    []int64            // by partition: the number to continue from
 	pending []core.Delivery    // not sent yet
 	looking bool               // a look is in flight, or the pause before it
 	last    bool               // the look in flight began after the client's drain
 	pause   time.Duration      // before the next look
-	wake    context.CancelFunc // ends the pause; nil: there is none
+	wake    context.CancelFunc // ends the pause; nil: no pause
 	queued  bool               // in conn.waiting
 	over    bool               // the link is detached
 }
@@ -157,7 +157,7 @@ func (b *browseLink) hold(sign int) {
 	}
 }
 
-// send sends what it can now, and has the rest wait. When all is sent it asks for more.
+// send sends what it can now; the rest waits. When all is sent, it asks for more.
 func (b *browseLink) send() {
 	if !b.queued && b.resume() {
 		b.queued = true

@@ -113,7 +113,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	return c
 }
 
-// run reads until the connection is over and what it had in flight is done.
+// run reads until the connection is closed and its operations in flight are done.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(stoppingText) }) })
 	defer stop()
@@ -133,7 +133,7 @@ func (c *conn) fail(err error) {
 	_ = c.nc.Close() // which ends the reader
 }
 
-// dispose ends what belongs to the connection, which is over, and waits for it.
+// dispose closes everything that belongs to the closed connection, and waits for it.
 func (c *conn) dispose() {
 	c.cancel()
 	c.timer.Stop()
@@ -147,7 +147,7 @@ func (c *conn) dispose() {
 	c.standing.Close()
 }
 
-// mayRead reports whether the connection takes more from its client; else it has enough to do.
+// mayRead reports whether the connection reads more from its client; otherwise it has enough work.
 func (c *conn) mayRead() bool {
 	most := c.bridge.opts.MaxMessageBytes
 	if !c.known.Load() {
@@ -156,8 +156,8 @@ func (c *conn) mayRead() bool {
 	return !c.gone && c.arrival.taken() && c.busy <= maxBusy && c.buffered <= most && c.eng.Buffered() <= maxBacklog
 }
 
-// pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what there was to send,
-// more may be possible: deliveries wait for room, and an ending for the last byte.
+// pass does everything that is possible now. It runs after the queued jobs. When the socket has taken all output,
+// more may be possible: deliveries wait for room, and closing waits for the last byte.
 func (c *conn) pass() {
 	for again := true; again; {
 		now := time.Now()
@@ -182,7 +182,7 @@ func (c *conn) pass() {
 	}
 }
 
-// take has the engine work through what was read.
+// take passes what was read to the engine.
 func (c *conn) take(now time.Time) {
 	a := &c.arrival
 	if a.filled > 0 {
@@ -216,7 +216,7 @@ func (c *conn) resume() {
 	}
 }
 
-// start begins broker calls for what has piled up.
+// start begins broker calls for the operations that are queued.
 func (c *conn) start() {
 	for _, l := range c.sends {
 		l.start()
@@ -228,7 +228,7 @@ func (c *conn) start() {
 	c.full = c.full[:0]
 }
 
-// write sends what the engine has to say: at once as far as the transport takes it, the rest by the writer. It reports
+// write sends the engine's output: at once as far as the transport takes it, the rest by the writer. It reports
 // whether all of it has been sent.
 func (c *conn) write(now time.Time) (sent bool) {
 	if c.writing || c.lost != nil || c.eng.Buffered() == 0 {
@@ -254,7 +254,7 @@ func (c *conn) write(now time.Time) (sent bool) {
 // errBroken ends a connection that is to break after a write.
 var errBroken = errors.New("broken on demand")
 
-// wrote goes on after a write.
+// wrote continues after a write.
 func (c *conn) wrote(out []byte, err error) {
 	c.writing = false
 	clear(c.parts)

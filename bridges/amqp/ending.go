@@ -7,12 +7,12 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp/internal/wire"
 )
 
-// ending is how far a connection has come on its way to the end.
+// ending is the progress of closing a connection.
 type ending struct {
 	lost    error     // why the transport is gone
 	gone    bool      // nothing is read any more
-	closing time.Time // when to stop waiting for what is in flight; zero: it goes on
-	drains  string    // why the connection is to end once nothing is in flight, for the client; "": it goes on
+	closing time.Time // when to stop waiting for operations in flight; zero: the connection is not closing
+	drains  string    // why the connection closes once nothing is in flight, for the client; "": it is not closing
 	said    bool      // our close is sent, and closing is when to stop waiting for the client's
 	ended   bool      // both sides have closed, and closing is when to stop waiting for broker calls
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is how a Code is told to a client: as the condition of an error, as the status code of a response, and in
+// answer is the form of a Code for clients: the condition of an error, the status code of a response, and
 // words when the refusal has none for the peer.
 type answer struct {
 	condition value.Symbol
@@ -53,7 +53,7 @@ var answers = map[core.Code]answer{
 // maxLogged is how much of a client's words for a request the log has, in bytes.
 const maxLogged = 100
 
-// answerTo finds the answer to err, with the words for the peer, and tells the log under the id that the peer is told.
+// answerTo returns the answer to err, with the text for the peer, and logs err under the id in that text.
 // It is about link l, or about none if that is nil; about has more keys and values. What a decoder reports is the peer's
 // fault. rejection is the condition where the answer is the rejection of a delivery.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
@@ -153,7 +153,7 @@ type topics struct {
 // maxTopics bounds what is remembered: it only makes texts better.
 const maxTopics = 1000
 
-// learn takes note of what an entity is.
+// learn remembers the kind of an entity.
 func (t *topics) learn(e *core.Entity) {
 	if e.Kind != core.Topic {
 		return

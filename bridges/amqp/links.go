@@ -39,12 +39,12 @@ func (c *conn) Opened(o *wire.Open) {
 // Faulted says that the connection is closed because of what its client did, or did not do.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
-// closingFor is what a client is told whose connection is closed because of err. The log has the client's product.
+// closingFor is the error for a client whose connection is closed because of err. The log has the client's product.
 func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect ends the connection without a word: at once, or after the next write, of at most so many bytes. Any goroutine
+// disconnect breaks the connection without an error: at once, or after the next write, of at most n bytes. Any goroutine
 // may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
@@ -194,7 +194,7 @@ func (c *conn) Flowed(l *engine.Link) {
 	}
 }
 
-// Detached lets go of a link.
+// Detached releases a link.
 func (c *conn) Detached(l *engine.Link) {
 	if d, ok := l.Data.(endpoint); ok {
 		d.detached()
@@ -208,7 +208,7 @@ type opening[T any] struct {
 }
 
 // open runs a call that opens something for link l, and attach or refuses it then. abandon is run with what was opened
-// if the client has let go in the meantime.
+// if the client has detached in the meantime.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -233,7 +233,7 @@ func linkProperties(maxSize int64) value.Map {
 	return value.Map{{Key: value.Symbol("com.microsoft:max-message-batch-size"), Value: uint64(min(maxSize, maxBatchSize))}}
 }
 
-// maxBatchSize is the most bytes that clients are told a batch may have, even where messages may be larger.
+// maxBatchSize is the largest batch, in bytes, that is announced to clients, even if messages may be larger.
 const maxBatchSize = 1 << 20
 
 // scope is what the transactions of one AMQP session may reach. A client that wants transactions over several entities

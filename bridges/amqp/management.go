@@ -69,7 +69,7 @@ type operation struct {
 	err error // what is wrong with the arguments, as far as they have been read
 }
 
-// refuse notes what is wrong with the arguments, if nothing was before.
+// refuse records the first fault in the arguments.
 func (o *operation) refuse(c core.Code, format string, args ...any) {
 	if o.err == nil {
 		o.err = core.Refuse(c, format, args...)

@@ -19,7 +19,7 @@ type holdings struct {
 	patience time.Time   // until when the message that begins may wait for memory; zero: none does
 }
 
-// Reserve asks the gateway's budget for the memory of a message that arrives. While there is none nothing is read, unless
+// Reserve asks the gateway's budget for the memory of an arriving message. While there is none, nothing is read, unless
 // that would keep other messages from being complete; after some time the message is refused.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
@@ -88,7 +88,7 @@ func (c *conn) charge() {
 	}
 }
 
-// controlBytes is the number of bytes of requests a connection may have that are not complete whatever memory there is: to
+// controlBytes is the number of bytes of incomplete requests that a connection may have even without free memory: to
 // settle, renew, cancel and prove who one is.
 const controlBytes = 64 << 10
 

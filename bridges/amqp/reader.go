@@ -14,8 +14,8 @@ import (
 type intake struct {
 	arrival arrival       // read, and not taken by the engine
 	pending bool          // the reader waits until that is taken and more may be read
-	resumed chan struct{} // has the reader go on
-	next    next          // for the reader that goes on
+	resumed chan struct{} // lets the reader continue
+	next    next          // for the next read
 }
 
 const (
@@ -41,14 +41,14 @@ type next struct {
 	into    []byte // where the next bytes go; see engine.Conn.Into
 }
 
-// read brings what the client sends to the owner until the transport or the connection ends. It reads on when the engine
+// read passes what the client sends to the owner until the transport or the connection ends. It reads again when the engine
 // has taken what was read, so one buffer is enough.
 func (c *conn) read() {
 	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
 	var got arrival
 	arrived := func() {
 		c.arrival, c.pending = got, true
-		c.next.into = nil // of a message that may be done with before the reader goes on
+		c.next.into = nil // of a message that may be done before the reader continues
 	}
 	for {
 		filled, err := in.read(c.next.into)
@@ -145,14 +145,14 @@ func (in *input) take(k int) {
 	}
 }
 
-// move goes on with another buffer, and what is not taken.
+// move continues with another buffer, and copies what is not taken.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()
 	in.buf, in.n = to, n
 }
 
-// borrow goes on with one of buffers.
+// borrow continues with one of buffers.
 func (in *input) borrow(rest []byte) {
 	b := buffers.Get().(*[largeBuffer]byte)
 	in.move(b[:], rest)

@@ -44,8 +44,8 @@ type receiverLink struct {
 	queued     bool            // in conn.waiting
 	taking     bool            // credit is being taken back
 	held       bool            // in settleQueue.held
-	combed     bool            // the broker was asked for what is there since the client drains
-	released   bool            // the client has let go
+	combed     bool            // the broker was asked for available messages because the client drains
+	released   bool            // the client has detached
 	stopped    bool            // the broker delivers no more
 	closed     error
 }
@@ -64,7 +64,7 @@ type settlement struct {
 	sent        map[engine.Tag]uint32   // what was sent there and not settled, by delivery-id
 	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
 	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are in flight
-	allSettled  chan struct{}           // closed when there are none any more; nil until its session is to close then
+	allSettled  chan struct{}           // closed when none are left; nil until its session waits for that to close
 }
 
 func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
@@ -100,7 +100,7 @@ func (c *conn) attachReceiver(l *engine.Link, addr core.Address) {
 	}, r.attach, core.Receiver.Close)
 }
 
-// attach completes the attach. It reports false if the client or the broker has let go in the meantime.
+// attach completes the attach. It reports false if the client or the broker has detached in the meantime.
 func (r *receiverLink) attach(receiver core.Receiver) bool {
 	if r.closed != nil {
 		r.link.Refuse(r.conn.refusal(r.link, r.closed, r.addr))
@@ -152,7 +152,7 @@ func (r *receiverLink) interrupt(err error) {
 	}
 }
 
-// detached closes the Receiver and gives back what was not sent. The locks of what was sent stand, but for those of a
+// detached closes the Receiver and releases what was not sent. The locks of sent messages stay, except those of a
 // session.
 func (r *receiverLink) detached() {
 	r.released = true
@@ -172,7 +172,7 @@ func (r *receiverLink) stop() {
 	r.conn.outstanding.receivers--
 	if r.session != nil {
 		r.closeSession()
-		// The client hears of the end when the session is free: its next receiver may be at another gateway.
+		// The client learns of the end when the session is free: its next receiver may be at another gateway.
 		r.link.AnswerLater()
 		r.conn.wait(operationTimeout, func(ctx context.Context) func() {
 			select {
@@ -249,7 +249,7 @@ func (r *receiverLink) flowed() {
 	}
 	r.combed = r.combed && r.link.Draining()
 	if r.link.Draining() && !r.combed && !r.taking {
-		r.combed = true // credit that came with the drain is for what is there now
+		r.combed = true // credit that came with the drain is for messages that are available now
 		r.request()
 	}
 	if r.asked > 0 && (r.link.Draining() || r.asked+len(r.pending) > int(r.link.Credit())) {
@@ -338,7 +338,7 @@ func (r *receiverLink) deliver(ds []core.Delivery) {
 	r.send()
 }
 
-// send sends what it can now, and has the rest wait. It asks for more, at once or when the rest goes on.
+// send sends what it can now; the rest waits. It asks for more, at once or when the rest is sent.
 func (r *receiverLink) send() {
 	if !r.queued && r.resume() {
 		r.queued = true

@@ -309,7 +309,7 @@ func encodeResponse(id wire.ID, d dialect, resp response) ([]byte, error) {
 	return value.Append(value.AppendDescriptor(dst, uint64(wire.DescValue)), body)
 }
 
-// detached has nothing to let go of: what is in flight is answered elsewhere, or not at all.
+// detached has nothing to release: requests in flight are answered elsewhere, or not at all.
 func (r *requestLink) detached() {}
 
 func (r *replyLink) detached() {

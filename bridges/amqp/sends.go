@@ -53,7 +53,7 @@ func (c *conn) attachSender(l *engine.Link, addr core.Address) {
 	}, s.attach, core.Sender.Close)
 }
 
-// attach completes the attach. It reports false if the client or the broker has let go in the meantime.
+// attach completes the attach. It reports false if the client or the broker has detached in the meantime.
 func (s *senderLink) attach(sender core.Sender) bool {
 	if s.closed != nil {
 		s.link.Refuse(s.conn.refusal(s.link, s.closed, s.addr))
@@ -95,7 +95,7 @@ func (s *senderLink) detached() {
 	s.finish()
 }
 
-// finish closes the Sender once the client has let go and all it sent is stored.
+// finish closes the Sender once the client has detached and everything it sent is stored.
 func (s *senderLink) finish() {
 	if !s.released || s.sending || len(s.queue) > 0 || s.sender == nil {
 		return

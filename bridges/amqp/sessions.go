@@ -128,7 +128,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 	}
 }
 
-// sessionWait is for how long to wait for a session: a little less than the client does, so that it hears of it.
+// sessionWait is how long to wait for a session: a little less than the client does, so that it gets the answer.
 func sessionWait(properties value.Map) time.Duration {
 	v, _ := properties.Get(attachTimeout)
 	if ms, ok := value.Int(v); ok && ms > 0 {
@@ -186,7 +186,7 @@ func (r *receiverLink) drain() {
 }
 
 // holderOf finds the link that receives from the session of addr that a request is about, among those of this
-// connection: by its name, or where none is named by the session's id. It is nil where there is none.
+// connection: by its name, or without a name by the session's id. It returns nil if there is none.
 func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -346,7 +346,7 @@ func setSessionState(o *operation) (response, error) {
 		return response{}, core.Refuse(core.InvalidArgument, "session-state is neither binary nor null.")
 	}
 	if len(state) == 0 {
-		state = nil // an empty state is none to the SDKs
+		state = nil // SDKs take an empty state for no state
 	}
 	if o.work != nil {
 		return response{status: 200}, o.work.SetSessionState(o.ctx, o.id, o.address, s.Lock(), state)

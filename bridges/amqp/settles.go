@@ -21,7 +21,7 @@ type settleQueue struct {
 	settling    bool
 
 	unlocking int             // settlements, those in flight too, that make their messages available again
-	held      []*receiverLink // that ask for messages when there are none
+	held      []*receiverLink // that ask for messages when none are available
 }
 
 // settleItem says which delivery a settlement is for, and how the client is answered.
@@ -124,7 +124,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 }
 
 // holds reports whether r may not ask for messages yet: some are on their way back, and those behind them must not
-// overtake them. r is told when they are there.
+// overtake them. r learns when they have arrived.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -348,7 +348,7 @@ func (c *conn) lapse(now time.Time) bool {
 	return n > 0
 }
 
-// renew notes until when a lock is renewed.
+// renew records until when a lock is renewed.
 func (c *conn) renew(token core.LockToken, until, now time.Time) {
 	r := &c.outstanding
 	if r.renewed == nil {

@@ -71,7 +71,7 @@ func (s *socketReader) receive(fd uintptr) (done bool) {
 			s.n = n
 		case errors.Is(err, unix.EINTR):
 			continue
-		case errors.Is(err, unix.EAGAIN): // nothing has come
+		case errors.Is(err, unix.EAGAIN): // nothing has arrived
 			if s.in.n == 0 {
 				s.in.release()
 			}

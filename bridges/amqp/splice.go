@@ -31,7 +31,7 @@ var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 // Splice is a connection to a peer for the use of another AMQP client of this
 // process. What that client reads are frames that this package wrote: each of the
 // peer's is checked, and encoded again without fields that are not needed, such as
-// properties of any type. So whatever a peer sends, the client's decoder meets
+// properties of any type. So the client's decoder sees, whatever a peer sends,
 // well-formed frames, of known fields with values of simple types.
 //
 // Messages pass as they are. One that arrives has, for the client, data sections
@@ -324,7 +324,7 @@ type grantedLink struct {
 	open  bool   // one is in flight
 }
 
-// note reads a frame of the client.
+// note inspects a frame of the client.
 func (g *grants) note(frame []byte) {
 	if string(frame[:4]) == "AMQP" {
 		return
@@ -375,7 +375,7 @@ func (g *grants) note(frame []byte) {
 	}
 }
 
-// admit returns an error for a frame of the peer that begins a delivery without credit, or goes on with one
+// admit returns an error for a frame of the peer that begins a delivery without credit, or continues one
 // that is too large.
 func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	g.mu.Lock()

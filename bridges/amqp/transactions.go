@@ -163,7 +163,7 @@ func (c *conn) dropExpired(now time.Time) {
 }
 
 // expireTransactions rolls back transactions that took too long, and returns when the next one will have; zero means
-// none. The client is told when it uses them.
+// none. The client gets the error when it uses them.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {
@@ -209,7 +209,7 @@ func (k *coordinatorLink) discharge(req *wire.Discharge, answer func(wire.Delive
 		}
 		return func() {
 			t.end(err == nil && !req.Fail)
-			if err != nil && !req.Fail { // it may be rolled back whatever became of it
+			if err != nil && !req.Fail { // it may be rolled back, whatever its outcome
 				answer(k.conn.rejected(k.link, err, core.Address{}))
 				return
 			}
@@ -231,7 +231,7 @@ func (t *transaction) rollBack() {
 }
 
 // end settles the deliveries of a transaction that is committed. After a rollback they stay with the client, unless it
-// has settled them: then they are abandoned, so that they come again at once and not when their locks end.
+// has settled them: then they are abandoned, so that they are available at once and not when their locks end.
 func (t *transaction) end(committed bool) {
 	if t.over {
 		return
@@ -321,7 +321,7 @@ func (c *conn) spoil(state wire.TransactionalState, err error) {
 	}
 }
 
-// enlist adds an operation of so many bytes to the transaction of an id. It came on link l and is about the entity of
+// enlist adds an operation of size bytes to the transaction with this id. It arrived on link l and concerns the entity of
 // addr. added is run in the owner with why it was refused, or nil. A transaction with an operation that was refused
 // cannot be committed, AMQP 1.0 §4.4. It returns the transaction, nil if the operation was refused at once.
 func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The routes that Options.Answered is told of, beside the paths of Options.Routes.
+// The routes that are reported to Options.Answered, beside the paths of Options.Routes.
 const (
 	routeSend        = "send"
 	routeReceive     = "receive"
@@ -22,10 +22,10 @@ const (
 	routeMisdirected = "misdirected"
 )
 
-// statusGone is told where the client went away before there was an answer.
+// statusGone is reported if the client disconnected before there was an answer.
 const statusGone = 499
 
-// answer notes which route a request takes, and tells of its status when that is known.
+// answer records the route of a request, and reports its status when that is known.
 type answer struct {
 	http.ResponseWriter
 	r     *http.Request
@@ -34,7 +34,7 @@ type answer struct {
 	told  bool
 }
 
-// on notes the route, for writers that are answers.
+// on records the route, for writers that are answers.
 func on(w http.ResponseWriter, route string) {
 	if a, ok := w.(*answer); ok {
 		a.route = route

@@ -28,7 +28,7 @@ type AdminClient struct {
 	Authorize func(resource string) string
 	// Attempts is how often a namespace that is busy is asked, with pauses between; 0: some times.
 	Attempts int
-	// Foreign is told of each property of an entity or a rule that this version does not know.
+	// Foreign is called with each property of an entity or a rule that this version does not know.
 	Foreign func(entity, property, value string)
 }
 
@@ -233,7 +233,7 @@ func readCounts(description *node) (rt core.Runtime) {
 	return rt
 }
 
-// entity reads a description. What this version does not know is told, and left out.
+// entity reads a description. It reports properties that this version does not know, and leaves them out.
 func (c *AdminClient) entity(kind core.Kind, name string, description *node) (core.Entity, error) {
 	e := core.Entity{Kind: kind, Name: name, Settings: core.DefaultSettings(kind)}
 	for _, n := range description.children {
@@ -278,7 +278,7 @@ func (c *AdminClient) Rule(ctx context.Context, _ core.Identity, subscription, n
 	return r, err
 }
 
-// rule reads a description. What this version does not know is told, and left out.
+// rule reads a description. It reports properties that this version does not know, and leaves them out.
 func (c *AdminClient) rule(subscription, name string, description *node) (core.Rule, error) {
 	known := &node{name: description.name}
 	for _, n := range description.children {

@@ -379,7 +379,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 	return nil
 }
 
-// unauthorized refuses in words that are kept as they are, whatever the target.
+// unauthorized refuses with a text that is the same for every target.
 func unauthorized(format string, args ...any) error {
 	return &statusError{status: http.StatusUnauthorized, text: fmt.Sprintf(format, args...)}
 }

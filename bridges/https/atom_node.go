@@ -25,7 +25,7 @@ type node struct {
 	children []*node
 }
 
-// parseXML reads a document of at most so many elements, which must be UTF-8 without a document type.
+// parseXML reads a document with at most the given number of elements, which must be UTF-8 without a document type.
 func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {

@@ -201,7 +201,7 @@ func appendFilter(dst []byte, f *core.Filter) []byte {
 	return append(dst, `</Filter>`...)
 }
 
-// appendAction appends a rule's action, which clients need even where there is none.
+// appendAction appends a rule's action. Clients need the element even if there is no action.
 func appendAction(dst []byte, r *core.Rule) []byte {
 	if r.Action == "" {
 		return append(dst, `<Action i:type="EmptyRuleAction"/>`...)

@@ -36,7 +36,7 @@ type Options struct {
 	Budget *fair.Pool
 	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
 	MaxPollSeconds int
-	// Grace is how long requests in flight may go on when Serve ends; 0 means 10 s.
+	// Grace is how long requests in flight may continue when Serve ends; 0 means 10 s.
 	Grace time.Duration
 	// Streams bounds the streams of server-sent events that are open; nil means a bound of
 	// the bridge's own.
@@ -60,7 +60,7 @@ type Options struct {
 	// Plain, if not nil, reports whether a client at an address, host:port, may do without TLS. Its requests
 	// other than for /health are refused otherwise.
 	Plain func(remote string) bool
-	// Answered, if not nil, is told of the route and status of each request when
+	// Answered, if not nil, is called with the route and status of each request when
 	// the answer begins. Routes are few: send, receive, stream, settle, management,
 	// health, page, misdirected (421), and the keys of Routes without a slash at their
 	// end. 499: the client went away before there was an answer.
@@ -78,7 +78,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	bodyTimeout       = time.Minute // to begin a request's body, and to take a part of an answer
 	idleTimeout       = 2 * time.Minute
-	cleanupTimeout    = 5 * time.Second // to give back what a vanished client had
+	cleanupTimeout    = 5 * time.Second // to release what a vanished client had
 	healthTimeout     = 5 * time.Second
 )
 

@@ -88,7 +88,7 @@ func (b *Bridge) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = respond(w, status, body)
 }
 
-// told writes to the log what the sender of a request is told, under the same id.
+// told logs the error that the sender of a request gets, under the same id.
 func (b *Bridge) told(r *http.Request, entity, tracking string, err error, more ...any) {
 	t := refusals.Told{Tracking: tracking, Code: core.CodeOf(err), Entity: entity, Err: err, Stranger: !isProven(r)}
 	if _, own := errors.AsType[*statusError](err); own {

@@ -102,7 +102,7 @@ func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, 
 }
 
 // take sends messages as they are taken from the entity, one at a time: the next
-// is asked for when the one before was handed to the connection. What was handed
+// is requested when the previous one was passed to the connection. What was passed
 // to it, and one message more, is lost with a client that vanishes.
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks

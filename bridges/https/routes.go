@@ -83,7 +83,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		return b.health(w, r)
 	}
 	// An entity may have segments "messages" in its name, so the last one that makes a
-	// route of the path and the method ends it. What is none is the management API's.
+	// route of the path and the method ends it. Other paths are the management API's.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
@@ -125,7 +125,7 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 		_, err := core.ParseLockToken(below[len(below)-1])
 		return "DELETE, PUT, POST", method == http.MethodPost || err == nil && (method == http.MethodDelete || method == http.MethodPut)
 	}
-	return "", method == http.MethodPost // which nothing else takes: it is told what there is
+	return "", method == http.MethodPost // that no other route takes: it gets the list of entities
 }
 
 // mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and where it stands there.

@@ -36,7 +36,7 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 		}
 	}
 	visitOf(r).memory.Release()
-	_ = respond(w, http.StatusCreated, nil) // the message is stored, whether or not the client hears of it
+	_ = respond(w, http.StatusCreated, nil) // the message is stored, whether or not the client gets the answer
 	return nil
 }
 

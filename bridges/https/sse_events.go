@@ -97,7 +97,7 @@ func (s *events) room(ctx context.Context) error {
 	return nil
 }
 
-// got notes messages that are to be written.
+// got records messages that are to be written.
 func (s *events) got(ds ...core.Delivery) {
 	for i := range ds {
 		s.size = ds[i].Size()
@@ -113,7 +113,7 @@ func (s *events) charge() {
 	s.charged = held
 }
 
-// message adds an event with a message, which it lets go. Line ends in it become spaces: outside
+// message adds an event with a message, which it releases. Line ends in it become spaces: outside
 // of texts JSON allows both.
 func (s *events) message(position string, d *core.Delivery, write func(codec.Writer)) {
 	size := d.Size()

@@ -57,7 +57,7 @@ func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 }
 
 func (b *Bridge) newFollower(ctx context.Context, out *events, q streamQuery) (*follower, error) {
-	// Rights first: a client without them must not learn what there is.
+	// Rights first: a client without them must not learn what exists.
 	if err := out.allowed(); err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (f *follower) skip(ctx context.Context) error {
 	return nil
 }
 
-// peek looks at up to n messages of a partition, where it goes on.
+// peek returns up to n messages of a partition, from the reader's position.
 func (f *follower) peek(ctx context.Context, partition, n int) ([]core.Delivery, error) {
 	ds, err := f.front.Peek(ctx, f.out.id, f.out.address, core.SequenceNumber(uint16(partition), f.next[partition]), n)
 	for i := range ds {
@@ -176,7 +176,7 @@ func (f *follower) send(ds []core.Delivery) error {
 	return f.out.flush()
 }
 
-// position is how far a reader has got in each partition of an entity: the number to go on from. As
+// position is how far a reader has got in each partition of an entity: the number to continue from. As
 // text it is the sequence number seen last; of an entity with several partitions, those of all
 // partitions in which one was seen, with commas between them.
 type position []int64

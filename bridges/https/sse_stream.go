@@ -26,7 +26,7 @@ const (
 
 // stream sends messages as server-sent events: by default those that the entity
 // holds and then those that arrive, or with mode=receiveanddelete those that it
-// takes away. It goes on until the client leaves, or something ends it: then the
+// takes away. It continues until the client leaves, or something ends it: then the
 // last event says what.
 func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
 	id, address, err := b.enter(r, entity)

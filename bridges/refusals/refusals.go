@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients are told, each under the tracking
-// id that they are told, as many as a log can bear.
+// Package refusals logs the errors that clients get, each under the tracking
+// id that they get, as many as a log can bear.
 package refusals
 
 import (
@@ -44,9 +44,9 @@ type Share struct {
 // Share makes the share of a connection.
 func (l *Log) Share() *Share { return &Share{of: l, own: bucket{rate: ofOne}} }
 
-// Told is an error that a client is told.
+// Told is an error that a client gets.
 type Told struct {
-	Tracking string // the id that it is told
+	Tracking string // the id in its text
 	Code     core.Code
 	Entity   string
 	Err      error // what the client may not know included
@@ -151,7 +151,7 @@ func (b *bucket) spend() {
 	b.level--
 }
 
-// fill adds what has come since, and reports whether there is one. b.mu is held.
+// fill adds what has accumulated since the last call, and reports whether there is one. b.mu is held.
 func (b *bucket) fill(now time.Time) bool {
 	most := b.rate * burst
 	if b.filled.IsZero() {

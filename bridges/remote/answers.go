@@ -52,7 +52,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 	return core.Refuse(core.Busy, "The remote '%s' did not take the message.", r.o.Name)
 }
 
-// isHopeless reports whether an answer is for ever.
+// isHopeless reports whether an answer is final.
 func isHopeless(err error) bool {
 	switch core.CodeOf(err) {
 	case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:

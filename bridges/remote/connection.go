@@ -151,7 +151,7 @@ func (l *connection) drop(entity string, s *goamqp.Sender) {
 // or that no answer came for so long that the peer may be gone.
 func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
-		_ = l.conn.Close() // serve takes note
+		_ = l.conn.Close() // serve records it
 	}
 }
 

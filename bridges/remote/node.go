@@ -15,7 +15,7 @@ type node struct {
 	reply    string // the address of answers
 }
 
-// node attaches the links of a node, on which so many answers may be in flight.
+// node attaches the links of a node, with credit for as many answers in flight.
 func (l *connection) node(ctx context.Context, address, reply string, credit int32) (*node, error) {
 	n := &node{reply: reply}
 	var err error

@@ -105,7 +105,7 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 		defer cancel()
-		_ = link.Close(ctx) // what it holds comes again
+		_ = link.Close(ctx) // what it holds is delivered again
 	}()
 	if err := link.IssueCredit(uint32(credit)); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return s.store(ctx, link, to, groups, arrived, at)
 }
 
-// mark gives a message the key by which it is known should it come again.
+// mark gives a message the key that identifies it if it is delivered again.
 func (s *source) mark(a *amqp.Arrival) {
 	if a.SequenceNumber == 0 {
 		return
@@ -218,7 +218,7 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 		if left > 0 {
 			s.fail(why)
 			if core.CodeOf(why) == core.NotFound || core.CodeOf(why) == core.EntityDisabled {
-				return why // the sender is for good
+				return why // the sender stays
 			}
 			if time.Since(began) > cmp.Or(s.r.o.patience, storePatience) || s.cautious {
 				s.cautious = true
@@ -238,12 +238,12 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return nil
 }
 
-// release gives messages back to the remote, and those that have come meanwhile.
+// release returns messages to the remote, including those that arrived in the meantime.
 // It returns why, or why that could not be done.
 func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	if err := link.DrainCredit(call, nil); err != nil { // or what is released would come again
+	if err := link.DrainCredit(call, nil); err != nil { // or released messages would be delivered again
 		return err
 	}
 	for m := link.Prefetched(); m != nil; m = link.Prefetched() {

@@ -61,7 +61,7 @@ const (
 	// they may have.
 	receiverWindow = 100
 	receiverBytes  = 64 << 20
-	// renewalPause is the pause between renewals. A message whose lock lasts for less comes again if it
+	// renewalPause is the pause between renewals. A message with a shorter lock is delivered again if it
 	// takes longer than that.
 	renewalPause = 2 * time.Second
 	// longestSessionWait bounds a wait for a next session.
@@ -117,7 +117,7 @@ func (r *Receiver) Session() string {
 }
 
 // Take returns up to most messages, none if none comes within a while. It does not ask for more than most, so
-// that none is left over when as many have come; 0: as many as come at once.
+// that none is left over when as many have arrived; 0: as many as arrive at once.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window

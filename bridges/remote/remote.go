@@ -179,7 +179,7 @@ func (r *Remote) current() (*connection, error) {
 	return r.connection, nil
 }
 
-// away is err as a sender's answer, and notes it.
+// away records err and returns it as a sender's answer.
 func (r *Remote) away(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -174,7 +174,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 }
 
 // round sends the first parcel of each chain and returns what is left of those
-// that may go on.
+// that may continue.
 func (s *sending) round(chains []chain) []chain {
 	flying := make([]flight, 0, len(chains))
 	for _, c := range chains {
@@ -277,7 +277,7 @@ func (s *sending) singly(p parcel) error {
 	return nil
 }
 
-// note is the answer to all of a parcel.
+// note records the answer for a whole parcel.
 func (s *sending) note(p parcel, err error) {
 	for _, i := range p {
 		s.answers[i] = err

@@ -67,7 +67,7 @@ func NewInbound(o Options) *Inbound {
 	return in
 }
 
-// Set replaces the hooks. Requests in flight go on with theirs.
+// Set replaces the hooks. Requests in flight keep theirs.
 func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 
 // List returns the hooks that are in force.
@@ -83,7 +83,7 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP implements http.Handler. A request that proves nothing is told nothing, and its
+// ServeHTTP implements http.Handler. A request that proves nothing learns nothing, and its
 // connection is closed, so that each guess takes one of the places of strangers.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
@@ -150,7 +150,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 		}
 	}
 	limit := int64(core.MaxMessageSizeKB << 10)
-	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // why not, only a proven sender is told
+	tx, closed := in.Broker.OpenSender(r.Context(), id, core.At(h.Entity), nil) // the reason is only for a proven sender
 	if closed == nil {
 		defer tx.Close()
 		if n := tx.MaxMessageSize(); n > 0 {
@@ -184,7 +184,7 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 }
 
 // hidden is an error whose reason is the operator's: the sender of a hook cannot repair the entity.
-// What passes by itself, and what the sender can change, it is told.
+// The sender learns of faults that pass by themselves, and of those that it can repair.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:

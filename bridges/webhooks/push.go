@@ -28,7 +28,7 @@ type PushOptions struct {
 	Timeout    time.Duration // of a request; default 30 s
 	FirstDelay time.Duration // after the first failure; each further one doubles it; default 5 s
 	MaxDelay   time.Duration // default 1 h
-	Grace      time.Duration // how long requests in flight may go on when Run ends
+	Grace      time.Duration // how long requests in flight may continue when Run ends
 	Logger     *slog.Logger
 }
 
@@ -95,7 +95,7 @@ func NewPush(o PushOptions) *Push {
 	return p
 }
 
-// Replace makes a Push with other options that goes on with the counters and the last error of this one.
+// Replace returns a Push with other options that keeps the counters and the last error of this one.
 func (p *Push) Replace(o PushOptions) *Push {
 	next := NewPush(o)
 	next.counts = p.counts
@@ -171,7 +171,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	// Requests in flight go on for the grace period.
+	// Requests in flight continue for the grace period.
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()

@@ -123,7 +123,7 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// pass does all that can be done now. It runs after the jobs at hand. When the socket has taken what
+// pass does everything that is possible now. It runs after the queued jobs. When the socket has taken what
 // there was to say, more may be possible.
 func (c *conn) pass() {
 	for c.step(time.Now()) {
@@ -278,12 +278,12 @@ func (c *conn) Describe() bridges.Connection {
 // heartbeat is how the gateway finds out whether the client is there.
 type heartbeat struct {
 	ping    time.Time // when to ping
-	pinged  pinging   // how far the last ping has come
+	pinged  pinging   // the state of the last ping
 	pong    time.Time // until when the client must have said something; zero: nothing is awaited
 	stalled bool      // nothing was read recently
 }
 
-// pinging says how far a ping has come on its way.
+// pinging is the state of a ping.
 type pinging uint8
 
 const (

@@ -11,13 +11,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ending is how far a connection has come on its way to the end.
+// ending is the progress of closing a connection.
 type ending struct {
 	said     bool      // our close is sent
 	broken   bool      // nothing can be written any more; what the client has written before is read
 	gone     bool      // nothing is read any more
 	lost     error     // why the connection ended
-	drains   *fault    // how the connection is to end once nothing is in flight; nil: it goes on
+	drains   *fault    // how the connection closes once nothing is in flight; nil: it is not closing
 	deadline time.Time // when to stop waiting: for auth, the client's close, or what is in flight
 }
 
@@ -63,7 +63,7 @@ func (c *conn) disconnected(err error) {
 	c.letGo()
 }
 
-// disconnect ends the connection without a word: at once, or after the next write, of at most so many
+// disconnect breaks the connection without a close frame: at once, or after the next write, of at most n
 // bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {

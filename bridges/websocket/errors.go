@@ -32,7 +32,7 @@ func words(err error) (core.Code, string) {
 }
 
 // writeError writes the members that tell of an error, and tells the log, with
-// more keys and values, under the id that the client is told.
+// more keys and values, under the id that the client gets.
 func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)
 	tracking := refusals.NewTracking()

@@ -80,7 +80,7 @@ func (f *feed) quiet() {
 	}
 }
 
-// stop closes the receiver, gives back what was not written, and then calls
+// stop closes the receiver, releases what was not written, and then calls
 // after, if that is not nil.
 func (f *feed) stop(after func()) {
 	if after == nil {
@@ -100,7 +100,7 @@ func (f *feed) stop(after func()) {
 	}
 	f.conn.async(func(ctx context.Context) func() {
 		receiver.Close()
-		if held != nil { // the client hears of the end when the session is free: its next feed may be at another gateway
+		if held != nil { // the client learns of the end when the session is free: its next feed may be at another gateway
 			select {
 			case <-held.Released():
 			case <-ctx.Done():

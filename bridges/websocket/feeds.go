@@ -31,7 +31,7 @@ type feed struct {
 	held     core.Session       // the receiver, where that has a session
 	lock     *core.SessionLock  // of the session
 	cancel   context.CancelFunc // of the wait for a session
-	leave    func()             // gives back the feed's place among all feeds
+	leave    func()             // frees the feed's place among all feeds
 
 	requestQueue
 
@@ -273,7 +273,7 @@ func (f *feed) ask() {
 	}
 }
 
-// askAll has all feeds ask.
+// askAll makes all feeds ask for messages.
 func (c *conn) askAll() {
 	for _, f := range c.feeds {
 		f.ask()

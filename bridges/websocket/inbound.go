@@ -26,7 +26,7 @@ type intake struct {
 	limit   atomic.Int64    // bytes of a frame
 	arrived []*request      // read, and not begun
 	pending bool            // the reader waits until they are
-	resumed chan struct{}   // has the reader go on
+	resumed chan struct{}   // lets the reader continue
 }
 
 // readBuffers hold frames while they are read and decoded. Idle connections
@@ -78,7 +78,7 @@ func (c *conn) read() {
 			continue
 		}
 		c.owner.Do(func() { c.disconnected(err) })
-		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may go on, until it reads of it
+		for _, faulty := errors.AsType[*fault](err); faulty; { // the client may continue until it reads the refusal
 			if _, _, err := c.ws.NextReader(); err != nil {
 				c.owner.Do(func() { c.disconnected(err) })
 				return
@@ -100,7 +100,7 @@ func (c *conn) bring(got []*request) bool {
 	}
 }
 
-// readFrames waits for a frame, and returns its request and those of the frames that have come with
+// readFrames waits for a frame, and returns its request and those of the frames that arrived with
 // it. An error is that of the frame behind them.
 func (c *conn) readFrames() (got []*request, err error) {
 	for more := true; more && err == nil && len(got) < moreRequests; more = c.limit.Load() > strangerFrame && c.hasNext() {

@@ -144,7 +144,7 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 }
 
 // connections lists the clients of this gateway that are in the namespace,
-// whatever they speak; for operators those of all.
+// over any protocol; for operators, those of all namespaces.
 func (c *conn) connections(q *request) {
 	fetch(c, q, c.bridge.opts.Clients.Connections, func(w codec.Writer, all []bridges.Connection) {
 		codec.WriteList(w.Key("connections"), all, writeConnection)

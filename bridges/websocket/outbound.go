@@ -14,13 +14,13 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// output is what there is to say.
+// output is what is to be sent.
 type output struct {
 	socket  *link.Socket // nil: the connection is no plain TCP connection
 	out     []byte       // frames to be written
 	last    int          // how much of the next write leaves before the connection breaks; 0: it does not break
 	writing int          // bytes that the writer has
-	choked  bool         // too much waits to be read: no more deliveries are asked for
+	choked  bool         // too much waits to be read: no more deliveries are requested
 }
 
 // The opcodes of frames that the gateway writes (RFC 6455 §11.8), with the bit
@@ -168,7 +168,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 	return nc.SetWriteDeadline(time.Time{}) // it would also end a write that does not wait
 }
 
-// write writes what there is to say: at once as far as the transport takes it, the rest in a goroutine
+// write sends the output: at once as far as the transport takes it, the rest in a goroutine
 // of its own. It reports whether all of it has been written.
 func (c *conn) write() bool {
 	if c.writing > 0 || len(c.out) == 0 {

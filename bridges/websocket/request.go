@@ -18,7 +18,7 @@ import (
 type request struct {
 	id    int64
 	op    *operation
-	wrong error // why it cannot be carried out, whatever the state of the connection
+	wrong error // why it cannot be carried out in any state of the connection
 	bytes int   // of its frame
 	given memberSet
 

@@ -62,7 +62,7 @@ func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 // Proven passes on that the client has proven an identity.
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
-// Read reads what has come, which may be several messages or a part of one. A
+// Read reads what has arrived, which may be several messages or a part of one. A
 // text message ends the connection: it is not a part of a stream of bytes.
 func (s *stream) Read(p []byte) (n int, err error) {
 	for n == 0 && len(p) > 0 {
@@ -80,7 +80,7 @@ func (s *stream) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// read reads from the message at hand, or the next one. It may read nothing.
+// read reads from the current message, or the next one. It may read nothing.
 func (s *stream) read(p []byte) (int, error) {
 	if s.message == nil {
 		_, _ = s.in.Peek(1) // wait for bytes; NextReader returns the error

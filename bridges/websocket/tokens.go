@@ -20,7 +20,7 @@ type client struct {
 	proving  bool      // a token is being verified: nothing else is read
 	refused  int       // tokens
 	expires  time.Time // when to look at identity again; zero: never
-	warned   time.Time // the end that the client was told of
+	warned   time.Time // the end that was announced to the client
 }
 
 // authenticate proves a token. Nothing else is read meanwhile, so that requests

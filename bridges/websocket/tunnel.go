@@ -63,6 +63,6 @@ func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	go func() {
 		defer t.group.done()
-		_ = t.serve(t.group.ctx, newStream(ws, in, bridges.Hosts(r))) // it logs what there is to say
+		_ = t.serve(t.group.ctx, newStream(ws, in, bridges.Hosts(r))) // it logs the errors itself
 	}()
 }

@@ -62,7 +62,7 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.upgrader.Upgrade(w, r, nil)
 }
 
-// accept makes a request for a path a WebSocket connection, through which so many bytes are read ahead. enter
+// accept upgrades a request for a path to a WebSocket connection with a read buffer of this size. enter
 // lets it in, or says why not; leave is called if there is no connection then.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {

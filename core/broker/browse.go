@@ -36,7 +36,7 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition of from and goes on through the
+// Peek implements core.Broker. It begins in the partition of from and continues through the
 // partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.Delivery, error) {
 	return b.browse(ctx, id, a, from, limit, nil)
@@ -223,7 +223,7 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, which notes the client. Otherwise one call removes
+// reading them, unless the entity has a history, which records the client. Otherwise one call removes
 // at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)

@@ -43,7 +43,7 @@ func (b *Broker) find(ctx context.Context, name string) (*entity.View, error) {
 }
 
 // refresh reads e's entity again if it may be outdated. While one call reads, or while the store
-// does not answer, other calls go on with the cached entity.
+// does not answer, other calls use the cached entity.
 func (b *Broker) refresh(ctx context.Context, e *entry) (*entry, error) {
 	now := time.Now()
 	if e.fresh(now) || !e.refreshing.CompareAndSwap(false, true) {
@@ -192,7 +192,7 @@ func (b *Broker) refreshDirty(ctx context.Context) bool {
 	return all
 }
 
-// suspect has an entity read again: the store answered as if it had been deleted.
+// suspect makes the next use read the entity again: the store answered as if it had been deleted.
 func (b *Broker) suspect(e *entry) {
 	e.dirty.Store(true)
 	b.wake()

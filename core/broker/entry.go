@@ -87,7 +87,7 @@ func (e *entry) View() *entity.View { return e.current.Load() }
 // receivers.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-// Suspect has the entity read again: the store answered as if it had been deleted.
+// Suspect makes the next use read the entity again: the store answered as if it had been deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
 // Use notes that the entity is used now.

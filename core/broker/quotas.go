@@ -79,7 +79,7 @@ func withReportedSize(e core.Entity) core.Entity {
 }
 
 // withUse is the entity with a last use that the store does not know yet. A subscription counts as
-// used when it was created. Of what happened within a millisecond, which is what stores keep, an update
+// used when it was created. Stores keep milliseconds; within one, an update
 // is later than the creation, and a use later than both: clients compare the times.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {

@@ -130,7 +130,7 @@ func (l *sessionList) fill(ctx context.Context) (err error) {
 	return err
 }
 
-// advance goes on to the next id.
+// advance moves to the next id.
 func (l *sessionList) advance(ctx context.Context) error {
 	l.ids = l.ids[1:]
 	if len(l.ids) == 0 && l.more {

@@ -96,7 +96,7 @@ func (b *Broker) openSessions() (all []*delivery.Session) {
 }
 
 // dropUndelivered drops messages that were locked or removed for receivers of cleared entities and
-// not delivered, and gives back their credit. The barrier is closed.
+// not delivered, and restores their credit. The barrier is closed.
 func (b *Broker) dropUndelivered(cleared map[string]bool) {
 	for _, e := range b.known() {
 		if !cleared[e.View().Root()] {

@@ -252,7 +252,7 @@ func (e *entry) parkUnjudged(ctx context.Context, trail *audit.Trail, v *entity.
 	}
 }
 
-// noteJudged notes in the history what stages did with a group, once that is stored.
+// noteJudged records in the history what stages did with a group, once that is stored.
 func noteJudged(trail *audit.Trail, p core.Partition, r pipeline.Result) {
 	for i := range r {
 		trail.Judged(p, r[i].Message, r[i].Events)

@@ -155,7 +155,7 @@ func (b *batch) add(group []*core.Message, at int) {
 
 // sendToMany is Send to a partitioned entity, or through a pipeline. The groups of a call that have no
 // key go to one partition, in their order, which takes one call of the store instead of one for each
-// partition; the next call's go to the next partition. A group without a key goes on to another
+// partition; the next call's go to the next partition. A group without a key moves to another
 // partition if one is Busy and has certainly not stored it.
 func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.View, groups [][]*core.Message) []core.Appended {
 	n := len(v.Queues[core.Main])

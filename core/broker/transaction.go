@@ -18,7 +18,7 @@ type transaction struct {
 	messages    int        // sent and scheduled
 	others      int        // settlements, cancellations and states
 	by          core.Party // for the history, if there is one
-	location    *location  // of settlements, cancellations, schedules and states; nil while there are none
+	location    *location  // of settlements, cancellations, schedules and states; nil until the first
 	settlements []core.Settlement
 	cancels     []int64
 	states      []core.SessionState
@@ -64,7 +64,7 @@ func (t *transaction) enlist(messages, others int) error {
 	return nil
 }
 
-// noteParty notes the client that the transaction belongs to, for the history.
+// noteParty records the client that the transaction belongs to, for the history.
 func (t *transaction) noteParty(ctx context.Context, id core.Identity, right core.Right, v *entity.View) {
 	if len(t.b.options.Histories) > 0 && t.by.IsZero() {
 		t.by = t.b.audit.Party(ctx, id, right, v)

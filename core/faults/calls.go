@@ -86,7 +86,7 @@ func (r *Rules) one(ctx context.Context, c *intercept.Call) {
 	switch {
 	case f == nil || f.Effect == Delay:
 		c.Next(ctx)
-	case f.Effect == DeliverTwice && c.InTransaction(): // the message is not settled: its lock ends, and it comes again
+	case f.Effect == DeliverTwice && c.InTransaction(): // the message is not settled: its lock ends, and it is delivered again
 	case f.Effect == DeliverTwice:
 		again := c.Settlements[0]
 		again.Outcome = core.Abandon

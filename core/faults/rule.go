@@ -47,7 +47,7 @@ type Effect string
 
 // The effects.
 const (
-	Fail         Effect = "fail"            // the client is told Rule.Code
+	Fail         Effect = "fail"            // the client gets Rule.Code
 	Delay        Effect = "delay"           // nothing but that it waits for Rule.Delay
 	Throttle     Effect = "throttle"        // what is more than Rule.Rate a second is refused as busy
 	Drop         Effect = "drop-connection" // without a word
@@ -55,7 +55,7 @@ const (
 	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
 	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
 	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
-	DeliverTwice Effect = "deliver-twice"   // the client is told that the message is completed; it is abandoned
+	DeliverTwice Effect = "deliver-twice"   // the client gets the answer that the message is completed; it is abandoned
 	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
 )
 
@@ -99,12 +99,12 @@ type Rule struct {
 	Seed        uint64
 
 	Effect Effect // default Fail
-	// Code is what the client is told by Fail and Detach: core.Busy ("server busy", which SDKs try
+	// Code is the client's error with Fail and Detach: core.Busy ("server busy", which SDKs try
 	// again), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
 	Code core.Code
-	// Condition is what a client of AMQP is told in place of the Code's own, such as amqp:link:stolen.
+	// Condition is what an AMQP client gets instead of the Code's own condition, such as amqp:link:stolen.
 	Condition string
-	// After says that the operation takes effect all the same: its answer is lost. Of Fail, Drop and
+	// After says that the operation takes effect although its answer is lost. Of Fail, Drop and
 	// Detach.
 	After bool
 	Delay time.Duration // before the effect
@@ -212,7 +212,7 @@ func join[T ~string](all []T) string {
 	return strings.Join(words, ", ")
 }
 
-// refusal is what the client is told.
+// refusal is the client's error.
 func (r *Rule) refusal() error {
 	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("A fault on demand: the rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }

@@ -126,7 +126,7 @@ func (r *Rules) Clear(ctx context.Context) error {
 	})
 }
 
-// change changes the rules. edit is called again when another change has come first.
+// change changes the rules. edit is called again if another change was made first.
 func (r *Rules) change(ctx context.Context, edit func(s *set, now time.Time) error) error {
 	return r.book.ChangeFaults(ctx, func(text string) (string, error) {
 		s, err := parse(text)

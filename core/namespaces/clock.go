@@ -26,7 +26,7 @@ func noClock(name string) error {
 
 // MoveClock moves the virtual clock of a namespace. It returns when everything that is due then has
 // been done, as far as this gateway knows: others follow in a moment. move is called again when
-// another change has come first; now is the time of the store.
+// another change was made first; now is the time of the store.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

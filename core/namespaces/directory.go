@@ -44,7 +44,7 @@ type Options struct {
 	// IDs are their names.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry keeps the namespaces that are made at run time. Nil: there are none.
+	// Registry keeps the namespaces that are created at run time. Nil: there are none.
 	Registry core.Namespaces
 	// Open makes what serves a namespace. For a namespace of the registry it must not take long.
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)

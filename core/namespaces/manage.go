@@ -142,7 +142,7 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change changes a namespace of the registry. edit is called again when another change has come
+// Change changes a namespace of the registry. edit is called again if another change was made
 // first. Policies without a key keep their keys, or get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {

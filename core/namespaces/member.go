@@ -159,7 +159,7 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace and waits. Its connections are told the reason, unless that is nil:
+// close closes the namespace and waits. Its connections get the reason, unless that is nil:
 // then the gateway stops, and they know.
 func (m *member) close(reason error) {
 	m.mu.Lock()

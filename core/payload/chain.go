@@ -122,7 +122,7 @@ func (c *Chain) decode(ctx context.Context, contentType string, payload []byte) 
 	return nil, failure
 }
 
-// try asks one serializer, and notes its failure.
+// try asks one serializer, and records its failure.
 func (c *Chain) try(ctx context.Context, failure *core.Undecodable, i int, contentType string, payload []byte) (any, error) {
 	v, err := c.members[i].Decode(ctx, contentType, payload)
 	if err != nil {

@@ -47,7 +47,7 @@ func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	return e
 }
 
-// explainSQL parses the filter once more, with notes.
+// explainSQL parses the filter again, with notes.
 func (r *Rule) explainSQL(filter core.Filter, m *core.Message, f Facts) Explanation {
 	n, own := &notes{sql: filter.SQL}, &names{}
 	p := newParser(filter.SQL, filter.Parameters, own)

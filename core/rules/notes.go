@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// notes are what a parser keeps of a text that is to be explained: the
+// notes are what a parser records about a text that is to be explained: the
 // conditions that do not consist of others, and the properties and parameters
 // in them, with their places.
 type notes struct {
@@ -19,14 +19,14 @@ type mention struct {
 	value    expression
 }
 
-// mention notes a property or parameter; newid() is neither.
+// mention records a property or parameter; newid() is neither.
 func (n *notes) mention(value expression, from, to int) {
 	if value != (newID{}) {
 		n.mentions = append(n.mentions, mention{from, to, value})
 	}
 }
 
-// condition makes a note of a condition, unless its parts are noted already.
+// condition records a condition, unless its parts are recorded already.
 func (n *notes) condition(c predicate, from, to int) predicate {
 	if isNoted(c) {
 		return c
@@ -83,7 +83,7 @@ func (n *note) truth(s *scope) Truth {
 
 // deciding appends the notes that decided a condition which was evaluated
 // without fault: as long as their answers stay, it stays True or False, or if it
-// is Unknown does not come to match, whatever all others answer. The parts that
+// is Unknown cannot match, whatever the others answer. The parts that
 // the evaluation did not reach count too, unless that would have gone wrong.
 // negated says that it is False what makes the filter match.
 func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {

@@ -42,7 +42,7 @@ func (n *names) slot(name string) int {
 // shortName is the length up to which looking up a name takes no allocation.
 const shortName = 64
 
-// find returns the slot of a key. Most keys that have none are told by their
+// find returns the slot of a key. Most keys without a slot are recognized by their
 // length and first byte.
 func (n *names) find(key []byte) (slot int, ok bool) {
 	if len(key) == 0 {
@@ -143,7 +143,7 @@ const maxWork = 1 << 26
 
 var errWork = errors.New("the rules of this topic take too long for this message: make its properties shorter, or the rules simpler")
 
-// spend counts steps of an evaluation, and reports whether it may go on. Steps that depend only on
+// spend counts steps of an evaluation, and reports whether it may continue. Steps that depend only on
 // the length of the rule are not counted, so they are also made after the budget has ended.
 func (s *scope) spend(at, steps int) bool {
 	s.work += steps
@@ -154,7 +154,7 @@ func (s *scope) spend(at, steps int) bool {
 	return true
 }
 
-// fail notes what went wrong, unless something did before.
+// fail records what went wrong first.
 func (s *scope) fail(at int, err error) {
 	if s.fault == nil {
 		s.fault = &fault{at, err.Error()}

@@ -100,7 +100,7 @@ func (p *player) await(e *ear, session core.SessionKey) {
 	}
 }
 
-// woken notes for which session the engine has rung: "" wakes all callers.
+// woken records for which session the engine has rung: "" wakes all callers.
 func (e *ear) woken(session core.SessionKey) {
 	delete(e.waits, session)
 	if session == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// fixture is where a story is told: a store with one entity, of which the story
+// fixture is what a test uses: a store with one entity, of which the test
 // uses one partition, and what a story says in one line.
 type fixture struct {
 	*testing.T
@@ -252,7 +252,7 @@ func (s *fixture) wantBodies(what string, ds []core.Delivery, want ...string) {
 	}
 }
 
-// wantPurge purges at most so many messages and compares how many that were.
+// wantPurge purges at most max messages and compares their number.
 func (s *fixture) wantPurge(p core.Partition, limit, removed int) {
 	s.Helper()
 	n, err := p.In(s.store).Purge(s.Context(), limit)

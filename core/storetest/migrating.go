@@ -9,7 +9,7 @@ import (
 )
 
 // migrate compares what both stores export, deletes the entity, moves what was exported to a new
-// one of the other store, and goes on with that. All that is due is done first, for an export does
+// one of the other store, and continues with that. Everything due is done first, because an export does
 // not sweep.
 func (p *player) migrate() {
 	p.Helper()

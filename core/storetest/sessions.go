@@ -141,7 +141,7 @@ func (s *fixture) wantSessions(what string, since time.Time, after core.SessionK
 	}
 }
 
-// wantDescribed compares what is told of sessions.
+// wantDescribed compares the descriptions of sessions.
 func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted []core.SessionInfo) {
 	s.Helper()
 	got, err := s.main.In(s.store).DescribeSessions(s.Context(), ids, content)

@@ -261,7 +261,7 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 }
 
 // clear clears everything, when all that is due has been done: how far numbers
-// have come depends on it.
+// have arrived depends on it.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -1,5 +1,5 @@
 // Package taps shows messages as clients send them, without a part in their delivery: what is received
-// a moment later is seen all the same.
+// a moment later is still seen.
 package taps
 
 import (
@@ -135,7 +135,7 @@ func (t *Tap) add(d core.Delivery) {
 	})
 }
 
-// Next waits for messages, and returns those that have come, and how many were missed since the last
+// Next waits for messages, and returns those that have arrived, and how many were missed since the last
 // call. It may be called from one goroutine at a time. The error is that of ctx, or ErrEnded.
 func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err error) {
 	for {

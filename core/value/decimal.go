@@ -139,7 +139,7 @@ func placePoint(digits string, e, precision int) string {
 }
 
 // ParseDecimal128 reads a number as JSON writes it (RFC 8259 §6) exactly:
-// ok is false if s is none, or needs more than 34 digits or an exponent out of
+// ok is false if s is not a decimal, or needs more than 34 digits or an exponent out of
 // range. Zeros at the end count as digits, unless the number is too long with them.
 func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	digits, e, negative, ok := splitNumber(s)

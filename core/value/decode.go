@@ -129,7 +129,7 @@ func buildArray(code byte, data []byte) Array {
 	return a
 }
 
-// Error reports bytes that are not a valid encoding, or not of the type that was asked for.
+// Error reports bytes that are not a valid encoding, or not of the requested type.
 type Error struct {
 	Offset int // bytes from the start of the input
 	Msg    string

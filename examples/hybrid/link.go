@@ -63,7 +63,7 @@ func (l *link) carry(near net.Conn) {
 	delete(l.conns, far)
 }
 
-// hold notes connections to cut; it reports false while the link is down.
+// hold records connections to cut; it reports false while the link is down.
 func (l *link) hold(conns ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +73,7 @@ func (l *link) hold(conns ...net.Conn) bool {
 	return !l.down
 }
 
-// cut takes the link down, in the middle of whatever passes.
+// cut takes the link down, even in the middle of a frame.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

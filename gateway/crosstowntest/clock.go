@@ -23,7 +23,7 @@ func (b *Bus) Freeze() {
 	b.move("freeze", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Freeze(now), nil })
 }
 
-// Resume has the namespace's time go on from where it stands.
+// Resume starts the namespace's frozen clock again from the instant at which it stands.
 func (b *Bus) Resume() {
 	b.tb.Helper()
 	b.move("resume", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Resume(now), nil })

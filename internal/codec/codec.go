@@ -86,7 +86,7 @@ type Reader interface {
 	// Open enters a list or a map, and returns how many elements it has, 0 if that is not known. More must follow.
 	Open() int
 	// More reports whether there is another element, or member, in the list or map that was entered
-	// last; if there is none, it has been left.
+	// last; if there is none, it has ended.
 	More() bool
 	// Key reads the name of a member. Keys of MessagePack that are not texts are read as values.
 	Key() []byte

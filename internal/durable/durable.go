@@ -47,7 +47,7 @@ func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Rename)
 }
 
-// Content writes what there is already.
+// Content writes what is there already.
 func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)

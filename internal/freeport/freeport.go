@@ -1,10 +1,10 @@
-// Package freeport hands out TCP ports of loopback to tests that must know a
+// Package freeport gives TCP ports of loopback to tests that must know a
 // port before a server listens on it.
 //
 // The ports lie below those that operating systems give to outgoing connections
 // and to listeners on port 0. They come in blocks. A process claims a block by
 // listening on its first port for as long as the process lives, so two test
-// processes never hand out the same port, also while no server listens on it.
+// processes never return the same port, even while no server listens on it.
 package freeport
 
 import (

@@ -1,7 +1,7 @@
 // Package variants chooses where a test tells its story: on which engine, over which transport.
 //
 // All engines pass one conformance suite, and every transport carries the same protocol. So a story
-// is told in one place, which the hash of its name chooses. The stories of the suite together visit
+// runs in one place, which the hash of its name chooses. The stories of the suite together visit
 // all places.
 package variants
 
@@ -15,14 +15,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// variable says in how many places a story is told. Unset: in one. "1": in all. "redis": in one
+// variable says in how many places a story runs. Unset: in one. "1": in all. "redis": in one
 // whose engine is Redis, for stories that have such a place.
 const variable = "E2E_ALL"
 
-// All reports whether every story is told in all its places.
+// All reports whether every story runs in all its places.
 func All() bool { return os.Getenv(variable) == "1" }
 
-// Each runs a story as a subtest of each place that it is told in. The first word of a place, such as
+// Each runs a story as a subtest for each of its places. The first word of a place, such as
 // "redis/tls", is its engine. Without a Redis the story moves to its first place that needs none.
 func Each(t *testing.T, story func(t *testing.T, place string), places ...string) {
 	t.Helper()

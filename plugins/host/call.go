@@ -38,9 +38,9 @@ type answer struct {
 	from *instance
 }
 
-// ask has a question about so many messages answered by whatever instance there
-// is, for which build makes it. Refusals are Busy and Timeout; the caller's own
-// end is returned as it is.
+// ask sends a question about n messages to the current instance, encoded by build.
+// Refusals are Busy and Timeout; the end of the caller's own context is returned as
+// it is.
 func (p *supervised) ask(ctx context.Context, messages int, build func(*instance) (*pb.Request, error)) (answer, error) {
 	within, cancel := context.WithTimeout(ctx, p.opts.CallTimeout)
 	defer cancel()

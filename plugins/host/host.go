@@ -83,7 +83,7 @@ func (h *Host) States() []State {
 // Reload has a new process of the plugin take over: it is launched and tried,
 // gets the calls from then on, and the old one ends when it has answered those
 // that it has. When the new one does not work, the error says why and the old
-// one goes on. sha256 is the checksum of the new program, "" to keep the one
+// one continues. sha256 is the checksum of the new program, "" to keep the one
 // that is configured. NotFound: there is no such plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)

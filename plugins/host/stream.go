@@ -77,7 +77,7 @@ func newSession(s stream, o Options) *session {
 	return n
 }
 
-// ask waits for the answer to a question about so many messages until ctx ends.
+// ask waits for the answer to a question about n messages until ctx ends.
 // The request has no id yet.
 func (s *session) ask(ctx context.Context, r *pb.Request, messages int) (*pb.Response, error) {
 	question, err := proto.Marshal(r)

@@ -14,7 +14,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// supervised is one plugin, whatever process it has at the moment.
+// supervised is one plugin, independent of its current process.
 type supervised struct {
 	opts    Options
 	log     *slog.Logger
@@ -28,7 +28,7 @@ type supervised struct {
 	mu       sync.Mutex
 	state    State
 	changed  chan struct{} // closed when the state changes
-	launched chan struct{} // closed after the first launch, whatever came of it
+	launched chan struct{} // closed after the first launch, successful or not
 }
 
 // reload asks for a new process; the answer is what came of it.
@@ -164,7 +164,7 @@ func (p *supervised) discard(i *instance, err error) error {
 }
 
 // replace launches a new instance and has the old one, if there is one, finish
-// what it has. When the new one does not work, the old one goes on.
+// what it has. If the new one does not work, the old one continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -198,8 +198,8 @@ func (p *supervised) begin(i *instance, after time.Duration) {
 	p.log.Info("plugin ready", "version", d.Version, "pid", d.PID, "after", after.Round(time.Millisecond))
 }
 
-// rest waits before the next launch, as long as so many failures call for. When
-// a reload is asked for meanwhile it returns the instance of that, if it works.
+// rest waits before the next launch, depending on the number of failures. If
+// a reload is requested in the meantime, it returns that instance, if it works.
 func (p *supervised) rest(ctx context.Context, failures int, err error) *instance {
 	pause, condition := min(p.opts.BackoffMin<<min(failures-1, 20), p.opts.BackoffMax), Restarting
 	if failures >= p.opts.Failures || isUnusable(err) {

@@ -160,13 +160,13 @@ func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	return outcomes, nil
 }
 
-// Decode has a serializer read a payload.
+// Decode makes a serializer read a payload.
 func (c *Client) Decode(t testing.TB, contentType string, payload []byte) (any, error) {
 	t.Helper()
 	return c.serializer.Decode(t.Context(), contentType, payload)
 }
 
-// Encode has a serializer write a value.
+// Encode makes a serializer write a value.
 func (c *Client) Encode(t testing.TB, contentType string, v any) ([]byte, error) {
 	t.Helper()
 	payload, _, err := c.serializer.Encode(t.Context(), contentType, v)

@@ -27,7 +27,7 @@ func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), 
 	})
 }
 
-// Suite is what every plugin must show, of whatever language.
+// Suite tests what plugins in every language must do.
 func Suite(t *testing.T, c *Client) {
 	t.Helper()
 	t.Run("it says what it is", func(t *testing.T) {
@@ -96,7 +96,7 @@ func answersAll(t *testing.T, c *Client) {
 	all.Wait()
 }
 
-// survivesPayloads expects values or errors about the payload, from a plugin that goes on.
+// survivesPayloads expects values or errors about the payload, from a plugin that continues to serve.
 func survivesPayloads(t *testing.T, c *Client) {
 	for _, payload := range [][]byte{nil, {}, {0}, {0xff, 0xff, 0xff, 0xff, 0xff}, []byte("text"), []byte(`{"a":[1,2.5,null]}`), make([]byte, 100_000)} {
 		for _, contentType := range c.ContentTypes {

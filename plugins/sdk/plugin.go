@@ -23,7 +23,7 @@ type Plugin struct {
 	NeedsBody bool
 	// Concurrency is the number of messages of one batch that are judged at once: 1 unless
 	// given, which is best for what only computes. Batches are judged
-	// concurrently whatever it is.
+	// concurrently in any case.
 	Concurrency int
 
 	// ContentTypes are the media types that Decode and Encode serve, in lower

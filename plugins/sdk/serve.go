@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent has the collector run less often than it would in a program with so
+// gcPercent makes the collector run less often than it would in a program with so
 // small a heap, unless GOGC says otherwise: at the default it takes a tenth of the CPU.
 const gcPercent = 400
 

@@ -82,7 +82,7 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 }
 
 // respondAll answers requests one after the other. While one of them takes long,
-// what is answered so far leaves, and another goroutine goes on with the others.
+// what is answered so far leaves, and another goroutine continues with the others.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrMalformed is what a frame that is none is refused with: it is not JSON or
+// ErrMalformed refuses what is not a frame: it is not JSON or
 // not MessagePack, not a map, or nested too deeply.
 var ErrMalformed = errors.New("malformed")
 

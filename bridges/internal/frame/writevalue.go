@@ -64,7 +64,7 @@ func Write(w codec.Writer, v any) {
 	w.CloseMap()
 }
 
-// isPlain reports whether a value is written without a tag. What is none of the types is null.
+// isPlain reports whether a value is written without a tag. A value of any other type is null.
 func isPlain(v any, pack bool) bool {
 	switch v := v.(type) {
 	case nil, bool, string, value.List:

@@ -94,7 +94,7 @@ func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 		case <-owner.Ended():
 		case <-ctx.Done():
 		}
-		select { // it may have answered all the same
+		select { // it may still have answered
 		case told := <-answers[i]:
 			all = append(all, told)
 		default:

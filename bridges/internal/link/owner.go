@@ -25,7 +25,7 @@ type Owner struct {
 	spare []func() // room for jobs; belongs to the goroutine that runs them
 }
 
-// New returns an Owner that calls after when it has run all jobs at hand: that
+// New returns an Owner that calls after when it has run all queued jobs: that
 // is the time to act on what several of them have brought. When one of them
 // panics it calls failed, and runs no further jobs.
 func New(after func(), failed func(error)) *Owner {
@@ -91,7 +91,7 @@ func (o *Owner) run() {
 	}
 }
 
-// next takes the jobs at hand. It returns false, and this goroutine is done with
+// next takes the queued jobs. It returns false, and this goroutine is done with
 // them, when there are none or the Owner has been stopped.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
@@ -117,7 +117,7 @@ func (o *Owner) Stop() {
 // Ended is closed when the Owner was stopped and no job runs any more.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
-// Finish runs the jobs that have come since the Owner ended, in the caller's
+// Finish runs the jobs that were added since the Owner ended, in the caller's
 // goroutine. It returns false if there were none.
 func (o *Owner) Finish() bool {
 	o.mu.Lock()
@@ -149,8 +149,8 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End ends what a connection that is over holds, by letGo, and waits for its calls. What those that outlived the
-// connection have opened is let go as well.
+// End releases what a closed connection holds, by letGo, and waits for its calls. What calls that outlived the
+// connection have opened is released as well.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a panic may be why the connection ended

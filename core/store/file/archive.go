@@ -36,7 +36,7 @@ type ArchiveFile struct {
 	Size int64  `json:"size"` // bytes
 }
 
-// Archive is the store as it was at one moment, while it goes on. Close removes it.
+// Archive is the store as it was at one moment, while calls continue. Close removes it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead

@@ -9,7 +9,7 @@
 //     partition is as durable as Options.Sync promises. Locks are given and extended without waiting.
 //   - A delivery waits for the records of the messages it carries.
 //   - A message is refused before it is stored when the log has no room for it; on a full disk
-//     receiving and settling go on.
+//     receiving and settling continue.
 //
 // Messages beyond Options.Memory are not kept in memory: they are read from the log when they are
 // delivered, after the partition's mutex is released.

@@ -39,7 +39,7 @@ type Options struct {
 	Remember int64
 	// SnapshotAfter is the number of bytes the log grows between two snapshots at least, default 64 MiB.
 	SnapshotAfter int64
-	// Repair starts with what there is where synced data is damaged, instead of refusing.
+	// Repair starts with the sound part of damaged synced data, instead of refusing to start.
 	Repair bool
 	// Clock tells the time; nil means the machine's clock, adjusted slowly.
 	Clock  func() time.Time

@@ -47,7 +47,7 @@ const (
 	defaultRounds  = 10
 )
 
-// Of each history. Short ones are checked in no time; long ones may take for ever.
+// Of each history. Short ones are checked at once; long ones may take very long.
 const (
 	clientCount  = 4
 	faultCount   = 3
@@ -158,7 +158,7 @@ type call struct {
 // now is the time on the history's clock, in ns.
 func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
 
-// note records a call that came at a time, and ends now.
+// note records a call that began at a time and ends now.
 func (h *history) note(client int, from int64, s step, a answer) {
 	c := call{span{from, h.now()}, client, s, a}
 	if a < unsure {
@@ -189,7 +189,7 @@ func answerOf(err error) answer {
 }
 
 // play has clients call, while the server fails, and compares what they saw
-// with a sequential partition. finish looks at what is there in the end.
+// with a sequential partition. finish compares the final contents.
 // conclusive is false where the comparison takes too long.
 func (h *history) play(first []string, call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
@@ -244,7 +244,7 @@ func (h *history) awake() {
 	}
 }
 
-// quiet waits until so many calls were answered.
+// quiet waits until n calls were answered.
 func (h *history) quiet(calls int64) {
 	until := h.known.Load() + calls
 	h.enough.Store(until)
@@ -498,7 +498,7 @@ func (h *history) look(s core.Store, limit int) []delivered {
 	return deliveredOf(ds)
 }
 
-// bag holds what clients share, so that what one has taken another goes on with.
+// bag holds what clients share, so that one can continue with what another has taken.
 type bag[T any] struct {
 	mu    sync.Mutex
 	items []T

@@ -274,7 +274,7 @@ func (p peeking) apply(s *sequential) bool {
 	return slices.EqualFunc(s.messages, p.got, func(m item, d delivered) bool { return m.n == d.n && m.body == d.body })
 }
 
-// accepting locks the session got: the one that was asked for, or the next.
+// accepting locks the session got: the requested one, or the next.
 type accepting struct {
 	next   bool
 	got    string // unless it was the next, and refused or unknown

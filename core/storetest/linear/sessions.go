@@ -26,7 +26,7 @@ type sessionHistory struct {
 }
 
 // linearSessions are the sessions that there are, as histories name them. Some
-// are held for ever soon, by locks whose answers were lost.
+// would soon all be held by locks whose answers were lost.
 var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {

@@ -109,7 +109,7 @@ type Lines struct{ first chan string }
 func (l *Lines) Write(line []byte) (int, error) {
 	select {
 	case l.first <- string(line):
-	default: // only the first one is asked for
+	default: // only the first one is requested
 	}
 	return len(line), nil
 }

@@ -1,6 +1,6 @@
 // Package admin is the administration API, which the gateway serves over HTTP below /$crosstown on every
 // listener: metrics, counters, histories of messages, purges, deposits, connections, namespaces, remotes,
-// plugins and pipelines. A request is authenticated, authorized and refused in the same way, whatever it is about.
+// plugins and pipelines. All requests are authenticated, authorized and refused in the same way.
 package admin
 
 import (
@@ -92,7 +92,7 @@ func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads the body, of at most so many bytes, into the memory for messages in progress.
+// gather reads the body, of at most most bytes, into the memory for messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -301,5 +301,5 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
 
-// textOf is what clients are told of an error: its text, or else its code.
+// textOf is the text of an error for clients: its own, or else its code.
 func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }

@@ -86,7 +86,7 @@ type mover struct {
 const maxForwards = 4
 
 // check refuses a target that is the source, and one that could drop a message because its id is known. Of
-// messages that are to be dead-lettered it notes the reason.
+// messages that are to be dead-lettered it sets the reason.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {

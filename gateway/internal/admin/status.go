@@ -25,7 +25,7 @@ const (
 	probeTime = 5 * time.Second
 )
 
-// Process is what the gateway knows of itself.
+// Process describes the gateway's process.
 type Process struct {
 	Version    string
 	Started    time.Time
@@ -141,7 +141,7 @@ func (a *API) reload(c *call) (any, error) {
 	if err := c.read(&request, `{"sha256": "…"}`); err != nil {
 		return nil, err
 	}
-	// The reload goes on if the client leaves.
+	// The reload continues if the client leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), reloadTimeout)
 	defer cancel()
 	if err := a.Plugins.Reload(ctx, c.path, request.SHA256); err != nil {

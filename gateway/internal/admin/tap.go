@@ -19,7 +19,7 @@ import (
 const (
 	// tapBeat is how often a client is sent an empty line that is sent nothing else.
 	tapBeat = 15 * time.Second
-	// tapPatience is how long a client may take for what has come meanwhile.
+	// tapPatience is how long a client may take to read what has arrived in the meantime.
 	tapPatience = 30 * time.Second
 )
 

@@ -71,7 +71,7 @@ func length(args []any) (any, error) {
 	return nil, fmt.Errorf("%v has no length", args[0])
 }
 
-// joined are the elements of lists; ok is false where the first argument is none.
+// joined are the elements of lists; ok is false if the first argument is not a list.
 func joined(args []any) (all []any, ok bool, err error) {
 	if len(args) == 0 {
 		return nil, false, nil

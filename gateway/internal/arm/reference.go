@@ -65,7 +65,7 @@ func memberOf(v any, name string) (any, error) {
 }
 
 // reference is reference(resource, version, 'Full'), of a resource of the same deployment by its symbolic name or its id: its
-// properties, or all of it. What only Azure knows of it has no value.
+// properties, or all of it. Properties that only Azure knows have no value.
 func (s *scope) reference(args []any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() has no value outside of Azure")
@@ -91,7 +91,7 @@ func (s *scope) reference(args []any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf finds a resource that the template makes, and its scope; nil if there is none.
+// resourceOf finds a resource that the template creates, and its scope; nil if there is none.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:

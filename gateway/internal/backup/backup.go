@@ -14,14 +14,14 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// listPage is the number of entities, rules or namespaces that are asked for at once.
+// listPage is the number of entities, rules or namespaces in one request.
 const listPage = 500
 
 // Writer copies a store.
 type Writer struct {
 	Store    core.Store
 	By       string             // the version of Crosstown
-	Progress func(messages int) // is told how many are written
+	Progress func(messages int) // called with the number written so far
 	Entities int                // that are written
 	out      *record.Writer
 }

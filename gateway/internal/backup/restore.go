@@ -141,7 +141,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 	return nil
 }
 
-// touch notes when entities were last used.
+// touch records when entities were last used.
 func (r *restore) touch(ctx context.Context) error {
 	for i := range r.created {
 		if e := &r.created[i]; !e.AccessedAt.IsZero() {

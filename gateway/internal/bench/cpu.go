@@ -63,7 +63,7 @@ type account struct {
 	lap       []usage
 }
 
-// openAccount notes what the processes and, where the system tells it, this one
+// openAccount records what the processes and, where the system reports it, this one
 // have used.
 func openAccount(processes []Process) (*account, error) {
 	a := &account{}

@@ -4,5 +4,5 @@
 //
 // A run opens connections, spreads senders and receivers over them (one AMQP
 // session each), sends, receives and settles, and ends when every acknowledged
-// message has come back, or when none has come for Options.Patience.
+// message has come back, or when none has arrived for Options.Patience.
 package bench

@@ -29,7 +29,7 @@ func (l *ledger) acknowledge(sender uint32, number uint64) {
 	}
 }
 
-// arrive notes a delivery and reports whether it is the first of its message.
+// arrive records a delivery and reports whether it is the first of its message.
 func (l *ledger) arrive(sender uint32, number uint64) bool {
 	p := &l.pages[sender]
 	p.mu.Lock()
@@ -83,7 +83,7 @@ type order struct {
 	strayed int64
 }
 
-// see notes the first arrival of a message.
+// see records the first arrival of a message.
 func (o *order) see(sender uint32, number uint64) {
 	if number < o.next[sender] {
 		o.strayed++

@@ -72,7 +72,7 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	}
 }
 
-// replenish gives back the credit of settled messages, half a window at a time,
+// replenish restores the credit of settled messages, half a window at a time,
 // so that no more than Credit messages are on the way or unsettled.
 func (r *receiver) replenish() error {
 	half := int64(max(r.run.o.Credit/2, 1))

@@ -128,7 +128,7 @@ type links struct {
 
 func (l *links) close() {
 	for _, c := range l.conns {
-		_ = c.Close() // the run is over, whatever the broker says
+		_ = c.Close() // the run is over, even if the broker fails
 	}
 }
 

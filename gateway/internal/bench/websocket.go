@@ -107,7 +107,7 @@ func (c *wsConn) Close() error {
 	return err
 }
 
-// read hands out what comes until the connection ends.
+// read dispatches what arrives until the connection ends.
 func (c *wsConn) read() {
 	for {
 		_, data, err := c.ws.ReadMessage()
@@ -253,7 +253,7 @@ type wsReceiver struct {
 	settle Settle
 }
 
-// IssueCredit implements ReceiverLink. It does not wait for the answer: there is none but ok.
+// IssueCredit implements ReceiverLink. It does not wait for the answer, which is always ok.
 func (r *wsReceiver) IssueCredit(n int) error {
 	_, err := r.conn.request(wsFrame{Op: "credit", Feed: r.number, Credit: n})
 	return err

@@ -20,7 +20,7 @@ type Options struct {
 	Update bool
 	// DryRun changes nothing: the report tells what would be done.
 	DryRun bool
-	// Report is told of each entity.
+	// Report is called with each entity.
 	Report func(Report)
 }
 
@@ -237,7 +237,7 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 	return d.add(ctx, w, rules[len(there):])
 }
 
-// pageSize is the number of entities or rules that are asked for at a time.
+// pageSize is the number of entities or rules in one request.
 const pageSize = 1000
 
 // Described reads all queues, topics, subscriptions and rules of a namespace, each subscription behind

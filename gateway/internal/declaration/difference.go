@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Difference is one between what is declared and what there is.
+// Difference is one difference between the declaration and the namespace.
 type Difference struct {
 	Entity   string
 	Property string // by its name in a file

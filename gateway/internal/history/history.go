@@ -32,7 +32,7 @@ const (
 	MaxSeries = 500
 )
 
-// Source is what a broker knows of its namespace; *broker.Broker is one.
+// Source is what a history needs of a broker; *broker.Broker is one.
 type Source interface {
 	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count

@@ -38,7 +38,7 @@ type keyring struct {
 	turn    chan struct{} // holds the one right to touch the fields below
 	held    *jose.JSONWebKeySet
 	fetched time.Time // when held came
-	tried   time.Time // when it was asked for last
+	tried   time.Time // when it was last requested
 }
 
 func newKeyring(i Issuer, o Options) (*keyring, error) {

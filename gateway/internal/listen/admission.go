@@ -32,7 +32,7 @@ const (
 	// maxRemembered how many networks are.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// newFor is how long a connection counts as one that has come as far as it can: it takes a moment
+	// newFor is how long a connection counts as having got as far as it can: it takes a moment
 	// to say anything, and to end a handshake.
 	newFor = time.Second
 )
@@ -49,13 +49,13 @@ type AdmissionOptions struct {
 }
 
 // Admission knows the connections of strangers: clients without a proven identity. Strangers have
-// places of their own. When these are taken, a further stranger takes the place of another: of one that
-// has come least far, that is from the networks that have most strangers, and that came first. An eighth
+// places of their own. When these are taken, a further stranger takes the place of another: of one
+// that has got least far, then of one from the networks with most strangers, then of the oldest. An eighth
 // of the places is for networks from which somebody has proven an identity recently. A client with a
 // proven identity never makes room.
 type Admission struct {
 	o        AdmissionOptions
-	share    int64 // bytes that a stranger may have sent whatever the others have
+	share    int64 // bytes that every stranger may have sent
 	warnings bridges.Warnings
 
 	bytes   atomic.Int64 // sent by strangers, and not answered
@@ -69,7 +69,7 @@ type Admission struct {
 	proven    map[netip.Addr]time.Time
 }
 
-// stage is how far a stranger's connection has come.
+// stage is how far a stranger's connection has got.
 type stage int32
 
 const (
@@ -218,7 +218,7 @@ func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 		bits = [3]int{24, 24, 32}
 	}
 	for i := range all {
-		all[i], _ = a.Prefix(bits[i]) // of what is not an address there is none
+		all[i], _ = a.Prefix(bits[i]) // what is not an address has no network
 	}
 	return all
 }
@@ -287,7 +287,7 @@ type Conn struct {
 	proven atomic.Bool
 	bytes  atomic.Int64 // of Admission.bytes
 
-	element *list.Element // among the strangers; nil: it is none. admission.mu guards it
+	element *list.Element // among the strangers; nil: not a stranger. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 
@@ -304,7 +304,7 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// reachedBy is how far the connection has come, or could have come if it is new.
+// reachedBy is how far the connection has got, or could have got if it is new.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -312,7 +312,7 @@ func (c *Conn) reachedBy(now time.Time) stage {
 	return stage(c.stage.Load())
 }
 
-// reached says how far the connection has come.
+// reached records how far the connection has got.
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
 // Answered says that nothing is kept of what the client has sent so far.
@@ -362,7 +362,7 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) 
 // CloseWrite is that of rewound.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf is where a connection comes from. The zero address stands for any that is none.
+// addressOf is the IP address of a connection's peer; the zero address if it has none.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {

@@ -20,10 +20,10 @@ import (
 type Options struct {
 	// TLS is used for connections that begin with a handshake; nil refuses
 	// them. It should offer no protocols by ALPN: most AMQP clients name none,
-	// and what is spoken inside is sniffed all the same.
+	// and the protocol inside is sniffed, too.
 	TLS *tls.Config
 	// Plain reports whether a client at an address, host:port, may do without TLS; nil: all may. One that may
-	// not is told so over AMQP; over HTTP that is its server's part.
+	// not gets an error over AMQP; over HTTP the server answers.
 	Plain func(remote string) bool
 	// Timeout is how long a peer may take to say its first bytes, handshake
 	// included. 10 s by default.
@@ -79,7 +79,7 @@ func New(listeners []net.Listener, o Options) *Mux {
 }
 
 // AMQP returns the listener of connections that speak AMQP.
-// After it is closed another may take its place; while there is none connections wait.
+// After it is closed another may take its place; until then connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
 // HTTP returns the listener of connections that speak HTTP, or nothing known.
@@ -107,7 +107,7 @@ func (m *Mux) Serve(ctx context.Context) error {
 }
 
 // accept hands connections to decide until the listener is closed. Out of file
-// descriptors and the like it waits a little and goes on, as net/http does.
+// descriptors and the like it waits a little and continues, as net/http does.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGroup) error {
 	for {
 		conn, err := ln.Accept()

@@ -20,7 +20,7 @@ const (
 	liveShare = 4
 )
 
-// Collector makes the runtime collect, and give back, sooner than it would by
+// Collector makes the runtime collect and return memory sooner than it would by
 // itself: it collects when as much again as lives was allocated, or two minutes
 // have passed, and keeps what the heap may grow to again. That is too late where
 // a few messages are most of the memory, and where all clients have gone.

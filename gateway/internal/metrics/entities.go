@@ -151,7 +151,7 @@ func (c *entities) count(ctx context.Context) {
 	}
 }
 
-// end gives back what the entities had of their own.
+// end removes the entities' own series.
 func (c *entities) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

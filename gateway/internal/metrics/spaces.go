@@ -18,7 +18,7 @@ import (
 // countAtOnce is the number of namespaces that are counted at a time.
 const countAtOnce = 8
 
-// Source is what a broker knows of its namespace; *broker.Broker is one.
+// Source is what the metrics need of a broker; *broker.Broker is one.
 type Source interface {
 	Now() time.Time
 	Traffic() []broker.Traffic

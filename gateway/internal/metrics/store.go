@@ -97,7 +97,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &timed
 }
 
-// done notes the end of a call that began at a time.
+// done records the end of a call that began at a time.
 func (s *store) done(c storeCall, began time.Time, err *error) {
 	s.seconds[c].Observe(time.Since(began).Seconds())
 	if *err == nil {

@@ -1,5 +1,5 @@
 // Package record is the form of backups: one JSON object a line. A header comes first. Namespaces and
-// entities follow; then each partition of a queue or topic begins with a line of its own and goes on with
+// entities follow; then each partition of a queue or topic begins with a line of its own, followed by
 // what core.Backups exports of it. The last line has the number of lines before it and their checksum.
 //
 // A message has the members that crosstown receive --json prints, and those that only a store knows.
@@ -264,7 +264,7 @@ func messageOf(x *core.Stored, path string) *Message {
 	return r
 }
 
-// BodyText is a body as text, or in base64 if it is none, with the name of the encoding then.
+// BodyText is a body as text, or in base64 with the name of the encoding if it is not text.
 func BodyText(body []byte) (text, encoding string) {
 	if utf8.Valid(body) {
 		return string(body), ""

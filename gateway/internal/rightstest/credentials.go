@@ -40,7 +40,7 @@ func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 }
 
 // config gives both namespaces the same entities. Every key begins with "key-of-", so
-// that one which is told to a client that may not know it is found.
+// that a client may not see is found if it gets it.
 const config = `
 namespace: home
 issuers:

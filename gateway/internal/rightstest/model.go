@@ -26,7 +26,7 @@ const (
 
 // may is the model: whether the credential is good for a need, which is one of
 //
-//	anybody             no credential is asked for
+//	anybody             no credential is needed
 //	nobody              there is no such operation
 //	Send RESOURCE       the right, there; likewise Listen and Manage
 //	Manage              the right, in the whole namespace of the credential

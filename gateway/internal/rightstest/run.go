@@ -155,7 +155,7 @@ func (y *try) check(t *testing.T, a answer) {
 	}
 }
 
-// expect notes what an operation that the model allows leaves behind.
+// expect records what an operation that the model allows leaves behind.
 func (y *try) expect(sends, creates string) {
 	if !y.may {
 		return

@@ -33,7 +33,7 @@ func New(ctx context.Context) *Group {
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Go starts a task. name tells which one failed. A task may return early with
-// nil; the others go on.
+// nil; the others continue.
 func (g *Group) Go(name string, task func(context.Context) error) {
 	g.tasks.Go(func() {
 		if err := protect(g.ctx, task); err != nil {

@@ -97,7 +97,7 @@ var cases = []kase{
 
 func withSessions(s *core.Settings) { s.RequiresSession = true }
 
-// Case is a case as a program is told it.
+// Case is a case as the program gets it.
 type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
@@ -106,7 +106,7 @@ type Case struct {
 	SettleMS   int64  `json:"settleMS"`  // and for its settlement
 }
 
-// Want has a program go through all cases, and compares what it tells, by case, with the column of its SDK. The program gets
+// Want makes a program run all cases, and compares what it reports for each with the column of its SDK. The program gets
 // the cases in JSON.
 func Want(t *testing.T, sdk string, program func(told string) map[string]string) {
 	t.Helper()
@@ -169,7 +169,7 @@ var turn sync.Mutex // for the page
 // begin is how the table begins.
 const begin = "| what happens |"
 
-// compare compares a column of the table with what was told, or writes it.
+// compare compares a column of the table with the reports, or writes it.
 func compare(t *testing.T, sdk string, column []string) {
 	t.Helper()
 	turn.Lock()

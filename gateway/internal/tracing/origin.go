@@ -100,7 +100,7 @@ func write(c trace.SpanContext) string {
 // usualLimit is how large a message may be in most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note writes a span to a message for what becomes of it later, unless the message
+// note writes a span to a message for its later spans, unless the message
 // is of another trace. It is for messages that were admitted; one that is so near
 // a limit, in bytes, that it would not be admitted once more is left as it is.
 func note(m *core.Message, c trace.SpanContext, limit int64) {

@@ -143,7 +143,7 @@ func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exp
 	return e
 }
 
-// ExportSpans implements the SDK's SpanExporter. What goes wrong is told to the
+// ExportSpans implements the SDK's SpanExporter. Failures are reported to the
 // log here, once: the SDK would print each time.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -15,7 +15,7 @@ type estimate struct {
 	n                 int
 }
 
-// estimateOf sums up independent measurements, whatever their distribution. The
+// estimateOf sums up independent measurements of any distribution. The
 // interval is of order statistics: the narrowest that has the confidence or, with
 // fewer than six measurements, all of them.
 func estimateOf(values []float64) estimate {

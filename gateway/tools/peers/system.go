@@ -78,7 +78,7 @@ func (b *broker) charged() ([]string, error) {
 	return args, nil
 }
 
-// left returns what queues hold once the broker has carried out what it was told
+// left returns what queues hold once the broker has carried out the requests
 // last, for which it has ten seconds.
 func (b *broker) left(ctx context.Context) (map[string]int64, error) {
 	deadline := time.Now().Add(10 * time.Second)

@@ -175,7 +175,7 @@ func (k *junit) run(ctx context.Context, s *suite, g *gateway, tests []string, e
 	}
 }
 
-// add notes what a run of a test, with some arguments, came to.
+// add records the result of a test run with some arguments.
 func (r *result) add(words []string) {
 	if len(words) != 4 {
 		return

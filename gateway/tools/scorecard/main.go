@@ -135,7 +135,7 @@ func scoreAll(ctx context.Context, o options) error {
 	return errors.Join(os.WriteFile(o.out, all.markdown(reasons), 0o644), all.writeTable(o.readme))
 }
 
-// prepare prepares and lists all suites that are asked for.
+// prepare prepares and lists all requested suites.
 func prepare(ctx context.Context, o *options) ([]*suite, error) {
 	var suites []*suite
 	asked := strings.FieldsFunc(o.suites, func(c rune) bool { return c == ',' })

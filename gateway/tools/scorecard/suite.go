@@ -92,7 +92,7 @@ func output(ctx context.Context, dir string, name string, args ...string) (strin
 }
 
 // byFile splits tests by what comes before a separator, and further into chunks
-// of at most so many.
+// of at most n.
 func byFile(separator string, most int) func([]string) [][]string {
 	return func(tests []string) [][]string {
 		var groups [][]string

@@ -10,11 +10,11 @@ const (
 	// LargeFrame is the size of a frame, in bytes, from which on a transfer need not come whole: what is left of it can be
 	// read to where it stays. Smaller ones are cheaper to take together.
 	LargeFrame = 8 << 10
-	// LeastBegun is how much of it must have come, so that the size of the message can be seen.
+	// LeastBegun is the number of its bytes that must have arrived, so that the size of the message can be read.
 	LeastBegun = 1 << 10
 )
 
-// begun is a transfer frame whose performative has come and whose payload has not, or not all of it.
+// begun is a transfer frame whose performative has arrived and whose payload has not, or only in part.
 type begun struct {
 	left int   // bytes of the payload that are to come
 	link *Link // whose message they belong to; nil: they are thrown away
@@ -38,7 +38,7 @@ func (c *Conn) begin(b []byte) int {
 	return len(b)
 }
 
-// goOn takes what has come of the frame that has begun, and returns how many bytes that is.
+// goOn takes the bytes that have arrived of the begun frame, and returns their number.
 func (c *Conn) goOn(b []byte) int {
 	n := min(len(b), c.begun.left)
 	if n > 0 {

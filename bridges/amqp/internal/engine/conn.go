@@ -51,14 +51,14 @@ type Conn struct {
 	sessions map[uint16]*Session
 	ended    map[uint16]struct{} // channels whose sessions have ended, and no others have begun
 	bounds   Bounds
-	links    int // of all sessions, refused ones included until the peer has let go
+	links    int // of all sessions, including refused ones until the peer detaches them
 	attached int // links so far
 	incomplete
 
 	unsettled int // deliveries we sent, on all sessions
 }
 
-// output is what there is to say.
+// output is what is to be sent.
 type output struct {
 	out      []byte
 	refs     []reference // between the bytes of out
@@ -75,12 +75,12 @@ type scratch struct {
 	flow     wire.Flow
 }
 
-// incomplete is what has come of the peer's deliveries that are not complete.
+// incomplete is what has arrived of the peer's incomplete deliveries.
 type incomplete struct {
 	partials int   // how many there are
 	reserved int64 // bytes that the handler has granted for them
 	stalled  bool  // the handler has no room for the next frame
-	begun    begun // a transfer of which not all has come
+	begun    begun // a transfer that has arrived in part
 }
 
 // New returns a connection that was accepted at now.
@@ -170,7 +170,7 @@ func (c *Conn) protocol(b []byte) {
 	}
 }
 
-// frame decodes and carries out one frame, of whose payload so many bytes are left to come.
+// frame decodes and carries out one frame; left bytes of its payload have not arrived.
 func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {
@@ -454,7 +454,7 @@ type reference struct {
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
 // Take returns the bytes for the peer: it appends them to parts, in order. What was encoded is in out, which now is the
-// caller's; large bodies are where they were. It goes on with the room of spare.
+// caller's; large bodies are where they were. The next output uses the memory of spare.
 func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
 	out, at := c.out, 0
 	for _, r := range c.refs {

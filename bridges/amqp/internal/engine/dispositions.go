@@ -28,7 +28,7 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
-// Reopen has the handler hear of further outcomes of a delivery before it has answered the last one.
+// Reopen lets further outcomes of a delivery reach the handler before it has answered the last one.
 func (s *Session) Reopen(id uint32) {
 	if d, ok := s.unsettled[id]; ok {
 		d.disposed = false

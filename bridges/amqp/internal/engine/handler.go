@@ -22,14 +22,14 @@ type Admission interface {
 	TooLarge(l *Link, size int64) *wire.Error
 }
 
-// Handler is told what the peer does. It is called from within the methods of Conn, and may call them in turn.
+// Handler receives what the peer does. The methods of Conn call it, and it may call them.
 // Byte slices in arguments are good until it returns, unless said otherwise.
 type Handler interface {
 	Admission
 	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
 	// input is taken.
 	Authenticate(init *wire.SASLInit)
-	// Faulted says that the connection is closed because of err, and returns what the peer is told.
+	// Faulted says that the connection is closed because of err, and returns the error for the peer.
 	Faulted(err *wire.Error) *wire.Error
 	// Opened says that the connection is open.
 	Opened(o *wire.Open)

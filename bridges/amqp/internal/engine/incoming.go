@@ -71,7 +71,7 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 }
 
 // admits asks the handler for the memory of a message that begins, and reports whether the frame can be taken now. All
-// that the message is known to need is asked for at once: what has begun need not wait again.
+// that the message is known to need is reserved at once: a message that has begun need not wait again.
 func (s *Session) admits(t *wire.Transfer, payload []byte, left int) bool {
 	l := s.links[t.Handle]
 	if l == nil || l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.partial.active || t.Aborted {
@@ -102,7 +102,7 @@ func (l *Link) most() int64 {
 }
 
 // start begins a message with its first frame, and reports whether the link survived it. more says that not all of the
-// message has come.
+// message has arrived.
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
@@ -208,7 +208,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	}
 }
 
-// complete hands over the message in flight, of which all has come, or rejects it.
+// complete hands over the message in flight, which has arrived whole, or rejects it.
 func (l *Link) complete() {
 	if l.partial.discard {
 		l.reject()
@@ -223,7 +223,7 @@ func (l *Link) complete() {
 }
 
 // extend asks for more memory for a message that turns out larger than it seemed: for as much as makes few steps, or else
-// for twice what it has. It cannot wait: nothing is read meanwhile, and what it has others may wait for.
+// for twice as much as it has. It cannot wait: nothing is read in the meantime, and others may wait for what it has.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
 	var wanted int64
@@ -257,7 +257,7 @@ func uncleared(n int) []byte {
 	return unsafe.Slice(unsafe.StringData(b.String()), n)[:0]
 }
 
-// farTooLarge reports whether a message is so much too large that the link does not survive it.
+// farTooLarge reports whether a message is so large that the link must be closed.
 func (l *Link) farTooLarge() bool {
 	p, handler := &l.partial, l.session.conn.handler
 	if over := uint64(p.size) - l.maxSize; over <= farTooLargeBytes || uint64(p.size) <= farTooLargeFactor*l.maxSize {
@@ -292,7 +292,7 @@ func (l *Link) dropPartial() {
 	l.partial = partial{}
 }
 
-// overdue ends links whose messages have begun and do not go on, and returns when the next is due.
+// overdue closes links whose messages have begun and do not continue, and returns when the next is due.
 func (c *Conn) overdue(now time.Time) (next time.Time) {
 	if c.partials == 0 {
 		return time.Time{}
@@ -319,7 +319,7 @@ func (l *Link) Settle(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// Replenish gives back the credit of n messages that were received.
+// Replenish restores the credit of n received messages.
 func (l *Link) Replenish(n int) {
 	l.owed -= min(uint32(n), l.owed)
 	if !l.dirty && l.state == linkOpen {

@@ -39,7 +39,7 @@ type Link struct {
 	allowance uint32 // messages that are owed a Replenish, and credit, together
 	owed      uint32 // messages that are owed a Replenish
 	partial   partial
-	granted   int64 // bytes that the handler was asked for, for the message that begins
+	granted   int64 // bytes that the handler has reserved for the message that begins
 	denied    bool  // it has refused them
 
 	// Where we send:
@@ -90,12 +90,12 @@ func (s *Session) attach(a *wire.Attach) {
 	case a.Handle > s.peerHandleMax:
 		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d is beyond the peer's own maximum", a.Handle)))
 		return
-	case c.links >= 2*c.bounds.Links: // refusals that the peer does not take note of
+	case c.links >= 2*c.bounds.Links: // refusals that the peer ignores
 		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.bounds.Links)))
 		return
 	}
 	for _, l := range s.held {
-		if l.handle == a.Handle { // the peer goes on without the answer: after this frame it would mean the new link
+		if l.handle == a.Handle { // the peer continues without the answer: after this frame it would refer to the new link
 			l.Answer()
 			break
 		}
@@ -138,7 +138,7 @@ type Terms struct {
 	Capabilities     []value.Symbol // of the coordinator
 }
 
-// Accept attaches the link. It reports false if the peer has let go of it in the meantime.
+// Accept attaches the link. It reports false if the peer has detached it in the meantime.
 func (l *Link) Accept(t Terms) bool {
 	if l.state != linkAsked {
 		return false
@@ -279,7 +279,7 @@ func (l *Link) AnswerLater() {
 	}
 }
 
-// Answer sends the answer to the peer's detach, unless it has been sent or nobody awaits it any more.
+// Answer sends the answer to the peer's detach, unless it was sent or the peer no longer waits for it.
 func (l *Link) Answer() {
 	s := l.session
 	if l.answer != answered && !s.ended && s.conn.state == stateOpened {

@@ -66,7 +66,7 @@ func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uin
 	return id
 }
 
-// sayRests goes on with deliveries that were cut off.
+// sayRests continues deliveries that were cut off.
 func (c *Conn) sayRests() {
 	if c.Buffered() > maxUnsaid {
 		return
@@ -206,7 +206,7 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back what Take has returned, once it is written, and returns what a later Take may go on with.
+// Spare takes back what Take has returned, once it is written, and returns memory for a later Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

@@ -201,7 +201,7 @@ func (s *Session) flowed(f *wire.Flow) {
 }
 
 // left returns what is left of a window or credit that the peer granted before it knew of used more frames or
-// deliveries. A peer that claims to know of some that were never sent is granted nothing.
+// deliveries. A peer that names deliveries that were never sent is granted nothing.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

@@ -99,7 +99,7 @@ func endsLock(k core.EventKind) bool {
 	}
 }
 
-// skew bounds how much later than the broker's note the store's event may be.
+// skew is how much later than the broker's note the store's event may be at most.
 const skew = time.Second
 
 // describedEvent is the store's event that a note describes: the last one before it. It is nil if

@@ -28,7 +28,7 @@ const (
 // Writer writes to histories what only the broker knows. It writes in batches; no call waits
 // for it.
 //
-// Each entity with a history has the writer of its broker; the others have nil, whose methods note
+// Each entity with a history has the writer of its broker; the others have nil, whose methods record
 // nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
@@ -123,7 +123,7 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 }
 
 // Trail says on whose behalf messages come to an entity, collects what the broker finds out about
-// them, and notes it when they are stored. Without a history it is nil, and notes nothing.
+// them, and records it when they are stored. Without a history it is nil, and records nothing.
 type Trail struct {
 	w    *Writer
 	by   core.Party
@@ -155,14 +155,14 @@ func (x *Trail) matches(m *core.Message) []core.Event {
 	return x.matched[m]
 }
 
-// Published notes what rules made of a message that lay in a partition of its topic until it was due.
+// Published records what rules did with a message that waited in a partition of its topic until it was due.
 func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	if x != nil {
 		x.w.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
 	}
 }
 
-// Arrived notes which client sent messages that were stored under these numbers, or dropped as
+// Arrived records which client sent messages that were stored under these numbers, or dropped as
 // duplicates, and which rules they matched.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
@@ -203,7 +203,7 @@ var settledAs = [...]core.EventKind{
 	core.DeadLetterOutcome: core.EventDeadLettered, core.Release: core.EventReleased,
 }
 
-// Settled notes which client settled messages.
+// Settled records which client settled messages.
 func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.Settlement, errs []error, by core.Party) {
 	if a == nil {
 		return
@@ -231,7 +231,7 @@ func ReasonOf(p core.Properties) string {
 	return entity.Truncate(text, maxReason)
 }
 
-// Delivered notes which client received messages.
+// Delivered records which client received messages.
 func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery, by core.Party) {
 	if a == nil {
 		return
@@ -248,7 +248,7 @@ func (a *Writer) Delivered(v *entity.View, sub core.SubQueue, ds []core.Delivery
 	}
 }
 
-// Cancelled notes which client cancelled scheduled messages.
+// Cancelled records which client cancelled scheduled messages.
 func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, by core.Party) {
 	if a == nil {
 		return
@@ -260,7 +260,7 @@ func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, b
 	}
 }
 
-// Committed notes the events of work that was committed.
+// Committed records the events of work that was committed.
 func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
 	if x == nil {
 		return
@@ -282,7 +282,7 @@ func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, number
 	x.Arrived(v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// Judged notes what stages did with a message, once that is stored.
+// Judged records what stages did with a message, once that is stored.
 func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	if x == nil {
 		return
@@ -293,7 +293,7 @@ func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	}
 }
 
-// Moved notes where a forwarder has moved a message, or, where to is empty, how it ended its lock.
+// Moved records where a forwarder has moved a message or, if to is empty, how it ended its lock.
 func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 	if a == nil {
 		return

@@ -52,7 +52,7 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 
 // Of makes the store's error for an entity readable for the peer, and keeps whether it is
 // NotDone. Refusals of the broker pass. An error without a Code means that the store was not
-// reached: it is logged, and the peer is told to try again.
+// reached: it is logged, and the answer asks the peer to try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
@@ -118,7 +118,7 @@ type NoVerdict struct {
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }
 
-// Unwrap returns what the sender is told.
+// Unwrap returns the sender's answer.
 func (n *NoVerdict) Unwrap() error { return n.Refusal }
 
 // LacksVerdict reports whether the error is a NoVerdict.

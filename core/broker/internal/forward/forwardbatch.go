@@ -194,7 +194,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 }
 
 // store stores a batch, after the destination's pipeline if it has one. Each result is stored with
-// the key of its move, so a repeated step stores nothing twice, whatever the verdict is then. A
+// the key of its move, so a repeated step stores nothing twice, even with another verdict. A
 // message without a verdict stays at the source, with those behind it, which would overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
@@ -233,7 +233,7 @@ func (fb *forwardBatch) holdBackAll(batch *destinationBatch, at []int) {
 	}
 }
 
-// settle notes how a message leaves the source.
+// settle records how a message leaves the source.
 func (fb *forwardBatch) settle(i int, s core.Settlement, where stored) {
 	s.Token = fb.ds[i].LockToken
 	fb.settlements = append(fb.settlements, s)

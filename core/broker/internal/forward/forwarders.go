@@ -296,7 +296,7 @@ func (s *Forwarders) retry(name string) {
 	}
 }
 
-// Wake has all forwarders look for messages: the store's time was moved.
+// Wake makes all forwarders look for messages: the store's time was moved.
 func (s *Forwarders) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

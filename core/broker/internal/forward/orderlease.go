@@ -11,7 +11,7 @@ import (
 const (
 	// shortYield and LongYield bound how long a partition forwarder leaves a partition to another
 	// gateway that has older messages of it under lock. A forwarder that moved messages within
-	// leaseDuration starts with shortYield, the others with LongYield: so one gateway goes on and
+	// leaseDuration starts with shortYield, the others with LongYield: so one gateway continues and
 	// the others stay out of its way.
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond

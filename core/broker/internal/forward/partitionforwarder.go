@@ -51,7 +51,7 @@ type partitionForwarder struct {
 	lease            orderLease
 	remoteStalled    bool      // a remote did not take all messages
 	remoteAway       bool      // the remote could not be reached
-	pausedUntil      time.Time // no message is sent before, whatever wakes the forwarder
+	pausedUntil      time.Time // no message is sent before, even if the forwarder is woken
 
 	mu        sync.Mutex
 	unwatch   func()

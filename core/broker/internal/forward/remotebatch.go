@@ -81,7 +81,7 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// noteAnswers notes the results of the first messages of a remote batch; it reports whether none
+// noteAnswers records the results of the first messages of a remote batch; it reports whether none
 // has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()

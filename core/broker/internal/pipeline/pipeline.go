@@ -40,7 +40,7 @@ type Unavailable uint8
 
 // What to do without a router. Under Refuse and Park, a forwarded message waits at its source.
 const (
-	Refuse Unavailable = iota // the sender is told to try again
+	Refuse Unavailable = iota // the answer asks the sender to try again
 	Pass                      // as if the stage were absent
 	Park                      // the message is accepted, and passes all stages once the router is back
 )

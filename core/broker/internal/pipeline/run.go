@@ -59,7 +59,7 @@ func (x *Item) park() {
 }
 
 // Run passes messages through the stages of an entity. Each stage is asked once, for all
-// messages that have come so far.
+// messages that have arrived so far.
 type Run struct {
 	p     *Stages
 	v     *entity.View

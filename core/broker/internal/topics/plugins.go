@@ -16,7 +16,7 @@ import (
 // Plugins are the routers that rules may ask with plugin(…), by name.
 type Plugins struct {
 	byName map[string]*pipeline.Stage
-	// refusals are what senders are told while a router does not answer, by name.
+	// refusals are the errors that senders get while a router does not answer, by name.
 	refusals map[string]*entity.NoVerdict
 	Park     bool // the answer of some is Park while they are unavailable
 }

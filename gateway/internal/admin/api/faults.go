@@ -30,7 +30,7 @@ type Fault struct {
 	Rate        float64           `json:"rate,omitempty"`
 	Life        string            `json:"life,omitempty"`
 
-	// Of an answer only: operations that the rule was about, those that passed included; those that it
+	// Only in answers: operations that matched the rule, including those that passed; those that it
 	// has met, at all gateways; when its life ends.
 	Matched int        `json:"matched"`
 	Met     int        `json:"met"`

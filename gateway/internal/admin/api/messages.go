@@ -6,7 +6,7 @@ import (
 )
 
 // MessagesPath is followed by the name of a queue or subscription, or of a sub-queue of one. POST moves
-// messages from there to another entity, to its dead letters, or removes them. Of an entity that requires
+// messages from there to another entity, to its dead letters, or removes them. For an entity that requires
 // sessions the gateway holds the messages' sessions meanwhile, as a receiver does.
 const MessagesPath = "/$crosstown/messages/"
 
@@ -112,7 +112,7 @@ type DepositedMessage struct {
 // seconds of the query parameter timeout. A client that reads too slowly gets a line Missed.
 const TapPath = "/$crosstown/tap/"
 
-// Missed is a line of a tap: so many messages are not in it.
+// Missed is a line of a tap: the number of messages that are not in it.
 type Missed struct {
 	Missed int `json:"missed"`
 }
@@ -139,7 +139,7 @@ type Session struct {
 	LockedUntil *time.Time `json:"lockedUntil,omitempty"`
 	Holder      *Holder    `json:"holder,omitempty"`
 	StateBytes  *int64     `json:"stateBytes,omitempty"` // missing: it has no state
-	State       []byte     `json:"state,omitempty"`      // base64; only where one session is asked for
+	State       []byte     `json:"state,omitempty"`      // base64; only if one session is requested
 }
 
 // Holder is the connection that holds a session.

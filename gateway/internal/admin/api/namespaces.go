@@ -33,7 +33,7 @@ type Policy struct {
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString reaches the namespace by the policy, whatever the host;
+	// ConnectionString reaches the namespace by the policy, under any host name;
 	// HostConnectionString by the namespace's host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
@@ -86,7 +86,7 @@ const (
 	ClockOf   = "clock"
 )
 
-// ClockRequest moves a virtual clock. It may freeze the clock or have it go on, and move it.
+// ClockRequest changes a virtual clock: it may freeze or resume the clock, and move it.
 type ClockRequest struct {
 	Freeze  bool       `json:"freeze,omitempty"`
 	Resume  bool       `json:"resume,omitempty"`

@@ -94,7 +94,7 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Spans returns what has come so far.
+// Spans returns the spans that have arrived so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

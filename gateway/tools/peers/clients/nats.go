@@ -112,7 +112,7 @@ type natsReceiver struct {
 }
 
 // IssueCredit implements bench.ReceiverLink. The client pulls as much again
-// whenever half of it has come.
+// whenever half of it has arrived.
 func (r *natsReceiver) IssueCredit(n int) (err error) {
 	if r.messages == nil {
 		r.messages, err = r.consumer.Messages(jetstream.PullMaxMessages(n))

@@ -123,7 +123,7 @@ func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	return memRef(r.Ref), nil
 }
 
-// Room makes room for an effect with so many bytes of text.
+// Room makes room for an effect with n bytes of text.
 func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
 
 // Reserve makes room for what was prepared.
@@ -174,7 +174,7 @@ func (x *call) Append() state.Position {
 // Ref is where a record of the frame lies.
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-// Release gives back what was reserved.
+// Release returns what was reserved.
 func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {

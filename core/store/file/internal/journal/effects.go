@@ -215,7 +215,7 @@ type encoder struct {
 	begun        bool  // buf says what it is about
 	subscription string
 	sub          core.SubQueue
-	named        func(state.Ref) // is told of records of earlier frames
+	named        func(state.Ref) // is called with records of earlier frames
 }
 
 // IsLarge reports whether the frame should end.

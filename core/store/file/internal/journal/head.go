@@ -55,7 +55,7 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body, which is that of a record which begins so many bytes
+// appendHead encodes m without its body, which is the body of a record that begins back bytes
 // before and has a length, or its own.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}

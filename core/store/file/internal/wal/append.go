@@ -162,7 +162,7 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release gives back what was reserved. It may be called again.
+// Release returns what was reserved. It may be called again.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)

@@ -95,7 +95,7 @@
 // So Open cuts the log at the first frame that is not sound, if no sound header, frame or
 // snapshot says that the log was synced beyond it, and says so in its log. What is synced and not
 // sound is damage: Open and Replay return a *DamageError, and Open with Repair replaces it by a
-// gap and goes on.
+// gap and continues.
 //
 // A process that stopped without Close may have stopped because a sync failed, and then the
 // kernel shows pages that the disk does not have. So Open writes everything beyond the position

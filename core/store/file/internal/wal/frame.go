@@ -40,7 +40,7 @@ const (
 	kindGap
 )
 
-// Record is a message, or whatever effects name, as the log keeps it. The log keeps Head and Body
+// Record is a message, or anything else that effects name, as the log keeps it. The log keeps Head and Body
 // by reference: they must not change any more.
 type Record struct {
 	Head []byte // what the store says of the body, small

@@ -20,7 +20,7 @@ func (l *Log) Seal(ctx context.Context) (Position, error) {
 
 // HardLinkTo gives all that is needed to open the log as it is now a second name in another
 // directory of the same file system, which it makes: sealed segments, with the one being written
-// sealed first, large bodies and snapshots. That takes no space. The log goes on meanwhile; Remove
+// sealed first, large bodies and snapshots. That takes no space. The log continues in the meantime; Remove
 // and WriteSnapshot wait.
 func (l *Log) HardLinkTo(ctx context.Context, dir string) error {
 	l.snapshots.linking.Lock()

@@ -112,7 +112,7 @@ type appended struct {
 	spare   []*batch // to use again
 }
 
-// progress is how far a log has come.
+// progress is how far a log has been written.
 type progress struct {
 	opened  Position      // end of the log when it was opened
 	end     atomic.Uint64 // behind the last frame

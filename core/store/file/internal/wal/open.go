@@ -44,7 +44,7 @@ func (l *Log) probe() error {
 	name := l.path("probe" + suffixTemp)
 	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
 	switch {
-	case fsys.Full(err): // receiving goes on then
+	case fsys.Full(err): // receiving continues then
 		return nil
 	case err != nil:
 		return err

@@ -244,7 +244,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Of what is known to be synced, Read checks the records.
+		// Records that are known to be synced are checked by Read.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {
@@ -296,7 +296,7 @@ func (r *recovery) evidence() error {
 	return nil
 }
 
-// mend replaces what is not sound at the end by a gap, so that the log goes on behind it.
+// mend replaces an unsound end by a gap, so that the log continues behind it.
 func (r *recovery) mend() error {
 	off := r.end.Offset()
 	if r.last >= 0 {

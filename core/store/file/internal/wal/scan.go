@@ -31,7 +31,7 @@ func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) 
 	return &scanner{window: window{file: file, size: min(size, maxSegment)}, id: id, off: off, records: records}, nil
 }
 
-// next goes to the next frame. It returns false where there is none that is sound, and the error
+// next moves to the next frame. It returns false if no sound frame follows, and the error
 // of a failed read.
 func (s *scanner) next() (bool, error) {
 	h, err := s.frame()
@@ -121,7 +121,7 @@ func (s *scanner) content(h header) error {
 }
 
 // resync looks for a sound header behind what is not sound, at least as far away as a gap is long.
-// The scanner goes on there.
+// The scanner continues there.
 func (s *scanner) resync() (bool, error) {
 	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
 		b, ok, err := s.bytes(off, frameHeaderSize)

@@ -136,7 +136,7 @@ func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, l.fs.SyncDir(l.dir)
 }
 
-// syncTo syncs everything up to a position, whatever the mode.
+// syncTo syncs everything up to a position, in every mode.
 func (l *Log) syncTo(ctx context.Context, pos Position) error {
 	if err := l.Wait(ctx, pos); err != nil {
 		return err

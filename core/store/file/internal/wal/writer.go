@@ -15,7 +15,7 @@ const (
 	writeSize = 256 << 10
 	// directSize is from which length on a record is written from where it is, without a copy.
 	directSize = 16 << 10
-	// roomSize is how far ahead the file system is asked for room: it finds much at once with less
+	// roomSize is how far ahead the file system reserves space: it finds much at once with less
 	// work than page by page.
 	roomSize = 8 << 20
 	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within
@@ -29,7 +29,7 @@ const (
 type writer struct {
 	turn   sync.Mutex // guards the fields below it; held to write a batch
 	l      *Log
-	batch  *batch   // began, and could not go on for lack of space
+	batch  *batch   // began, and could not continue for lack of space
 	done   int      // frames of batch that are written
 	active *segment // nil before the first
 	off    uint32   // what is written of active; 0 if its header is not

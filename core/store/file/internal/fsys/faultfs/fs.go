@@ -127,7 +127,7 @@ func (f *FS) OpenFiles() int {
 	return f.open
 }
 
-// Crash returns what a restart after a loss of power would find now, chosen at random. f goes on
+// Crash returns what a restart after a loss of power would find now, chosen at random. f continues
 // as if nothing had happened. keep is the probability with which each unsynced page, length and
 // name is there: 0 keeps only what is synced, 1 everything.
 func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
@@ -224,7 +224,7 @@ func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	return data
 }
 
-// changed notes what the pages of a range are now, and the length.
+// changed records the current pages of a range, and the length.
 func (i *inode) changed(from, to int) {
 	if i.pages == nil {
 		i.pages = make(map[int][][]byte)
