@@ -113,13 +113,16 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 // unsent returns the commands that have not run and can be sent again, and how. A transaction that was aborted is
 // sent again as a whole.
 func unsent(how exchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again exchangeMode) {
+	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || isNil(c.Err()) })
 	for _, c := range cmds {
 		switch err := c.Err(); {
 		case err == nil:
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			rest, again = append(rest, c), how&^inTransaction
 		case passes(err) && how&inTransaction != 0:
-			return cmds, how
+			if !ran {
+				return cmds, how
+			}
 		case passes(err):
 			rest, again = append(rest, c), how
 		}
@@ -168,11 +171,17 @@ type nodeBatch struct {
 }
 
 // sendReplicated sends commands to the masters of their keys once, each with what waits for its replicas behind
-// them. It returns an error if a master was not reached, or has too few replicas.
+// them. A transaction goes to one master as a whole, also while the cluster's map changes. It returns an error if a
+// master was not reached, or has too few replicas.
 func (s *Store) sendReplicated(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
-	for _, c := range cmds {
-		node, asking, err := s.nodeFor(ctx, c)
+	var node *redis.Client
+	var asking bool
+	for i, c := range cmds {
+		var err error
+		if i == 0 || how&inTransaction == 0 {
+			node, asking, err = s.nodeFor(ctx, c)
+		}
 		if err != nil {
 			return failCommands(cmds, err)
 		}
