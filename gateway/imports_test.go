@@ -64,7 +64,7 @@ var arrows = []struct {
 	{"bridges/amqp", []string{"core", "core/value", "internal/spelling", "bridges", "core/fair", "bridges/refusals", "bridges/internal/link", "bridges/amqp/internal/...", "golang.org/x/sys/unix"}},
 	{"bridges/https", []string{"core", "core/value", "internal/codec", "internal/spelling", "bridges", "core/fair", "bridges/origins", "bridges/refusals", "bridges/internal/frame"}},
 	{"bridges/webhooks", []string{"core", "core/value", "bridges", "core/fair", "bridges/refusals"}},
-	{"bridges/remote", []string{"core", "core/auth", "core/value", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
+	{"bridges/remote", []string{"core", "core/auth", "core/fair", "core/value", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "internal/codec", "bridges", "core/fair", "bridges/clients", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "bridges/internal/link", "bridges/websocket/...", "github.com/gorilla/websocket"}},
 	{"plugins/builtin", []string{"core", "core/value", "internal/codec"}},
 	{"plugins", nil},

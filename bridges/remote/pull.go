@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -87,13 +88,21 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// fetch is one link's life.
+// fetch is one link's life. It asks for messages while there is memory for more like the last ones.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
+	memory := s.r.here.Memory.Waiter(nil)
+	defer memory.Close()
+	who := fair.Of(s.r.here.Identity)
+	who.Policy = "remote " + s.r.o.Name
+	memory.Join(who)
+	if !memory.AwaitRoom(ctx, 1) {
+		return ctx.Err()
+	}
 	credit := s.r.o.Window
 	if s.cautious {
 		credit = 1
@@ -117,12 +126,18 @@ func (s *source) fetch(ctx context.Context, l *connection) error {
 		if err != nil {
 			return err
 		}
+		size := weightOf(ms)
+		memory.Add(size)
 		if err := s.bring(ctx, link, to, ms); err != nil {
 			return err
 		}
+		memory.Release()
 		if s.cautious {
 			s.cautious = false
 			return errStored
+		}
+		if !memory.AwaitRoom(ctx, size) {
+			return ctx.Err()
 		}
 		if err := link.IssueCredit(uint32(len(ms))); err != nil {
 			return err
@@ -145,6 +160,17 @@ func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error)
 		ms = append(ms, m)
 	}
 	return ms, nil
+}
+
+// weightOf is how much memory messages take until they are stored.
+func weightOf(ms []*goamqp.Message) int64 {
+	n := int64(len(ms)) * fair.Message
+	for _, m := range ms {
+		for _, part := range m.Data {
+			n += int64(len(part))
+		}
+	}
+	return n
 }
 
 // bring stores messages here and settles them there.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
 const (
@@ -85,6 +86,7 @@ func (r *Remote) Watch(back func()) (stop func()) {
 // Run keeps a connection to the remote, and pulls, until ctx ends. It returns nil.
 // Call it once.
 func (r *Remote) Run(ctx context.Context, here Local) error {
+	here.Memory = cmp.Or(here.Memory, fair.New(0, nil, nil))
 	r.here = here
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -232,6 +234,8 @@ type Local struct {
 	// ForwardedTo are the entities of the remote of that name that entities here forward to;
 	// nil: none is known.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
+	// Memory counts messages that are pulled while they are being stored; nil: nobody does.
+	Memory *fair.Pool
 	// Forget drops the keys of messages that need not be known any more.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/core/value"
@@ -487,4 +488,25 @@ func TestMessagesStayThereWhileTheQueueHereIsFull(t *testing.T) {
 	if dead := there.all(t, "source/$DeadLetterQueue", 0); len(got) != messages || len(dead) != 0 {
 		t.Errorf("%d messages came and %d died, want %d and 0", len(got), len(dead), messages)
 	}
+}
+
+// While others hold the gateway's memory, a pull asks the remote for nothing.
+func TestAPullWaitsForMemory(t *testing.T) {
+	t.Parallel()
+	there, here := newSite(t, nil), newSite(t, nil)
+	there.create(t, "orders")
+	here.create(t, "local")
+	there.send(t, "orders", numbered(0, 10)...)
+	pool := fair.New(1<<20, nil, nil)
+	others := pool.Share(nil)
+	others.Join(fair.Who{Namespace: "others"})
+	others.Add(1 << 20)
+	here.runsWithin(t, New(there.options(func(o *Options) { o.Pulls = []Pull{{"orders", "local"}} })), pool)
+	eventually.True(t, "the pull waits for memory", func() bool { return pool.Stats().Waiting == 1 })
+	if ds := there.all(t, "orders", 10); len(ds) != 10 || ds[0].DeliveryCount != 0 {
+		t.Errorf("got %d messages there, want 10 that nobody was delivered", len(ds))
+	}
+	others.Release()
+	here.arrive(t, "local", 10)
+	eventually.True(t, "the pull gives its memory back", func() bool { return pool.Stats().Held == 0 })
 }

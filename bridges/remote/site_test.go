@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/broker"
+	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/core/store/memory"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
@@ -220,8 +221,14 @@ func pair(t testing.TB, change ...func(*Options)) (here, there *site, hq *Remote
 // runs keeps the site's connection to a remote until the test ends.
 func (s *site) runs(t testing.TB, r *Remote) {
 	t.Helper()
+	s.runsWithin(t, r, nil)
+}
+
+// runsWithin is runs with the memory for messages that are pulled.
+func (s *site) runsWithin(t testing.TB, r *Remote, memory *fair.Pool) {
+	t.Helper()
 	running(t, func(ctx context.Context) error {
-		return r.Run(ctx, Local{Broker: s, Identity: root, ForwardedTo: s.ForwardedTo, Forget: s.Forget})
+		return r.Run(ctx, Local{Broker: s, Identity: root, Memory: memory, ForwardedTo: s.ForwardedTo, Forget: s.Forget})
 	})
 }
 

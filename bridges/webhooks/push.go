@@ -211,7 +211,7 @@ func (w *pushing) messages(ctx context.Context) error {
 		running.Go(func() {
 			memory := w.memory()
 			defer memory.Close()
-			for memory.await(ctx) {
+			for memory.AwaitRoom(ctx, memory.next) {
 				rx.AddCredit(1, core.AnyMessage)
 				d, ok := <-arrived
 				if !ok {
@@ -243,18 +243,6 @@ func (w *pushing) memory() *memory {
 	m := &memory{w.Budget.Waiter(nil), 1}
 	m.Join(fair.Who{Namespace: w.Namespace, Policy: "push " + w.Name})
 	return m
-}
-
-// await waits until there is memory for a message like the last one. It returns false when ctx ends.
-func (m *memory) await(ctx context.Context) bool {
-	for ctx.Err() == nil && m.Available(m.next) == 0 && m.Fits(m.next) {
-		m.Wait(m.next)
-		select {
-		case <-m.Woken():
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
 }
 
 func (m *memory) hold(d *core.Delivery) {

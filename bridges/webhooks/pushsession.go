@@ -65,7 +65,7 @@ func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan co
 	defer memory.Close()
 	idle := time.NewTimer(sessionIdle)
 	defer idle.Stop()
-	for memory.await(ctx) {
+	for memory.AwaitRoom(ctx, memory.next) {
 		s.AddCredit(1, core.AnyMessage)
 		idle.Reset(sessionIdle)
 		select {

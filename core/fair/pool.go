@@ -519,3 +519,16 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 		}
 	}
 }
+
+// AwaitRoom waits, however long, until n bytes may be taken, and takes none. It is for what a peer sends once it
+// is asked to. It returns false when ctx ends.
+func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
+	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
+		s.Wait(n)
+		select {
+		case <-s.woken:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
