@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	goamqp "github.com/Azure/go-amqp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
 var adminLine = regexp.MustCompile(`admin +http://(\S+)/metrics`)
@@ -209,5 +211,31 @@ namespaces:
 		if status, text := ask(t, "GET", base+c.path, c.user, c.key); status != c.status || !strings.Contains(text, c.text) {
 			t.Errorf("%s as %s: got %d, want %d with %q:\n%.3000s", c.path, c.user, status, c.status, c.text, text)
 		}
+	}
+}
+
+// Wherever the gateway says its version, it is the same.
+func TestTheVersionIsTheSameEverywhere(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, "--store=memory")
+	base, want := "http://"+g.address, versionText()
+	for _, c := range []struct{ path, text string }{
+		{"/$crosstown/metrics", `crosstown_build_info{version="` + want + `"} 1`},
+		{"/$crosstown/status", `"version":"` + want + `"`},
+	} {
+		if code, body := ask(t, http.MethodGet, base+c.path, config.DevPolicy, config.DevKey); code != http.StatusOK || !strings.Contains(body, c.text) {
+			t.Errorf("%s: got %d without %s:\n%.500s", c.path, code, c.text, body)
+		}
+	}
+	if !strings.Contains(g.stdout.String(), "Crosstown "+want+", namespace ") || !strings.HasPrefix(fullVersion(), "crosstown "+want+" ") {
+		t.Errorf("the start-up lines and the command: got\n%s%s", g.stdout, fullVersion())
+	}
+	c, err := goamqp.Dial(t.Context(), "amqp://"+g.address, &goamqp.ConnOptions{SASLType: goamqp.SASLTypePlain(config.DevPolicy, config.DevKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	if got := c.Properties(); got["product"] != "crosstown" || got["version"] != want {
+		t.Errorf("the open frame: got %v", got)
 	}
 }

@@ -354,6 +354,7 @@ func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options
 	limits := c.Limits()
 	return amqp.Options{
 		Logger:            log,
+		Version:           versionText(),
 		MaxConnections:    cmp.Or(c.AMQP.MaxConnections, limits.MaxConnections),
 		MaxPurge:          limits.MaxPurge,
 		ExclusiveSessions: limits.ExclusiveSessions,

@@ -123,6 +123,9 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 type Options struct {
 	Logger *slog.Logger // default: nothing is logged
 
+	// Version is the gateway's, as its clients see it in the open frame.
+	Version string
+
 	// Hostname is the namespace's host in texts, "sb://Hostname/queue"; default: what the client calls us.
 	Hostname string
 

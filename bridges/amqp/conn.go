@@ -98,7 +98,7 @@ func newConn(b *Bridge, nc net.Conn, id string, log *slog.Logger) *conn {
 	c.eng = engine.New(engine.Options{
 		ContainerID:    b.container,
 		Mechanisms:     []value.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS", "EXTERNAL"},
-		Properties:     value.Map{{Key: value.Symbol("product"), Value: "crosstown"}},
+		Properties:     value.Map{{Key: value.Symbol("product"), Value: "crosstown"}, {Key: value.Symbol("version"), Value: b.opts.Version}},
 		MaxFrameSize:   b.opts.MaxFrameSize,
 		MaxSessions:    b.opts.MaxSessions,
 		MaxHandles:     b.opts.MaxHandles,

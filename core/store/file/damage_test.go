@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -463,6 +464,42 @@ func TestARepairOnAFullDiskLosesNothing(t *testing.T) {
 			t.Errorf("with room: got %q, want %q", got, want)
 		}
 	}
+}
+
+// A disk that is filling up is warned of before sends are refused, and with what refuses them afterwards.
+func TestALowDiskIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New()
+		s, err := Open(crashDir, Options{Sync: SyncAlways, fs: fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = s.Close() }()
+		_, keep := s.log.Space()
+		for _, c := range []struct {
+			left int64
+			want string
+		}{
+			{keep + 2*lowSpace, ""},
+			{keep + lowSpace/2, fmt.Sprintf("has %d MiB left, and sends are refused when it has %d MiB: free some space", (keep+lowSpace/2)>>20, keep>>20)},
+			{keep / 2, "free space"},
+			{keep + 2*lowSpace, ""},
+		} {
+			fs.SetCapacity(fs.Used() + c.left)
+			time.Sleep(time.Second) // an answer of the file system is used for a while
+			warned := strings.Join(s.About(t.Context()).Warnings, "\n")
+			if c.want == "" && warned != "" || !strings.Contains(warned, c.want) {
+				t.Errorf("%d bytes left: got %q, want %q", c.left, warned, c.want)
+			}
+			if got := s.Usage().Free; got != c.left {
+				t.Errorf("%d bytes left: the metric has %d", c.left, got)
+			}
+			if err := s.Probe(t.Context()); (err != nil) != (c.left < keep) {
+				t.Errorf("%d bytes left: probe: %v", c.left, err)
+			}
+		}
+	})
 }
 
 // Wherever a store is damaged, and at whichever operation of its repair the disk becomes full, the repair
