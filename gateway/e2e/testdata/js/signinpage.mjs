@@ -52,6 +52,10 @@ await operate(async ({ page, context, gateway, connection, open, button, heading
   await open("orders", "scheduled");
   assert.equal(await zone.inputValue(), "Europe/Berlin");
   await row(/1 Jul 2031 12:00:00\.123/).waitFor();
+  assert.equal(await zone.locator("option:checked").textContent(), "Europe/Berlin (local)");
+  await page.getByRole("button", { name: "Message 1" }).click();
+  await page.getByRole("row", { name: /^ScheduledEnqueueTimeUtc .*12:00:00\.123 local, Europe\/Berlin/ }).waitFor();
+  await page.getByRole("button", { name: "Close message" }).click();
   await zone.selectOption("UTC");
   await row(/1 Jul 2031 10:00:00\.123/).waitFor();
   await button("Send").click();

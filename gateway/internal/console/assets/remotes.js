@@ -1,5 +1,5 @@
 // The brokers elsewhere that messages go to and come from.
-import { html, Empty, Icon, Loading, signal, textOf, useState } from "./ui.js";
+import { html, Empty, Icon, Loading, plainly, signal, textOf, useState } from "./ui.js";
 import { ask } from "./adminapi.js";
 import { atHome, mayList, session } from "./session.js";
 import { addressOf } from "./route.js";
@@ -51,7 +51,7 @@ function Remote({ of: { namespace, name, address, connected, since, error, error
   return html`<section class="card" aria-labelledby=${id}>
     <header><${Icon} name="remote" /><h2 id=${id}>${name}</h2>${!home && html`<span class="badge" title="Namespace">${namespace}</span>`}<span class=${`badge ${connected ? "good" : "bad"}`}>${connected ? "connected" : "away"}</span>
       <span class="muted">since ${time(since)}</span><span class="muted push">${address}</span></header>
-    ${error && html`<div class="in"><p class=${`note${connected ? "" : " bad"}`}>${connected && "Last problem"}${errorAt && `${connected ? ", at " : "At "}${time(errorAt)}`}: ${error}</p></div>`}
+    ${error && html`<div class="in"><p class=${`note${connected ? "" : " bad"}`}>${connected && "Last problem"}${errorAt && `${connected ? ", at " : "At "}${time(errorAt)}`}: ${plainly(error)}</p></div>`}
     ${waiting.length > 0 && html`<${Waiting} of=${name} home=${home} list=${waiting} />`}
     ${targets.length > 0 && html`<${Targets} of=${name} list=${targets} window=${window} />`}
     ${sources.length > 0 && html`<${Sources} of=${name} home=${home} list=${sources} />`}
@@ -77,7 +77,7 @@ const Targets = ({ of, list, window }) => html`<h3>Sent there</h3><div class="sc
 
 const Sources = ({ of, home, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
   <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="Age of the last message when it came">Behind</th></tr></thead>
-  <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${s.error}</small>`}</td>
+  <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${plainly(s.error)}</small>`}</td>
     <td class="wrap"><${Local} name=${s.into} home=${home} /></td>
     <td class="tight"><span class=${`badge ${s.attached ? "good" : "bad"}`}>${s.attached ? "attached" : "away"}</span></td>
     <td class="num">${amount(s.received)}</td><td class="num">${amount(s.repeated)}</td><${Bad} count=${s.parked} /><td class="num">${s.received > 0 ? age(s.behind / 1e9) : "–"}</td></tr>`)}</tbody>
