@@ -43,7 +43,7 @@ func Prove(nc net.Conn) {
 	}
 }
 
-// Answered has the connection know that nothing is kept of what its client has
+// Answered tells the connection that nothing is kept of what its client has
 // sent so far.
 func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {

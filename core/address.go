@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// SubQueue tells a queue's own messages from those in its sub-queues.
+// SubQueue distinguishes a queue's own messages from those in its sub-queues.
 type SubQueue uint8
 
 // The sub-queues. The transfer queue holds messages on their way to other entities; its dead

@@ -40,7 +40,7 @@ type Backups interface {
 // StoredKind says what a Stored is.
 type StoredKind uint8
 
-// The kinds, and the fields that each has beside Subscription and Sub.
+// The kinds, and the fields that each has besides Subscription and Sub.
 const (
 	StoredLast    StoredKind = iota // Last
 	StoredState                     // Session, SessionState, Time: when it was set

@@ -240,7 +240,7 @@ func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Cont
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }
 
-// Disconnect ends the connection that a call came by, without a word to the peer, as a network does
+// Disconnect breaks the connection of a call, without an error for the peer, as a network does
 // that fails. It does nothing for a call that came by none.
 func Disconnect(ctx context.Context) { DisconnectAfter(ctx, 0) }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits are those of a tier of the cloud's namespaces that are stricter than the gateway's own. A
+// Limits are the limits of a tier of the cloud that are stricter than the gateway's own. A
 // zero field is no limit. Limits that hold for all tiers are with the settings, the rules and the
 // transactions.
 type Limits struct {

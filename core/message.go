@@ -104,7 +104,7 @@ type Transit struct {
 // MaxHops is how often a message may be forwarded.
 const MaxHops = 4
 
-// messageOverhead stands for the fixed fields in Size.
+// messageOverhead is the share of the fixed fields in Size.
 const messageOverhead = 64
 
 // Size estimates the bytes of the message, with metadata: what the message size limit counts. The

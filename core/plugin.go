@@ -37,7 +37,7 @@ type Stage struct {
 	Kind StageKind
 	// Entity is the queue or topic that messages are sent to.
 	Entity string
-	// Parameters are those of the stage's configuration.
+	// Parameters are the parameters in the stage's configuration.
 	Parameters Properties
 }
 

@@ -16,7 +16,7 @@ type Remote interface {
 	// say that the remote will never accept the message; any other error that it may later.
 	//
 	// A message is not sent before all earlier ones with the same PinKey have been accepted, or
-	// refused for good; after one that was neither, the later ones are not tried. Send only reads the messages,
+	// refused permanently; after one that was neither, the later ones are not tried. Send only reads the messages,
 	// and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window is the number of messages that are worth sending at a time.

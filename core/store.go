@@ -380,13 +380,13 @@ func (l *SessionLock) Token() LockToken {
 // SessionRequest says which session to lock, and how.
 type SessionRequest struct {
 	ID       string
-	Next     bool        // whichever has waited longest, instead of that of ID
+	Next     bool        // the one that has waited longest, instead of the session ID
 	Mode     SessionMode // of a new lock
 	TakeOver LockToken   // the Token of the lock to take over, instead of a new one; zero: none
 }
 
 // SessionGrace is how much longer than its Until says a session's lock is kept, with those of its
-// messages: what a client does as the lock ends counts, as at Service Bus.
+// messages: what a client does as the lock ends counts, as with Service Bus.
 const SessionGrace = 300 * time.Millisecond
 
 // Sessions is the part of a partition with Policy.Sessions. Each operation with a lock (its Until
@@ -427,7 +427,7 @@ type Sessions interface {
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
 	// DescribeSessions describes the sessions of these ids, in step; one that is not known is empty. It
 	// changes nothing, and its time does not depend on the number of messages. content says whether
-	// the states are wanted, not only their sizes.
+	// the states are requested, not only their sizes.
 	DescribeSessions(ctx context.Context, ids []string, content bool) ([]SessionInfo, error)
 }
 
@@ -503,8 +503,8 @@ type Stats struct {
 	Locked    int64
 	Deferred  int64 // including locked deferred messages, which Locked does not count
 	Scheduled int64
-	Damaged   int64 // put aside, because what the engine has kept of them is not what it wrote
-	Bytes     int64 // about the memory of the messages, with everything kept for clients beside them; see Policy.MaxBytes
+	Damaged   int64 // put aside, because the stored form differs from what the engine wrote
+	Bytes     int64 // about the memory of the messages, with everything else that is kept for clients; see Policy.MaxBytes
 	Enqueued  int64 // numbers given so far; a scheduled message gets a second one when it becomes active
 
 	SessionsHeld    int64 // sessions that are locked

@@ -7,7 +7,7 @@ import (
 
 // Limits of transactions.
 const (
-	MaxTransactionMessages    = 100             // sent and scheduled, as at Service Bus
+	MaxTransactionMessages    = 100             // sent and scheduled, as with Service Bus
 	MaxTransactionSettlements = 1000            // with cancellations and states of sessions
 	TransactionLifetime       = 2 * time.Minute // from the first operation
 )

@@ -37,10 +37,10 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
 
-// besideConnections is the number of connections a listener beside the gateway's own may have.
+// besideConnections is the number of connections that an additional listener may have.
 const besideConnections = 64
 
-// besideAdmission is that of a listener beside the gateway's own, so that neither
+// besideAdmission is the admission of an additional listener, so that neither
 // keeps the other's clients out.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})

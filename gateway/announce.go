@@ -115,7 +115,7 @@ func (a *announcement) isPublic() bool {
 	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }
 
-// local is where a client of this machine comes from that calls a listener.
+// local is the address from which a client of this machine calls a listener.
 func local(ln net.Listener) string {
 	host, port, _ := net.SplitHostPort(ln.Addr().String())
 	if net.ParseIP(host).IsUnspecified() {

@@ -76,7 +76,7 @@ histories are not in it: a locked message can be received after a restore.`,
 	return c
 }
 
-// backupOptions are those of a backup of a running gateway.
+// backupOptions are the options of a backup of a running gateway.
 type backupOptions struct {
 	command.Flags
 	whole command.Output
@@ -92,7 +92,7 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	return o.Given() || config.Variable(o.Environ, command.ConnectionVariable) != "" || config.Variable(o.Environ, command.ContextVariable) != "" || err == nil && contexts.Current != ""
 }
 
-// notInBackup is what a restore needs beside the backup of a gateway's files.
+// notInBackup is what a restore needs besides the backup of a gateway's files.
 const notInBackup = "not in it: the keys that the gateway made (keys/) and its development CA (ca.pem, ca.key.pem), which are files of the data directory"
 
 // ofGateway takes the backup of a running gateway, and knows whether it is whole.

@@ -47,7 +47,7 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
 	}
 	// No ALPN: a server that offers protocols turns away clients that name others,
-	// and the first bytes tell what is spoken anyway.
+	// and the first bytes show the protocol anyway.
 	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.forHello}
 	return cert, nil
 }
@@ -109,7 +109,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello is that of certificate: nil means the gateway's own certificate.
+// forHello is the certificate's function of that name: nil means the gateway's own certificate.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp asks for HOST:PORT

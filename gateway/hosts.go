@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames tells the names of a gateway from those that a web page could have made up to reach it:
+// hostNames distinguishes the names of a gateway from names that a web page could use to reach it:
 // a page's owner may have the page's own name resolve to this machine, and to the browser the
 // gateway is then the page's own server (DNS rebinding). The published key is no protection then,
 // so while it is valid HTTP clients must call the gateway by a name that is not theirs to give out.
@@ -27,7 +27,7 @@ type hostNames struct {
 // containers' hosts, services of Kubernetes, and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
-// answers tells the hosts of namespaces, which may come and go.
+// answers knows the hosts of namespaces, which are created and deleted at run time.
 type answers interface{ Answers(host string) bool }
 
 // newHostNames is for what listens at these addresses.

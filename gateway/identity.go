@@ -21,7 +21,7 @@ type devEndpoint struct {
 	listener net.Listener
 }
 
-// openDevIdentity opens the development token endpoint, nil unless it is wanted.
+// openDevIdentity opens the development token endpoint, nil unless it is requested.
 func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
 	if !c.DevIdentity {
 		return nil, nil
@@ -37,7 +37,7 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	return &devEndpoint{identity, listeners[0]}, nil
 }
 
-// listeners are those that the certificate must be good for.
+// listeners are the listeners that the certificate must cover.
 func (d *devEndpoint) listeners() []net.Listener {
 	if d == nil {
 		return nil
@@ -55,7 +55,7 @@ func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Lo
 	return tasks.Wait()
 }
 
-// hangUp closes what comes to a listener, until ctx ends.
+// hangUp closes every connection to a listener, until ctx ends.
 func hangUp(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
 	for {

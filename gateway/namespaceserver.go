@@ -112,7 +112,7 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// serializers are those of a namespace: entities have some of their own in the
+// serializers are the serializers of a namespace: entities have some of their own in the
 // gateway's own only.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers

@@ -60,7 +60,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 	p.inForce.Store(&all)
 }
 
-// start starts a push in place of another one, which may be nil.
+// start starts a push that replaces another one, which may be nil.
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}

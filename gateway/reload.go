@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// reloads are how a running gateway is asked to take up its configuration again.
+// reloads are the requests to a running gateway to read its configuration again.
 type reloads struct {
 	asked <-chan os.Signal
 	read  func() (*config.Config, error) // what the configuration says now

@@ -114,7 +114,7 @@ func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	return near, nil
 }
 
-// of are those of a namespace.
+// of returns the remotes of a namespace.
 func (r *remotes) of(namespace string) (all []admin.Remote) {
 	for _, m := range r.all {
 		if m.Namespace == namespace {
@@ -134,7 +134,7 @@ func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]c
 	return all
 }
 
-// statesOf tells how the remotes of a namespace do, nil if it has none.
+// statesOf returns the states of a namespace's remotes, nil if it has none.
 func (r *remotes) statesOf(namespace string) func() []remote.State {
 	all := r.of(namespace)
 	if len(all) == 0 {

@@ -320,7 +320,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce tells how to connect, once: not when the store is begun again.
+// announce prints how to connect, once: not when the store is opened again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil

@@ -19,8 +19,8 @@ import (
 // store is the chosen engine.
 type store struct {
 	core.Store
-	redis *redis.Store // nil where it is another engine
-	file  *file.Store  // nil where it is another engine
+	redis *redis.Store // nil if it is another engine
+	file  *file.Store  // nil if it is another engine
 }
 
 // openStore opens the engine that the configuration names; auto is files in the data directory.
@@ -55,7 +55,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost is closed once the store has lost what it held; nil where it cannot.
+// lost is closed once the store has lost what it held; nil if it cannot.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed is closed once the store has stopped because of an error of the disk; nil where it cannot.
+// failed is closed once the store has stopped because of an error of the disk; nil if it cannot.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil

@@ -146,7 +146,7 @@ type Options struct {
 	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. What several links have asked
 	// for at once goes back to the queue if it exceeds this.
 	MaxConnectionUnsettled int
-	// StrictTransactions refuses transactions over several entities, but for those of clients that put all their links
+	// StrictTransactions refuses transactions over several entities, except for those of clients that put all their links
 	// into the coordinator's AMQP session.
 	StrictTransactions bool
 	MaxPurge           int // messages that one batch delete may ask for; 4000

@@ -97,7 +97,7 @@ func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...a
 	return a, rejection
 }
 
-// notFoundText names a subscription by its parts only where there is its topic, as the service does.
+// notFoundText names a subscription by its parts only if its topic exists, as the service does.
 func (c *conn) notFoundText(err error, addr core.Address) string {
 	if r, ok := errors.AsType[*core.Refusal](err); ok && r.Topic != "" {
 		return fmt.Sprintf("The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions.", c.tracker(addr))

@@ -228,7 +228,7 @@ func annotate(m *core.Message, encoded []byte) error {
 	return nil
 }
 
-// deliveryAnnotations adopts a sender's delivery annotations, but for the lock token of a message that is sent on.
+// deliveryAnnotations adopts a sender's delivery annotations, except for the lock token of a message that is sent on.
 func deliveryAnnotations(encoded []byte) core.Properties {
 	if encoded == nil {
 		return core.Properties{}

@@ -172,7 +172,7 @@ func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	}
 }
 
-// Missed has a transaction fail that lacks an operation.
+// Missed makes a transaction fail that lacks an operation.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 
 // Lapsed says why a delivery that was not settled in time cannot be settled any more.
@@ -238,7 +238,7 @@ const maxBatchSize = 1 << 20
 
 // scope is what the transactions of one AMQP session may reach. A client that wants transactions over several entities
 // puts its coordinator link and all others into one AMQP session: it may send to every entity there, and receive from
-// the first that it used, with all subscriptions where that is a topic, and all sub-queues.
+// the first that it used, with all subscriptions if that is a topic, and all sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
 	root       string       // the top-level entity that was used first

@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxPeekBytes bounds the messages of one peek, but for a single message that is larger.
+// maxPeekBytes bounds the messages of one peek, except for a single message that is larger.
 const maxPeekBytes = 256 << 10
 
 // attachManagement accepts a link to or from an entity's $management node. The operations check
@@ -76,7 +76,7 @@ func (o *operation) refuse(c core.Code, format string, args ...any) {
 	}
 }
 
-// operations are those that are offered, by name without the prefix "com.microsoft:".
+// operations are the supported operations, by name without the prefix "com.microsoft:".
 var operations = map[string]func(*operation) (response, error){
 	"com.microsoft:renew-lock":                 renewLocks,
 	"com.microsoft:peek-message":               peekMessages,

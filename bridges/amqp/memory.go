@@ -55,7 +55,7 @@ func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 
-// TooSlow says that a message is given up because its rest does not come.
+// TooSlow says that a message is abandoned because its rest does not arrive.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))
@@ -76,7 +76,7 @@ func addressOf(l *engine.Link) core.Address {
 	return core.Address{}
 }
 
-// charge has the budget count what the connection holds: what is read and not complete or not carried out, and what the
+// charge makes the budget count what the connection holds: what is read and not complete or not carried out, and what the
 // client has not taken.
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +

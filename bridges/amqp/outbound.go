@@ -30,7 +30,7 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return appendFooter(dst, d.Message)
 }
 
-// largeBody is the size of a body, in bytes, from which on it is not copied on its way out, on plain TCP, or only once.
+// largeBody is the size of a body, in bytes, from which it is not copied on its way out, on plain TCP, or only once.
 const largeBody = 16 << 10
 
 // payloadOf is a delivery as an encoded message, with its larger body where it is. The rest is in scratch, which it

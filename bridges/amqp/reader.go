@@ -96,7 +96,7 @@ func presentable(b []byte, maxFrame uint32) int {
 type input struct {
 	nc     net.Conn
 	known  *atomic.Bool  // the client has a proven identity; until then the listener counts what it sends, in Read
-	socket *socketReader // nil where the transport is no plain TCP connection
+	socket *socketReader // nil if the transport is not a plain TCP connection
 
 	buf      []byte
 	n        int                // bytes of buf that are read and not taken

@@ -187,7 +187,7 @@ var contentful = map[string]bool{
 	"com.microsoft:update-disposition": true,
 }
 
-// outcome is that of the request's delivery.
+// outcome is the outcome of the request's delivery.
 func (resp *response) outcome() wire.DeliveryState {
 	if resp.status != 400 && resp.status != 403 {
 		return wire.Accepted{}

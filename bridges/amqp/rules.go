@@ -98,7 +98,7 @@ func (o *operation) rule() core.Rule {
 	return rule
 }
 
-// isNoAction reports whether a value stands for no action: the SDK for Rust sends an empty map.
+// isNoAction reports whether a value means that there is no action: the SDK for Rust sends an empty map.
 func isNoAction(v any) bool {
 	m, ok := v.(value.Map)
 	e, _ := m.Get("expression")

@@ -71,7 +71,7 @@ func (s *senderLink) attach(sender core.Sender) bool {
 	})
 }
 
-// properties are those of the attach that answers; clients look for the destination they have named.
+// properties are the properties of the answering attach; clients look for the destination they have named.
 func (s *senderLink) properties(size int64) value.Map {
 	p := linkProperties(size)
 	if s.isVia() {
@@ -154,7 +154,7 @@ func (s *senderLink) start() {
 	})
 }
 
-// sent tells the client what became of a batch.
+// sent tells the client the outcome of a batch.
 func (s *senderLink) sent(batch []engine.Message, states []wire.DeliveryState) {
 	s.sending = false
 	for i := range batch {

@@ -73,7 +73,7 @@ func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions)
 	})
 }
 
-// readSession reads which session is wanted: null is the next one.
+// readSession reads which session is requested: null is the next one.
 func readSession(v any, o *core.SessionOptions) (err error) {
 	ok := true
 	if o.Next = v == nil; !o.Next {
@@ -85,7 +85,7 @@ func readSession(v any, o *core.SessionOptions) (err error) {
 	return nil
 }
 
-// readShared reads which session is wanted, and with which token it is taken over.
+// readShared reads which session is requested, and with which token it is taken over.
 func readShared(v any, o *core.SessionOptions) error {
 	o.Sharing = core.NonExclusive
 	list, ok := v.(value.List)
@@ -104,7 +104,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	return readSession(fields[0], o)
 }
 
-// accepted answers the attach. What the client may have no longer, or not now, is given back.
+// accepted answers the attach. It releases a session that the client may no longer have, or not yet.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
@@ -113,7 +113,7 @@ func (r *receiverLink) accepted(s core.Session, err error) {
 		if r.shared {
 			r.sent = make(map[engine.Tag]uint32)
 		}
-		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the grant may have ended meanwhile
+		err = c.identity.Check(core.Listen, r.addr.String(), time.Now()) // the grant may have ended in the meantime
 	}
 	switch {
 	case err != nil:
@@ -219,7 +219,7 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied has the session of a link stay until a request about it is answered, also if the link is detached meanwhile.
+// occupied makes the session of a link stay until a request about it is answered, also if the link is detached meanwhile.
 func (r *receiverLink) occupied() {
 	if r != nil {
 		r.settling++

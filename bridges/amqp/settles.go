@@ -98,7 +98,7 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 			continue
 		}
 		if core.CodeOf(err) == core.SessionLockLost && item.link.session != nil {
-			item.link.close(err) // the Go SDK gives up its connection, with all other links, when it reads of that in an outcome
+			item.link.close(err) // the Go SDK closes its connection, with all other links, when it reads that in an outcome
 			continue
 		}
 		state := item.state

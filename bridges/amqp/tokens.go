@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// client is what is known of a connection's client.
+// client is what the gateway knows of a connection's client.
 type client struct {
 	since    time.Time   // when it came
 	product  string      // what it calls itself
@@ -107,7 +107,7 @@ func (c *conn) verify(ctx context.Context, hosts []string, token, audience strin
 func (c *conn) resolve(ctx context.Context, id core.Identity, addr core.Address) (core.Entity, error) {
 	e, err := c.bridge.front.Resolve(ctx, id, addr)
 	if topic, _, ok := core.SplitSubscription(addr.Entity); ok && core.CodeOf(err) == core.NotFound {
-		if e, err := c.bridge.front.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // which of the two is missing
+		if e, err := c.bridge.front.Resolve(ctx, id, core.Address{Entity: topic}); err == nil { // the one of the two that is missing
 			c.topics.learn(&e)
 		}
 	}

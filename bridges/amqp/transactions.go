@@ -22,7 +22,7 @@ type openTransactions struct {
 const (
 	// maxTransactions is the number of transactions a connection may have open.
 	maxTransactions = 1000
-	// maxEnlistedBytes is the number of bytes of messages the open transactions of a connection may hold, but for a single
+	// maxEnlistedBytes is the number of bytes of messages the open transactions of a connection may hold, except for a single
 	// message that is larger.
 	maxEnlistedBytes  = 32 << 20
 	coordinatorCredit = 100     // requests in flight on one coordinator link
@@ -314,7 +314,7 @@ func (t *transaction) next() {
 	})
 }
 
-// spoil has a transaction fail, because an operation of it was refused before it was enlisted.
+// spoil makes a transaction fail, because an operation of it was refused before it was enlisted.
 func (c *conn) spoil(state wire.TransactionalState, err error) {
 	if t := c.transactions[string(state.TxnID)]; t != nil && t.failed == nil {
 		t.failed = err

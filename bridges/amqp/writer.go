@@ -22,11 +22,11 @@ const (
 	mostAtOnce = 1 << 20
 )
 
-// writer writes what the engine has to say, one output at a time. The owner tries first, for as much as the socket takes
+// writer writes the engine's output, one part at a time. The owner tries first, for as much as the socket takes
 // without waiting; what is left has a goroutine, which is started for the first output that needs one.
 type writer struct {
 	nc      net.Conn
-	direct  *link.Socket // nil where the transport is no plain TCP connection
+	direct  *link.Socket // nil if the transport is not a plain TCP connection
 	timeout time.Duration
 	tasks   *sync.WaitGroup
 	work    chan func() // nil until there is a goroutine
@@ -36,7 +36,7 @@ func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *write
 	return &writer{nc: nc, direct: link.SocketOf(nc), timeout: timeout, tasks: tasks}
 }
 
-// references is the size of a body from which on it is written from where it is; 0: none is, because each part would be a
+// references is the size of a body from which it is written from where it is; 0: none is, because each part would be a
 // write, or a record of TLS, of its own.
 func (w *writer) references() int {
 	if w.direct == nil {

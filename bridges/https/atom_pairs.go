@@ -116,7 +116,7 @@ func readDateTime(text string) (any, error) {
 	return value.TimestampOf(t), err
 }
 
-// appendPairs appends pairs of keys and typed values, nothing where there is
+// appendPairs appends pairs of keys and typed values, nothing if there is
 // none. The JavaScript SDK takes exactly five characters for the prefix of a type.
 func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	if p.IsEmpty() {

@@ -58,7 +58,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 // visitKey finds, in a request's context, its visit.
 type visitKey struct{}
 
-// visit is what is known of a request beside it.
+// visit is what the gateway knows of a request beside it.
 type visit struct {
 	proven bool         // the request has a proven identity
 	memory *fair.Waiter // that its body and its answer take

@@ -65,7 +65,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wantsPage tells a browser that opens the root from a client that lists entities.
+// wantsPage distinguishes a browser that opens the root from a client that lists entities.
 func wantsPage(r *http.Request) bool {
 	return r.URL.Path == "/" && (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		strings.Contains(r.Header.Get("Accept"), "text/html") && !r.URL.Query().Has("api-version")
@@ -108,7 +108,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// atomMethods are those that entities are managed by.
+// atomMethods are the methods that manage entities.
 var atomMethods = []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete}
 
 // runtimeRoute reports whether a method on /{entity}/messages and what lies below is a

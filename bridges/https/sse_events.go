@@ -40,10 +40,10 @@ const (
 	eventsPage = 64 << 10
 	// writePiece is how much a client has to take within streamTimeout.
 	writePiece = 64 << 10
-	// largeMessage is the size from which on the buffer is made for a message at once, and
+	// largeMessage is the size from which the buffer is made for a message at once, and
 	// not used again.
 	largeMessage = 256 << 10
-	// eventHeads is about what an event has beside a large body.
+	// eventHeads is about what an event has besides a large body.
 	eventHeads = 16 << 10
 )
 
@@ -106,7 +106,7 @@ func (s *events) got(ds ...core.Delivery) {
 	s.charge()
 }
 
-// charge has the memory count what is held now.
+// charge makes the memory count what is held now.
 func (s *events) charge() {
 	held := s.waiting + len(s.buffer)
 	s.memory.Add(int64(held - s.charged))

@@ -73,8 +73,8 @@ func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) e
 // streamQuery is what a request for a stream asks for.
 type streamQuery struct {
 	mode   core.ReceiveMode
-	binary bool   // bodies are wanted as bytes
-	accept string // content types that bodies are wanted in
+	binary bool   // bodies are requested as bytes
+	accept string // content types that bodies are requested in
 	from   string // where to begin: a position, "new" or ""
 	after  string // a position that the client has; "" for none
 }

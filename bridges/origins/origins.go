@@ -1,4 +1,4 @@
-// Package origins tells which web pages may ask a gateway: by the Origin that their browser names.
+// Package origins decides which web pages may call a gateway, by the Origin that their browser sends.
 package origins
 
 import (

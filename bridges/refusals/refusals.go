@@ -29,7 +29,7 @@ const (
 	maxText   = 600
 )
 
-// Log is that of one bridge.
+// Log is the log of one bridge.
 type Log struct{ known, strangers bucket }
 
 // New makes a Log.

@@ -77,7 +77,7 @@ func unanswered(ctx context.Context, err error) error {
 
 // blame is what it means that a link, session or connection has ended while one
 // message alone was in flight: some brokers end them for a message that they will
-// never take. It returns nil where something else may have been the reason.
+// never take. It returns nil if something else may have been the reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error
 	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {

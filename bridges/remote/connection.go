@@ -21,7 +21,7 @@ const (
 	idleTimeout = 30 * time.Second
 	// linkTimeout bounds the attachment of a link, and the answer to a token.
 	linkTimeout = 15 * time.Second
-	// farewell bounds what is said at the end of a connection.
+	// farewell bounds the time for closing a connection.
 	farewell = time.Second
 )
 
@@ -88,7 +88,7 @@ func (r *Remote) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// close ends the connection in order, as far as the remote goes along.
+// close closes the connection in order, if the remote answers.
 func (l *connection) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
@@ -155,7 +155,7 @@ func (l *connection) suspect(err error) {
 	}
 }
 
-// receiver opens a link from an entity within a while. Credit is given by hand.
+// receiver opens a link from an entity within a limited time. Credit is issued by hand.
 func (l *connection) receiver(ctx context.Context, entity string, within time.Duration, o *goamqp.ReceiverOptions) (*goamqp.Receiver, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

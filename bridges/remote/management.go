@@ -20,7 +20,7 @@ type management struct {
 }
 
 // ask asks the node of an entity for an operation and returns the answer; empty: there is nothing. The
-// error is a *goamqp.Error where the remote refuses.
+// error is a *goamqp.Error if the remote refuses.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

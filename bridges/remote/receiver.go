@@ -280,7 +280,7 @@ func (r *Receiver) drop(m *goamqp.Message) bool {
 	return held
 }
 
-// lockError is ErrLockLost where the remote says that a message, or the session of a link, is not locked
+// lockError is ErrLockLost if the remote says that a message, or the session of a link, is not locked
 // any more.
 func lockError(err error) error {
 	refused, ok := errors.AsType[*goamqp.Error](err)

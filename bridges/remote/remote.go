@@ -195,7 +195,7 @@ type Options struct {
 	Address string // shown with its state
 	// Dial connects to it.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS is nil where the connection is to be plain.
+	// TLS is nil if the connection is to be plain.
 	TLS *tls.Config
 	// Host is the name that the remote is called by when a connection is opened.
 	Host string
@@ -240,5 +240,5 @@ type Local struct {
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 
-// DefaultWindow is the Window where none is given.
+// DefaultWindow is the Window if none is given.
 const DefaultWindow = 500

@@ -80,7 +80,7 @@ func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	return nil
 }
 
-// Flush sends the batch: all of it or nothing. The error is a *goamqp.Error where the remote refuses.
+// Flush sends the batch: all of it or nothing. The error is a *goamqp.Error if the remote refuses.
 func (s *Sender) Flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil

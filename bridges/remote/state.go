@@ -42,7 +42,7 @@ type Source struct {
 	Error    string        `json:"error,omitzero"`
 }
 
-// State tells how the remote is doing.
+// State describes the state of the remote.
 func (r *Remote) State() State {
 	r.mu.Lock()
 	s := State{Name: r.o.Name, Address: r.o.Address, Connected: r.connection != nil, Since: r.since, ErrorAt: r.erred, Window: r.o.Window, Targets: []Target{}, Sources: []Source{}}

@@ -112,7 +112,7 @@ func (c *conn) run(ctx context.Context) error {
 	return c.lost
 }
 
-// readAll is read, and ends the connection where that panics.
+// readAll is read, and ends the connection if that panics.
 func (c *conn) readAll() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -233,7 +233,7 @@ func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity)
 	})
 }
 
-// fetch has a request answered with what call returns, as write writes it.
+// fetch answers a request with what call returns, as write writes it.
 func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Identity) (T, error), write func(codec.Writer, T)) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		v, err := call(ctx, id)
@@ -275,7 +275,7 @@ func (c *conn) Describe() bridges.Connection {
 	return about
 }
 
-// heartbeat is how the gateway finds out whether the client is there.
+// heartbeat is how the gateway checks that the client is there.
 type heartbeat struct {
 	ping    time.Time // when to ping
 	pinged  pinging   // the state of the last ping

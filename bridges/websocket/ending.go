@@ -101,7 +101,7 @@ func (c *conn) ended(now time.Time) bool {
 // leaves reports whether the client gets nothing more.
 func (c *conn) leaves() bool { return c.said || c.broken }
 
-// letGo has everything go that the connection holds.
+// letGo releases everything that the connection holds.
 func (c *conn) letGo() {
 	for _, f := range c.feeds {
 		f.drop()

@@ -31,7 +31,7 @@ func words(err error) (core.Code, string) {
 	return code, text
 }
 
-// writeError writes the members that tell of an error, and tells the log, with
+// writeError writes the members that describe an error, and logs it, with
 // more keys and values, under the id that the client gets.
 func (c *conn) writeError(w codec.Writer, err error, entity string, more ...any) {
 	code, text := words(err)

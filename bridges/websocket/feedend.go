@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// endFeed ends a feed. A wait for a session is given up.
+// endFeed ends a feed. A wait for a session is cancelled.
 func (c *conn) endFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *conn) endFeed(q *request) {
 	f.do(q, end)
 }
 
-// ended tells that the gateway has ended the feed.
+// ended tells the client that the gateway has ended the feed.
 func (f *feed) ended(err error) {
 	if f.over {
 		return
@@ -114,7 +114,7 @@ func (f *feed) stop(after func()) {
 	})
 }
 
-// giveBack unlocks pending deliveries but for the first keep. Those of a session
+// giveBack unlocks pending deliveries except for the first keep. Those of a session
 // go back with it, unless it may have been taken over; those that are received
 // and deleted are lost.
 func (f *feed) giveBack(keep int) {

@@ -33,7 +33,7 @@ func (c *conn) entity(q *request) {
 	})
 }
 
-// told is the answer with an entity as it is now.
+// told is the answer with the current state of an entity.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
@@ -233,7 +233,7 @@ func writeOne(s *core.Setting, w codec.Writer, q *core.Settings) {
 	}
 }
 
-// settings are those that a client gives.
+// settings are the settings of a client's request.
 type settings struct {
 	given []*core.Setting
 	core.Settings

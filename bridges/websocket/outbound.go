@@ -45,7 +45,7 @@ const (
 	// lastWords is how long a client that did not read may take to hear why it is closed.
 	lastWords = 5 * time.Second
 
-	frameHeads   = 16 << 10 // about what a delivery has beside its body and properties
+	frameHeads   = 16 << 10 // about what a delivery has besides its body and properties
 	reservedHead = 4        // of a frame of 126 to 65535 bytes
 	maxShort     = 125      // bytes of a frame with a head of two
 )

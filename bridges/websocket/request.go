@@ -181,7 +181,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	return q, nil
 }
 
-// read reads the members of a request but for those at op and id.
+// read reads the members of a request except for those at op and id.
 func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {

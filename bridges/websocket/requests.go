@@ -36,7 +36,7 @@ func (c *conn) begin(q *request) {
 	}
 }
 
-// answer tells that a request was carried out, with what more there is to say.
+// answer says that a request was carried out, with the answer's other members.
 func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	c.finish(q)
 	c.tell("ok", func(w codec.Writer) {
@@ -47,7 +47,7 @@ func (c *conn) answer(q *request, more func(w codec.Writer)) {
 	})
 }
 
-// refuse tells why a request was not carried out.
+// refuse says why a request was not carried out.
 func (c *conn) refuse(q *request, err error) {
 	c.finish(q)
 	c.tell("error", func(w codec.Writer) {

@@ -98,7 +98,7 @@ func (o *sendQueue) start() {
 	})
 }
 
-// sent tells what became of a batch. failure is why none of it was sent.
+// sent tells the client the outcome of a batch. failure is why none of it was sent.
 func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure error) {
 	o.sending = false
 	for i, q := range batch {

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// client is what is known of a connection's client.
+// client is what the gateway knows of a connection's client.
 type client struct {
 	since    time.Time // when it came
 	product  string

@@ -57,7 +57,7 @@ type Options struct {
 	// PartitionCount is the number of partitions a partitioned entity gets; default 4,
 	// at most core.MaxPartitions.
 	PartitionCount int
-	// Limits are those of the emulated tier; none by default.
+	// Limits are the limits of the emulated tier; none by default.
 	Limits core.Limits
 	// Quotas returns the namespace's current quotas; nil: only Limits apply.
 	Quotas func() core.NamespaceQuotas

@@ -82,7 +82,7 @@ func (b *Broker) browse(ctx context.Context, id core.Identity, a core.Address, f
 	return found, nil
 }
 
-// PeekDamaged lists messages that the store has put aside because they are damaged, in the way of Peek.
+// PeekDamaged lists messages that the store has put aside because they are damaged, like Peek.
 // It needs Listen.
 func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.DamagedMessage, error) {
 	_, v, sub, err := b.open(ctx, id, a)

@@ -159,7 +159,7 @@ func (b *Broker) create(ctx context.Context, id core.Identity, ent core.Entity) 
 	switch code := core.CodeOf(err); {
 	case code == core.AlreadyExists:
 		return core.Entity{}, b.refusals.Exists(&ent)
-	case code == core.NotFound && ent.Kind == core.Subscription: // the topic has been deleted meanwhile
+	case code == core.NotFound && ent.Kind == core.Subscription: // the topic was deleted in the meantime
 		topic, _, _ := core.SplitSubscription(ent.Name)
 		return core.Entity{}, b.refusals.NotFound(topic)
 	case code == core.NotFound:

@@ -119,7 +119,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	e.receivers.Update()
 }
 
-// end closes everything that is open on the entity, for good.
+// end closes everything that is open on the entity, permanently.
 func (e *entry) end(err error) {
 	e.mu.Lock()
 	if e.ended != nil {

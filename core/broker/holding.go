@@ -29,7 +29,7 @@ type Holding struct {
 }
 
 // Holdings counts what entities hold. wanted selects them and is called for each entity of the
-// namespace. An entity deleted meanwhile holds nothing. If a partition does not answer, the call
+// namespace. An entity deleted in the meantime holds nothing. If a partition does not answer, the call
 // fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
@@ -96,14 +96,14 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// Count is what an entity holds, as administration shows it but for a topic's rules.
+// Count is what an entity holds, as administration shows it except for a topic's rules.
 type Count struct {
 	Name string
 	Kind core.Kind
 	core.Runtime
 }
 
-// Counts counts what entities hold with one call to the store. Those that are not there are left out, and
+// Counts counts what entities hold with one call to the store. Missing entities are left out, and
 // those that do not answer. It does not count as a use of the entities.
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity

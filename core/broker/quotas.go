@@ -107,7 +107,7 @@ func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 }
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
-// one. The client's MaxSizeInMegabytes is that of one partition. But clients that read an entity
+// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that read an entity
 // send back the sum: so the reported sum of the stored size, or more than a partition may have, is
 // taken for the sum. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {

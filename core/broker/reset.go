@@ -12,7 +12,7 @@ import (
 
 // Reset implements core.Admin. Receiving and forwarding pause on this gateway meanwhile. Reset
 // waits for calls in flight, and drops messages that are locked here but not delivered, so that
-// nothing of before the reset is left in this gateway.
+// nothing from before the reset is left in this gateway.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 		return b.refusals.Of(err, &core.Entity{})
 	}
 	defer b.barrier.Resume()
-	b.audit.Flush(ctx) // so that no event of before is written later
+	b.audit.Flush(ctx) // so that no earlier event is written later
 	sessions := b.openSessions()
 	errs := make([]error, len(ents))
 	entity.InParallel(len(ents), func(i int) { errs[i] = b.clear(ctx, &ents[i]) })

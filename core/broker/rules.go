@@ -43,7 +43,7 @@ type filterCounts struct {
 
 const filterCountsAge = time.Minute
 
-// roomForRule refuses one more rule with a filter of that kind where the topic is full.
+// roomForRule refuses one more rule with a filter of that kind if the topic is full.
 func (b *Broker) roomForRule(ctx context.Context, topic string, k core.FilterKind) (*filterCounts, error) {
 	e, err := b.entity(ctx, topic)
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 }
 
 // changeRule asks decide for the change of the rule of that name; known is the stored rule, or nil.
-// If the subscription has changed meanwhile, decide is asked again. decide also returns the
+// If the subscription has changed in the meantime, decide is called again. decide also returns the
 // compiled rule, nil for none.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),

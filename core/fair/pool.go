@@ -65,7 +65,7 @@ type Pool struct {
 	limit    int64
 	places   string // what one unit is, in the plural; "": bytes
 	name     string
-	shuts    Level         // from which on Take fails
+	shuts    Level         // from which Take fails
 	released func(n int64) // may be nil
 	gauge    *Gauge        // may be nil
 
@@ -111,7 +111,7 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named sets the name of a pool of bytes, which refusals contain, and the level from which on Take fails; by
+// Named sets the name of a pool of bytes, which refusals contain, and the level from which Take fails; by
 // default it is Full.
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
@@ -444,7 +444,7 @@ func (s *Share) Release() {
 	s.Add(-held)
 }
 
-// Close releases the share for good. The share must not be used afterwards.
+// Close releases the share permanently. The share must not be used afterwards.
 func (s *Share) Close() {
 	s.Release()
 	s.pool.mu.Lock()

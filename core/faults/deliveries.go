@@ -22,7 +22,7 @@ type deliveries struct {
 	link      *intercept.Link
 	inSession bool
 	forward   func([]core.Delivery)
-	detach    func(error) // nil where the bridge has no use for it
+	detach    func(error) // nil if the bridge has no use for it
 
 	mu     sync.Mutex // one forward at a time
 	held   []core.Delivery

@@ -50,7 +50,7 @@ const (
 	Fail         Effect = "fail"            // the client gets Rule.Code
 	Delay        Effect = "delay"           // nothing but that it waits for Rule.Delay
 	Throttle     Effect = "throttle"        // what is more than Rule.Rate a second is refused as busy
-	Drop         Effect = "drop-connection" // without a word
+	Drop         Effect = "drop-connection" // without an error
 	Detach       Effect = "detach"          // the link, with Rule.Code
 	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
 	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
@@ -59,7 +59,7 @@ const (
 	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
 )
 
-// allowed are the effects on each operation, besides those that all have.
+// allowed are the effects on each operation, besides those of every operation.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,

@@ -32,7 +32,7 @@ type Book interface {
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
-// Rules are those of a namespace. Each gateway counts its own operations for them. Methods are safe
+// Rules are the fault rules of a namespace. Each gateway counts its own operations for them. Methods are safe
 // for concurrent use.
 type Rules struct {
 	book  Book
@@ -64,7 +64,7 @@ func New(book Book, now func() time.Time) *Rules {
 	return r
 }
 
-// Configure adds rules that have names. One that is there already stays as it is, with its counts and
+// Configure adds rules that have names. An existing rule stays as it is, with its counts and
 // its end; one of the same name that differs is replaced.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {

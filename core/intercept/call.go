@@ -46,8 +46,8 @@ type Interceptor interface {
 	Intercept(ctx context.Context, c *Call)
 }
 
-// Call is one call of a bridge. An interceptor may change what is asked before Next, and what is answered
-// after it. It restores what is asked afterwards, for the interceptors before it.
+// Call is one call of a bridge. An interceptor may change the request before Next, and the answer
+// after it. It restores the request afterwards, for the interceptors before it.
 type Call struct {
 	Op      Op
 	ID      core.Identity
@@ -55,7 +55,7 @@ type Call struct {
 	Link    *Link // what is opened or used; nil: neither
 	Deletes bool  // Manage deletes something
 
-	// What is asked, as far as interceptors need it.
+	// The request, as far as interceptors need it.
 	Groups      [][]*core.Message // of Send and Schedule; in a transaction one
 	Settlements []core.Settlement
 	Tokens      []core.LockToken     // of Renew
@@ -77,7 +77,7 @@ type Call struct {
 
 var calls = sync.Pool{New: func() any { return new(Call) }}
 
-// newCall makes a call that do carries out, behind all interceptors. The caller has to free it.
+// newCall returns a call that do carries out, after all interceptors. The caller must free it.
 func newCall(op Op, id core.Identity, address core.Address, do func(context.Context, *Call)) *Call {
 	c := calls.Get().(*Call)
 	c.Op, c.ID, c.Address, c.do = op, id, address, do

@@ -8,7 +8,7 @@
 // # Calls
 //
 // An Interceptor does its part before and after Call.Next, as middleware of an HTTP server does. So it
-// may change what is asked and what is answered, delay, refuse, or carry out a call in parts, and keeps
+// may change requests and answers, delay, refuse, or carry out a call in parts, and keeps
 // what it needs between the two in local variables. A pair of methods Before and After would need a
 // place in the call for that, and words for "answered" and "in parts". Most interceptors pass most
 // operations on: that takes a few nanoseconds, less than a list of interceptors for each operation would
@@ -26,5 +26,5 @@
 //
 // A Front asks for the space with each call that names an identity, so a deleted namespace refuses at
 // once, and bridges know nothing of namespaces. Senders, receivers and sessions stay in the space that
-// opened them; a transaction is in that of its first operation.
+// opened them; a transaction is in the namespace of its first operation.
 package intercept

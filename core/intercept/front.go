@@ -51,7 +51,7 @@ func ask[T any](ctx context.Context, f *Front, op Op, id core.Identity, address 
 	return answer, c.Err
 }
 
-// tell is ask for a call without an answer.
+// tell is ask for calls that have no answer.
 func (f *Front) tell(ctx context.Context, op Op, id core.Identity, address core.Address, do func(context.Context, *Space) error) error {
 	c := newCall(op, id, address, func(ctx context.Context, c *Call) { c.Err = do(ctx, c.space) })
 	defer c.free()

@@ -53,7 +53,7 @@ func (l *Link) Kept(key any) any { return l.kept[key] }
 // Add adds a stage to a receiver or session.
 func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
-// MaxMessageSize is that of a sender.
+// MaxMessageSize is the MaxMessageSize of a sender.
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
 // Settle settles messages of the receiver behind all interceptors.

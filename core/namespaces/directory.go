@@ -55,7 +55,7 @@ type Options struct {
 	Issuers auth.Issuers
 	// PublicKeys are published keys: no policy that is made or changed may have one.
 	PublicKeys []string
-	// Limits are those of the emulated tier; none by default.
+	// Limits are the limits of the emulated tier; none by default.
 	Limits core.Limits
 	// Now is the store's clock; default time.Now.
 	Now func() time.Time
@@ -296,7 +296,7 @@ func (d *Directory) named(name string) *member {
 	return d.byName[core.FoldName(name)]
 }
 
-// of is the namespace of a peer. For the nil Identity it is the gateway's own, where it has no
+// of returns the namespace of a peer. For the nil Identity it is the gateway's own, where it has no
 // rights.
 func (d *Directory) of(id core.Identity) (*member, error) {
 	if len(id) == 0 {

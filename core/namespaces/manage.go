@@ -76,7 +76,7 @@ func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error)
 	d.log.Info("namespace created", "namespace", made.Name)
 	m := d.apply(made)
 	d.rereadAfterLoss(losses, made.Name)
-	if m == nil || m.record.Load().ID != made.ID { // it was deleted meanwhile, and the name is another's
+	if m == nil || m.record.Load().ID != made.ID { // it was deleted in the meantime, and the name belongs to another
 		return About{Namespace: made}, nil
 	}
 	return m.about(), nil
@@ -102,8 +102,8 @@ func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	return m.about(), nil
 }
 
-// find is the namespace of that name. If it is unknown here, another gateway may have just made it:
-// then the registry is read.
+// find returns the namespace of that name. If it is unknown here, find reads the registry: another
+// gateway may just have created it.
 func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 	m := d.named(name)
 	if m == nil && d.o.Registry != nil {
@@ -221,7 +221,7 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 
 // Rotate gives a policy a new primary key. The former primary key becomes the secondary, so that
 // both are valid; the former secondary key is not valid any more. If the namespace was deleted and
-// created again meanwhile, nothing changes.
+// created again in the meantime, nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {

@@ -89,7 +89,7 @@ func (r mediaRange) specificity() int {
 // IsAny reports whether all types are accepted alike.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
-// quality is the quality of a type: that of the most specific range that matches it. An unknown
+// quality is the quality of a type: the one of the most specific range that matches it. An unknown
 // type, "", is matched by */* only.
 func (a Accept) quality(mediaType string) int {
 	if a.IsAny() {

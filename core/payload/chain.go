@@ -170,7 +170,7 @@ func (c *Chain) convert(ctx context.Context, m *core.Message, a Accept, checked 
 	return m, nil
 }
 
-// amqpValueType stands for the content type of AMQP values and sequences.
+// amqpValueType is the content type of AMQP values and sequences inside the gateway.
 const amqpValueType = "application/x-amqp-value"
 
 // declared is the declared type of a message's body, "" if there is none.

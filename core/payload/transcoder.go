@@ -112,7 +112,7 @@ func (t *Transcoder) plan(a core.Address, accept string) (p plan, ok bool) {
 	return p, p.chain != nil && (p.checked || !p.accept.IsAny())
 }
 
-// rewrite transcodes payloads where that is possible.
+// rewrite transcodes payloads if that is possible.
 func (p *plan) rewrite(ctx context.Context, ds []core.Delivery) {
 	if p.accept.IsAny() {
 		return

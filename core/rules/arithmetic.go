@@ -9,7 +9,7 @@ import (
 )
 
 // maxText bounds what concatenation makes, in bytes: all that a message may
-// have beside its body.
+// have besides its body.
 const maxText = core.MaxHeaderBytes
 
 // calculate answers a op b, where op is one of + - * / %. Operands that are

@@ -76,7 +76,7 @@ func (s *scope) decoded() (any, bool) {
 	return s.body, s.readable
 }
 
-// datumOf is a value as it is computed with. What has no family of its own is
+// datumOf returns a value in the form that expressions compute with. A value without a family is
 // looked at encoded.
 func datumOf(v any) datum {
 	switch v := v.(type) {

@@ -19,7 +19,7 @@ func timeOf(ticks int64) time.Time {
 	return time.Unix(whole, (ticks-whole*ticksPerSecond)*int64(tick)).UTC()
 }
 
-// render writes a value as text, in the forms of .NET but for instants, which
+// render writes a value as text, in the forms of .NET except for instants, which
 // have that of ISO 8601. What is unknown, binary or opaque has no text.
 func (d datum) render() (string, bool) {
 	switch d.kind {

@@ -11,7 +11,7 @@ type correlation struct {
 	properties []propertyTest
 }
 
-// fieldTest asks for the text of a system property; "" is that of one that is not set.
+// fieldTest compares the text of a system property; "" stands for one that is not set.
 type fieldTest struct {
 	system *system
 	text   string

@@ -23,8 +23,8 @@ type Explanation struct {
 	Message *core.Message
 }
 
-// Explain compiles a rule, evaluates it for one message, and tells how the
-// answer came about. The answer is that of Rule.Matches.
+// Explain compiles a rule, evaluates it for one message, and says how the
+// result came about. The result is the same as that of Rule.Matches.
 func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	c, err := Compile(r)
 	if err != nil {

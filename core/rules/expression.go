@@ -179,7 +179,7 @@ func (o operand) continuation() string {
 	return "a comparison"
 }
 
-// predicate returns the operand as a condition: what may be boolean stands for itself.
+// predicate returns the operand as a condition: an operand that may be boolean is a condition by itself.
 func (o operand) predicate() (predicate, error) {
 	if o.condition != nil {
 		return o.condition, nil

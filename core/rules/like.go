@@ -26,7 +26,7 @@ type pattern struct {
 type run struct {
 	pieces []piece
 	chars  int     // the length of what it matches
-	finder *finder // of what follows the skip of the first piece; nil where that is one literal
+	finder *finder // of what follows the skip of the first piece; nil if that is one literal
 }
 
 // piece is a number of _ signs and the literal text behind them.

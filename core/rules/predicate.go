@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 // predicate is a part of a SQL text that is true, false or unknown.
 type predicate interface {
-	// truth finds out. What goes wrong is noted in the scope.
+	// truth evaluates the condition. Errors are recorded in the scope.
 	truth(*scope) Truth
 	// fallible reports whether evaluation can go wrong.
 	fallible() bool
@@ -73,7 +73,7 @@ type negation struct{ of predicate }
 func (n negation) truth(s *scope) Truth { return n.of.truth(s).Not() }
 func (n negation) fallible() bool       { return n.of.fallible() }
 
-// flag is a boolean property that stands for itself. Other values are unknown.
+// flag is a boolean property as a condition. Other values are unknown.
 type flag struct{ expression }
 
 func (f flag) truth(s *scope) Truth { return truthOfFlag(f.eval(s)) }
@@ -126,7 +126,7 @@ type membership struct {
 	list []expression
 }
 
-// truth is that of of = a OR of = b …, but unknown whatever the list if of is.
+// truth is the truth of: of = a OR of = b …. If of is unknown, the result is unknown for any list.
 func (m *membership) truth(s *scope) Truth {
 	d := m.of.eval(s)
 	if d.isUnknown() {

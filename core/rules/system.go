@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Facts are what the broker knows of a message beside what its producer set.
+// Facts are what the broker knows of a message besides what its producer set.
 // What is zero is not known (yet), and is NULL in SQL.
 type Facts struct {
 	EnqueuedTime           time.Time

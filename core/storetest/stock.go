@@ -166,7 +166,7 @@ func (s *Stock) Size() int64 {
 	return stats.Bytes
 }
 
-// Empty has all that ends by itself end, and takes the rest out.
+// Empty waits for what ends by itself, and takes the rest out.
 func (s *Stock) Empty() {
 	s.Helper()
 	s.clock.Advance(2 * stockTime)

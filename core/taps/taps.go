@@ -25,7 +25,7 @@ const (
 // ErrEnded says that the namespace has ended.
 var ErrEnded = errors.New("the namespace has ended")
 
-// Taps are those of a namespace at this gateway. Methods are safe for concurrent use.
+// Taps are the taps of a namespace at this gateway. Methods are safe for concurrent use.
 type Taps struct {
 	now    func() time.Time
 	open   atomic.Int32 // how many
@@ -136,7 +136,7 @@ func (t *Tap) add(d core.Delivery) {
 }
 
 // Next waits for messages, and returns those that have arrived, and how many were missed since the last
-// call. It may be called from one goroutine at a time. The error is that of ctx, or ErrEnded.
+// call. It may be called from one goroutine at a time. The error is ctx's, or ErrEnded.
 func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err error) {
 	for {
 		t.mu.Lock()

@@ -16,7 +16,7 @@ const (
 	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
 )
 
-// DescriptorDateTime is that of an instant which a timestamp cannot tell as it was given:
+// DescriptorDateTime is the descriptor of an instant that a timestamp cannot represent:
 // without a zone, which is UTC then, or to less than a millisecond. It is a string as
 // ParseDateTime reads it. Only rules have such values.
 const DescriptorDateTime = Symbol("com.crosstown:date-time")

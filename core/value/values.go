@@ -77,7 +77,7 @@ func ArrayOf[T any](vs []T) Array {
 	return a
 }
 
-// elem returns the type of the elements, KindInvalid if nothing tells it.
+// elem returns the type of the elements, KindInvalid if it is unknown.
 func (a Array) elem() Kind {
 	if a.Elem == KindInvalid && len(a.Values) > 0 {
 		return KindOfValue(a.Values[0])

@@ -66,7 +66,7 @@ func run(ctx context.Context, binary string, port int, out io.Writer) (err error
 	worked := make(chan error, 1)
 	go func() {
 		worked <- work(working, client)
-		stop() // without a worker the page is of no use
+		stop() // without a worker the page is unusable
 	}()
 	_, _ = fmt.Fprintf(out, "Open %s\n", origin)
 	err = serve(working, ln, g.Address)

@@ -32,7 +32,7 @@ func Subscription(topic, name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Subscription, core.SubscriptionPath(topic, name), changes)
 }
 
-// Where has a subscription get the messages that a SQL filter matches.
+// Where limits a subscription to the messages that a SQL filter matches.
 func (e Entity) Where(sql string) Entity {
 	e.rules = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.SQLFilter, SQL: sql}}}
 	return e

@@ -20,7 +20,7 @@ const (
 
 // ExpectMessages waits until an entity (a queue, topic/Subscriptions/name, or a sub-queue such as
 // orders/$DeadLetterQueue) holds exactly messages with these bodies, in this order, in any state. It
-// takes none of them. If that does not come about in time, the test fails, and shows what is there.
+// takes none of them. If they do not appear in time, the test fails, and shows the entity's messages.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {

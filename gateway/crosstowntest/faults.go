@@ -8,7 +8,7 @@ import (
 // sends as busy. Package core/faults has its operations and effects.
 type Fault = faults.Rule
 
-// Inject has a fault happen to clients of this namespace. The first that fits an operation, in the order
+// Inject makes operations of this namespace's clients fail. The first fault that fits an operation, in the order
 // in which they were injected, counts.
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()

@@ -32,7 +32,7 @@ const (
 	Text
 	Binary
 	Instant
-	Extension // of MessagePack, but for timestamps
+	Extension // of MessagePack, except for timestamps
 	List
 	Map
 )
@@ -135,7 +135,7 @@ type Writer interface {
 	Uint(v uint64)
 	// Float writes a finite number.
 	Float(v float64)
-	// Float32 writes a finite number of single precision where there is such a thing.
+	// Float32 writes a finite number of single precision if there is such a thing.
 	Float32(v float32)
 	Text(v string)
 	TextBytes(v []byte)

@@ -37,7 +37,7 @@ func isRefused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// Create makes a file of what write writes, at once, or fails with fs.ErrExist where there is one.
+// Create makes a file of what write writes, at once, or fails with fs.ErrExist if there is one.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Link)
 }

@@ -18,7 +18,7 @@ type decoder struct {
 	elements int // that may still be read
 }
 
-// readers are those of each encoding that are not in use.
+// readers are the unused readers of each encoding.
 var readers [2]sync.Pool
 
 // decodeWith decodes a payload in an encoding whose format has a name.

@@ -28,6 +28,6 @@
 // what 64 bits cannot hold as decimal128, as is what a double cannot hold
 // exactly. Values that are described as .NET's TimeSpan, Uri or DateTimeOffset
 // are written as their text; other described values as a map with "descriptor"
-// and "value", but for tags in CBOR and extensions in MessagePack, which keep
+// and "value", except for tags in CBOR and extensions in MessagePack, which keep
 // their number.
 package builtin

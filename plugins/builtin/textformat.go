@@ -77,7 +77,7 @@ func checkCharset(contentType string) error {
 // amqpFormat is the encoding of AMQP 1.0 Part 1: one value.
 type amqpFormat struct{}
 
-// amqpTypes has a name of our own: none is registered for AMQP's values.
+// amqpTypes has a name that this project chose: none is registered for AMQP's values.
 var amqpTypes = []string{"application/x-amqp-value"}
 
 func (amqpFormat) ContentTypes() []string { return amqpTypes }

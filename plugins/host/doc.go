@@ -5,7 +5,7 @@
 // Questions of concurrent callers share the frames of one stream per plugin: the
 // first leaves at once, those that arrive while maxFrames frames are on their
 // way ride in the next. Each call gets its own answer or an error, never
-// another's, and nothing is asked twice: a caller may ask again.
+// another's, and no question is sent twice: a caller may ask again.
 //
 // Whatever a plugin does concerns its callers alone. A process that ends, sends
 // what the contract does not allow, fails its health check or stops answering is

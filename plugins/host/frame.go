@@ -88,7 +88,7 @@ func idOf(b []byte) (id uint64, ok bool) {
 	return id, true
 }
 
-// codec has gRPC carry frames as they are.
+// codec makes gRPC carry frames unchanged.
 type codec struct{}
 
 // Marshal returns a sentFrame.
@@ -109,5 +109,5 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return f.parse(data.Materialize())
 }
 
-// Name is that of the encoding that frames have.
+// Name is the name of the frames' encoding.
 func (codec) Name() string { return "proto" }

@@ -122,7 +122,7 @@ func orNone(names []string) string {
 }
 
 // Check launches a plugin, shakes hands, tries it and ends it again. It returns
-// what the plugin says of itself, or why it is of no use.
+// what the plugin says of itself, or why it is unusable.
 func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, error) {
 	i, err := launch(ctx, o.withDefaults(), cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -155,7 +155,7 @@ type Options struct {
 	Args []string
 	// SHA256 is the checksum that the program's file must have, in hexadecimal; "": any.
 	SHA256 string
-	// Env is the program's whole environment, but for what the handshake needs:
+	// Env is the program's whole environment, except for what the handshake needs:
 	// NAME=VALUE, or NAME for the gateway's own value.
 	Env []string
 	Dir string // the program's working directory; "": the gateway's

@@ -128,7 +128,7 @@ func (i *instance) greet(ctx context.Context) (err error) {
 	return i.check(ctx)
 }
 
-// gatewayVersion is that of the program that the host is part of, as far as it knows.
+// gatewayVersion is the version of the program that the host is part of, if it is known.
 func gatewayVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -262,7 +262,7 @@ func (i *instance) retire(ctx context.Context) {
 	i.close(killGrace)
 }
 
-// connection hands go-plugin's connection out.
+// connection returns go-plugin's connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer is the plugin's side, which is not here.

@@ -29,7 +29,7 @@ type process struct {
 	exited chan struct{} // closed when it has been waited for and its output read
 	err    error         // how it ended, and the next two; read after exited
 	ended  string
-	failed bool // it exited by itself with a status other than 0
+	failed bool // it exited on its own with a status other than 0
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd // nil until go-plugin has said what it needs

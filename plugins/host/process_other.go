@@ -22,7 +22,7 @@ func signalGroup(pid int, s syscall.Signal) {
 		return
 	}
 	if err := p.Signal(s); err != nil {
-		_ = p.Kill() // where there is no SIGTERM
+		_ = p.Kill() // if there is no SIGTERM
 	}
 }
 

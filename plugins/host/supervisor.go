@@ -87,7 +87,7 @@ func (p *supervised) firstDone() {
 	}
 }
 
-// watch has an instance answer until it is lost or ctx ends, replacing it on
+// watch lets an instance answer until it is lost or ctx ends, replacing it on
 // request. It returns why the last one was lost.
 func (p *supervised) watch(ctx context.Context, i *instance) error {
 	health := time.NewTicker(p.opts.HealthInterval)

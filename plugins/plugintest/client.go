@@ -122,7 +122,7 @@ type Outcome struct {
 	Properties  map[string]any
 }
 
-// Judge has a router judge a message.
+// Judge makes a router judge a message.
 func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	t.Helper()
 	outcomes, err := c.JudgeAll(t, m)
@@ -132,7 +132,7 @@ func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	return outcomes[0], nil
 }
 
-// JudgeAll has a router judge messages in one call; Stage, Entity and Parameters
+// JudgeAll makes a router judge messages in one call; Stage, Entity and Parameters
 // are those of the first.
 func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	t.Helper()

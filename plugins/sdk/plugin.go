@@ -65,10 +65,10 @@ type Verdict struct {
 // Accept lets a message pass.
 var Accept = Verdict{}
 
-// Drop has a message accepted and forgotten; for a subscription's filter, not copied.
+// Drop accepts a message and discards it; for a subscription's filter, it is not copied.
 func Drop(reason string) Verdict { return Verdict{action: pb.Verdict_DROP, reason: reason} }
 
-// DeadLetter has a message put into the entity's dead-letter queue, with a
+// DeadLetter puts a message into the entity's dead-letter queue, with a
 // reason and a description of it.
 func DeadLetter(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_DEAD_LETTER, reason: reason, description: description}

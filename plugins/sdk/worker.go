@@ -214,7 +214,7 @@ func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response
 	return &pb.Response{Id: id, Answer: &pb.Response_Routed{Routed: &pb.Routed{Verdicts: verdicts}}}
 }
 
-// fillVerdicts has the plugin judge messages, Concurrency of them at once.
+// fillVerdicts makes the plugin judge messages, Concurrency of them at once.
 func (w *worker) fillVerdicts(ctx context.Context, r *route, ms []*pb.Message, verdicts []*pb.Verdict) error {
 	if w.p.Concurrency <= 1 || len(ms) == 1 {
 		for i, m := range ms {

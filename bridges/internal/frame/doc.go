@@ -2,7 +2,7 @@
 // and typed values, in JSON and MessagePack alike, without I/O.
 //
 // Split checks a frame completely, syntax, nesting and UTF-8; a Reader then goes through parts of it and
-// cannot meet anything that is not well-formed. A part that is well-formed but not what is wanted is an
+// cannot meet anything that is not well-formed. A part that is well-formed but not what is requested is an
 // *Error, which names the member.
 //
 // AppendValue and WriteValue translate between frames and the typed values of AMQP, whose encoding in

@@ -76,7 +76,7 @@ func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
-// ask has the owner of each connection describe it, until ctx ends. It returns the answers of those that have not ended
+// ask makes the owner of each connection describe it, until ctx ends. It returns the answers of those that have not ended
 // before.
 func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	answers := make([]chan bridges.Connection, len(conns))

@@ -48,7 +48,7 @@ func (o *Owner) Begin(f func()) {
 	}
 }
 
-// Post has another goroutine run f, soon. It never blocks.
+// Post makes another goroutine run f, soon. It never blocks.
 func (o *Owner) Post(f func()) {
 	if o.add(f) {
 		go func() {

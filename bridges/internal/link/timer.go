@@ -15,7 +15,7 @@ const Leeway = beat
 // beginning is one of these instants.
 var beginning = time.Now()
 
-// Timer has an Owner act when something is due. Only jobs of the owner may use it.
+// Timer makes an Owner act when something is due. Only jobs of the owner may use it.
 type Timer struct {
 	timer *time.Timer
 	armed time.Time // when it fires; zero: it does not
@@ -28,7 +28,7 @@ func NewTimer(o *Owner) *Timer {
 	return t
 }
 
-// Arm has the timer fire at that time, or up to Leeway earlier, if it would fire later. Zero is never.
+// Arm makes the timer fire at that time, or up to Leeway earlier, if it would fire later. Zero is never.
 func (t *Timer) Arm(at time.Time) {
 	if at.IsZero() || !t.armed.IsZero() && !at.Before(t.armed) {
 		return
@@ -41,5 +41,5 @@ func (t *Timer) Arm(at time.Time) {
 	t.timer.Reset(left)
 }
 
-// Stop stops the timer for good.
+// Stop stops the timer permanently.
 func (t *Timer) Stop() { t.timer.Stop() }

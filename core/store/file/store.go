@@ -31,7 +31,7 @@ const (
 type Options struct {
 	Sync     Sync          // default SyncInterval
 	Interval time.Duration // default 100 ms
-	// Memory is the number of bytes of messages that stay in memory beside the log; others are read from it.
+	// Memory is the number of bytes of messages that stay in memory; others are read from the log.
 	// Default 128 MiB; negative: none.
 	Memory int64
 	// Remember is the number of bytes the message ids of duplicate detection may take in memory, and as many
@@ -199,7 +199,7 @@ func (s *Store) replay() error {
 	})
 }
 
-// replayClock is a clock that is set once the store is replayed: it begins where that has ended.
+// replayClock is a clock that is set when the replay of the store has ended: it begins at the replay's last time.
 type replayClock struct{ *clock }
 
 func (s *Store) newMemory(clock func() time.Time) *state.Store {

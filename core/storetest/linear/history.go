@@ -188,9 +188,9 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// play has clients call, while the server fails, and compares what they saw
+// play makes clients call, while the server fails, and compares what they saw
 // with a sequential partition. finish compares the final contents.
-// conclusive is false where the comparison takes too long.
+// conclusive is false if the comparison takes too long.
 func (h *history) play(first []string, call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()

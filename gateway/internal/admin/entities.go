@@ -97,7 +97,7 @@ func (a *API) entities(c *call) (any, error) {
 	for _, topic := range topics {
 		list.Entities = append(list.Entities, topic)
 		subscriptions, err := a.listEntities(c, core.Listing{Kind: core.Subscription, Topic: topic.Name})
-		if err != nil && core.CodeOf(err) != core.NotFound { // it may be deleted meanwhile
+		if err != nil && core.CodeOf(err) != core.NotFound { // it may have been deleted in the meantime
 			return nil, err
 		}
 		list.Entities = append(list.Entities, subscriptions...)

@@ -285,7 +285,7 @@ func (m *mover) copied(d *core.Delivery) *core.Message {
 	return &x
 }
 
-// testRules tells what rules make of a message, for clients with Manage on the topic.
+// testRules reports what rules do with a message, for clients with Manage on the topic.
 func (a *API) testRules(c *call) (any, error) {
 	if _, err := c.may(core.Manage, c.path, api.RulesPath); err != nil { // before the body takes memory
 		return nil, err

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// functions are those whose value depends on their arguments alone.
+// functions are the functions whose value depends only on their arguments.
 var functions map[string]func(args []any) (any, error)
 
 func init() { // some call each other

@@ -54,7 +54,7 @@ func (s *scope) declared(name string) (any, bool) {
 	return declared, err == nil
 }
 
-// giveOf sets a parameter from that of a parameters file.
+// giveOf sets a parameter from a parameters file.
 func (s *scope) giveOf(name string, of any) {
 	if _, ok := s.declared(name); !ok {
 		return

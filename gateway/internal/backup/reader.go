@@ -51,7 +51,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next is that of record.Reader for lines that can be restored.
+// Next is record.Reader's Next for lines that can be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil

@@ -51,12 +51,12 @@ type Report struct {
 	// message and release it.
 	Sessions Percentiles `json:"sessions"`
 
-	// Phases are those of a fill and a drain, or of a mode with several.
+	// Phases are the phases of a mode with several, such as fill and drain.
 	Phases    []Phase  `json:"phases,omitempty"`
 	Processes []Charge `json:"processes"`
 }
 
-// Phase is a part of a run that is measured by itself.
+// Phase is a part of a run that is measured separately.
 type Phase struct {
 	Name      string   `json:"name"`
 	Messages  int64    `json:"messages"`

@@ -297,7 +297,7 @@ func (r *run) endPhase(name string, messages int64) {
 const poll = 20 * time.Millisecond
 
 // awaitBalance returns when all that was acknowledged has arrived, when what is
-// missing is given up as lost, or when ctx ends.
+// missing counts as lost, or when ctx ends.
 func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
 	every := time.NewTicker(poll)
 	defer every.Stop()

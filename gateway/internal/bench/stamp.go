@@ -12,7 +12,7 @@ const stampMagic = "ctbench1"
 // run (8 bytes), sender (4), number (8) and due time (8), big-endian.
 const stampSize = len(stampMagic) + 8 + 4 + 8 + 8
 
-// stamp tells the sender of a message, its number, and when it was due.
+// stamp holds the sender of a message, its number, and when it was due.
 type stamp struct {
 	run    uint64
 	sender uint32
@@ -29,7 +29,7 @@ func (s stamp) write(payload []byte) {
 	binary.BigEndian.PutUint64(b[20:], uint64(s.due))
 }
 
-// readStamp reads the stamp of a payload; ok is false where there is none.
+// readStamp reads the stamp of a payload; ok is false if there is none.
 func readStamp(payload []byte) (s stamp, ok bool) {
 	if len(payload) < stampSize || string(payload[:len(stampMagic)]) != stampMagic {
 		return stamp{}, false

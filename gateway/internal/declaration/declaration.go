@@ -18,7 +18,7 @@ type Options struct {
 	Identity core.Identity
 	// Update changes what exists and differs.
 	Update bool
-	// DryRun changes nothing: the report tells what would be done.
+	// DryRun changes nothing: the report says what would be done.
 	DryRun bool
 	// Report is called with each entity.
 	Report func(Report)
@@ -44,7 +44,7 @@ const (
 	Changed Did = "changed"
 )
 
-// Declare has a namespace have what c declares. An error is about some of the entities; the others are
+// Declare makes a namespace match what c declares. An error is about some of the entities; the others are
 // as declared.
 func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
 	if o.Report == nil {
@@ -218,7 +218,7 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 
 // finish adds the rules that are missing because a gateway was interrupted while it created the
 // subscription. As long as no client has changed it, it has one rule more with each revision. A
-// management API tells no revision.
+// management API returns no revision.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
 	if err != nil || len(rules) < 2 || d.DryRun || held.Revision == 0 || held.Revision >= int64(len(rules)) {

@@ -1,5 +1,5 @@
 // Package declaration makes a namespace have what a configuration declares: it creates queues, topics,
-// subscriptions and rules that do not exist, tells how those that do exist differ, and changes them on
+// subscriptions and rules that do not exist, reports how existing ones differ, and changes them on
 // request. The namespace is one of this gateway, or one behind a management API.
 package declaration
 

@@ -120,7 +120,7 @@ func makeKey(dir, path string) error {
 // Secret is what the endpoint wants to hear from clients that can say one.
 func (i *Identity) Secret() string { return i.secret }
 
-// Keys are those that prove the tokens.
+// Keys are the public keys that verify the tokens.
 func (i *Identity) Keys() *jose.JSONWebKeySet {
 	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
 }

@@ -63,7 +63,7 @@ func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
 
-// Add has the entities of a namespace followed until remove is called.
+// Add follows the entities of a namespace until remove is called.
 func (h *History) Add(namespace string, s Source) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // maxToken bounds a token: those with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms are those with a public key: a token signed with a shared secret,
+// algorithms are the algorithms with a public key: a token signed with a shared secret,
 // or not at all, is not an issuer's.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
@@ -36,7 +36,7 @@ type Issuer struct {
 	// File holds the keys as a JSON web key set, and is read again when a token
 	// names a key that was not in it.
 	File string
-	// Audiences are those of the claim aud that are accepted.
+	// Audiences are the accepted values of the claim aud.
 	Audiences []string
 	// Leeway is by how much clocks may differ.
 	Leeway time.Duration
@@ -149,7 +149,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }
 
-// rights are those of every rule that fits.
+// rights are the rights of every rule that matches.
 func (t *trusted) rights(claims map[string]any) core.Right {
 	var rights core.Right
 	for _, r := range t.Rules {

@@ -356,10 +356,10 @@ func (c *Conn) evict(why reason) {
 	_ = c.Close()
 }
 
-// SyscallConn is that of rewound.
+// SyscallConn is the SyscallConn of rewound.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
-// CloseWrite is that of rewound.
+// CloseWrite is the CloseWrite of rewound.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // addressOf is the IP address of a connection's peer; the zero address if it has none.

@@ -14,10 +14,10 @@ type rewound struct {
 	admitted *Conn  // the connection, below TLS if there is any
 }
 
-// Proven is that of Conn.
+// Proven is Conn's Proven.
 func (c *rewound) Proven() { c.admitted.Proven() }
 
-// Answered is that of Conn.
+// Answered is Conn's Answered.
 func (c *rewound) Answered() { c.admitted.Answered() }
 
 // Close also gives the place back of a connection in TLS.

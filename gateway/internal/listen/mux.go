@@ -135,7 +135,7 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 	}
 }
 
-// decide finds out what a connection speaks and hands it over, or closes it.
+// decide detects the protocol of a connection and passes it on, or closes it.
 func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	target, speaking, err := m.identify(ctx, conn)
@@ -238,9 +238,9 @@ const recordHandshake = 0x16
 // begins with it.
 const amqpHeader = "AMQP"
 
-// sniff reads as little as tells what the peer speaks, and returns that with
+// sniff reads as little as shows the peer's protocol, and returns the protocol with
 // the bytes read. Whatever is neither TLS nor AMQP is left to HTTP, whose
-// server has an answer for garbage.
+// server answers what is not a protocol it knows.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

@@ -35,7 +35,7 @@ type Usage struct {
 	Used, Limit int64 // bytes
 }
 
-// Options are those of a Watch.
+// Options are the options of a Watch.
 type Options struct {
 	Gauge   *fair.Gauge
 	Setting int64       // the configured limit; 0: none

@@ -1,4 +1,4 @@
-// Package memory finds out how much memory the gateway may use and how much it does use, sets the
+// Package memory determines how much memory the gateway may use and how much it uses, sets the
 // level by which the gateway refuses work, and gives what it no longer uses back to the system.
 package memory
 
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// unknown stands for the memory of a machine that does not tell it.
+// unknown is assumed if the machine does not report its memory.
 const unknown = 4 << 30
 
 // fromEnvironment is GOMEMLIMIT, which the gateway may lower for the collector.

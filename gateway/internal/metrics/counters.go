@@ -32,7 +32,7 @@ type Counter struct {
 	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
 	// Sessions are those with messages or state, 1000 at most; SessionsHeld those
 	// that a receiver has, SessionsWaiting those that one could get, with messages.
-	// nil where the entity has none.
+	// nil if the entity has none.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`

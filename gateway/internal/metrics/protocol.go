@@ -14,7 +14,7 @@ import (
 // codes are the refusals, in the order in which they are counted.
 var codes = core.Codes()
 
-// codeIndex is the place of each in codes.
+// codeIndex is the index of each code in codes.
 var codeIndex = func() map[core.Code]int {
 	index := make(map[core.Code]int, len(codes))
 	for i, c := range codes {
@@ -23,7 +23,7 @@ var codeIndex = func() map[core.Code]int {
 	return index
 }()
 
-// operations are those that are shown: entities are managed too rarely.
+// operations are the operations with metrics: entities are managed too rarely.
 const operations = intercept.Commit + 1
 
 // protocol counts what one bridge asks for: sends by group, settlements and renewals each.

@@ -40,7 +40,7 @@ func (c storeCall) String() string {
 	}[c]
 }
 
-// messageCalls are those that move more or fewer messages at a time.
+// messageCalls are the calls that move several messages at a time.
 var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
 // store times the calls of a core.Store and of its partitions. What it needs for a kind of calls is at

@@ -61,7 +61,7 @@ type End struct {
 	CRC32C   string `json:"crc32c"` // of all bytes before it
 }
 
-// Thing is what a partition holds beside messages.
+// Thing is what a partition holds besides messages.
 type Thing struct {
 	Kind         string    `json:"kind"`
 	Subscription string    `json:"subscription,omitempty"`
@@ -155,7 +155,7 @@ type Message struct {
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
 }
 
-// kinds are the names of what partitions hold beside messages.
+// kinds are the names of what partitions hold besides messages.
 var kinds = map[core.StoredKind]string{
 	core.StoredLast: "lastSequenceNumber", core.StoredState: "sessionState", core.StoredSeen: "seenMessageId", core.StoredMove: "move",
 }
@@ -272,7 +272,7 @@ func BodyText(body []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// Bytes are those of the body.
+// Bytes are the bytes of the body.
 func (r *Message) Bytes() ([]byte, error) {
 	switch r.BodyEncoding {
 	case "":
@@ -395,7 +395,7 @@ func (r *Message) stored() (*core.Stored, error) {
 }
 
 // Parse reads the message of a line that record, receive --json or backup has written, and the
-// entity that it was in, "" where the line does not say. stored is nil where the line is another of
+// entity that it was in, "" where the line does not say. stored is nil if the line is another of
 // a backup.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line

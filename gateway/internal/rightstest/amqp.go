@@ -199,7 +199,7 @@ func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	return a
 }
 
-// amqpOperations are those of an AMQP connection.
+// amqpOperations are the operations over an AMQP connection.
 var amqpOperations = []amqpOperation{
 	sends("orders"), sends("orders/express"), sends("orders2"), sends("news"), sendsVia("orders/express", "orders"), sendsVia("orders2", "orders"),
 	receives("orders", false), receives("orders", true), receives("orders/$deadletterqueue", false), receives("orders/express", false), receives("orders2", true),

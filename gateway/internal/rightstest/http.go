@@ -79,7 +79,7 @@ var (
 	change     = []string{"If-Match", "*"}
 )
 
-// httpOperations are those of every listener.
+// httpOperations are the operations over HTTP at every listener.
 var httpOperations = []httpOperation{
 	// Messages.
 	{needs: "Send orders", call: "POST /orders/messages", body: "m", ok: []int{201}},
@@ -175,7 +175,7 @@ var httpOperations = []httpOperation{
 	{needs: "anybody", call: "GET /client/crosstown.js", ok: []int{200}},
 }
 
-// adminOperations are those of the admin listener, which asks for no credential.
+// adminOperations are the operations of the admin listener, which asks for no credential.
 var adminOperations = []httpOperation{
 	{needs: "anybody", call: "GET /metrics", ok: []int{200, 503}},
 	{needs: "anybody", call: "GET /debug/pprof/cmdline", ok: []int{404}},

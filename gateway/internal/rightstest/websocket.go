@@ -92,7 +92,7 @@ type socketOperation struct {
 	creates string
 }
 
-// socketOperations are those of the WebSocket protocol.
+// socketOperations are the operations of the WebSocket protocol.
 var socketOperations = []socketOperation{
 	{needs: "Send orders", request: `{"op":"send","entity":"orders","messages":[{"text":"m"}]}`},
 	{needs: "Send orders/express", request: `{"op":"send","entity":"orders/express","messages":[{"broker":{"MessageId":"{cell}"},"text":"m"}]}`},

@@ -216,7 +216,7 @@ func compare(t *testing.T, sdk string, column []string) {
 	}
 }
 
-// cells are those of a row.
+// cells are the cells of a row.
 func cells(line string) []string {
 	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
 	for i := range all {

@@ -27,7 +27,7 @@ const annotationSize = 96
 
 // origin is the span that a message comes of: the one that the gateway noted, if
 // it is of the trace that the application names or there is none, else the
-// application's. It is not valid where there is nothing.
+// application's. It is not valid if there is nothing.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}

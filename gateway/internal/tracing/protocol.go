@@ -182,7 +182,7 @@ type transaction struct {
 
 var inTransaction = attribute.Bool(keyTransaction, true)
 
-// transaction returns that of a call.
+// transaction returns the transaction of a call.
 func (p *protocol) transaction(c *intercept.Call) *transaction {
 	x, ok := c.Link.Kept(p).(*transaction)
 	if !ok {

@@ -52,7 +52,7 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 // call is a call to the store, by the spans of it: those that are traced share it.
 type call struct {
 	spans []trace.Span
-	at    []int // the answers that tell how they went
+	at    []int // the answers with their results
 }
 
 func (c *call) add(s trace.Span, at int) {
@@ -78,7 +78,7 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	}
 	operation := "forward"
 	if p.at.Sub != core.Main {
-		operation = "dead-letter" // where it could not get on
+		operation = "dead-letter" // where it stopped
 	}
 	to := p.destinations.of(p.at.Entity)
 	attrs := to.with(attribute.String(keyOperation, operation), attribute.String(keyOperationType, "send"),
@@ -189,7 +189,7 @@ func tell(p *core.Publication, s trace.Span) {
 	}
 }
 
-// follow has what comes of a message know its span.
+// follow passes a message's span on to what results from it.
 func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	if t == nil {
 		return

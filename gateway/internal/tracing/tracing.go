@@ -26,7 +26,7 @@ const (
 	GRPC = "grpc" // OTLP over gRPC
 )
 
-// How long an export is tried again that a collector does not take: meanwhile the
+// How long an export is retried that a collector does not accept: in the meantime the
 // queue fills, and what it cannot hold is dropped.
 const (
 	firstRetry = time.Second
@@ -123,8 +123,8 @@ func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanSt
 	return s
 }
 
-// exporter sends spans on, and tells the log when it begins to fail and when it
-// is over: spans are dropped meanwhile.
+// exporter exports spans, and logs when it begins to fail and when it
+// recovers: in between, spans are dropped.
 type exporter struct {
 	inner    sdk.SpanExporter
 	log      *slog.Logger

@@ -101,7 +101,7 @@ func (p *plan) cells() []cell {
 	return all
 }
 
-// cellOverhead is what a cell takes beside its load, startShare a round's share
+// cellOverhead is what a cell takes besides its load, startShare a round's share
 // for the start of brokers.
 const (
 	cellOverhead = 300 * time.Millisecond
@@ -141,7 +141,7 @@ type lot struct {
 
 // execute runs all rounds. Within a round, each scenario runs on all systems in
 // turn, so that what disturbs the machine meanwhile disturbs them alike. The
-// brokers of a round run side by side, idle but for one; each round has new ones.
+// brokers of a round run side by side, idle except for one; each round has new ones.
 func (p *plan) execute(ctx context.Context, l *lab) (record, error) {
 	e := &execution{plan: p, lab: l, record: newRecord(p, l), skipped: map[*system]bool{}, begun: time.Now()}
 	e.total = time.Duration(p.o.rounds) * (p.estimate(p.cells()) + startShare)

@@ -114,7 +114,7 @@ func (r record) problems() error {
 	return nil
 }
 
-// values returns a metric of a cell, by round; nil where there is none.
+// values returns a metric of a cell, by round; nil if there is none.
 func (g *group) values(scenario, system, metric string) []*float64 {
 	var all []*float64
 	for _, s := range g.Cells[scenario][system] {

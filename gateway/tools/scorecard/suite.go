@@ -57,7 +57,7 @@ const (
 	skipped outcome = "skip"
 )
 
-// result is what is known of a test.
+// result is what the gateway knows of a test.
 type result struct {
 	outcome outcome
 	parts   []string // its subtests with the outcome, unless it passed, without its own name

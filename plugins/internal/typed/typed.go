@@ -19,7 +19,7 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Of returns the value that v stands for. What v gives is checked: its sender is
+// Of returns the value that v stands for. It checks v, because its sender is
 // another program.
 func Of(v *pb.Value) (any, error) { return of(v, 0) }
 

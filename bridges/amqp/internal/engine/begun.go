@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// LargeFrame is the size of a frame, in bytes, from which on a transfer need not come whole: what is left of it can be
+	// LargeFrame is the size of a frame, in bytes, from which a transfer need not come whole: what is left of it can be
 	// read to where it stays. Smaller ones are cheaper to take together.
 	LargeFrame = 8 << 10
 	// LeastBegun is the number of its bytes that must have arrived, so that the size of the message can be read.

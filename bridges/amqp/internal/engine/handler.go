@@ -105,5 +105,5 @@ type Options struct {
 	Begins      func() *wire.Error
 	Leeway      time.Duration // how much before its time Tick sends a heartbeat, so that many go out together
 	Limits      value.Limits  // of values in performatives
-	ByReference int           // bytes of a body from which on Take does not copy them; 0: it copies all
+	ByReference int           // bytes of a body from which Take does not copy them; 0: it copies all
 }

@@ -148,7 +148,7 @@ func (c *Conn) missed(state wire.DeliveryState) {
 	}
 }
 
-// refuse has the message in flight read to its end and rejected.
+// refuse reads the message in flight to its end and rejects it.
 func (l *Link) refuse(why *wire.Error) {
 	l.session.conn.missed(l.partial.State)
 	l.reserve(0)

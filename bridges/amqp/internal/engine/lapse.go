@@ -46,7 +46,7 @@ func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time
 // serial compares two serial numbers, AMQP 1.0 §2.8.10.
 func serial(a, b uint32) int { return int(int32(a - b)) }
 
-// lapse forgets delivery id but for its number.
+// lapse forgets delivery id except for its number.
 func (s *Session) lapse(id uint32) {
 	l := s.unsettled[id].link
 	delete(s.unsettled, id)

@@ -213,7 +213,7 @@ func (l *Link) target() *wire.Target {
 	return &wire.Target{Address: l.attach.Target.Address}
 }
 
-// reply makes the attach that answers the peer's, but for the termini. Clients compare the settle modes with what they
+// reply makes the attach that answers the peer's, except for the termini. Clients compare the settle modes with what they
 // asked for.
 func (l *Link) reply() *wire.Attach {
 	a := &wire.Attach{

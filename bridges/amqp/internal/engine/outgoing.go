@@ -127,7 +127,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	}
 }
 
-// frameOverhead is about how many bytes a frame takes beside its payload.
+// frameOverhead is about how many bytes a frame takes besides its payload.
 const frameOverhead = 64
 
 // say has Take return the first n bytes of part, or all of it, takes them off part and returns how many are left of n.

@@ -14,7 +14,7 @@ const (
 )
 
 // Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it returns is its own
-// and good until the next call of Decode; these three are decoded without allocation, but for states other than
+// and good until the next call of Decode; these three are decoded without allocation, except for states other than
 // Accepted and Released. It is for one goroutine at a time.
 type Decoder struct {
 	Limits value.Limits // of each map and each other value of any type

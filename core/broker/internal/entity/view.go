@@ -137,7 +137,7 @@ func Disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
-// ForwardPath is the path that a sub-queue is forwarded to; "" where it is not.
+// ForwardPath is the path that a sub-queue is forwarded to; "" if it is not.
 func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
@@ -149,7 +149,7 @@ func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// Bounds are those of the first History whose pattern fits the entity.
+// Bounds are the bounds of the first History whose pattern matches the entity.
 func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -168,7 +168,7 @@ func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 // of a namespace should have the same.
 type History struct {
 	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A topic's
-	// subscriptions have a history as the topic has.
+	// subscriptions have a history if the topic has one.
 	Entity string
 	Keep   time.Duration // how long events are kept
 	Max    int           // events of a queue, a topic or a subscription, in all its partitions

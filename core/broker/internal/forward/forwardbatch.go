@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// Reasons of transfer dead letters, beside those in core.
+// Reasons of transfer dead letters, besides those in core.
 const (
 	ReasonNoDestination = "MessagingEntityNotFound"
 	ReasonTooLarge      = "MessageSizeExceeded"
@@ -21,7 +21,7 @@ const (
 )
 
 var (
-	// errNoVerdict stands for a missing verdict of the destination's pipeline.
+	// errNoVerdict means that the verdict of the destination's pipeline is missing.
 	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The message has no verdict.")}
 	// errTooManyHops says that a message has been forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
@@ -185,7 +185,7 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 			fb.pf.retryAt = earlier(fb.pf.retryAt, time.Now().Add(maxVerdictHold))
 		case core.CodeOf(a.Err) == core.QuotaExceeded:
 			fb.destinationRefused(at, batch.to, a.Err)
-		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // retry: the next resolve tells whether the entity is gone
+		case core.CodeOf(a.Err) == core.NotFound || !IsPermanent(a.Err): // retry: the next resolve shows whether the entity is deleted
 			fb.pf.holdBack(&fb.ds[at], batch.to)
 		default:
 			fb.reject(at, a.Err)

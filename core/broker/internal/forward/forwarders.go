@@ -151,7 +151,7 @@ func (s *Forwarders) Run(ctx context.Context) {
 	defer retry.Stop()
 	scanned := make(chan struct{}, 1) // holds one while no scan is in flight
 	scanned <- struct{}{}
-	var due <-chan struct{} = scanned // nil while no scan is wanted
+	var due <-chan struct{} = scanned // nil while no scan is requested
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -424,7 +424,7 @@ func (f *forwarder) idle() bool {
 	return true
 }
 
-// enqueue has a partition forwarder take a step. Steps that wait for remotes have a queue of their
+// enqueue makes a partition forwarder take a step. Steps that wait for remotes have a queue of their
 // own, so that they do not delay the others.
 func (s *Forwarders) enqueue(pf *partitionForwarder) {
 	q := &s.localWork

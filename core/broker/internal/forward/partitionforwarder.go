@@ -26,7 +26,7 @@ const (
 	// minDeadHold and MaxDeadHold are these bounds for dead letters, which are not locked meanwhile.
 	minDeadHold = time.Second
 	MaxDeadHold = time.Minute
-	// maxVerdictHold is the longest hold where the verdict of a pipeline is missing.
+	// maxVerdictHold is the longest hold if the verdict of a pipeline is missing.
 	maxVerdictHold = time.Second
 	maxHeld        = 2000
 	// maxSweepPause is how often a queue whose dead letters are forwarded is swept while nothing is

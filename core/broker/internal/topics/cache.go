@@ -57,7 +57,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 		return nil, entity.ErrTimeout
 	}
 	old := h.current.Load()
-	if old != nil && !h.stale.Swap(false) { // another call has read it meanwhile
+	if old != nil && !h.stale.Swap(false) { // another call has read it in the meantime
 		return old, nil
 	}
 	ss, err := h.read(ctx, v, old)
@@ -69,7 +69,7 @@ func (h *Cache) Subscriptions(ctx context.Context, v *entity.View) (*Subscriptio
 	return ss, nil
 }
 
-// NoteOutdated notes that the store knows a later version than that of ss.
+// NoteOutdated records that the store has a later version than ss.
 func (h *Cache) NoteOutdated(ss *Subscriptions) {
 	if h.current.Load() == ss {
 		h.stale.Store(true)

@@ -33,7 +33,7 @@ func (ev *Evaluator) Publications(ctx context.Context, a *Subscriptions, v *enti
 	}
 	read := ev.bodyDecoderFor(a.set)
 	facts := read.facts(rules.Facts{EnqueuedTime: ev.Now()})
-	var q *pluginAnswers // nil where no rule asks a plugin
+	var q *pluginAnswers // nil if no rule asks a plugin
 	if calls := a.set.Calls(); len(calls) > 0 {
 		var err error
 		if q, err = ev.askPlugins(ctx, v.Name, calls, slices.Concat(groups...)); err != nil {

@@ -17,7 +17,7 @@ type Tester struct {
 	shown   int // bytes of the messages of judgements so far
 }
 
-// maxShown bounds the messages of all judgements together, but for a single one that is larger.
+// maxShown bounds the messages of all judgements together, except for a single one that is larger.
 const maxShown = 1 << 20
 
 // show leaves a judgement its message if there is room for it.

@@ -1,5 +1,5 @@
 // Package api has the paths, requests and answers of the administration API, which the gateway serves
-// over HTTP and its command line calls. All bodies are JSON, but for the metrics.
+// over HTTP and its command line calls. All bodies are JSON, except for the metrics.
 package api
 
 // The paths. No entity's name begins with a dollar sign. Those that end in a slash are followed by the

@@ -38,7 +38,7 @@ type Entity struct {
 // answers operators with the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
-// History has a sample at each index. Nothing has changed between two samples that are further apart.
+// History has a sample at each index. Between two samples that are further apart nothing has changed.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "": the namespace
 	At     []int64 `json:"at"`               // Unix seconds

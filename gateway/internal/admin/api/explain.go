@@ -63,7 +63,7 @@ func AccountOf(namespace string, a *core.Account) Account {
 // InstantLayout is the form of times, the same as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
-// Sentence tells the event in words.
+// Sentence describes the event.
 func (e *Event) Sentence() string {
 	var b strings.Builder
 	b.WriteString(e.happened())

@@ -80,7 +80,7 @@ type DamagedList struct {
 	Damaged []Damaged `json:"damaged"`
 }
 
-// Damaged is what is known of a damaged message.
+// Damaged is what the gateway knows of a damaged message.
 type Damaged struct {
 	SequenceNumber int64      `json:"sequenceNumber"`
 	Enqueued       time.Time  `json:"enqueued"`

@@ -192,7 +192,7 @@ func text(e cloudevents.Event) string {
 	return s + fmt.Sprintln(len(e.Extensions()))
 }
 
-// nothing is the command's exit code where there is no message.
+// nothing is the command's exit code if there is no message.
 const nothing = 4
 
 func crosstown(ctx context.Context, args ...string) (string, error) {

@@ -250,7 +250,7 @@ func binding(ctx context.Context, name string) error {
 	return p.Close()
 }
 
-// nothing is the command's exit code where there is no message.
+// nothing is the command's exit code if there is no message.
 const nothing = 4
 
 // left waits until an entity holds one message with this body, or none.

@@ -100,5 +100,5 @@ func tell(ctx context.Context, name string) error {
 	return err
 }
 
-// nothing is the command's exit code where there is no message.
+// nothing is the command's exit code if there is no message.
 const nothing = 4

@@ -41,7 +41,7 @@ func (c natsConn) Close() error {
 	return nil
 }
 
-// stream returns the stream of an entity, made where there is none.
+// stream returns the stream of an entity, made if there is none.
 func (c natsConn) stream(ctx context.Context, entity string) (jetstream.Stream, error) {
 	stream, err := c.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: entity, Subjects: []string{entity}, Storage: jetstream.FileStorage, Retention: jetstream.WorkQueuePolicy,

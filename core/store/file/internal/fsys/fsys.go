@@ -25,7 +25,7 @@ type FS interface {
 	Link(from, to string) error
 	// SyncDir makes the names in a directory durable: files created, renamed and removed.
 	SyncDir(dir string) error
-	// Lock takes the exclusive lock of a file, which it creates where there is none, and writes
+	// Lock takes the exclusive lock of a file, which it creates if there is none, and writes
 	// text into it. The lock ends when it is closed, and with the process. The error is a
 	// *LockedError if another process has the lock, ErrNoLocks if the file system has none, and
 	// an *OwnerError if the file belongs to another user.
@@ -39,7 +39,7 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// WritevAt is WriteAt of several buffers, one behind the other.
+	// WritevAt is WriteAt of several buffers, one after the other.
 	WritevAt(parts [][]byte, off int64) (int, error)
 	// Reserve has the file system find room for n bytes from off on, without a change of the
 	// length, where writing them is cheaper then. It may do nothing.

@@ -94,7 +94,7 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// heldLock is the file of a lock and its directory, each nil where it is not open.
+// heldLock is the file of a lock and its directory, each nil if it is not open.
 type heldLock struct{ file, dir *os.File }
 
 // Close gives the lock back before it closes the files: a program that this process is starting has

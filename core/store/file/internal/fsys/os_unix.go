@@ -17,7 +17,7 @@ func lock(f *os.File) error {
 	return flock(f)
 }
 
-// lockDir locks a directory itself. It returns nil where the file system locks only files.
+// lockDir locks a directory itself. It returns nil if the file system locks only files.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// LargeBody is the size of a body from which on it is written apart from the frame.
+// LargeBody is the size of a body from which it is written apart from the frame.
 const LargeBody = 1 << 20
 
 // call is what one call adds to the log.
@@ -35,7 +35,7 @@ type prepared struct {
 }
 
 const (
-	// putEstimate is more than a put takes, but for texts.
+	// putEstimate is more than a put takes, except for texts.
 	putEstimate = 128
 	// fewBytes are less than most heads take.
 	fewBytes = 64

@@ -35,7 +35,7 @@ const (
 	flagsEnd       = 1 << 10
 )
 
-// effect codes an effect, but for its kind.
+// effect codes an effect, except for its kind.
 func (c *coder) effect(e *state.Effect) {
 	switch e.Kind {
 	case state.EffectPut:

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Write writes a snapshot of a store for Load: the same bytes for the same state, but for positions. Each
+// Write writes a snapshot of a store for Load: the same bytes for the same state, except for positions. Each
 // piece is its length and effects, and begins with the position end at that moment. named is called with
 // each record that the snapshot names.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
@@ -66,7 +66,7 @@ func (x *pieces) End() error {
 // maxPiece bounds what is read at once.
 const maxPiece = 1 << 30
 
-// Load fills an empty store with a snapshot, and closes that. After an error the store is of no use.
+// Load fills an empty store with a snapshot, and closes that. After an error the store is unusable.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }

@@ -25,8 +25,8 @@ type frame struct {
 	records, recordsTo int
 }
 
-// Append puts a frame at the end of the log and returns where it begins and ends, and in each
-// record's Ref where that is. It never waits and never touches the disk, so it may be called with
+// Append puts a frame at the end of the log. It returns where the frame begins and ends, and sets
+// each record's Ref. It never waits and never touches the disk, so it may be called with
 // a mutex held; the order of the calls is the order of the log. Effects are copied, the records'
 // contents are not: they must not change any more.
 //

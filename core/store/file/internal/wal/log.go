@@ -74,7 +74,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Log is an open log. Its methods may be called at the same time, but for Replay, which comes
+// Log is an open log. Its methods may be called at the same time, except for Replay, which comes
 // before the first Append.
 type Log struct {
 	fs   fsys.FS

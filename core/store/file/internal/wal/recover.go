@@ -212,7 +212,7 @@ func (r *recovery) find() error {
 	}
 }
 
-// follows reports whether the segment of an index begins where the log has ended so far.
+// follows reports whether a segment begins where the log has ended so far.
 func (r *recovery) follows(i int) bool {
 	if i >= len(r.logs) {
 		return false
@@ -418,7 +418,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-// settle makes the log end where it was found to end, in files that are synced.
+// settle syncs the files and makes the log end where its end was found.
 func (r *recovery) settle() error {
 	ends := make(map[uint32]uint32) // of segments, as the next ones say
 	for i, s := range r.logs {

@@ -173,7 +173,7 @@ func decodeSnapshotHeader(b []byte) (s SnapshotInfo, log uint64, version uint32,
 	return s, le.Uint64(b[40:]), version, version == formatVersion && s.From <= s.End && s.From.sound() && s.End.sound()
 }
 
-// snapshotWriter cuts what it is given into blocks.
+// snapshotWriter cuts its input into blocks.
 type snapshotWriter struct {
 	file   fsys.File
 	id     uint32

@@ -13,7 +13,7 @@ import (
 const (
 	// writeSize is how much of small frames is written with one call.
 	writeSize = 256 << 10
-	// directSize is from which length on a record is written from where it is, without a copy.
+	// directSize is the length from which a record is written from its own memory, without a copy.
 	directSize = 16 << 10
 	// roomSize is how far ahead the file system reserves space: it finds much at once with less
 	// work than page by page.
@@ -96,7 +96,7 @@ func (l *Log) lead() {
 	}
 	l.writeBatch(false)
 	l.w.turn.Unlock()
-	// Those who came meanwhile wait for a signal.
+	// Those that arrived in the meantime wait for a signal.
 	l.mu.Lock()
 	more := len(l.gather.frames) > 0
 	l.mu.Unlock()
