@@ -57,6 +57,9 @@ histories are not in it: a locked message can be received after a restore.`,
 				return o.ofGateway(c, args)
 			}
 			st, err := openForCopy(c, environ, true)
+			if err != nil && !slices.ContainsFunc(storeFlags, c.Flags().Changed) {
+				return fmt.Errorf("%w; a gateway that runs is backed up with --connection-string STRING or --context NAME", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -342,6 +342,10 @@ func TestADirectoryBelongsToOneGateway(t *testing.T) {
 	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a directory of its own") {
 		t.Errorf("got %d\n%s", code, stderr)
 	}
+	code, _, stderr = invoke(t, []string{"CROSSTOWN_DATA=" + g.data}, "backup", filepath.Join(t.TempDir(), "b"))
+	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a gateway that runs is backed up with --connection-string STRING or --context NAME") {
+		t.Errorf("a backup: got %d\n%s", code, stderr)
+	}
 }
 
 // A directory that cannot hold the store is refused with what to do about it.
