@@ -79,7 +79,7 @@ func TestTicksAreReadAndNormalised(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDurationIsRefused(t *testing.T) {
+func TestInvalidDurationIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{
 		"", "P", "PT", "1M", "PT1", "P1", "PTM", "P1H", "PT1D", "P1DT", "PT1M1H", "PT1S1S", "PT1.5M", "PT.5S", "PT1.S",

@@ -14,7 +14,7 @@ func grant(policy, scope string, expires time.Time) Grant {
 	return Grant{Namespace: "here", NamespaceID: "1", Policy: policy, Rights: Listen, Scope: scope, Expires: expires}
 }
 
-func TestAGrantTakesThePlaceOfThatOfItsPolicyAndScope(t *testing.T) {
+func TestGrantReplacesThatOfItsPolicyAndScope(t *testing.T) {
 	t.Parallel()
 	var id Identity
 	for _, g := range []Grant{grant("a", "q", noon), grant("b", "q", noon), grant("a", "r", noon), grant("a", "q", noon.Add(time.Hour))} {

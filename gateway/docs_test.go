@@ -39,8 +39,8 @@ func TestDocumentsLinkToWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestTablesAreWhole fails on rows of a table that no header precedes: an empty line ends a table.
-func TestTablesAreWhole(t *testing.T) {
+// TestTablesHaveHeaders fails on rows of a table that no header precedes: an empty line ends a table.
+func TestTablesHaveHeaders(t *testing.T) {
 	t.Parallel()
 	for _, page := range pages(t) {
 		lines := strings.Split(prose(t, page), "\n")

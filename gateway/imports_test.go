@@ -92,7 +92,7 @@ var arrows = []struct {
 	{"internal/e2e/...", []string{"..."}},
 }
 
-func TestNobodyImportsAgainstTheArrows(t *testing.T) {
+func TestImportsFollowTheArrows(t *testing.T) {
 	t.Parallel()
 	list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...")
 	out, err := list.Output()

@@ -89,7 +89,7 @@ func TestPayloadsAreRewrittenForWhoAsks(t *testing.T) {
 
 // Who accepts nothing that there is gets what there is: a refusal would come too
 // late for a message that was received.
-func TestNobodyGets406(t *testing.T) {
+func TestNoRequestGets406(t *testing.T) {
 	t.Parallel()
 	g := startWithFile(t, serializersFile)
 	for _, accept := range []string{"image/png", "application/json;q=0", "*/*;q=0", "nonsense", ";;", "text/event-stream"} {
@@ -171,7 +171,7 @@ func receiveOne(t *testing.T, r *goamqp.Receiver) *goamqp.Message {
 	return m
 }
 
-func TestWhatNobodyCanDecodeIsDeadLettered(t *testing.T) {
+func TestUndecodableMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
 	g := startWithFile(t, serializersFile)
 	g.post(t, "/checked", "application/json", "\xff")

@@ -66,8 +66,8 @@ type provable struct {
 
 func (p provable) Proven() { close(p.proven) }
 
-// TestTheListenerHearsWhoHasProvenWhoItIs tells by SASL PLAIN, and by a token.
-func TestTheListenerHearsWhoHasProvenWhoItIs(t *testing.T) {
+// TestListenerLearnsWhoHasAuthenticated tells by SASL PLAIN, and by a token.
+func TestListenerLearnsWhoHasAuthenticated(t *testing.T) {
 	t.Parallel()
 	for how, prove := range map[string]func(*peer){
 		"PLAIN": func(p *peer) { p.open() },

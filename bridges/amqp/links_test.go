@@ -267,7 +267,7 @@ func TestPropertiesToModifyOutliveTheirFrame(t *testing.T) {
 	})
 }
 
-func TestLostLockIsToldInTheRejection(t *testing.T) {
+func TestLostLockIsInTheRejection(t *testing.T) {
 	t.Parallel()
 	b := newFakeBroker("q1")
 	p := dialPeer(t, serve(t, b, &fakeAuthority{}, Options{}))

@@ -26,7 +26,7 @@ type tunnelled struct{ net.Conn }
 
 func (tunnelled) Hosts() []string { return []string{"http.example:443", "tls.example"} }
 
-func TestTheAuthorityHearsByWhatNamesTheClientCalls(t *testing.T) {
+func TestAuthorityGetsTheHostNamesOfTheClient(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		wrap func(net.Conn) net.Conn

@@ -262,7 +262,7 @@ func TestOutcomeInATransactionWaitsForItsEnd(t *testing.T) {
 }
 
 // Qpid JMS settles each delivery along with its outcome in the transaction, and expects what it rolls back to come again.
-func TestWhatTheClientSettledComesAgainAfterARollback(t *testing.T) {
+func TestSettledMessagesAreRedeliveredAfterARollback(t *testing.T) {
 	t.Parallel()
 	for name, dispositions := range map[string]int{"at once": 1, "later": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -664,7 +664,7 @@ func TestSessionStateTakesPartInATransaction(t *testing.T) {
 
 // A client may send operations and the commit without waiting for answers. If one of them is refused, or comes after the
 // gateway has ended its link, there is nothing to commit: else the others would take effect without it.
-func TestATransactionThatLacksAnOperationIsRejected(t *testing.T) {
+func TestTransactionWithAMissingOperationIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(x *transactor, b *broker.Broker, state wire.TransactionalState){
 		"a message on a link that has ended": func(x *transactor, b *broker.Broker, state wire.TransactionalState) {
@@ -866,7 +866,7 @@ func TestAMessageOfSeveralFramesTakesPartInATransaction(t *testing.T) {
 	}
 }
 
-func TestATransactionLacksWhatComesOnASessionThatHasEnded(t *testing.T) {
+func TestOperationOnAnEndedSessionFailsItsTransaction(t *testing.T) {
 	t.Parallel()
 	x := newTransactor(t, Options{})
 	x.send(1, &wire.Begin{IncomingWindow: 100, OutgoingWindow: 100})

@@ -33,7 +33,7 @@ func (c *tally) last() string {
 	return fmt.Sprintf("%s, %d in all", c.got[len(c.got)-1], len(c.got))
 }
 
-func TestEachAnswerIsToldOnceWithItsRoute(t *testing.T) {
+func TestEachAnswerIsReportedOnceWithItsRoute(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var told tally
@@ -64,7 +64,7 @@ func TestEachAnswerIsToldOnceWithItsRoute(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeftIsTold(t *testing.T) {
+func TestDepartedClientIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var told tally
@@ -81,7 +81,7 @@ func TestAClientThatLeftIsTold(t *testing.T) {
 	}
 }
 
-func TestAWebSocketIsToldWhenItBegins(t *testing.T) {
+func TestWebSocketIsReportedWhenItBegins(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	var told tally

@@ -19,7 +19,7 @@ const feed = `<feed xmlns="http://www.w3.org/2005/Atom"><title>Queues</title>
 <LockDuration>PT45S</LockDuration><SizeInBytes>5</SizeInBytes><ForwardTo>sb://ns.servicebus.windows.net/c</ForwardTo><Colour>red</Colour><Nothing/><DefaultMessageTimeToLive>P10675199DT2H48M5.4775807S</DefaultMessageTimeToLive>
 </QueueDescription></content></entry></feed>`
 
-func TestTheAdminClientTellsWhatItDoesNotKnow(t *testing.T) {
+func TestAdminClientReportsUnknownProperties(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	azure := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,7 @@ func TestEveryCodeHasACondition(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreToldAndOtherErrorsAreNot(t *testing.T) {
+func TestRefusalsReachTheClientAndOtherErrorsDoNot(t *testing.T) {
 	t.Parallel()
 	b := newBridge(newFakeBus())
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestRefusalsAreToldAndOtherErrorsAreNot(t *testing.T) {
 }
 
 // The .NET SDK shows 403 as a quota that is exceeded.
-func TestPlainRequestIsToldToUpgrade(t *testing.T) {
+func TestPlainRequestGetsUpgradeRequired(t *testing.T) {
 	t.Parallel()
 	f := newFakeBus("q")
 	b := New(f, f, Options{Logger: quiet(), Plain: func(string) bool { return false }})

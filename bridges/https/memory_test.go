@@ -38,7 +38,7 @@ func status(t *testing.T, nc net.Conn) *http.Response {
 	return res
 }
 
-func TestABodyThatDoesNotGoOnIsGivenUp(t *testing.T) {
+func TestStalledBodyIsAbandoned(t *testing.T) {
 	memory := fair.New(0, nil, nil)
 	exchange(t, memory, func(t *testing.T, nc net.Conn) {
 		if _, err := io.WriteString(nc, sending+strings.Repeat("x", 100_000)); err != nil {

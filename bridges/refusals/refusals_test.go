@@ -93,7 +93,7 @@ func TestOneConnectionLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-func TestWhatIsTooMuchIsForDebugging(t *testing.T) {
+func TestExcessRefusalsAreLoggedAtDebug(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	log, share := logTo(&b, slog.LevelDebug), refusals.New().Share()

@@ -297,7 +297,7 @@ func TestAnEntityThatIsMissingThereIsWaitedFor(t *testing.T) {
 	here.empties(t, "q/$Transfer/$DeadLetterQueue")
 }
 
-func TestStateTellsWhatWasDone(t *testing.T) {
+func TestRemoteStateCountsSentMessages(t *testing.T) {
 	t.Parallel()
 	here, there, hq := pair(t)
 	there.create(t, "orders")

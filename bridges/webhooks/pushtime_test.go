@@ -137,7 +137,7 @@ func TestASessionThatFailsHoldsNoOtherBack(t *testing.T) {
 	})
 }
 
-func TestAPushGoesOnWhenItsEntityIsMadeAnew(t *testing.T) {
+func TestPushContinuesWhenItsEntityIsRecreated(t *testing.T) {
 	t.Parallel()
 	for _, sessions := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -370,7 +370,7 @@ func TestGoodbyesAreAnswered(t *testing.T) {
 	})
 }
 
-func TestWhatIsUnderWayIsAnsweredWhenTheGatewayStops(t *testing.T) {
+func TestRequestsInProgressAreAnsweredWhenTheGatewayStops(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
 		h.queue("s", withSessions)

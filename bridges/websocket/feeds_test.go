@@ -56,7 +56,7 @@ func TestAFeedGetsWhatItHasCreditFor(t *testing.T) {
 	})
 }
 
-func TestDrainTellsThatThereIsNothing(t *testing.T) {
+func TestDrainReportsAnEmptyQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{}, "q")
 		p := h.connect()

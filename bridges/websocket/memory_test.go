@@ -50,7 +50,7 @@ func TestAFrameHoldsNoMoreThanItsEntityTakes(t *testing.T) {
 	}
 }
 
-func TestAFrameThatDoesNotGoOnIsGivenUp(t *testing.T) {
+func TestStalledFrameIsAbandoned(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		memory := fair.New(0, nil, nil)
 		h := openHouse(t, Options{Budget: memory}, "q")

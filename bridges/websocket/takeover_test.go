@@ -49,7 +49,7 @@ func TestASessionIsTakenOverWithItsMessages(t *testing.T) {
 	})
 }
 
-func TestASessionIsItsReceiversAloneUnlessItSaysOtherwise(t *testing.T) {
+func TestSessionIsExclusiveByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{})
 		h.queue("q", withSessions)

@@ -55,7 +55,7 @@ func TestRequestsMayFollowAuthAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhoSignsInHearsWhetherThatRunsTheGateway(t *testing.T) {
+func TestSigningInSaysWhetherTheClientIsAnOperator(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := openHouse(t, Options{Clients: &clients.Registry{Home: "home"}})
 		for _, c := range []struct {

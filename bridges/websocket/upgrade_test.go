@@ -83,7 +83,7 @@ func TestEveryOriginMayBeAllowed(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutUpgradeIsToldOfIt(t *testing.T) {
+func TestRequestWithoutUpgradeGetsUpgradeRequired(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
 	if _, err := newUpgrader(nil, 0, "p").upgrade(w, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil {

@@ -135,7 +135,7 @@ func TestTokenRefusalsSayWhatIsWrong(t *testing.T) {
 }
 
 // Policies differ from one namespace and entity to another.
-func TestNoRefusalTellsAStrangerWhatThereIs(t *testing.T) {
+func TestRefusalsDoNotRevealEntitiesToStrangers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ resource, policy string }{
 		{"sb://host/", "root"}, {"sb://host/", "nobody"}, {"sb://host/orders", "local"}, {"sb://host/orders", "nobody"}, {"sb://host/none", "local"},

@@ -219,7 +219,7 @@ func (s *slowProbe) Probe(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-func TestAPartitionThatIsGoneHasItsEntityLookedUp(t *testing.T) {
+func TestMissingPartitionReloadsItsEntity(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		closed := make(chan error, 1)
@@ -238,7 +238,7 @@ func TestAPartitionThatIsGoneHasItsEntityLookedUp(t *testing.T) {
 	})
 }
 
-func TestMissedChangesHaveEverythingReadAnew(t *testing.T) {
+func TestMissedChangesReloadEverything(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		in := b.receive(t, "q", core.PeekLock, 1)

@@ -407,7 +407,7 @@ func TestExpiredMessagesReachAWaitingDeadLetterReceiver(t *testing.T) {
 	})
 }
 
-func TestNobodySweepsForAnAbsentDeadLetterReceiver(t *testing.T) {
+func TestAbsentDeadLetterReceiverCausesNoSweeps(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		in := b.receive(t, "q/$deadletterqueue", core.PeekLock, 1)

@@ -304,7 +304,7 @@ func TestAnAccountTellsOfSchedulesAndRemovals(t *testing.T) {
 }
 
 // A store that does not answer costs notes, and nobody waits for it.
-func TestNobodyWaitsForHistories(t *testing.T) {
+func TestHistoriesDelayNoCall(t *testing.T) {
 	inHistories(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		deaf := &deaf{Store: b.store.Store}

@@ -293,7 +293,7 @@ func TestAFullDestinationMakesTransferDeadLetters(t *testing.T) {
 }
 
 // Another gateway may have enabled the destination a moment ago.
-func TestADestinationIsReadAnewBeforeItCountsAsDisabled(t *testing.T) {
+func TestDestinationIsReloadedBeforeItCountsAsDisabled(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		to := b.create(t, "to", func(s *core.Settings) { s.Status = core.StatusDisabled })
 		b.create(t, "from", forwardTo("to"))

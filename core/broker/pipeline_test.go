@@ -106,7 +106,7 @@ func inPipelines(t *testing.T, f func(t *testing.T, b *started), lines ...Pipeli
 
 var errDown = core.Refuse(core.Busy, "down")
 
-func TestStagesDecideWhatBecomesOfWhatIsSent(t *testing.T) {
+func TestStagesDecideTheFateOfMessages(t *testing.T) {
 	for name, change := range map[string]func(*core.Settings){
 		"one partition": func(*core.Settings) {}, "partitioned": partitioned,
 		"detecting duplicates": func(s *core.Settings) { s.RequiresDuplicateDetection = true },
@@ -156,7 +156,7 @@ func TestStagesDecideWhatBecomesOfWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestAGroupIsStoredWholeWhateverBecomesOfIt(t *testing.T) {
+func TestGroupIsStoredWholeWithAnyOutcome(t *testing.T) {
 	c := &clerk{}
 	inPipelines(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
@@ -387,7 +387,7 @@ func TestWhatIsParkedWaitsWhileTheEntityIsDisabled(t *testing.T) {
 }
 
 // Messages that are merely on their way elsewhere hold nobody up.
-func TestNobodyParksBehindWhatIsRouted(t *testing.T) {
+func TestRoutedMessagesDoNotMakeOthersPark(t *testing.T) {
 	t.Parallel()
 	c := &clerk{err: errDown}
 	o := Options{Namespace: "ns", Pipelines: []Pipeline{through("q", c, Park)}, ForwardWait: true}

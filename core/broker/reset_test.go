@@ -166,7 +166,7 @@ func (s dawdlingPartition) Lock(ctx context.Context, r core.LockRequest) ([]core
 }
 
 // What is locked while the reset begins is delivered before it ends, or never.
-func TestNothingOfBeforeIsDeliveredAfterAReset(t *testing.T) {
+func TestNoOldMessageIsDeliveredAfterAReset(t *testing.T) {
 	for name, mode := range map[string]core.ReceiveMode{"locked": core.PeekLock, "removed": core.ReceiveAndDelete} {
 		inBubbleNamed(t, name, func(t *testing.T, b *started) {
 			b.wrap(&dawdling{b.store.Store})
@@ -359,7 +359,7 @@ func TestAResetGivesUpWithItsCaller(t *testing.T) {
 
 // Messages travel through queues and topics while the namespace is reset again and
 // again. What was sent before a reset is nowhere afterwards, and nowhere later.
-func TestNothingOfBeforeArrivesAfterAReset(t *testing.T) {
+func TestNoOldMessageArrivesAfterAReset(t *testing.T) {
 	t.Parallel()
 	store := memory.New(memory.Options{})
 	b := New(store, Options{Namespace: "ns"})

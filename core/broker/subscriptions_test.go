@@ -206,7 +206,7 @@ func TestRulesAreCreatedReadReplacedAndDeleted(t *testing.T) {
 }
 
 // A gateway that changes a rule knows what the change makes of the topic's rules.
-func TestAChangedRuleDoesNotHaveTheTopicReadAnew(t *testing.T) {
+func TestChangedRuleDoesNotReloadTheTopic(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.createTopic(t, "t")
 		sub := b.subscribe(t, "t", "s", []core.Rule{sqlRule("m", "n = 'none'", "")})
@@ -244,7 +244,7 @@ func TestAChangedRuleDoesNotHaveTheTopicReadAnew(t *testing.T) {
 	})
 }
 
-func TestRulesThatManyChangeAtOnceAllStand(t *testing.T) {
+func TestConcurrentRuleChangesAllTakeEffect(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.createTopic(t, "t")
 		sub := b.subscribe(t, "t", "s", nil)

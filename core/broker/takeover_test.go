@@ -132,7 +132,7 @@ func TestSessionIsNotTakenOverWithoutItsToken(t *testing.T) {
 }
 
 // Those that wait for a next session get a lock of the kind that they ask for.
-func TestNextSessionIsLockedAsAskedFor(t *testing.T) {
+func TestNextSessionIsLockedInTheRequestedMode(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", sessionful)
 		answers := make(chan core.SessionLock, 4)
@@ -192,7 +192,7 @@ func TestSessionIsHeldAMomentLongerThanItsLockSays(t *testing.T) {
 	})
 }
 
-func TestLapsedSessionThatIsClosedIsNotTold(t *testing.T) {
+func TestLapsedSessionThatIsClosedIsNotReported(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q", sessionful)
 		h := b.mustAccept(t, "q", "a")

@@ -204,7 +204,7 @@ func soakReceive(t *testing.T, b *Broker, seed uint64, address string) {
 	}
 }
 
-func TestHoldingsTellWhatIsThereAndSinceWhen(t *testing.T) {
+func TestHoldingsCountMessagesAndTheirAge(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "a", partitioned)
 		b.create(t, "b")

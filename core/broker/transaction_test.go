@@ -186,7 +186,7 @@ func TestTransactionIsTiedToOnePartition(t *testing.T) {
 }
 
 // What the store would refuse at the commit is refused when it is added, and the rest can be committed.
-func TestTransactionRefusesWhatIsGoneAtOnce(t *testing.T) {
+func TestTransactionRefusesLostItemsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *started) {
 		b.create(t, "q")
 		b.create(t, "p", partitioned)

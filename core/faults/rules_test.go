@@ -210,7 +210,7 @@ func TestARuleEndsByTheStoresClock(t *testing.T) {
 }
 
 // A text that another version has written, and this one cannot read, harms no operation and is not lost.
-func TestRulesThatCannotBeReadAreNone(t *testing.T) {
+func TestUnreadableRulesHarmNoOperation(t *testing.T) {
 	t.Parallel()
 	b := &book{text: "later"}
 	s := newSite(t, b, time.Now)

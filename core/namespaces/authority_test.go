@@ -223,7 +223,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	})
 }
 
-func TestPeersOfADeletedNamespaceAreToldAtOnce(t *testing.T) {
+func TestPeersOfADeletedNamespaceAreRefusedAtOnce(t *testing.T) {
 	withTwo(t, func(t *testing.T, one, two *gateway) {
 		id := one.create("made")
 		one.queue(id, "q")

@@ -32,7 +32,7 @@ func TestANamespaceWithoutPoliciesGetsOneWithRandomKeys(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeToldApartIsRefused(t *testing.T) {
+func TestAmbiguousPoliciesAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, g *gateway) {
 		if _, err := g.Create(t.Context(), core.Namespace{Name: "made", Hosts: []string{"made.example"}, Policies: []core.AccessRule{policy("root", "made-key")}}); err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ type deaf struct{ core.Store }
 
 func (deaf) WatchNamespaces(func(string)) (stop func()) { return func() {} }
 
-func TestWhoManagedADeletedNamespaceGetsNoKeysOfThatMadeAnew(t *testing.T) {
+func TestManagerOfADeletedNamespaceGetsNoKeysOfItsSuccessor(t *testing.T) {
 	inBubble(t, func(t *testing.T, one *gateway) {
 		one.create("made")
 		late := newGateway(t, one.store, deaf{one.store})

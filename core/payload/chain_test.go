@@ -98,7 +98,7 @@ func TestAMQPValuesNeedNoSerializer(t *testing.T) {
 	}
 }
 
-func TestTranscodeGivesWhatIsLikedBest(t *testing.T) {
+func TestTranscodeChoosesThePreferredType(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		contentType, body, accept string

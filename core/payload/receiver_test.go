@@ -255,7 +255,7 @@ func TestMessageIsReleasedWhileItsSerializerStaysBusy(t *testing.T) {
 	})
 }
 
-func TestCloseGivesBackWhatIsAtWork(t *testing.T) {
+func TestCloseReleasesMessagesInFlight(t *testing.T) {
 	for _, mode := range []core.ReceiveMode{core.PeekLock, core.ReceiveAndDelete} {
 		t.Run([]string{"peek-lock", "receive and delete"}[mode], func(t *testing.T) {
 			x, y := formats()

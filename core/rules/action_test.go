@@ -250,7 +250,7 @@ func TestARuleWithoutActionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoActionIsRefused(t *testing.T) {
+func TestInvalidActionIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		sql      string

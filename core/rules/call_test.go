@@ -76,7 +76,7 @@ func TestCallsAreConditions(t *testing.T) {
 	}
 }
 
-func TestASetKnowsWhatToAsk(t *testing.T) {
+func TestRuleSetListsItsPluginQuestions(t *testing.T) {
 	t.Parallel()
 	west, east := sqlFilter(t, "plugin('geo', 'west')"), sqlFilter(t, "plugin('geo', 'east') AND plugin('geo', 'west')")
 	covered := sqlFilter(t, "1=1")

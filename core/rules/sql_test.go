@@ -284,7 +284,7 @@ func TestThreeValuedLogic(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoConditionIsRefused(t *testing.T) {
+func TestInvalidConditionIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		sql      string

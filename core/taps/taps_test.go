@@ -57,7 +57,7 @@ func send(t *testing.T, b core.Broker, ms ...*core.Message) {
 	}
 }
 
-func TestASlowReaderIsToldWhatItMissed(t *testing.T) {
+func TestSlowReaderGetsTheNumberOfMissedMessages(t *testing.T) {
 	t.Parallel()
 	set, b := tapped(t)
 	slow, err := set.Open("q", anybody)

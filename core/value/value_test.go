@@ -359,7 +359,7 @@ func TestAppendMapRawKeepsValues(t *testing.T) {
 	}
 }
 
-func TestEqualTellsTypesAndOrderApart(t *testing.T) {
+func TestEqualDistinguishesTypesAndOrder(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		a, b any

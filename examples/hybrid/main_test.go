@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestBusinessGoesOnWithoutTheLink(t *testing.T) {
+func TestMessagesFlowWithoutTheLink(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	if err := run(t.Context(), "", &out); err != nil {

@@ -125,7 +125,7 @@ func TestTimeIsSetForEachNamespaceAlone(t *testing.T) {
 	}
 }
 
-func TestTimeStandsStillAndGoesOn(t *testing.T) {
+func TestTimeFreezesAndResumes(t *testing.T) {
 	t.Parallel()
 	b := Start(t)
 	b.Advance(time.Hour)

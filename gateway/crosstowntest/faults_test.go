@@ -175,7 +175,7 @@ func (b *Bus) left() (names []string) {
 	return names
 }
 
-func TestLocksAreLostAndMessagesComeAgain(t *testing.T) {
+func TestExpiredLocksRedeliverMessages(t *testing.T) {
 	t.Parallel()
 	b := Start(t, Queue("q"), Queue("s", func(s *core.Settings) { s.RequiresSession = true }))
 	c := connect(t, b)

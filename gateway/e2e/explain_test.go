@@ -360,7 +360,7 @@ namespaces:
 	}
 }
 
-func TestOnlyManagersAreToldAndOnlyOfWhatIsRemembered(t *testing.T) {
+func TestExplainNeedsManageAndAHistory(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(nil)
 		path := "$crosstown/explain/" + queue + "?message-id=m"

@@ -133,7 +133,7 @@ func TestWhatADestinationDoesNotTakeIsATransferDeadLetter(t *testing.T) {
 	})
 }
 
-func TestForwardingWaitsForItsDestinationWhereItIsTold(t *testing.T) {
+func TestForwardingWaitsForItsDestinationIfConfigured(t *testing.T) {
 	t.Parallel()
 	e := &env{T: t, gw: own(t, "memory", "--forward-wait"), plain: true}
 	dest := e.queue(nil)

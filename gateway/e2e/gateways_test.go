@@ -135,7 +135,7 @@ func TestOneGatewaySendsAnotherDeliversAThirdSettles(t *testing.T) {
 	}
 }
 
-func TestASessionsHolderHearsOfMessagesFromOtherGateways(t *testing.T) {
+func TestSessionHolderIsWokenByMessagesOfOtherGateways(t *testing.T) {
 	t.Parallel()
 	fleet := gateways(t, 2)
 	a, b := fleet[0], fleet[1]

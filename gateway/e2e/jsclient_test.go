@@ -10,7 +10,7 @@ func TestTheClientIsAtHomeInNode(t *testing.T) {
 	tell(t, func(e *env) { e.node("client", "STORY_QUEUE="+e.name()) }, "file/tcp", "redis/tls")
 }
 
-func TestTheClientSaysWhatItDoesNotKnow(t *testing.T) {
+func TestClientReportsUnknownOutcomes(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		sessions := e.queue(&admin.QueueProperties{RequiresSession: new(true)})
 		e.node("reconnect", "STORY_QUEUE="+e.queue(nil), "STORY_SESSIONS="+sessions)

@@ -10,7 +10,7 @@ import (
 )
 
 // What testing the rules says of a message is what happens when it is sent.
-func TestWhatTestingRulesSaysComesTrue(t *testing.T) {
+func TestRuleTestsPredictDeliveries(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		topic, n := e.topic(nil), e.native()
 		e.subscribe(topic, "everything", nil)

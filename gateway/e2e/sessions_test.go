@@ -87,7 +87,7 @@ func TestTheNextSessionIsWaitedFor(t *testing.T) {
 	})
 }
 
-func TestASessionGivenBackGoesOnElsewhere(t *testing.T) {
+func TestReleasedSessionContinuesElsewhere(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		queue := e.queue(withSessions())
 		e.sendTo(queue, "s", "1", "2", "3")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestTopShowsWhatGoesOn(t *testing.T) {
+func TestTopShowsActivity(t *testing.T) {
 	tell(t, func(e *env) {
 		queue := e.queue(nil)
 		e.send(queue, "a", "b", "c")

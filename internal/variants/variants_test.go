@@ -23,7 +23,7 @@ func TestStoriesTogetherVisitAllPlaces(t *testing.T) {
 	}
 }
 
-func TestAStoryIsToldWhereTheVariableSays(t *testing.T) {
+func TestVariantsRunWhereTheVariableSays(t *testing.T) {
 	places := []string{"file/tcp", "redis/tls", "memory/tcp"}
 	if got := chosen("TestStory", "1", places); !slices.Equal(got, places) {
 		t.Errorf("all: got %v, want %v", got, places)

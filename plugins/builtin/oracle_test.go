@@ -33,8 +33,8 @@ func order(lines int) value.Map {
 	}
 }
 
-// TestOthersReadWhatIsWritten compares with codecs that others wrote, in both directions.
-func TestOthersReadWhatIsWritten(t *testing.T) {
+// TestOtherDecodersReadOurEncoding compares with codecs that others wrote, in both directions.
+func TestOtherDecodersReadOurEncoding(t *testing.T) {
 	t.Parallel()
 	want := order(20)
 	asJSON := func(v any) string {

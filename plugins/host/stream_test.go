@@ -126,7 +126,7 @@ func TestTheFirstLeaveAtOnceAndTheOthersRideTogether(t *testing.T) {
 	})
 }
 
-func TestDrainingAnswersWhatWasAskedAndThenSaysSo(t *testing.T) {
+func TestDrainingAnswersRequestsThenSaysBye(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		stream := newScript()

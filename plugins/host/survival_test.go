@@ -51,7 +51,7 @@ func (e *env) answeredMore() {
 	e.until("answering", func() bool { return e.state().Calls.Answered > n+100 })
 }
 
-func TestAKilledPluginIsBackAndNobodyGetsAnothersAnswer(t *testing.T) {
+func TestKilledPluginRestartsAndAnswersStaySeparate(t *testing.T) {
 	t.Parallel()
 	e := start(t, quick())
 	const kills = 5
@@ -293,7 +293,7 @@ func TestAReloadThatFailsKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestAReloadBringsBackWhatIsOff(t *testing.T) {
+func TestReloadStartsAPluginThatWasSwitchedOff(t *testing.T) {
 	t.Parallel()
 	o := quick("crash-once", filepath.Join(t.TempDir(), "crashed"))
 	o.Failures, o.Off = 1, time.Hour

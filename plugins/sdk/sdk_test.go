@@ -104,7 +104,7 @@ func TestAMessageIsAsItsProducerSentIt(t *testing.T) {
 	}
 }
 
-func TestMessagesOfABatchAreJudgedAtOnceIfThatIsAskedFor(t *testing.T) {
+func TestBatchIsJudgedAtOnceIfRequested(t *testing.T) {
 	t.Parallel()
 	const n = 8
 	var meeting sync.WaitGroup
@@ -186,7 +186,7 @@ func TestASerializersErrorsAreAboutThePayloadUnlessItSaysSo(t *testing.T) {
 	}
 }
 
-func TestAPluginThatIsNoneIsRefused(t *testing.T) {
+func TestProgramThatIsNotAPluginIsRefused(t *testing.T) {
 	t.Parallel()
 	decode := func(context.Context, string, []byte) (any, error) { return nil, nil }
 	for want, p := range map[string]sdk.Plugin{

@@ -78,7 +78,7 @@ func TestMessagesAreReadAsTheyWereMeant(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMessageIsRefusedByName(t *testing.T) {
+func TestInvalidMessageIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ json, path string }{
 		{`7`, ""},

@@ -32,7 +32,7 @@ func TestMembersAreSplitInTheirOrder(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFrameIsMalformed(t *testing.T) {
+func TestInvalidFrameIsMalformed(t *testing.T) {
 	t.Parallel()
 	deep := func(n int) string { return `{"a":` + strings.Repeat("[", n) + strings.Repeat("]", n) + "}" }
 	for _, text := range []string{
@@ -101,7 +101,7 @@ func TestLongListsAndTextsHaveLongHeads(t *testing.T) {
 	}
 }
 
-func TestTextsThatAreNoneAreMended(t *testing.T) {
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	t.Parallel()
 	for _, e := range []codec.Encoding{codec.JSON, codec.MessagePack} {
 		w := codec.NewWriter(e, nil)

@@ -160,7 +160,7 @@ func TestReadingIsLiberal(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreNoneAreRefusedWithTheirPlace(t *testing.T) {
+func TestInvalidValuesAreRefusedWithTheirPlace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		json string

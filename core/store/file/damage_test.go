@@ -362,7 +362,7 @@ func TestRepairDeliversWhatCanBeReadAgain(t *testing.T) {
 }
 
 // The body of another message, of the same length, is not delivered.
-func TestABodyFileInThePlaceOfAnotherIsDamage(t *testing.T) {
+func TestSwappedBodyFileIsDamage(t *testing.T) {
 	t.Parallel()
 	fs, o, p := cold(t, storetest.NewClock(), func(s *Store, p core.Partition) {
 		send(t, s, p, strings.Repeat("first body", 150_000), strings.Repeat("other body", 150_000), "small")

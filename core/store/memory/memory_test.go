@@ -39,7 +39,7 @@ func TestStoreSaysThatARestartLosesEverything(t *testing.T) {
 }
 
 // Callers on real time may see it advance, but never fractions of a millisecond.
-func TestStoreGoesByTheMachinesClockUnlessToldOtherwise(t *testing.T) {
+func TestStoreUsesTheMachinesClockByDefault(t *testing.T) {
 	t.Parallel()
 	before := time.Now().Truncate(time.Millisecond)
 	now := memory.New(memory.Options{}).Now()

@@ -19,7 +19,7 @@ func heap() int64 {
 }
 
 // It does not run beside other tests, whose memory it would count.
-func TestSizesAreWhatIsKept(t *testing.T) {
+func TestSizesMatchTheKeptMemory(t *testing.T) {
 	for _, kind := range storetest.Kinds() {
 		for _, size := range kind.Sizes() {
 			t.Run(fmt.Sprintf("%s/%d", kind.Name, size), func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestTheClockIsTheServers(t *testing.T) {
 	})
 }
 
-func TestAReadingKeepsWhatAnEarlierOneKnowsBetter(t *testing.T) {
+func TestClockReadingKeepsTighterEarlierBounds(t *testing.T) {
 	t.Parallel()
 	local := time.Now()
 	server := local.Add(time.Hour)

@@ -185,7 +185,7 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 // Whoever does not learn whether it has deleted a namespace hears of it all the
 // same, as the others do: whether the answer was lost, or the server was so slow
 // that nobody waited for it any more.
-func TestALostAnswerKeepsNobodyFromHearing(t *testing.T) {
+func TestNamespaceDeletionIsNoticedAfterALostAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	lossy := forget(t, server)

@@ -226,7 +226,7 @@ func TestNothingIsAcknowledgedThatTheReplicaDoesNotHave(t *testing.T) {
 }
 
 // What a receiver is handed over waits for its own settlement.
-func TestWhatIsNotReplicatedIsHandedOverAllTheSame(t *testing.T) {
+func TestUnreplicatedMessagesAreStillHandedOver(t *testing.T) {
 	t.Parallel()
 	redistest.EachVersion(t, func(t *testing.T, program string) {
 		r := redistest.StartReplicated(t, program, 1)

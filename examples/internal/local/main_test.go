@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-func TestExamplesEndInOrderWhenTheyAreTold(t *testing.T) {
+func TestExamplesStopCleanlyOnASignal(t *testing.T) {
 	t.Parallel()
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(s.String(), func(t *testing.T) {

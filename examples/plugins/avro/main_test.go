@@ -85,8 +85,8 @@ func TestSampleIsAnOrder(t *testing.T) {
 	}
 }
 
-// TestOthersReadWhatIsWritten compares with the generic codec of the library.
-func TestOthersReadWhatIsWritten(t *testing.T) {
+// TestOtherDecodersReadOurEncoding compares with the generic codec of the library.
+func TestOtherDecodersReadOurEncoding(t *testing.T) {
 	t.Parallel()
 	s := load(t, "schemas")
 	payload, err := s.encode(t.Context(), "application/avro", order(t))

@@ -86,8 +86,8 @@ func TestSampleIsAnOrder(t *testing.T) {
 	}
 }
 
-// TestOthersReadWhatIsWritten compares with the library's JSON.
-func TestOthersReadWhatIsWritten(t *testing.T) {
+// TestOtherDecodersReadOurEncoding compares with the library's JSON.
+func TestOtherDecodersReadOurEncoding(t *testing.T) {
 	t.Parallel()
 	types := load(t, "schemas")
 	payload, err := types.encode(t.Context(), orderType, order())

@@ -54,7 +54,7 @@ func mustLoad(t *testing.T, files map[string]string, environ []string, args ...s
 	return c
 }
 
-func TestNothingSaidGivesTheDefaults(t *testing.T) {
+func TestOmittedSettingsGetTheDefaults(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t, nil, nil)
 	want := config.Default()

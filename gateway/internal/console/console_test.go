@@ -67,7 +67,7 @@ func TestThePageMayLoadNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestAHostThatIsNoneStaysOutOfThePolicy(t *testing.T) {
+func TestInvalidHostIsLeftOutOfThePolicy(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Host = "x; script-src *"
@@ -142,7 +142,7 @@ func TestAssetsTravelCompressed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"/x", console.Path, console.Path + "app.js", console.Path + "0000/app.js", console.Path + "../"} {
 		if r := ask(http.MethodGet, address); r.StatusCode != http.StatusNotFound {

@@ -255,9 +255,9 @@ func TestDefaultsLeaveDescriptorsForOthers(t *testing.T) {
 	}
 }
 
-// TestHandshakesThatDoNotGoOnKeepNobodyOut begins more TLS handshakes than there
+// TestStalledHandshakesDoNotBlockNewcomers begins more TLS handshakes than there
 // are places, and then speaks each protocol.
-func TestHandshakesThatDoNotGoOnKeepNobodyOut(t *testing.T) {
+func TestStalledHandshakesDoNotBlockNewcomers(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := testTLS(t)
 	admission := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 8})

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTheStrangerThatHasComeLeastFarMakesRoom lets strangers come as far as their bytes say.
-func TestTheStrangerThatHasComeLeastFarMakesRoom(t *testing.T) {
+// TestStrangerThatGotLeastFarMakesRoom lets strangers come as far as their bytes say.
+func TestStrangerThatGotLeastFarMakesRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(AdmissionOptions{Connections: 100, Strangers: 4})

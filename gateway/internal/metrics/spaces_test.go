@@ -178,7 +178,7 @@ func TestNamespacesAndTheirEntitiesAreBounded(t *testing.T) {
 	}
 }
 
-func TestANamespaceThatIsMadeAnewHasTheNameAtOnce(t *testing.T) {
+func TestRecreatedNamespaceHasItsNameAtOnce(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Options{})
 	_, _ = m.Namespace("own", &namespaceSource{}, nil)

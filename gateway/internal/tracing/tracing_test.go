@@ -602,7 +602,7 @@ type idle struct{ core.Store }
 
 func (idle) Now() time.Time { return time.Time{} }
 
-func TestForwardIsOfTheNamespaceByItsName(t *testing.T) {
+func TestForwardSpanNamesItsNamespace(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1, nil)
 	s := r.tracing.Store(memory.New(memory.Options{}))

@@ -52,7 +52,7 @@ func TestEveryTypeComesBackAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoValueIsRefused(t *testing.T) {
+func TestInvalidValueIsRefused(t *testing.T) {
 	t.Parallel()
 	deep := &pb.Value{}
 	for range 100 {

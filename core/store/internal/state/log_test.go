@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestLogKeepsNoRoomForWhatIsGone(t *testing.T) {
+func TestLogFreesRoomOfRemovedEntries(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
 	var l log

@@ -298,7 +298,7 @@ func (q *queue) next() int64 {
 }
 
 // What the engine keeps beside the bytes that a message's Size counts, rounded as the
-// runtime allocates it. TestSizesAreWhatIsKept compares the sums with the heap.
+// runtime allocates it. TestSizesMatchTheKeptMemory compares the sums with the heap.
 const (
 	// entryWeight is an entry and its message, but for what Size stands for itself,
 	// with their places in the log and in one heap.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestAgendaGivesEntriesInOrderWhateverWasRemoved(t *testing.T) {
+func TestAgendaKeepsOrderAfterRemovals(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
 		dice := rand.New(rand.NewPCG(seed, 0))
