@@ -74,7 +74,7 @@ var arrows = []struct {
 	{"plugins/host", []string{"core", "core/value", "plugins", "plugins/internal/...", "plugins/proto/...", "github.com/hashicorp/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 	{"plugins/plugintest", []string{"core", "core/value", "plugins", "plugins/host", "plugins/proto/...", "plugins/sdk", "google.golang.org/grpc/..."}},
 	{"gateway/internal/backup", []string{"core", "core/store/file", "core/namespaces", "gateway/internal/record"}},
-	{"gateway/cli/command", []string{"core", "internal/durable", "core/auth", "bridges/https", "bridges/remote", "gateway/internal/config", "gateway/internal/devca", "gateway/internal/listen", "github.com/Azure/go-amqp", "github.com/spf13/..."}},
+	{"gateway/cli/command", []string{"core", "internal/durable", "core/auth", "bridges/https", "bridges/remote", "gateway/internal/config", "gateway/internal/devca", "gateway/internal/listen", "github.com/Azure/go-amqp", "github.com/spf13/...", "go.yaml.in/yaml/v3"}},
 	{"gateway/cli/deposit", []string{"core", "bridges/remote", "gateway/internal/admin/api", "gateway/cli/command", "gateway/internal/record"}},
 	{"gateway/cli/messages", []string{"core", "core/rules", "core/value", "bridges/amqp", "bridges/remote", "bridges/typedjson", "gateway/internal/admin/api", "gateway/cli/command", "gateway/cli/deposit", "gateway/internal/config", "gateway/internal/record", "plugins/builtin", "github.com/Azure/go-amqp", "github.com/spf13/..."}},
 	{"gateway/cli/entities", []string{"core", "core/value", "internal/spelling", "bridges/https", "bridges/typedjson", "gateway/internal/admin/api", "gateway/cli/command", "gateway/cli/messages", "gateway/internal/config", "gateway/internal/record", "github.com/spf13/..."}},
