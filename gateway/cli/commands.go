@@ -43,7 +43,7 @@ func In(group string, commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// Commands returns the commands, but for those that serve or open a store, with the
+// Commands returns the commands, except for those that serve or open a store, with the
 // defaults of an environment of NAME=VALUE entries.
 func Commands(environ []string) []*cobra.Command {
 	return slices.Concat(

@@ -18,7 +18,7 @@ import (
 // completionTimeout bounds how long a shell waits for the names of a gateway.
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues are the values of flags that have a few, but for those that the configuration declares. A flag
+// flagValues are the values of flags that have a few, except for those that the configuration declares. A flag
 // whose values depend on the command has the command's name before it.
 var flagValues = map[string][]string{
 	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},

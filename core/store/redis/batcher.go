@@ -44,7 +44,7 @@ func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall
 	b.store, b.flushed, b.flush = s, flushed, flush
 }
 
-// submit adds work and waits for its flush. If ctx ends first, the flush goes on without the
+// submit adds work and waits for its flush. If ctx ends first, the flush continues without the
 // caller, which must not read work any more. A caller whose context leaves enough time makes the
 // flush itself, and stays until its end.
 func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {

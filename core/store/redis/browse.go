@@ -292,7 +292,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	}
 }
 
-// peekNumbers returns the messages of positions, in the states that are wanted.
+// peekNumbers returns the messages of positions, in the states that are requested.
 func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
 	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(numbers))
@@ -317,7 +317,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	return s.peeked(ctx, sh, entries, wanted)
 }
 
-// peeked makes deliveries of entries in the states that are wanted.
+// peeked makes deliveries of entries in the states that are requested.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh, entries)
 	if err != nil {

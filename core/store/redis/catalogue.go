@@ -97,7 +97,7 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	return reply[1:], nil
 }
 
-// changedNames are the folded names that watchers are told when e changes: its own, and that of a
+// changedNames are the folded names to report to watchers when e changes: its own, and that of a
 // subscription's topic.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}

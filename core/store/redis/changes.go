@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changes tells watchers which entities and namespaces have changed. In a change with an empty
+// changes reports to watchers which entities and namespaces have changed. In a change with an empty
 // namespace, the name is that of a namespace.
 type changes struct {
 	store          *Store

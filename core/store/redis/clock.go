@@ -72,7 +72,7 @@ func (c *clock) now() time.Time {
 	return c.server()
 }
 
-// server is the server's clock, whatever Options give.
+// server is the server's clock, even if Options have another.
 func (c *clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)

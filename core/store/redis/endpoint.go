@@ -169,7 +169,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 // them before every reply.
 const protocol = 2
 
-// tune sets what the store relies on, whatever the URL says: no command is sent twice, and contexts
+// tune sets what the store relies on, overriding the URL: no command is sent twice, and contexts
 // bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -99,7 +99,7 @@ type sideData struct {
 	overrides string
 }
 
-// parseSideData reads the values of counts and overrides, which are nil where there are none.
+// parseSideData reads the values of counts and overrides, which are nil if there are none.
 func parseSideData(count, overrides any) (a sideData, err error) {
 	if text, ok := count.(string); ok {
 		a.count, err = parseCount(text)

@@ -33,7 +33,7 @@ func (s *Store) wrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// refusal is what peers are told. SDKs wait for ten seconds when they are told that a server is busy; what passes
+// refusal is the error for peers. SDKs wait for ten seconds after "server busy"; what passes
 // within seconds has the condition of a time-out, after which they try again at once.
 func (f *failure) refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}

@@ -104,7 +104,7 @@ type export struct {
 	beat  time.Time
 }
 
-// copy copies what there is in one step.
+// copy copies all keys in one step.
 func (x *export) copy(ctx context.Context, r core.Ref) error {
 	names := x.store.names
 	for {
@@ -321,7 +321,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 	}
 }
 
-// page describes the messages of entries, but for those that are reserved for a transaction.
+// page describes the messages of entries, except those that are reserved for a transaction.
 func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []entry) ([]core.Stored, error) {
 	var plain, pad, reserved []any
 	for i := range entries {

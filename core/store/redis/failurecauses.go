@@ -122,7 +122,7 @@ type loggedFailure struct {
 	unlogged int // failures since loggedAt
 }
 
-// note counts an operation's failure, and logs it if its cause has not been logged lately.
+// note counts an operation's failure, and logs it if its cause was not logged recently.
 // Cancelled calls do not count.
 func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {

@@ -27,7 +27,7 @@ type handOver struct {
 }
 
 // reserve begins to hand over, if a receiver of this gateway takes messages; else it returns nil.
-// Of inline the lock call returns the records, too, if there are at most so many.
+// The lock call also returns the records, if they are at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -89,7 +89,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
-// deliver makes deliveries of claims. Of messages that the call has stored the records are at hand.
+// deliver makes deliveries of claims. It has the records of messages that the call itself has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
 	own := make([]entry, 0, len(messages))
 	for i, n := range numbers {
@@ -106,7 +106,7 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }
 
-// entries returns the entries of claims in their order, and reads those that are not at hand.
+// entries returns the entries of claims in their order, and reads the missing ones.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
 	var found []entry
 	var ours, others []claim

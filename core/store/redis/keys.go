@@ -20,7 +20,7 @@ type keyset struct {
 	seen     string // shared by the queue and its dead letters
 	moved    string // likewise
 	state    []any  // KEYS[1..15] of lua/state.lua
-	shared   []any  // the keys of lua/shared_bodies.lua; nil but for subscriptions
+	shared   []any  // the keys of lua/shared_bodies.lua; nil except for subscriptions
 	sessions []any  // the keys of lua/sessions.lua
 	history  string // the key of lua/history.lua; shared by all sub-queues
 }

@@ -167,7 +167,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable is the number of messages that have about so many bytes: one while their size is unknown.
+// affordable is the number of messages that take about the given number of bytes: one while their size is unknown.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {

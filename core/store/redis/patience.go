@@ -32,7 +32,7 @@ type absences struct {
 	since map[string]time.Time // by tag; "" of a single server
 }
 
-// maxAbsences bounds what is known of partitions that nobody uses again.
+// maxAbsences bounds what is kept of partitions that are not used again.
 const maxAbsences = 1024
 
 // of returns when what serves a command was first found not to serve.

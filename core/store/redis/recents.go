@@ -23,7 +23,7 @@ type recents struct {
 	opened atomic.Uint64 // connections so far
 
 	mu      sync.Mutex
-	records map[recent]string // nil where they are not used
+	records map[recent]string // nil if they are not used
 	order   []recent          // of what was added, with what was taken out meanwhile
 	bytes   int
 }
@@ -33,7 +33,7 @@ type recent struct {
 	n     int64
 }
 
-// watch has the recents used, and emptied by each connection that is opened with what it returns.
+// watch switches the recents on. Connections opened with the returned hook empty them.
 func (r *recents) watch() func(context.Context, *redis.Conn) error {
 	r.records = make(map[recent]string)
 	return func(context.Context, *redis.Conn) error {
@@ -96,7 +96,7 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-// entriesOf returns the entries of claims in their order: it reads those that are not at hand.
+// entriesOf returns the entries of claims in their order: it reads those that are not kept.
 func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {

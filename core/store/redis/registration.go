@@ -22,7 +22,7 @@ const (
 	lookLife = 5 * time.Second
 )
 
-// register tells other gateways that this one is there, and the highest format that it reads. It returns those that
+// register tells other gateways that this one runs, and the highest format that it reads. It returns those that
 // are there, with their formats, and forgets those that are not.
 func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.names.registry().gateways, s.clock.server().UnixMilli()

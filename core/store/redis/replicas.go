@@ -82,7 +82,7 @@ func (r *replication) refusal(node *redis.Client) error {
 // probeInterval is how often a master with too few replicas is probed.
 const probeInterval = 100 * time.Millisecond
 
-// note has calls refused until the master has its replicas.
+// note makes calls fail until the master has its replicas.
 func (r *replication) note(s *Store, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Store) isMaster(ctx context.Context, node *redis.Client) bool {
 	return err != nil || slices.Contains(masters, node)
 }
 
-// lagOf tells which replicas a master has, and how far they are behind.
+// lagOf returns the replicas of a master, and how far they are behind.
 func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
@@ -232,7 +232,7 @@ func (s *Store) warnings(ctx context.Context, node *redis.Client, facts map[stri
 	return all
 }
 
-// priorities are those of replicas as a Sentinel knows them.
+// priorities are the replicas' priorities, as a Sentinel reports them.
 func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	if t.sentinel == nil {
 		return nil

@@ -36,7 +36,7 @@ type script struct {
 	variants [allFeatures + 1]*script // with more preludes, by features; only for scripts on a partition's state
 }
 
-// scriptFeatures says which preludes a partition's scripts need beside lua/state.lua. Plain queues
+// scriptFeatures says which preludes a partition's scripts need besides lua/state.lua. Plain queues
 // need none, and pay for none.
 type scriptFeatures uint8
 

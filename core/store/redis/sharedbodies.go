@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sharedBody is the size of a body, in bytes, from which on the copies of a publication share it:
+// sharedBody is the size of a body, in bytes, from which the copies of a publication share it:
 // below, keeping it apart costs more.
 const sharedBody = 512
 

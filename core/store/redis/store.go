@@ -35,7 +35,7 @@ type Options struct {
 // Store is a core.Store on Redis, or a view of one with a time of its own.
 type Store struct {
 	*connection
-	time func(now time.Time) time.Time // of a view; nil: it is none
+	time func(now time.Time) time.Time // of a view; nil: not a view
 }
 
 // connection is what a store and its views share.

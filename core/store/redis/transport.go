@@ -35,7 +35,7 @@ const resends = 3
 
 // exchange sends commands together and returns the first error; each command has its answer. A command that
 // answers NOSCRIPT is sent again as a whole, alone: the others have run. If replicas are too few, it returns a
-// notReplicated, and the commands have their answers all the same.
+// notReplicated, and the commands still have their answers.
 func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.look(); err != nil {
 		return failCommands(cmds, err)

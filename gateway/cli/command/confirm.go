@@ -21,7 +21,7 @@ func (o *Confirmation) Bind(c *cobra.Command) {
 	c.Flags().BoolVar(&o.Yes, "yes", false, "do not ask before messages are removed")
 }
 
-// Confirm asks on a terminal whether to go on. Without a terminal --yes must be given.
+// Confirm asks on a terminal whether to continue. Without a terminal --yes is required.
 func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	if o.Yes {
 		return nil

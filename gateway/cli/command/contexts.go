@@ -41,7 +41,7 @@ func (c Context) Endpoint() string {
 	return parsed.Host
 }
 
-// Contexts are those of a user, in a file.
+// Contexts are the saved contexts of a user, in a file.
 type Contexts struct {
 	Path    string             `json:"-"`
 	Current string             `json:"current,omitempty"` // "": none

@@ -22,7 +22,7 @@ import (
 // to start.
 const InquiryTimeout = 3 * time.Minute
 
-// signatureLife is how long a signed request may go on: a tap ends then.
+// signatureLife is how long a signed request may last: a tap ends then.
 const signatureLife = 24 * time.Hour
 
 // Inquiry is a request about the gateway itself.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Progress tells once a second how far long work has come. Short work is silent.
+// Progress reports once a second how far long work has got. Short work is silent.
 type Progress struct {
 	w    io.Writer
 	verb string

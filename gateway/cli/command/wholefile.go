@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Output is a file that a command is told to write, with the flag --force.
+// Output is a file that a command writes, with the flag --force.
 type Output struct{ Force bool }
 
 // Bind adds the flag.

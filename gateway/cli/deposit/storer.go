@@ -91,7 +91,7 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages as Store does, and returns the places of those that are stored. refused is told of those that
+// Move stores messages as Store does, and returns the places of the stored ones. refused is called with those that
 // the target will never take; err is why others are not stored now, the first reason.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
@@ -107,7 +107,7 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes messages that are stored. late are those whose locks had ended: they come again.
+// Remove completes stored messages. late are those whose locks had ended: they are delivered again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

@@ -219,7 +219,7 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 }
 
 // check refuses a queue where the command is about topics, and the other way round: to the gateway both
-// are entities of one path, so a command would change or delete it all the same.
+// are entities of one path, so a command would still change or delete it.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

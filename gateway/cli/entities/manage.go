@@ -58,7 +58,7 @@ func (m *manager) name() string {
 	return m.args[0]
 }
 
-// done tells what was done to a thing, unless it has failed.
+// done prints what was done to a thing, unless it failed.
 func (m *manager) done(err error, did, kind, name string) error {
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 }
 
 // eachSetting yields the settings of an entity by the names of the management API. Texts that are empty are
-// left out; policies have keys, and only their number is told.
+// left out; policies have keys, and only their number is printed.
 func eachSetting(e *core.Entity) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for i := range core.AllSettings {

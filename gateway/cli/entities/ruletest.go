@@ -133,7 +133,7 @@ func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
 	return json.Marshal(&record.Line{Message: m})
 }
 
-// tell prints what the rules make of the message.
+// tell prints what the rules do with the message.
 func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {
 	var b bytes.Buffer
 	lines := json.NewEncoder(&b)

@@ -111,8 +111,8 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, err
 }
 
-// inParts calls do with some of the numbers at a time. The broker does all that is asked for, of each
-// partition, or nothing: where a message is gone, each is asked for alone. It counts those that are gone.
+// inParts calls do with some of the numbers at a time. The broker does all of them, for each
+// partition, or none: if a message is missing, inParts asks for each alone. It counts the missing ones.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)
@@ -217,7 +217,7 @@ const deferredAtOnce = 100
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.
 func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o remote.ReceiverOptions, use func(*remote.Receiver, []remote.Taken) error) (n int, err error) {
 	sessions := hasSessions(ctx, b.target, b.entity)
-	if !sessions { // a message may have a session id all the same
+	if !sessions { // a message may still have a session id
 		numbers = heldNumbers{"": numbers.all()}
 	}
 	gone := 0

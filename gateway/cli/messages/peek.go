@@ -114,7 +114,7 @@ func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	return entity, entity, nil
 }
 
-// damagedPage is the number of damaged messages the gateway is asked for at once.
+// damagedPage is the number of damaged messages in one request.
 const damagedPage = 1000
 
 func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {

@@ -132,7 +132,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 // always is a wait that no receiver outlives.
 const always = 100 * 365 * 24 * time.Hour
 
-// sessionIdle is how long a session may be silent before --follow --next-session goes on to the next one.
+// sessionIdle is how long a session may be silent before --follow --next-session moves to the next one.
 const sessionIdle = 500 * time.Millisecond
 
 func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
@@ -190,7 +190,7 @@ func (o *receiveOptions) run(c *cobra.Command, args []string) (err error) {
 	}
 }
 
-// others tells of messages that are there and do not come.
+// others reports messages that exist but are not delivered.
 func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity string) string {
 	if o.session.named() || o.session.next {
 		return ""

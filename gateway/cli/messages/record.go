@@ -19,7 +19,7 @@ import (
 const (
 	// peekPause is how long entities without new messages are left alone.
 	peekPause = 200 * time.Millisecond
-	// firstAsk and mostAsked are the numbers of messages that are asked for in a partition that has new ones.
+	// firstAsk and mostAsked are the least and most messages in one request to a partition that has new ones.
 	firstAsk, mostAsked = 32, 250
 )
 
@@ -225,7 +225,7 @@ func (r *recorder) open(ctx context.Context, entity string) error {
 	return nil
 }
 
-// pass records until every track is empty, or as many messages as were asked for: then it is done.
+// pass records until every track is empty, or the requested number of messages: then it is done.
 func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	for _, t := range r.tracks {
 		t.empty = false

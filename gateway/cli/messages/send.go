@@ -141,7 +141,7 @@ func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity st
 	return errors.Join(err, o.report(c.OutOrStdout(), entity, r.sent, nil))
 }
 
-// template makes the message that all are copies of, but for the body.
+// template makes the message that all are copies of, except for the body.
 func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 	m := &o.message
 	m.CorrelationID = idOf(o.correlationID)
@@ -196,7 +196,7 @@ func idOf(text string) (id core.ID) {
 // body is one thing to send.
 type body struct {
 	data []byte
-	more bool // another is at hand already
+	more bool // another is already read
 	err  error
 }
 

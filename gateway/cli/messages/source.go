@@ -61,7 +61,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told is what the management API tells of an entity, which hints go by. A client without Manage is told nothing.
+// told is what the management API says of an entity, for hints. A client without Manage gets nothing.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()
@@ -71,13 +71,13 @@ func told(ctx context.Context, t *command.Target, entity string) (e core.Entity,
 	return e, err == nil
 }
 
-// hasSessions reports whether messages of an entity are received through sessions, as far as is told.
+// hasSessions reports whether messages of an entity are received through sessions, as far as is known.
 func hasSessions(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Settings.RequiresSession
 }
 
-// isTopic reports whether an entity is told to be a topic.
+// isTopic reports whether an entity is known to be a topic.
 func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	e, ok := told(ctx, t, entity)
 	return ok && e.Kind == core.Topic

@@ -65,7 +65,7 @@ func (o *tailOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// errFollowed says that as many messages are printed as were asked for.
+// errFollowed says that the requested number of messages is printed.
 var errFollowed = errors.New("printed the requested number of messages")
 
 // follower prints the last of the messages that were there, and then those that arrive.

@@ -31,10 +31,10 @@ type tapping struct {
 	missed   int
 }
 
-// errEnough says that as many messages are recorded as were asked for.
+// errEnough says that the requested number of messages is recorded.
 var errEnough = errors.New("enough")
 
-// run records until ctx ends, or as many messages as were asked for, or a tap ends.
+// run records until ctx ends, or the requested number of messages, or a tap ends.
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {

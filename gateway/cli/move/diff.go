@@ -23,7 +23,7 @@ type diffOptions struct {
 	named bool
 }
 
-// Diff is crosstown diff. It ends with ErrDifferent where there are differences.
+// Diff is crosstown diff. It ends with ErrDifferent if there are differences.
 func Diff(environ []string) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{

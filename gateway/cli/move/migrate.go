@@ -26,7 +26,7 @@ import (
 const (
 	// idle is when a link counts as empty.
 	idle = time.Second
-	// arrived is how long a link that is kept is asked for what it has brought already.
+	// arrived is how long to wait for messages that a kept link has already received.
 	arrived = time.Millisecond
 	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
 	nextSessionWait = 2 * time.Second
@@ -167,7 +167,7 @@ func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target
 
 // endpointOf is the host and port of a namespace; this machine has one name.
 func endpointOf(t *command.Target) string {
-	_, port, _ := net.SplitHostPort(t.Host) // "" where none is given
+	_, port, _ := net.SplitHostPort(t.Host) // "" if none is given
 	host := t.TLS.ServerName
 	if t.IsLocal() {
 		host = "localhost"
@@ -282,7 +282,7 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 	return n, err
 }
 
-// topic tells of messages that are scheduled in a topic: no client can read them.
+// topic reports messages that are scheduled in a topic: no client can read them.
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
 	if counts.Scheduled > 0 {
@@ -434,7 +434,7 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 	return n, stay, ctx.Err()
 }
 
-// tellLate tells of messages that were stored when the source had unlocked them.
+// tellLate reports messages that were stored when the source had unlocked them.
 func (m *mover) tellLate(from string, n int) {
 	again := "the target knows them"
 	if m.to.Foreign {
@@ -462,7 +462,7 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 }
 
 // prepared is a message as the target shall store it: with what is left of its life, and a key by which
-// it is known should it come again.
+// it is recognized if it is delivered again.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {

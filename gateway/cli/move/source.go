@@ -39,7 +39,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter goes before it")
 }
 
-// read reads the entities. What is not taken over is told to notes.
+// read reads the entities, and reports what is not taken over to notes.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
 		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
@@ -73,7 +73,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	return &source.Contents, args[0], nil
 }
 
-// notes tell what is not taken over.
+// notes says what is not taken over.
 type notes struct {
 	out io.Writer
 	n   int
@@ -107,7 +107,7 @@ func count(c *config.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", command.Plural(len(c.Queues), "queue"), command.Plural(len(c.Topics), "topic"), command.Plural(subscriptions, "subscription"), command.Plural(rules, "rule"))
 }
 
-// namespacePolicies tells of the policies of the namespace itself, which a management API does not show
+// namespacePolicies mentions the policies of the namespace itself, which a management API does not show
 // and cannot change.
 func namespacePolicies(all []config.Policy, notes *notes) {
 	for _, p := range all {

@@ -63,7 +63,7 @@ name another gateway than that of this container.`,
 }
 
 // askHealth prints the answer of the gateway that listens at an address. It is
-// an error where there is none, or one that says no.
+// an error if there is none, or one that says no.
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {

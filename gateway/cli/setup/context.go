@@ -160,7 +160,7 @@ func contextUseCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// tellOverruled tells which variables come before the current context.
+// tellOverruled says which variables override the current context.
 func tellOverruled(c *cobra.Command, environ []string) {
 	for _, before := range []string{command.ConnectionVariable, command.ContextVariable} {
 		if config.Variable(environ, before) != "" {

@@ -1,4 +1,4 @@
-// Package config is what the gateway can be told, by flags, by environment
+// Package config is the gateway's configuration, by flags, by environment
 // variables named CROSSTOWN_…, and by one YAML file, in this order of
 // precedence. Loading is strict: everything that is wrong is reported at once,
 // each with its origin and the remedy.
@@ -121,7 +121,7 @@ const DefaultNamespace = "sbemulatorns"
 // defaultListen are the ports of AMQP, of the emulator's management, and of both with TLS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns what holds when nothing is said, but for the data directory,
+// Default returns the defaults of all settings, except for the data directory,
 // which depends on the environment. Zero AMQP limits are the bridge's own.
 func Default() *Config {
 	return &Config{

@@ -53,7 +53,7 @@ func Describe(all []Described, defaults bool) *Contents {
 	return c
 }
 
-// isDefault reports whether a rule is the one that a subscription gets where none is given.
+// isDefault reports whether a rule is the one that a subscription gets if none is given.
 func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
@@ -119,7 +119,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written is a value of a setting as YAML; nil where it says nothing.
+// written is a value of a setting as YAML; nil if it says nothing.
 func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:

@@ -26,7 +26,7 @@ type emulator struct {
 	assumed int               // how often
 }
 
-// emulatorDefaults are those of the emulator's own schema, which differ from the service's.
+// emulatorDefaults are the defaults of the emulator's own schema, which differ from the service's.
 var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }

@@ -37,7 +37,7 @@ func (f *Fault) Rule() faults.Rule {
 	}
 }
 
-// FaultRules are those with which the namespace starts. Each has a name, the same at every gateway
+// FaultRules are the rules with which the namespace starts. Each has a name, the same at every gateway
 // with this configuration.
 func (h *Contents) FaultRules() []faults.Rule {
 	rules := make([]faults.Rule, len(h.Faults))

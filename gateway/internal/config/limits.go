@@ -12,7 +12,7 @@ const (
 	premium  = "premium"
 )
 
-// Limits are those of the tier that is enforced; none unless one is.
+// Limits are the limits of the enforced tier; none by default.
 func (c *Config) Limits() core.Limits {
 	switch c.Strict {
 	case standard, "true":

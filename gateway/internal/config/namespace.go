@@ -27,11 +27,11 @@ type Contents struct {
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
 	// Faults are what goes wrong from the start.
 	Faults []Fault `config:"faults"`
-	// VirtualTime has the namespace's time moved by clients with Manage: for tests.
+	// VirtualTime lets clients with Manage move the namespace's time: for tests.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
 
-// Namespace is one besides the gateway's own. Its clients are told from those of
+// Namespace is a namespace besides the gateway's own. Its clients are distinguished from those of
 // others by the host that they call, or by their policy.
 type Namespace struct {
 	Name     string   `config:"name"`

@@ -32,7 +32,7 @@ const (
 	Park   = "park"
 )
 
-// Parameters are what the plugin is told at this stage.
+// Parameters are passed to the plugin at this stage.
 func (s *Stage) Parameters() (core.Properties, error) { return properties("parameters", s.Values) }
 
 func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {

@@ -79,7 +79,7 @@ type Serializers struct {
 	Entities []EntitySerializers `config:"entities"`
 }
 
-// EntitySerializers are those of a queue or subscription.
+// EntitySerializers are the serializers of a queue or subscription.
 type EntitySerializers struct {
 	Name    string   `config:"name"`    // of a subscription: topic/Subscriptions/name
 	Chain   []string `config:"chain"`   // what none of these can decode is dead-lettered

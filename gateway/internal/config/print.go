@@ -68,7 +68,7 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 // what was read.
 type printer struct{ r *report }
 
-// policies are those that are in force: of several with one name the last, and the development policy.
+// policies are the policies in force: of several with one name the last, and the development policy.
 func (p printer) policies(c *Config) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range c.Policies {

@@ -29,7 +29,7 @@ type Hook struct {
 
 const defaultTolerance = 5 * time.Minute
 
-// Hooks are those of all namespaces.
+// Hooks are the hooks of all namespaces.
 func (c *Config) Hooks() (all []webhooks.Hook) {
 	c.eachContents(func(_, namespace string, contents *Contents) {
 		for _, h := range contents.Hooks {
@@ -130,7 +130,7 @@ type Push struct {
 	Keys [][]byte `config:"-"` // of the secret
 }
 
-// Pushes are those of all namespaces.
+// Pushes are the pushes of all namespaces.
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	c.eachContents(func(_, namespace string, h *Contents) {
 		for _, p := range h.Pushes {

@@ -268,7 +268,7 @@ func (d *dispatcher) enqueue(r *receiver) {
 	}
 }
 
-// wakeIdleWorker has an idle worker run the queued callbacks, for a caller that must not run them
+// wakeIdleWorker makes an idle worker run the queued callbacks, for a caller that must not run them
 // itself. Busy workers run them afterwards. d.mu is held.
 func (d *dispatcher) wakeIdleWorker() {
 	if len(d.queue) == 0 || d.calling {

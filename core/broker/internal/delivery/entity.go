@@ -52,7 +52,7 @@ type Source interface {
 	// Refresh reads the entity again if it may be outdated. If it is gone, its receivers are
 	// closed.
 	Refresh(ctx context.Context)
-	// Suspect has the entity read again: the store answered as if it had been deleted.
+	// Suspect makes the next use read the entity again: the store answered as if it had been deleted.
 	Suspect()
 	// Use notes that the entity is used now.
 	Use()
@@ -175,7 +175,7 @@ func (e *Entity) Update() {
 	}
 }
 
-// End closes everything, for good.
+// End closes everything permanently.
 func (e *Entity) End(err error) {
 	e.mu.Lock()
 	if e.ended != nil {
@@ -247,7 +247,7 @@ func (e *Entity) Wake() {
 }
 
 // DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
-// gives back their credit. The barrier is closed.
+// restores their credit. The barrier is closed.
 func (e *Entity) DropUndelivered() {
 	dispatchers, _ := e.open()
 	for _, d := range dispatchers {

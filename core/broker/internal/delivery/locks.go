@@ -111,7 +111,7 @@ func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.Sessio
 	return removed, nil
 }
 
-// PurgeAll removes up to limit messages of partitions, whatever their age.
+// PurgeAll removes up to limit messages of partitions, of any age.
 func (e *Entity) PurgeAll(ctx context.Context, partitions []core.Partition, limit int) (removed int, err error) {
 	for _, p := range partitions {
 		if removed >= limit {

@@ -304,7 +304,7 @@ func (s *Session) lockMessages(most core.Most) {
 	}
 }
 
-// noteLook notes the result of a look and when to look again. s.mu is held.
+// noteLook records the result of a look and when to look again. s.mu is held.
 func (s *Session) noteLook(err error, more bool) {
 	e := s.hub.e
 	if core.CodeOf(err) == core.SessionLockLost {
@@ -379,7 +379,7 @@ func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store on behalf of the holder, which goes on until what CloseAfter waits for has ended.
+// call makes one call to the store on behalf of the holder, which stays until what CloseAfter waits for has ended.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.ended != nil || s.closed && s.settled == nil

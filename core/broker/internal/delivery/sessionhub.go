@@ -77,7 +77,7 @@ func (h *sessionHub) wake(s *sessionFinder, key core.SessionKey) {
 // store for each message.
 const holderSpacing = time.Millisecond
 
-// wakeHoldersAt has the holders of a partition look for messages at the given time of the store's
+// wakeHoldersAt makes the holders of a partition look for messages at the given time of the store's
 // clock, or soon after; zero is now. h.mu is held.
 func (h *sessionHub) wakeHoldersAt(s *sessionFinder, at time.Time) {
 	if len(h.all) == 0 || h.ended != nil {
@@ -112,7 +112,7 @@ func (s *sessionFinder) wakeHolders() {
 	}
 }
 
-// due has the holders of a partition look for messages at the time when the store says that some
+// due makes the holders of a partition look for messages at the time when the store says that some
 // are due.
 func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.mu.Lock()
@@ -120,7 +120,7 @@ func (h *sessionHub) due(partition uint16, next time.Time) {
 	h.wakeHoldersAt(h.finders[partition], next)
 }
 
-// refusal is why no call is admitted, for now or for good; nil if calls are. h.mu is held.
+// refusal is why no call is admitted, temporarily or permanently; nil if calls are. h.mu is held.
 func (h *sessionHub) refusal() error {
 	if v := h.e.View(); h.ended == nil && !v.Settings.Status.CanReceive() {
 		return entity.Disabled(v.Name)
@@ -237,7 +237,7 @@ func (h *sessionHub) busy() bool {
 	return len(h.all) > 0 || h.accepting > 0
 }
 
-// retireLater has the hub end after a while without sessions and calls. h.mu is held.
+// retireLater ends the hub after a while without sessions and calls. h.mu is held.
 func (h *sessionHub) retireLater() {
 	if h.ended != nil || len(h.all) > 0 || h.accepting > 0 {
 		return

@@ -179,7 +179,7 @@ func (f *sessionFinder) find() {
 	}
 }
 
-// noteLook notes the result of a look and schedules the next. hub.mu is held.
+// noteLook records the result of a look and schedules the next. hub.mu is held.
 func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	e := f.hub.e
 	pause := finderInterval

@@ -65,7 +65,7 @@ func (d *dispatcher) hasCredit() bool {
 	return d.credit > 0
 }
 
-// expectExpiry has the sweeper look at the given time, if that is earlier than planned. Zero is
+// expectExpiry makes the sweeper look at the given time, if that is earlier than planned. Zero is
 // ignored.
 func (d *dispatcher) expectExpiry(at time.Time) {
 	if at.IsZero() {

@@ -66,7 +66,7 @@ func (w *worker) HandOver(ds []core.Delivery, next time.Time, more bool, err err
 	w.locked(ds, next, more, err)
 }
 
-// grant has the worker lock messages. d.mu is held.
+// grant makes the worker lock messages. d.mu is held.
 func (w *worker) grant(most core.Most) {
 	w.begin()
 	w.asked = most
@@ -268,7 +268,7 @@ func (p *poller) end(more bool, err error) (began, ended bool) {
 	return false, ended
 }
 
-// ahead is the count of calls after which everything that is available now has been asked for.
+// ahead is the count of calls after which everything that is available now has been requested.
 func (p *poller) ahead() uint64 {
 	n := p.calls
 	if p.busy {

@@ -237,7 +237,7 @@ func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	return entities
 }
 
-// exceeds reports whether e is too large beside others of so many megabytes.
+// exceeds reports whether e is too large in addition to the others' megabytes.
 func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }

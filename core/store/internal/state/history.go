@@ -17,7 +17,7 @@ type history struct {
 // leastEvents is the number of events a history keeps although all histories together that are too large.
 const leastEvents = 100
 
-// eventWeight is an event, but for its texts.
+// eventWeight is an event, except for its texts.
 const eventWeight = 300
 
 func weightOfEvent(e *core.Event) int64 {
@@ -83,7 +83,7 @@ func (b *entityState) dropEvents(gone int) {
 	h.events, h.written = h.events[gone:], h.written[gone:]
 }
 
-// note writes what happened to e, which lies in q.
+// note records what happened to e, which is in q.
 func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n)})

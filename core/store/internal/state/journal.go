@@ -29,7 +29,7 @@ type Journal interface {
 	// Pin keeps records from being removed until unpin is called, those whose last entry goes
 	// meanwhile too. It never waits.
 	Pin() (unpin func())
-	// Resident asks whether a message of so many bytes may stay in memory beside its record. Evicted
+	// Resident asks whether a message of n bytes may stay in memory besides its record. Evicted
 	// is the opposite of an answer that it may.
 	Resident(bytes int) bool
 	Evicted(bytes int)
@@ -40,7 +40,7 @@ type Journal interface {
 // Call is what one call adds to a Journal: all of it, or nothing.
 type Call interface {
 	// Messages prepares messages, and Copies some that may have the same body: it is kept once. Room
-	// prepares an effect that has so many bytes of text.
+	// prepares an effect that has n bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
@@ -62,7 +62,7 @@ type Call interface {
 	Append() Position
 	// Ref is where a record of the frame lies, once it was appended.
 	Ref(record int32) Ref
-	// Release gives back what Reserve took. It returns true if the call is empty now and may be used again.
+	// Release returns what Reserve took. It returns true if the call is empty now and may be used again.
 	Release() (again bool)
 }
 

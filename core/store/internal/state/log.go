@@ -150,7 +150,7 @@ func (l *log) highest() (n int64) {
 
 // from yields the messages from number n on. None may be appended or removed meanwhile. What is
 // yielded of a row must not be changed, but can take its place: see promote. It is valid until the
-// next is asked for.
+// next is requested.
 func (l *log) from(n int64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var view *entry
@@ -264,7 +264,7 @@ func (c *chunk) removeEntry(i int) {
 	}
 }
 
-// shrink gives back the room for entries that are gone, where few are left.
+// shrink frees the room of removed entries, if few are left.
 func (c *chunk) shrink() {
 	if n := len(c.entries); n <= few && cap(c.entries) > 2*n+few {
 		c.entries = slices.Clone(c.entries)

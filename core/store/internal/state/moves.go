@@ -116,7 +116,7 @@ const (
 )
 
 // Relocate appends again the records that from chooses, so that the journal need not keep them where
-// they are. Calls go on meanwhile.
+// they are. Calls continue in the meantime.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()
@@ -173,7 +173,7 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 }
 
 // strays lists some messages of a sub-queue, from a number on, whose records from chooses. next is
-// where to go on, -1 at the end.
+// where to continue, -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

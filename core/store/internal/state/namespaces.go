@@ -188,7 +188,7 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals goes on where the removal of a namespace's entities was in flight.
+// resumeRemovals continues the removal of namespaces' entities that was in progress.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -200,7 +200,7 @@ func (s *Store) resumeRemovals() {
 }
 
 // removeSome removes up to limit queues and topics of a namespace, and returns
-// what watchers are to be told of: nil if there are none left.
+// what to report to watchers: nil if nothing is left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

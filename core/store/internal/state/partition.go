@@ -199,7 +199,7 @@ func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	}
 }
 
-// pause gives the partition to others after a step. The call's effects go on.
+// pause lets others use the partition after a step. The call's effects continue.
 func (t *txn) pause() {
 	if x := t.effects; x != nil {
 		x.append()
@@ -222,7 +222,7 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 	return p
 }
 
-// endEffects gives the journal what the call has done, and notes the position behind it.
+// endEffects passes the call's effects to the journal, and records the position after them.
 func (t *txn) endEffects() {
 	if x := t.effects; x != nil {
 		t.end = x.append()
@@ -288,7 +288,7 @@ func (t *txn) unlockAndRing() {
 // number is the sequence number of the message at position n.
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
 
-// hooks are functions to call, kept by what they want to hear of. The zero
+// hooks are functions to call, by the events that they are for. The zero
 // hooks are empty.
 type hooks[K comparable, F any] struct {
 	mu    sync.RWMutex

@@ -123,7 +123,7 @@ func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 
 	return number
 }
 
-// topic is what the catalogue knows of a topic besides its description.
+// topic is what the catalogue keeps of a topic besides its description.
 type topic struct {
 	key           entityKey
 	subscriptions sortedNames

@@ -33,14 +33,14 @@ func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || 
 // IsLocked reports whether a message is under lock.
 func (s MessageState) IsLocked() bool { return s == locked || s == lockedDeferred }
 
-// entry is a stored message and what the broker knows of it.
+// entry is a stored message with its broker properties.
 type entry struct {
 	n          int64
 	message    *core.Message // shared: replaced, never changed; nil if only the journal has it
 	ref        Ref           // its record in the journal
 	more       *extra        // mostly nil
 	origin     int64         // EnqueuedSequenceNumber
-	life       time.Duration // its time to live, which begins when it becomes available; 0: for ever
+	life       time.Duration // its time to live, which begins when it becomes available; 0: it does not expire
 	enqueued   int64
 	expires    int64  // 0: never
 	size       int    // sizeOf its message
@@ -275,7 +275,7 @@ func (q *queue) mayExpire(e *entry) bool {
 	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
 
-// hasExpired reports whether e's time to live is over, whatever its state.
+// hasExpired reports whether e's time to live is over, in any state.
 func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
@@ -300,7 +300,7 @@ func (q *queue) next() int64 {
 // What the engine keeps beside the bytes that a message's Size counts, rounded as the
 // runtime allocates it. TestSizesMatchTheKeptMemory compares the sums with the heap.
 const (
-	// entryWeight is an entry and its message, but for what Size stands for itself,
+	// entryWeight is an entry and its message, except for what Size stands for itself,
 	// with their places in the log and in one heap.
 	entryWeight = 570
 	// expiryWeight is a place in the heap of what expires.
@@ -336,5 +336,5 @@ func sizeOf(m *core.Message) int {
 	return size
 }
 
-// weight is what a session takes beside its messages.
+// weight is what a session takes besides its messages.
 func (s *session) weight() int { return sessionWeight + len(s.key) + len(s.state) }

@@ -133,7 +133,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	}
 }
 
-// in looks up a queue. It is nil where the effects are about an entity that was deleted since.
+// in looks up a queue. It is nil if the effects are about an entity that was deleted since.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil
@@ -153,7 +153,7 @@ func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-// entry looks up a message, nil where the effect on it is passed over.
+// entry looks up a message, nil if the effect on it is passed over.
 func (r *Replay) entry(q *queue, n int64) *entry {
 	if r.isOld(n) {
 		return nil

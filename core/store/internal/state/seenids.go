@@ -48,7 +48,7 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// duplicateKey is what duplicate detection knows m by, "" where there is none, and since when.
+// duplicateKey is the key of m for duplicate detection, "" if it has none, and since when it is known.
 func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
@@ -207,7 +207,7 @@ type remembered struct {
 
 // refusesID reports whether an entity that holds so many bytes of ids may add no other. Up to three quarters
 // of the limit everybody may; above, who holds less than is left: one sender's ids do not stop others. The
-// keys of moves have a quarter more, so that forwarding goes on when ids have used up the limit.
+// keys of moves have a quarter more, so that forwarding continues when ids have used up the limit.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false
@@ -220,8 +220,8 @@ func (r *remembered) refusesID(own int64, ofMove bool) bool {
 }
 
 // remembersTooMuch refuses a message whose id, or the key of whose move, would have to be remembered
-// where there is no room for that: they cannot be forgotten before their time, because the message
-// might come again.
+// if there is no room for that: they cannot be forgotten before their time, because the message
+// might be delivered again.
 func (t *txn) remembersTooMuch(m *core.Message) error {
 	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil

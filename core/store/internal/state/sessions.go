@@ -36,7 +36,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	return l, ok, next, nil
 }
 
-// acceptSession does what AcceptSession is for; ok is false where no session waits, or with an error.
+// acceptSession does what AcceptSession is for; ok is false if no session waits, or with an error.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
 	id := r.ID
 	x := t.queue.sessions[core.KeyOfSession(id)]
@@ -403,7 +403,7 @@ func (q *queue) review(s *session) {
 	}
 }
 
-// lineUp has the sessions wait by their first available messages.
+// lineUp orders the waiting sessions by their first available messages.
 func (q *queue) lineUp() {
 	line := make([]*session, 0, len(q.waiting.items))
 	for _, x := range q.waiting.items {

@@ -91,7 +91,7 @@ func (t *txn) allows(s *core.Settlement) error {
 }
 
 // abandon ends the lock of e after a failed delivery. With a backoff another lock
-// takes its place, whose nonce no receiver is told.
+// takes its place, with a nonce that no receiver knows.
 func (t *txn) abandon(q *queue, e *entry, b core.Backoff) {
 	if b.IsZero() || t.hasFailed(q, e.failures+1) {
 		t.unlock(q, e, core.EventAbandoned)
@@ -144,7 +144,7 @@ func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	}
 }
 
-// hasFailed reports whether so many failed deliveries are too many.
+// hasFailed reports whether the number of failed deliveries has reached the limit.
 func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }

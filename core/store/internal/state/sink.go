@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Effect is something that a call does to the store's state: what is there afterwards, never what was
+// Effect is a change of the store's state by a call: what is there afterwards, never what was
 // asked for, so that it can be done again without a clock, a policy or a random number.
 type Effect struct {
 	Kind EffectKind
@@ -65,7 +65,7 @@ type Put struct {
 	Change
 	Sessionful bool // it belongs to a session,
 	Session    string
-	ID         core.ID // where there is a history
+	ID         core.ID // if there is a history
 	InFrame    bool    // its record is one of the frame's, and Record its place there; else Ref says where it is
 	Record     int32
 	Ref        Ref
@@ -271,7 +271,7 @@ type extra struct {
 	overlay core.Properties // merged into what the record has
 	body    Ref             // of a large body
 	session string          // the message's SessionID, where the message is not in memory
-	id      core.ID         // its MessageID, likewise, where there is a history
+	id      core.ID         // its MessageID, likewise, if there is a history
 }
 
 // change replaces what few entries need: deliveries in flight, and entries before e, may have it.

@@ -12,7 +12,7 @@ import (
 
 // A snapshot consists of pieces, each of them effects: the catalogue first, then those of the
 // partitions. A piece is written while its partition's mutex is held, and no longer, so
-// calls go on meanwhile; it says the position of the journal then. The first piece of an entity has
+// calls continue in between; it holds the journal's position at that moment. The first piece of an entity has
 // the numbers of its queues; the others have messages of one sub-queue, from a number up to that of the
 // next piece, or ids and keys that are remembered, sessions, or events. Frames before a piece's position
 // say nothing new about what is in it: see pieces.isOld. Only of messages that has to be known by the
@@ -46,7 +46,7 @@ const (
 	PieceIDs
 )
 
-// Snapshot takes the pieces of a snapshot: it is told the effects of each between Begin and End. All but
+// Snapshot takes the pieces of a snapshot: it gets the effects of each between Begin and End. All but
 // End is called with the mutex of what the piece is about held.
 type Snapshot interface {
 	Begin(p Piece)
@@ -55,7 +55,7 @@ type Snapshot interface {
 	End() error
 }
 
-// Snapshot writes what there is for a Replay: the same effects for the same state.
+// Snapshot writes the state for a Replay: the same effects for the same state.
 func (s *Store) Snapshot(to Snapshot) error {
 	o := &snapshotWriter{Snapshot: to, store: s}
 	o.catalogue()
@@ -189,7 +189,7 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 	return keys
 }
 
-// ids writes what is remembered. A piece ends between two instants, by which the next one goes on.
+// ids writes the remembered ids. A piece ends between two instants, where the next one continues.
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {

@@ -5,7 +5,7 @@
 // operation holds it for one step, which begins with a sweep, so nothing in here
 // ever waits for a timer, and a publication is one step however many copies it
 // has. All instants are whole milliseconds since the Unix epoch. Without a
-// Journal nothing survives the process. With one, a Sink is told every change of
+// Journal nothing survives the process. With one, a Sink gets every change of
 // what a store holds, and a Replay does it again after a restart, from a Snapshot
 // on: that is package file.
 package state

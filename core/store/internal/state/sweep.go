@@ -189,7 +189,7 @@ func (t *txn) clearAll() {
 	t.cleared++
 }
 
-// clear puts new queues in the place of a entityState's, which go on with their
+// clear replaces the queues of an entityState by new ones, which continue their
 // numbers.
 func (t *txn) clear(b *entityState) {
 	b.forgetAll()

@@ -324,7 +324,7 @@ func (l *Loss) Repair(tb testing.TB) {
 	}
 }
 
-// forget has the other nodes forget the one that is lost.
+// forget makes the other nodes forget the one that is lost.
 func (l *Loss) forget(ctx context.Context, others []*node) error {
 	for _, n := range others {
 		if err := n.client.ClusterForget(ctx, l.id).Err(); err != nil && !strings.Contains(err.Error(), "Unknown node") {

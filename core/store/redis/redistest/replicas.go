@@ -82,7 +82,7 @@ type Replicated struct {
 	nodes []*node // the master, then the replicas
 }
 
-// StartReplicated runs a program as a master with so many replicas until the test ends. args are for all.
+// StartReplicated runs a program as a master with n replicas until the test ends. args are for all.
 func StartReplicated(tb testing.TB, program string, replicas int, args ...string) *Replicated {
 	tb.Helper()
 	r := new(Replicated)
@@ -129,7 +129,7 @@ func (r *Replicated) Client() *redis.Client { return r.nodes[0].client }
 // ReplicaAddr is where a replica listens.
 func (r *Replicated) ReplicaAddr(i int) string { return r.nodes[1+i].addr }
 
-// Freeze stops a replica as a machine does that hangs; Thaw has it go on.
+// Freeze stops a replica like a machine that hangs; Thaw lets it continue.
 func (r *Replicated) Freeze(tb testing.TB, i int) { r.signal(tb, i, syscall.SIGSTOP) }
 
 // Thaw ends Freeze.

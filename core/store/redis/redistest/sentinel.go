@@ -28,7 +28,7 @@ type Sentinel struct {
 	servers  []*node // one is the master, the others its replicas
 }
 
-// StartSentinel runs one with so many replicas until the test ends.
+// StartSentinel runs one with n replicas until the test ends.
 func StartSentinel(tb testing.TB, replicas int) *Sentinel {
 	tb.Helper()
 	binary := program(tb)
