@@ -25,6 +25,7 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 	defer func() { _ = node.Close() }()
 	var wrong atomic.Bool // every slot has the master of another one
 	s.cluster.Options().ClusterSlots = func(ctx context.Context) ([]redis.ClusterSlot, error) {
+		//lint:ignore SA1019 the option takes what CLUSTER SLOTS answers
 		slots, err := node.ClusterSlots(ctx).Result()
 		if wrong.Load() && err == nil {
 			first := slots[0].Nodes
