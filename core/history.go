@@ -34,9 +34,9 @@ const (
 	EventPublished    EventKind = "published"     // a scheduled message of a topic was published
 	EventCompleted    EventKind = "completed"     //
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed
-	EventPostponed    EventKind = "postponed"     // abandoned with a delay until Until
+	EventPostponed    EventKind = "postponed"     // abandoned, or released, with a delay until Until
 	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
-	EventReleased     EventKind = "released"      // given back, without a failed delivery
+	EventReleased     EventKind = "released"      // given back without a failed delivery, or back after such a delay
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed
 	EventDeadLettered EventKind = "dead-lettered" // under the number Other; see Reason

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The user properties with which a receiver that abandons a message sets the time of its next
+// The user properties with which a receiver that abandons or releases a message sets the time of its next
 // delivery. The broker removes them.
 const (
 	// PropertyRetryAfter is the delay: a number of seconds, or the text of one or of an ISO 8601

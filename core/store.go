@@ -389,7 +389,10 @@ type SessionRequest struct {
 // messages: what a client does as the lock ends counts, as with Service Bus.
 const SessionGrace = 300 * time.Millisecond
 
-// Sessions is the part of a partition with Policy.Sessions. Each operation with a lock (its Until
+// Sessions is the part of a partition with Policy.Sessions. A session with a message that is delayed
+// by its Settlement.Backoff is paused: until no message of it is, Lock finds none that is available,
+// and the session is not free for SessionRequest.Next. Its lock, state and deferred messages are as
+// ever. Each operation with a lock (its Until
 // is ignored) returns SessionLockLost once the lock has ended or has been taken over. When a
 // session's lock expires, the locks of its messages end like others that expire at that instant,
 // with a failed delivery; when it is released, they end by number, without one. Sessions need not
@@ -402,9 +405,9 @@ type Sessions interface {
 	// With r.Next it locks the free session with available messages that has waited longest, under
 	// the id that its first available message has; ok is false if there is none. Then it has armed
 	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
-	// begins to wait when it has messages and no lock, behind all others, and keeps its place until
-	// it has a lock, or no messages. Those whose locks expire at one instant begin by their keys. An
-	// engine that has just started may order them by the numbers of their first available messages.
+	// begins to wait when it has messages, no lock and no pause, behind all others, and keeps its place
+	// until it has a lock, or no messages. Those whose locks expire at one instant begin by their keys.
+	// An engine that has just started may order them by the numbers of their first available messages.
 	//
 	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if it is
 	// NonExclusive and r.TakeOver is its Token: SessionLocked if not, SessionLockLost if the session
@@ -434,8 +437,9 @@ type Sessions interface {
 // SessionInfo is what a store knows of a session without a look at its messages.
 type SessionInfo struct {
 	ID        string // as it was asked for
-	Available int64  // messages that its holder could lock
+	Available int64  // messages that its holder could lock, but for a pause
 	Locked    int64  // messages under lock, deferred ones too
+	Delayed   int64  // of these, the messages that pause it
 	Deferred  int64  // other deferred messages
 	// LockedUntil is the end of its lock, zero if no receiver holds it.
 	LockedUntil time.Time
@@ -483,11 +487,12 @@ type Settlement struct {
 	// Properties overwrite or add user properties, with Abandon, Defer and DeadLetterOutcome. For a
 	// dead letter the broker has added DeadLetterReason and DeadLetterErrorDescription.
 	Properties Properties
-	// Backoff, with Abandon, delays the next delivery: until then the message has a lock without a
-	// holder, which ends like any other, with a failed delivery. The last delivery that
-	// Policy.MaxDeliveryCount allows has no delay: the message is dead-lettered at once. Among dead
-	// letters, whose counts do not rise, every failure counts as the first. InvalidArgument with
-	// Policy.Sessions, whose messages are locked as long as their session.
+	// Backoff, with Abandon and Release, delays the next delivery: until then the message has a lock
+	// without a holder, which ends like any other; a failed delivery counts then, with Abandon. The
+	// last delivery that Policy.MaxDeliveryCount allows has no delay: the message is dead-lettered at
+	// once. Among dead letters, whose counts do not rise, every failure counts as the first.
+	//
+	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
 }
 

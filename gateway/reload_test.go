@@ -316,7 +316,7 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	}
 
 	send("stays", "fails", "--session", "s1")
-	next("/stays", "fails", oldKey).answer <- 500 // its session waits for an hour
+	next("/stays", "fails", oldKey).answer <- 500 // its session is paused for an hour
 	send("stays", "slow", "--session", "s2")
 	slow := next("/stays", "slow", oldKey)
 	for _, queue := range []string{"changes", "goes"} {
@@ -361,8 +361,8 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	p.until(t, `msg="reloaded`)
 	send("changes", "m3")
 	failing := next("/new", "m3", newKey)
-	// A change gives the session that waits back, and its message is delivered at once.
-	next("/stays", "fails", newKey).answer <- 200
+	send("stays", "m4", "--session", "s2") // s1 is still paused
+	next("/stays", "m4", newKey).answer <- 200
 	delivered("stays", 2)
 
 	// A delivery that fails after its push was removed is given back.

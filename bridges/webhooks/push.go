@@ -69,9 +69,6 @@ const (
 	settleTime    = 10 * time.Second
 	maxAnswerHead = 64 << 10 // bytes of the status line and headers of an answer
 	maxAnswer     = 64 << 10 // bytes of an answer that are read, so that its connection serves again
-	// heldSessions is how many times as many sessions as there may be requests are held at most: those
-	// whose message has failed wait without a place among the requests.
-	heldSessions = 10
 )
 
 // NewPush makes a Push.
@@ -149,15 +146,11 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) { wait(ctx, d, nil) }
-
-// wait sleeps until it is woken.
-func wait(ctx context.Context, d time.Duration, woken <-chan struct{}) {
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-woken:
 	case <-ctx.Done():
 	}
 }
@@ -175,7 +168,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.Grace, cut) })()
-	w := &pushing{Push: p, from: from, broker: b, settings: entity.Settings, requests: requests, end: end, places: make(chan struct{}, p.Concurrent)}
+	w := &pushing{Push: p, from: from, broker: b, settings: entity.Settings, requests: requests, end: end}
 	if !entity.Settings.RequiresSession {
 		err = w.messages(ctx)
 	} else {
@@ -195,7 +188,6 @@ type pushing struct {
 	settings core.Settings
 	requests context.Context
 	end      context.CancelCauseFunc
-	places   chan struct{} // holds one for each session with requests
 }
 
 // messages delivers those of an entity without sessions. When ctx ends, messages that no request has
@@ -260,11 +252,8 @@ func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 	stop := w.keep(func(ctx context.Context) error {
 		return w.broker.Renew(ctx, w.id, w.from, []core.LockToken{d.LockToken})[0].Err
 	})
-	delay, settlement := w.attempt(d)
+	settlement := w.attempt(d)
 	stop()
-	if settlement.Outcome == core.Abandon {
-		settlement.Properties, _ = core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number is always encoded
-	}
 	w.settle(d, settlement)
 }
 
@@ -294,8 +283,8 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 }
 
 // attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or
-// abandoned, to be delivered again after the delay. What the gateway's end has cut is not an attempt.
-func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settlement) {
+// abandoned, to be delivered again after a delay. What the gateway's end has cut is not an attempt.
+func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)
 	cut := reason != "" && w.requests.Err() != nil // by the gateway's own end
@@ -318,16 +307,18 @@ func (w *pushing) attempt(d core.Delivery) (delay time.Duration, s core.Settleme
 	})
 	switch {
 	case cut:
-		return 0, core.Settlement{Outcome: core.Release}
+		return core.Settlement{Outcome: core.Release}
 	case reason == "":
-		return 0, core.Settlement{Outcome: core.Complete}
+		return core.Settlement{Outcome: core.Complete}
 	case hopeless:
 		w.Logger.Warn("push: a message is dead-lettered", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
 		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // text is always encoded
-		return 0, core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}
+		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}
 	}
 	w.Logger.Debug("push: a delivery failed and is repeated", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
-	return max(asked, w.backoff(d.DeliveryCount)), core.Settlement{Outcome: core.Abandon}
+	delay := max(asked, w.backoff(d.DeliveryCount))
+	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number is always encoded
+	return core.Settlement{Outcome: core.Abandon, Properties: again}
 }
 
 // backoff doubles with each failure, up to MaxDelay. A part of it is chance, so that messages that

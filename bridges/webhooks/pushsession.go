@@ -13,29 +13,23 @@ import (
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	held := make(chan struct{}, heldSessions*w.Concurrent)
-	for take(ctx, held) {
+	places := make(chan struct{}, w.Concurrent)
+	for take(ctx, places) {
 		arrived, closed := make(chan core.Delivery, 1), make(chan struct{})
 		s, err := w.broker.AcceptSession(ctx, w.id, w.from, core.SessionOptions{Next: true, ReceiverOptions: core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: func(error) { close(closed) }}})
 		if err != nil {
-			<-held
+			<-places
 			if core.CodeOf(err) != core.Timeout { // else there is none, and ctx ends, or the broker looks again
 				w.end(err)
 			}
 			continue
 		}
-		begun := make(chan struct{})
 		running.Go(func() {
-			defer func() { <-held }()
+			defer func() { <-places }()
 			defer s.Close() // which releases a message that was not settled
 			defer w.keep(func(ctx context.Context) error { _, err := s.Renew(ctx); return err })()
-			isIn := take(ctx, w.places)
-			close(begun)
-			if isIn {
-				w.session(ctx, s, arrived, closed)
-			}
+			w.session(ctx, s, arrived, closed)
 		})
-		<-begun
 	}
 }
 
@@ -52,15 +46,9 @@ func take(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// session delivers the messages of a session in their order: a message that failed is delivered
-// again before the next one. Meanwhile the session stays locked, and gives its place to another one.
+// session delivers the messages of a session in their order, until one fails, which pauses the
+// session.
 func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan core.Delivery, closed <-chan struct{}) {
-	in := true
-	defer func() {
-		if in {
-			<-w.places
-		}
-	}()
 	memory := w.memory()
 	defer memory.Close()
 	idle := time.NewTimer(sessionIdle)
@@ -74,18 +62,11 @@ func (w *pushing) session(ctx context.Context, s core.Session, arrived <-chan co
 				return
 			}
 			memory.hold(&d)
-			delay, settlement := w.attempt(d)
-			if settlement.Outcome == core.Abandon {
-				<-w.places
-				in = false
-				wait(ctx, delay, closed) // until another receiver has the session
-			}
+			settlement := w.attempt(d)
 			w.settle(d, settlement)
 			memory.Release()
-			if !in {
-				if in = take(ctx, w.places); !in {
-					return
-				}
+			if settlement.Outcome == core.Abandon {
+				return
 			}
 		case <-idle.C:
 			return

@@ -121,7 +121,7 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "x", "outcome": "complete"}]`, core.InvalidArgument, "settlements[0].lockToken"},
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "lose"}]`, core.InvalidArgument, "settlements[0].outcome"},
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "complete", "reason": "x"}]`, core.InvalidArgument, "settlements[0]"},
-			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "release", "properties": {}}]`, core.InvalidArgument, "settlements[0]"},
+			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "complete", "properties": {}}]`, core.InvalidArgument, "settlements[0]"},
 			{`"op": "settle", "entity": "q", "settlements": [{"lockToken": "00112233-4455-6677-8899-aabbccddeeff", "outcome": "defer", "why": 1}]`, core.InvalidArgument, "settlements[0].why"},
 			{`"op": "purge", "entity": "q", "before": "now"`, core.InvalidArgument, "before"},
 			{`"op": "purge", "before": "2026-01-31T12:00:00Z"`, core.InvalidArgument, "entity or feed"},

@@ -195,8 +195,8 @@ func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	switch {
 	case len(why) > 0 && s.Outcome != core.DeadLetterOutcome:
 		return s, frame.Wrong("has a reason or a description: those go with deadLetter")
-	case seen["properties"] && (s.Outcome == core.Complete || s.Outcome == core.Release):
-		return s, frame.Wrong("has properties: those go with abandon, defer and deadLetter")
+	case seen["properties"] && s.Outcome == core.Complete:
+		return s, frame.Wrong("has properties: those do not go with complete")
 	}
 	if len(why) > 0 {
 		p, err := core.NewProperties(why...)

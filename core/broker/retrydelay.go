@@ -12,8 +12,7 @@ import (
 )
 
 // Retry is how long abandoned messages wait for their next delivery, unless the receiver asks for a
-// time. It is configuration: all gateways of a namespace should have the same. Queues and
-// subscriptions with sessions have no delays.
+// time. It is configuration: all gateways of a namespace should have the same.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -24,9 +23,6 @@ type Retry struct {
 
 // newRetry is the first Retry whose pattern fits the entity; nil if none does.
 func (b *Broker) newRetry(ent *core.Entity) *Retry {
-	if ent.Settings.RequiresSession {
-		return nil
-	}
 	retries := *b.retries.Load()
 	for i := range retries {
 		r := &retries[i]
@@ -56,8 +52,8 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// delay sets the backoff of an abandoned message: what its properties ask for, else what the
-// configuration says.
+// delay sets the backoff of a message that is abandoned or released: what its properties ask for,
+// else, where it is abandoned, what the configuration says.
 func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {
@@ -66,13 +62,13 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	case asked:
 		s.Properties = s.Properties.Without(core.PropertyRetryAfter, core.PropertyRetryAt)
 		s.Backoff = core.Backoff{First: wait}
-	case s.Backoff.IsZero() && sub == core.Main:
+	case s.Outcome == core.Abandon && s.Backoff.IsZero() && sub == core.Main:
 		if retry := e.retry.Load(); retry != nil {
 			s.Backoff = retry.backoff()
 		}
 	}
-	if v := e.View(); v.Settings.RequiresSession && sub == core.Main && !s.Backoff.IsZero() {
-		return core.Refuse(core.NotAllowed, "A message of '%s' cannot be delayed, because messages of a session are received in order: abandon it without a delay.", v.Name)
+	if s.Outcome == core.Release && !s.Properties.IsEmpty() {
+		return core.Refuse(core.InvalidArgument, "A release changes no properties: give %s or %s alone.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package broker
 import (
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,35 +156,84 @@ func TestPropertiesOfOtherOutcomesAreJustProperties(t *testing.T) {
 	})
 }
 
-func TestMessagesOfSessionsCannotBeDelayed(t *testing.T) {
+// sessionFor accepts a session of q, and takes one message.
+func (b *started) sessionFor(t *testing.T, o core.SessionOptions) (core.Session, *inbox) {
+	t.Helper()
+	in := &inbox{}
+	o.Deliver = in.deliver
+	s, err := b.AcceptSession(t.Context(), root, core.At("q"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AddCredit(1, core.AnyMessage)
+	return s, in
+}
+
+func TestDelaysPauseSessions(t *testing.T) {
 	t.Parallel()
 	inBubbleWith(t, Options{Namespace: "ns", Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}, func(t *testing.T, b *started) {
-		b.create(t, "q", func(s *core.Settings) { s.RequiresSession = true })
-		m := text("m")
-		m.SessionID = "s"
-		b.send(t, "q", m)
-		in := &inbox{}
-		s, err := b.AcceptSession(t.Context(), root, core.At("q"), core.SessionOptions{ID: "s", ReceiverOptions: core.ReceiverOptions{Deliver: in.deliver}})
-		if err != nil {
+		b.create(t, "q", func(s *core.Settings) { s.RequiresSession, s.MaxDeliveryCount = true, 3 })
+		for _, body := range []string{"s1", "s2", "t1"} {
+			m := text(body)
+			m.SessionID = body[:1]
+			b.send(t, "q", m)
+		}
+		first, in := b.sessionFor(t, core.SessionOptions{Next: true})
+		settle(t, b, "q", core.Abandon, in.take()...) // the policy's delay
+		first.AddCredit(1, core.AnyMessage)
+		time.Sleep(time.Minute - time.Millisecond)
+		if got := bodies(in.take()); got != "" {
+			t.Errorf("a millisecond early, its holder got %q", got)
+		}
+		time.Sleep(time.Millisecond)
+		d := in.take()
+		if bodies(d) != "s1" || d[0].DeliveryCount != 1 {
+			t.Fatalf("at the end of the pause: got %q", bodies(d))
+		}
+		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(90)), d...); err != nil {
 			t.Fatal(err)
 		}
-		defer s.Close()
-		s.AddCredit(1, core.AnyMessage)
-		d := in.take()[0]
-		err = b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(5)), d)
-		if !errors.Is(err, core.NotAllowed) || !strings.Contains(core.TextOf(err), "of a session") {
-			t.Errorf("delayed: got %v, want %v", err, core.NotAllowed)
+		first.Close()
+
+		other, in := b.sessionFor(t, core.SessionOptions{Next: true})
+		d = in.take()
+		if got := bodies(d); got != "t1" {
+			t.Fatalf("the next session has %q", got)
 		}
-		if err := b.abandonWith(t, "q", asked(t, core.PropertyRetryAfter, int32(0)), d); err != nil {
-			t.Errorf("without a delay: got %v", err)
+		settle(t, b, "q", core.Complete, d...)
+		other.Close()
+		began := time.Now()
+		next, in := b.sessionFor(t, core.SessionOptions{Next: true})
+		if took := time.Since(began); next.ID() != "s" || took != 90*time.Second {
+			t.Errorf("then session %q could be accepted after %v, want s after 1m30s", next.ID(), took)
 		}
-		s.AddCredit(1, core.AnyMessage)
-		d = in.take()[0]
-		settle(t, b, "q", core.Abandon, d) // the policy of others does not hold here
-		s.AddCredit(1, core.AnyMessage)
-		if got := in.take(); len(got) != 1 || got[0].DeliveryCount != 2 {
-			t.Errorf("abandoned: got %v, want it back at once", got)
+		d = in.take()
+		settle(t, b, "q", core.Abandon, d...) // for the last time
+		next.AddCredit(1, core.AnyMessage)
+		d = in.take()
+		if got := bodies(d); got != "s2" {
+			t.Errorf("after the last delivery: got %q, want s2 at once", got)
 		}
+
+		release := core.Settlement{Token: d[0].LockToken, Outcome: core.Release, Properties: asked(t, core.PropertyRetryAfter, int32(5))}
+		wrong := release
+		wrong.Properties = wrong.Properties.Merge(asked(t, "x", "1"))
+		if err := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{wrong})[0]; !errors.Is(err, core.InvalidArgument) {
+			t.Errorf("a release with properties: got %v", err)
+		}
+		if err := b.Settle(t.Context(), root, core.At("q"), []core.Settlement{release})[0]; err != nil {
+			t.Fatal(err)
+		}
+		next.AddCredit(1, core.AnyMessage)
+		time.Sleep(5*time.Second - time.Millisecond)
+		if got := bodies(in.take()); got != "" {
+			t.Errorf("released: got %q a millisecond early", got)
+		}
+		time.Sleep(time.Millisecond)
+		if d := in.take(); bodies(d) != "s2" || d[0].DeliveryCount != 0 {
+			t.Errorf("released: got %q", bodies(d))
+		}
+		next.Close()
 	})
 }
 

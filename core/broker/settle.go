@@ -41,7 +41,14 @@ func repeat(err error, n int) []error {
 
 // needsPreparing reports whether prepareSettle may change a settlement.
 func (e *entry) needsPreparing(s *core.Settlement) bool {
-	return s.Outcome == core.DeadLetterOutcome || s.Outcome == core.Abandon && (e.retry.Load() != nil || !s.Properties.IsEmpty())
+	switch s.Outcome {
+	case core.DeadLetterOutcome:
+		return true
+	case core.Abandon, core.Release:
+		return !s.Properties.IsEmpty() || s.Outcome == core.Abandon && e.retry.Load() != nil
+	default:
+		return false
+	}
 }
 
 // prepareSettle returns a settlement as the store is to carry it out.
@@ -50,7 +57,7 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	switch s.Outcome {
 	case core.DeadLetterOutcome:
 		s.Properties, err = entity.DeadLetterProperties(s.Properties)
-	case core.Abandon:
+	case core.Abandon, core.Release:
 		err = e.delay(sub, &s)
 	}
 	return s, err

@@ -152,15 +152,17 @@ var backoffStories = []story{
 			s.settleAt(s.dead(), d, core.Release)
 		}
 	}},
-	{"messages of a session cannot be put off", withSessions(func(s *fixture) {
-		s.sendIn("x", "a")
-		l := s.accept("x")
-		d := s.lockOneIn(l)
-		st := core.Settlement{Token: d.LockToken, Outcome: core.Abandon, Backoff: wait(time.Second)}
-		s.wantCode("put off", s.main.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], core.InvalidArgument)
-		s.refuseCommit(s.main, core.Work{Settlements: []core.Settlement{st}}, core.InvalidArgument)
-		s.settle(d, core.Complete)
-	})},
+	{"a message that is released with a delay comes back uncounted", func(s *fixture) {
+		s.main.MaxDeliveryCount = 1
+		s.sendTexts("a")
+		for range 2 {
+			st := core.Settlement{Token: s.lockOne().LockToken, Outcome: core.Release, Backoff: wait(time.Second)}
+			s.wantCode("release with a delay", s.main.In(s.store).Settle(s.Context(), []core.Settlement{st})[0], "")
+			d := s.wantWait(s.main, time.Second)
+			want(s, "delivery count", d.DeliveryCount, 0)
+			s.settle(d, core.Release)
+		}
+	}},
 	{"commit puts messages off", func(s *fixture) {
 		s.sendTexts("a", "b")
 		ds := s.lock(2)

@@ -155,7 +155,7 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 		if p.pick(3) == 0 {
 			pairs[i].over = properties(p, oneOf(p, "a", "b", "c"), fmt.Sprintf("set%d", len(p.story)))
 		}
-		if pairs[i].outcome == core.Abandon && (!at.Sessions || p.pick(8) == 0) {
+		if pairs[i].outcome == core.Abandon || pairs[i].outcome == core.Release {
 			pairs[i].backoff = oneOf(p, core.Backoff{}, core.Backoff{}, core.Backoff{First: time.Millisecond}, core.Backoff{First: time.Second},
 				core.Backoff{First: 500 * time.Millisecond, Factor: 2, Max: 5 * time.Second}, core.Backoff{First: 10 * time.Second, Factor: 1.5})
 		}

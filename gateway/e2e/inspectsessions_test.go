@@ -13,6 +13,7 @@ import (
 type inspected struct {
 	Session                     string
 	Available, Locked, Deferred int64
+	Delayed                     int64
 	LockedUntil                 *string
 	Holder                      *struct{ Connection, Product string }
 	StateBytes                  *int64

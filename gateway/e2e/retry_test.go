@@ -83,6 +83,35 @@ func TestAMessageIsPutOff(t *testing.T) {
 	})
 }
 
+func TestAMessageThatIsPutOffPausesItsSession(t *testing.T) {
+	onEachEngine(t, func(e *env) {
+		queue := e.queue(withSessions())
+		e.sendTo(queue, "blue", "a", "b")
+		e.sendTo(queue, "red", "c")
+		held := e.next(queue)
+		m := held.take(1)[0]
+		began := time.Now()
+		const wait = 2 * time.Second
+		if err := held.AbandonMessage(e.ctx(), m, &azservicebus.AbandonMessageOptions{PropertiesToModify: map[string]any{"x-crosstown-retry-after": wait.Seconds()}}); err != nil {
+			e.Fatal(err)
+		}
+		held.end()
+		if s := e.inspect(queue, "blue"); s.Delayed != 1 || s.LockedUntil != nil {
+			e.Errorf("paused: got %+v", s)
+		}
+		other := e.next(queue)
+		other.complete(other.take(1)...)
+		other.end()
+		again := e.next(queue)
+		ms := again.take(2)
+		if took := time.Since(began); again.SessionID() != "blue" || took < wait-clockSlack || !slices.Equal(bodies(ms), []string{"a", "b"}) || ms[0].DeliveryCount != 2 {
+			e.Errorf("then: got %q of session %s after %v, delivery %d", bodies(ms), again.SessionID(), took, ms[0].DeliveryCount)
+		}
+		again.complete(ms...)
+		again.end()
+	})
+}
+
 func TestEveryProtocolPutsMessagesOff(t *testing.T) {
 	onEachEngine(t, func(e *env) {
 		for name, abandon := range map[string]func(queue string, m *azservicebus.ReceivedMessage){

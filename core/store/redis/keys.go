@@ -35,8 +35,8 @@ const (
 	streamSuffix        = "m"
 	locksSuffix         = "l"
 	expirySuffix        = "x"
-	sessionSuffixes     = "nobtjiav"   // the keys of lua/sessions.lua in order
-	arrivalSuffixes     = "nobjv"      // of these, those that arrivals need: of, waits, open, holders, waiting
+	sessionSuffixes     = "nobtjiavP"  // the keys of lua/sessions.lua in order
+	arrivalSuffixes     = "nobjvPl"    // those that arrivals need: of, waits, open, holders, waiting, paused; and locks
 	sessionOfSuffix     = "n"          // of these, the session of each message
 	holdersSuffix       = "j"          // of these, the holders of sessions
 	stateSuffixes       = "ces"        // states of sessions

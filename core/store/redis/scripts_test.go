@@ -125,7 +125,7 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
 		}
 	}
-	for features, want := range map[scriptFeatures]int{0: 17, withSharedBodies: 21, withSessions: 25, withHistory: 18, allFeatures: 30} {
+	for features, want := range map[scriptFeatures]int{0: 17, withSharedBodies: 21, withSessions: 26, withHistory: 18, allFeatures: 31} {
 		if got := appendScript.variants[features].keys; got != want {
 			t.Errorf("append.lua with features %d: got %d keys, want %d", features, got, want)
 		}

@@ -167,7 +167,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 			}
 		}
 	}
-	for _, list := range []int{1, 5, 6} { // available, held, idleDeferred
+	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
 		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.sessions[list], "["+string(key)+"\x00"+padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
 		if err != nil {
 			return nil, err
@@ -380,7 +380,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 
 // readSessions reads the reply of lua/session_describe.lua.
 func readSessions(reply []any, into []core.SessionInfo, content bool) error {
-	const members = 6
+	const members = 7
 	if len(reply) != members*len(into) {
 		return errReply
 	}
@@ -394,14 +394,14 @@ func readSessions(reply []any, into []core.SessionInfo, content bool) error {
 			}
 			numbers[j] = n
 		}
-		told.Available, told.Locked, told.Deferred = numbers[0], numbers[1], numbers[2]
-		if until := numbers[3]; until != 0 {
+		told.Available, told.Locked, told.Deferred, told.Delayed = numbers[0], numbers[1]+numbers[3], numbers[2], numbers[3]
+		if until := numbers[4]; until != 0 {
 			told.LockedUntil = instant(until)
 		}
-		if told.HasState = numbers[4] >= 0; told.HasState {
-			told.StateBytes = numbers[4]
+		if told.HasState = numbers[5] >= 0; told.HasState {
+			told.StateBytes = numbers[5]
 		}
-		if state, _ := each[5].(string); told.HasState && content {
+		if state, _ := each[6].(string); told.HasState && content {
 			told.State = []byte(state)
 		}
 	}

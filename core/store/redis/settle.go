@@ -116,7 +116,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 		}
 		under = l
 		if count < 0 || !sh.follows(last, st) || args[count] == maxBatch {
-			args = append(args, sh.outcomeWord(st), overrideFor(st), 0)
+			args = append(args, outcomeWord(st), overrideFor(st), 0)
 			count = len(args) - 1
 		}
 		args[count] = args[count].(int) + 1
@@ -189,7 +189,7 @@ func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem)
 		return all
 	}
 	for _, x := range all {
-		if word := sh.outcomeWord(x.Settlement); word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
+		if word := outcomeWord(x.Settlement); word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
 			kept = append(kept, x)
 		} else {
 			*x.err = err
@@ -207,16 +207,15 @@ func (sh *shard) lost(st *core.Settlement) error {
 }
 
 // outcomeWord is settle.lua's word for an outcome.
-func (sh *shard) outcomeWord(st *core.Settlement) string {
-	later := st.Outcome == core.Abandon && !st.Backoff.IsZero()
+func outcomeWord(st *core.Settlement) string {
+	b := st.Backoff.Bound()
 	switch {
-	case st.Outcome > core.Release || later && sh.Sessions:
+	case st.Outcome > core.Release:
 		return "unknown"
-	case later:
-		b := st.Backoff.Bound()
-		return fmt.Sprintf("delay %d %g %d", b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
+	case st.Outcome != core.Abandon && st.Outcome != core.Release || b.IsZero():
+		return st.Outcome.String()
 	}
-	return st.Outcome.String()
+	return fmt.Sprintf("delay %v %d %g %d", st.Outcome, b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
 }
 
 // overrideFor are the properties that a settlement sets; complete and release set none.

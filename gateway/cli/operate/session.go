@@ -77,9 +77,17 @@ func printSessions(out io.Writer, all []api.Session) error {
 	w := command.NewTable(out, "SESSION", "AVAILABLE", "LOCKED", "DEFERRED", "STATE", "LOCKED UNTIL", "HOLDER")
 	for i := range all {
 		s := &all[i]
-		w.Row(sessionText(s.ID), s.Available, s.Locked, s.Deferred, stateText(s), lockText(s), holderText(s))
+		w.Row(sessionText(s.ID), s.Available, lockedCount(s), s.Deferred, stateText(s), lockText(s), holderText(s))
 	}
 	return w.Flush()
+}
+
+// lockedCount is how many messages are locked, and whether any of them pauses the session.
+func lockedCount(s *api.Session) string {
+	if s.Delayed > 0 {
+		return fmt.Sprintf("%d, paused", s.Locked)
+	}
+	return strconv.FormatInt(s.Locked, 10)
 }
 
 // sessionText is a session's id, quoted where it would not be seen.
@@ -149,7 +157,7 @@ func printSession(out io.Writer, s *api.Session, now time.Time) error {
 	w := command.NewTable(out)
 	w.Row("session:", sessionText(s.ID))
 	w.Row("available:", s.Available)
-	w.Row("locked:", s.Locked)
+	w.Row("locked:", lockedCount(s))
 	w.Row("deferred:", s.Deferred)
 	if s.LockedUntil != nil {
 		w.Row("locked until:", fmt.Sprintf("%s, for %v", lockText(s), s.LockedUntil.Sub(now).Round(time.Second)))

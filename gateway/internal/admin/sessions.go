@@ -77,7 +77,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 	held := false
 	for i := range all {
 		x, t := &all[i], &told[i]
-		*t = api.Session{ID: x.ID, Available: x.Available, Locked: x.Locked, Deferred: x.Deferred, State: x.State}
+		*t = api.Session{ID: x.ID, Available: x.Available, Locked: x.Locked, Delayed: x.Delayed, Deferred: x.Deferred, State: x.State}
 		if x.HasState {
 			t.StateBytes = &x.StateBytes
 		}

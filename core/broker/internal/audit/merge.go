@@ -120,7 +120,7 @@ func describes(note, event core.EventKind) bool {
 	switch note {
 	case core.EventAccepted:
 		return event == note || event == core.EventScheduled
-	case core.EventAbandoned:
+	case core.EventAbandoned, core.EventReleased:
 		return event == note || event == core.EventPostponed
 	case core.EventForwarded:
 		return event == core.EventCompleted

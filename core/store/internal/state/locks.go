@@ -48,6 +48,9 @@ func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
 		oldest, available = func() *entry { return x.ready.due(math.MaxInt64) }, len(x.ready.items)
+		if x.pauses > 0 {
+			available = 0
+		}
 	}
 	deliveries, next := make([]core.Delivery, 0, min(max(most.Messages, 0), available)), int64(0)
 	for bytes := int64(0); len(deliveries) < cap(deliveries); {
@@ -140,7 +143,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 // not be swept yet.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
-	if e == nil || !e.state.IsLocked() || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
+	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
 		return nil
 	}
 	return e
@@ -189,7 +192,7 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 		if index != t.Ref.Index {
 			continue
 		}
-		if e := t.queue.entry(n); e != nil && e.state.isAvailable() && e.session == x {
+		if e := t.queue.entry(n); e != nil && e.state.isAvailable() && e.session == x && (x == nil || x.pauses == 0) {
 			deliveries = append(deliveries, t.lockUnder(e, locked, x))
 		}
 	}

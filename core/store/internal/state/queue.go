@@ -47,7 +47,7 @@ type entry struct {
 	record     int32  // in the frame in flight, the place of its record there + 1
 	failures   uint32 // deliveries that ended and left it here, deferrals included
 	state      MessageState
-	delayed    bool     // no receiver holds its lock: it waits after a failed delivery
+	delayed    bool     // no receiver holds its lock: it waits after a delivery
 	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
 	sessionful bool     // it belongs to the session of its SessionKey, where
 	noted      bool     // there was a history when it came
@@ -168,10 +168,22 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state. What else changes of e has changed before.
+// move changes e's state, and ends its delay. What else changes of e has changed before.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
-	e.state = to
+	e.state, e.delayed = to, false
+	q.rejoin(e)
+}
+
+// delay gives e a lock that no receiver holds.
+func (q *queue) delay(e *entry, nonce uint64, until int64) {
+	q.quit(e)
+	e.nonce, e.until, e.delayed = nonce, until, true
+	q.rejoin(e)
+}
+
+// rejoin is join after a change.
+func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {
 		x.state(q, e)

@@ -128,7 +128,15 @@ func (p *handle) ReleaseSession(_ context.Context, l core.SessionLock) error {
 // letGo ends the lock of a session and wakes the receivers that wait for a session.
 func (t *txn) letGo(q *queue, x *session) {
 	q.letGo(x)
-	if x.turn != 0 {
+	t.wakeSession(q, x)
+}
+
+// wakeSession calls the doorbells for a session whose messages may be delivered now.
+func (t *txn) wakeSession(q *queue, x *session) {
+	switch {
+	case x.isHeld():
+		t.wakeHolder(q, x)
+	case x.turn != 0:
 		t.wakeReceivers(q)
 	}
 }
@@ -228,6 +236,8 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 		}
 		told := &all[i]
 		told.Available, told.Locked, told.Deferred = int64(len(x.ready.items)), int64(len(x.locked.items)), int64(len(x.aside.items))
+		told.Delayed = int64(x.pauses)
+		told.Locked, told.Deferred = told.Locked+told.Delayed, told.Deferred-told.Delayed
 		told.HasState, told.StateBytes = x.state != nil, int64(len(x.state))
 		if x.isHeld() {
 			told.LockedUntil = instant(x.until)
@@ -246,7 +256,8 @@ type session struct {
 	messages int               // available, locked or deferred
 	ready    timerHeap[*entry] // those that are available, by number
 	locked   timerHeap[*entry] // those under lock, by number
-	aside    timerHeap[*entry] // those that are deferred and not under lock, by number
+	aside    timerHeap[*entry] // those that are deferred and not under lock, and those that are delayed, by number
+	pauses   int               // how many of these pause the session
 	until    int64             // when its lock ends, as is said; 0: no receiver holds it
 	nonce    uint64            // of the lock
 	mode     core.SessionMode
@@ -266,9 +277,12 @@ func (s *session) isHeld() bool { return s.until != 0 }
 // ends is when the lock of a session that is held really ends.
 func (s *session) ends() int64 { return s.until + core.SessionGrace.Milliseconds() }
 
+// pauses reports whether e pauses its session: it is delayed, and comes first then.
+func (e *entry) pauses() bool { return e.delayed && e.state == locked }
+
 // ends is when the lock of an entry really ends.
 func (e *entry) ends() int64 {
-	if e.sessionful {
+	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
 	}
 	return e.until
@@ -314,10 +328,13 @@ func (q *queue) enrol(e *entry) {
 		// Other than in a queue without sessions, those delivered before need no
 		// heap of their own: their numbers are lower.
 		s.ready.add(e, e.n, e.n, &e.place)
-	case e.state.IsLocked():
+	case e.state.IsLocked() && !e.delayed:
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
 	default:
 		s.aside.add(e, e.n, e.n, &e.sessionPlace)
+		if e.pauses() {
+			s.pauses++
+		}
 	}
 	q.review(s)
 }
@@ -330,10 +347,13 @@ func (q *queue) strike(e *entry) {
 	switch {
 	case e.state.isAvailable():
 		s.ready.remove(e.place)
-	case e.state.IsLocked():
+	case e.state.IsLocked() && !e.delayed:
 		s.locked.remove(e.sessionPlace)
 	default:
 		s.aside.remove(e.sessionPlace)
+		if e.pauses() {
+			s.pauses--
+		}
 	}
 	q.review(s)
 }
@@ -383,7 +403,7 @@ func (q *queue) noteSession(s *session) {
 // review lets s wait for a holder if it should, behind those that wait already, and forgets it if it
 // can, after any change.
 func (q *queue) review(s *session) {
-	waits := len(s.ready.items) > 0 && !s.isHeld()
+	waits := len(s.ready.items) > 0 && !s.isHeld() && s.pauses == 0
 	switch {
 	case waits && s.turn == 0:
 		q.turns++

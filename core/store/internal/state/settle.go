@@ -45,10 +45,18 @@ func (t *txn) settle(s *core.Settlement) error {
 		q.remove(e)
 	case core.Abandon:
 		q.override(e, s.Properties)
-		t.abandon(q, e, s.Backoff)
+		if s.Backoff.IsZero() || t.hasFailed(q, e.failures+1) {
+			t.unlock(q, e, core.EventAbandoned)
+			break
+		}
+		t.delay(q, e, s.Backoff, core.NewNonce())
 	case core.Release:
-		t.note(core.EventReleased, q, e)
-		t.unlock(q, e, "")
+		if s.Backoff.IsZero() {
+			t.note(core.EventReleased, q, e)
+			t.unlock(q, e, "")
+			break
+		}
+		t.delay(q, e, s.Backoff, 0)
 	case core.Defer:
 		q.override(e, s.Properties)
 		if t.hasFailed(q, e.failures+1) {
@@ -84,30 +92,25 @@ func (t *txn) allows(s *core.Settlement) error {
 		return fmt.Errorf("settle with unknown outcome %d: %w", s.Outcome, core.InvalidArgument)
 	case s.Outcome == core.DeadLetterOutcome && t.Ref.Sub.IsDeadLetter():
 		return core.NotAllowed
-	case s.Outcome == core.Abandon && t.Sessions && !s.Backoff.IsZero():
-		return fmt.Errorf("put a message of a session off: %w", core.InvalidArgument)
 	}
 	return nil
 }
 
-// abandon ends the lock of e after a failed delivery. With a backoff another lock
-// takes its place, with a nonce that no receiver knows.
-func (t *txn) abandon(q *queue, e *entry, b core.Backoff) {
-	if b.IsZero() || t.hasFailed(q, e.failures+1) {
-		t.unlock(q, e, core.EventAbandoned)
-		return
-	}
+// delay puts another lock in the place of e's, which no receiver holds. Its nonce is 0 if no failed
+// delivery counts when it ends.
+func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
 	if q.ref.Sub.IsDeadLetter() { // what it failed there does not count here
 		failures = 0
 	}
-	e.nonce, e.until = core.NewNonce(), t.now+b.After(failures).Milliseconds()
-	e.delayed = true
-	q.move(e, e.state)
+	q.delay(e, nonce, t.now+b.After(failures).Milliseconds())
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: core.EventPostponed, Number: t.number(e.n), Until: instant(e.until)})
 	}
 	t.wakeReceivers(q) // a waiting receiver must learn when to look again
+	if e.session != nil {
+		t.wakeHolder(q, e.session)
+	}
 }
 
 // lost is what a lock that has ended is answered. under is the lock of a session

@@ -41,12 +41,7 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 		if !t.spend(budget) {
 			return false
 		}
-		failure := core.EventLockExpired
-		if e.delayed {
-			failure = core.EventReturned
-		}
-		e.delayed = false
-		t.unlock(q, e, failure)
+		t.endLock(q, e)
 	}
 	for e := q.schedules.due(t.now); e != nil; e = q.schedules.due(t.now) {
 		if !t.spend(budget) {
@@ -99,6 +94,24 @@ func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	return true
 }
 
+// endLock ends a lock that has expired, or a delay.
+func (t *txn) endLock(q *queue, e *entry) {
+	failure, paused := core.EventLockExpired, e.session
+	switch {
+	case e.delayed && e.nonce == 0:
+		failure = ""
+		t.note(core.EventReleased, q, e)
+	case e.delayed:
+		failure = core.EventReturned
+	default:
+		paused = nil
+	}
+	t.unlock(q, e, failure)
+	if paused != nil && paused.pauses == 0 {
+		t.wakeSession(q, paused)
+	}
+}
+
 // spend takes one of a sweep's budget. It returns false if nothing is left, or if the effects so far
 // are large.
 func (t *txn) spend(budget *int) bool {
@@ -111,10 +124,11 @@ func (t *txn) spend(budget *int) bool {
 
 // announce calls the doorbells for e, which has become available.
 func (t *txn) announce(q *queue, e *entry) {
-	if e.session != nil && e.session.isHeld() {
-		t.wakeHolder(q, e.session)
-	} else {
+	switch s := e.session; {
+	case s == nil || !s.isHeld() && s.pauses == 0:
 		t.wakeReceivers(q)
+	case s.pauses == 0:
+		t.wakeHolder(q, s)
 	}
 }
 

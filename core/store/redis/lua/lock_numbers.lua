@@ -28,8 +28,9 @@ if session then
   deadline = call('ZSCORE', sessionLocks, sid)
   local theirs, found = {}, {}
   for i, n in ipairs(asked) do theirs[i] = sessionMember(sid, n) end
+  local pause = isPaused(arrivals, sid)
   for i, isThere in ipairs(ask('ZMSCORE', available, theirs)) do
-    if isThere then
+    if isThere and not pause then
       take(asked[i], '+inf')
       found[#found + 1] = theirs[i]
       session.lock(asked[i], sid)

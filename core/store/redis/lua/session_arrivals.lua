@@ -17,9 +17,20 @@ local function queueUp(freeSessions, sids)
   end
 end
 
+-- isPaused reports whether a message that is delayed pauses a session. k is as for addAvailable. An
+-- earlier version that shares the store ends delays without a look at paused.
+local function isPaused(k, sid)
+  for _, member in ipairs(call('ZRANGEBYLEX', k.paused, '[' .. sid .. '\0', '(' .. sid .. '\1')) do
+    local n = sub(member, -15)
+    if call('ZSCORE', k.locks, n) or call('ZSCORE', k.locks, n .. 'r') then return true end
+    call('ZREM', k.paused, member)
+  end
+  return false
+end
+
 -- addAvailable makes messages, lowest number first, available in their sessions. k holds the keys
--- available, freeSessions, holders and waiting of sessions.lua, and the doorbell. It wakes waiting
--- holders, and returns true if it has made a session acceptable.
+-- available, freeSessions, holders, waiting and paused of sessions.lua, locks of state.lua, and the
+-- doorbell. It wakes waiting holders, and returns true if it has made a session acceptable.
 local function addAvailable(k, numbers, names)
   local members, known, order, free = {}, {}, {}, {}
   for i, n in ipairs(numbers) do
@@ -32,8 +43,10 @@ local function addAvailable(k, numbers, names)
     end
   end
   many('ZADD', k.available, members)
+  local pauses = call('EXISTS', k.paused) == 1
   for _, sid in ipairs(order) do
-    if call('HEXISTS', k.holders, sid) == 1 then
+    if pauses and isPaused(k, sid) then -- it is offered, or its holder woken, when the pause ends
+    elseif call('HEXISTS', k.holders, sid) == 1 then
       if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
     else
       free[#free + 1] = sid

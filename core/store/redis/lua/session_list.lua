@@ -26,7 +26,7 @@ end
 -- oldest message, nil if it was found by its state.
 local function following()
   local lowest, oldest = call('ZRANGEBYLEX', stateful, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, 1)[1], nil
-  for _, key in ipairs({available, held, idleDeferred}) do
+  for _, key in ipairs({available, held, idleDeferred, paused}) do
     local member = call('ZRANGEBYLEX', key, after == '' and '-' or '[' .. after .. '\1', '+', 'LIMIT', 0, 1)[1]
     local sid = member and sub(member, 1, -17)
     if sid and (not lowest or isBefore(sid, lowest)) then

@@ -20,7 +20,7 @@ if not holds(sid, ARGV[5]) then
   wake()
   return {'session_lock_lost'}
 end
-local members = sessionMembers(available, sid, max)
+local members = isPaused(arrivals, sid) and {} or sessionMembers(available, sid, max)
 many('ZREM', available, members)
 local numbers, locked, kept = {}, {}, {}
 for i, member in ipairs(members) do

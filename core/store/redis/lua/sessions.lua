@@ -14,10 +14,15 @@
 --   held          zset  like available, of locked messages
 --   idleDeferred  zset  like available, of deferred messages that are not locked
 --   waiting       set   sessions whose holder waits for messages
-local sessionNames, available, freeSessions, sessionLocks, holders, held, idleDeferred, waiting = unpack(KEYS, taken + 1, taken + 8)
-taken = taken + 8
+--   paused        zset  like available, of messages that are delayed and were not deferred: they
+--                       pause their sessions. An earlier version that shares the store may have
+--                       left some that are delayed no more
+local sessionNames, available, freeSessions, sessionLocks, holders, held, idleDeferred, waiting, paused = unpack(KEYS, taken + 1, taken + 9)
+taken = taken + 9
 local grace = 300 -- core.SessionGrace, ms
-local arrivals = {available = available, freeSessions = freeSessions, holders = holders, waiting = waiting, bell = bell}
+local arrivals = {
+  available = available, freeSessions = freeSessions, holders = holders, waiting = waiting, paused = paused, locks = locks, bell = bell,
+}
 
 -- sessionOf returns the session of message n, false if it has none.
 local function sessionOf(n)
@@ -35,14 +40,19 @@ end
 -- sessionNumber reads the n of a member of available, held or idleDeferred.
 local function sessionNumber(member) return format('%d', tonumber(sub(member, -15))) end
 
--- offerSession lets a free session be accepted, if it has messages.
+-- offerSession lets a free session be accepted, if it has messages and is not paused.
 local function offerSession(sid)
-  if sessionMembers(available, sid, 1)[1] then
+  if sessionMembers(available, sid, 1)[1] and not isPaused(arrivals, sid) then
     queueUp(freeSessions, {sid})
     ready = true
   else
     call('ZREM', freeSessions, sid)
   end
+end
+
+-- wakeHolder wakes the holder of a session, if it waits.
+local function wakeHolder(sid)
+  if call('SREM', waiting, sid) == 1 then call('SPUBLISH', bell, sid) end
 end
 
 -- endSessionLock ends the lock of a session without locked messages.
@@ -93,7 +103,9 @@ session = {
     call('HDEL', sessionNames, n)
     call('ZREM', held, member)
     call('ZREM', idleDeferred, member)
-    if call('ZREM', available, member) == 1 and call('HEXISTS', holders, sid) == 0 then offerSession(sid) end
+    local pausing = call('ZREM', paused, member) == 1
+    if (call('ZREM', available, member) == 1 or pausing) and call('HEXISTS', holders, sid) == 0 then offerSession(sid) end
+    if pausing then wakeHolder(sid) end
   end,
 
   -- complete is remove for many locked messages.
@@ -114,6 +126,16 @@ session = {
     call('ZADD', idleDeferred, 0, sessionMember(sid, n))
   end,
 
+  -- delay moves message n, which is delayed, to those that pause their sessions, unless it was
+  -- deferred. The holder must learn when to look again.
+  delay = function(n)
+    local sid = sessionOf(n)
+    if not sid then return end
+    call('ZREM', held, sessionMember(sid, n))
+    call('ZADD', call('ZSCORE', deferred, n) and idleDeferred or paused, 0, sessionMember(sid, n))
+    wakeHolder(sid)
+  end,
+
   -- lock moves message n, which was deferred or available, to the locked messages of its session.
   lock = function(n, sid)
     call('ZREM', idleDeferred, sessionMember(sid, n))
@@ -125,6 +147,7 @@ session = {
     local sid = sessionOf(n)
     if not sid then return false end
     call('ZREM', held, sessionMember(sid, n))
+    call('ZREM', paused, sessionMember(sid, n))
     if addAvailable(arrivals, {n}, {sid}) then ready = true end
     return true
   end,
@@ -143,9 +166,8 @@ session = {
   -- noteScheduled notes the session of a scheduled message. A waiting receiver must learn when to
   -- look again.
   noteScheduled = function(n, name)
-    local sid = keyOf(name)
     call('HSET', sessionNames, n, name)
-    if call('SREM', waiting, sid) == 1 then call('SPUBLISH', bell, sid) end
+    wakeHolder(keyOf(name))
   end,
 
   -- rename makes scheduled message n available under a new number; it returns false if it has no

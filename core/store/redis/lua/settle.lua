@@ -3,8 +3,8 @@
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each run of locks with the same outcome: outcome complete | abandon | defer |
---            dead-letter | release | unknown, or delay <ms> <factor> <ms> (abandon with a delay: the
---            first one, and the longest). Then overrides '' or a length-prefixed map of properties.
+--            dead-letter | release | unknown, or delay abandon|release <ms> <factor> <ms> (with a
+--            delay: the first one, and the longest). Then overrides '' or a length-prefixed map of properties.
 --            Then how many locks, at most 1000, and the member of locks of each, in rising order.
 --            Runs of another kind are within (proof of a session's lock, 1, session), to which the
 --            locks that follow belong, and without ('', 0): they belong to none

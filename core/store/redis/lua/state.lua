@@ -15,7 +15,8 @@
 --                             subscriptions; its c equals s, and messages that become due go to
 --                             again
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce for a
---                             message that is delayed after a failed delivery
+--                             message that is delayed after a failed delivery, with an r instead
+--                             of it for one that was released with a delay
 -- KEYS[4]  again      zset    numbers to deliver again, by number
 -- KEYS[5]  counts     hash    n -> failed deliveries and deferrals, if there were any
 -- KEYS[6]  overrides  hash    n -> properties that settlements set: length-prefixed maps, oldest

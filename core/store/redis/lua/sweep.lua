@@ -92,6 +92,10 @@ local function makeActions()
   -- fail is release after a failed delivery. how is a for an abandoned message, f for one that is
   -- deferred, else the member of locks that has expired.
   local function fail(n, how)
+    if #how == 16 then -- it was released with a delay
+      if history then history.add('u', n) end
+      return release(n)
+    end
     local failures = countsDeliveries and call('HINCRBY', counts, n, 1)
     if history then
       local kind = how == 'a' and 'b' or how == 'f' and 'f' or #how == 15 and 'w' or 'l'
@@ -104,18 +108,20 @@ local function makeActions()
     end
   end
 
-  -- delay is fail with a delay; how is settle.lua's outcome. Until then the message stays in locks
-  -- without a nonce, and waiting receivers must learn when to look again. After the last delivery
-  -- there is no delay.
+  -- delay is fail, or release, with a delay; how is settle.lua's outcome. Until then the message stays
+  -- in locks without a nonce, and waiting receivers must learn when to look again. After the last
+  -- delivery there is no delay.
   local function delay(n, how)
     local failures = tonumber(call('HGET', counts, n) or 0)
-    if countsDeliveries and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n, 'a') end
-    local first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+)$')
+    local outcome, first, factor, most = string.match(how, '^delay (%S+) (%S+) (%S+) (%S+)$')
+    local counted = outcome == 'abandon'
+    if counted and countsDeliveries and maxDeliveries > 0 and failures + 1 >= maxDeliveries then return fail(n, 'a') end
     local deadline = format('%.0f', now + math.floor(math.min(first * factor ^ failures, tonumber(most))))
-    call('ZADD', locks, deadline, pad(n))
+    call('ZADD', locks, deadline, pad(n) .. (counted and '' or 'r'))
     call('ZADD', deferred, 'XX', deadline, n)
     noteDeadline(deadline)
     if history then history.add('t', n, {['until'] = deadline}) end
+    if session then session.delay(n) end
     ready = true
   end
 

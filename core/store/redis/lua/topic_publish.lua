@@ -7,7 +7,7 @@
 -- KEYS[19] refs    hash  as in shared_bodies.lua
 -- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua;
 --            then, depending on its kind, expiry; sessionNames, available, freeSessions, holders,
---            waiting as in sessions.lua; and, if the topic has a history, events as in history.lua
+--            waiting, paused as in sessions.lua, and locks; and, if the topic has a history, events as in history.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are kept, ms
@@ -35,7 +35,7 @@ local first, at, firstRecord = {}, taken + 5, 8 + targets
 for i = 1, targets do
   first[i] = at
   local kind = ARGV[8 + i]
-  at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 5 or 0) + (history and 1 or 0)
+  at = at + 4 + (string.find(kind, 'e', 1, true) and 1 or 0) + (string.find(kind, 's', 1, true) and 7 or 0) + (history and 1 or 0)
 end
 
 -- isKnown reports whether an id or a key is known for less than life, and notes it otherwise.
@@ -172,7 +172,8 @@ for _, target in ipairs(order) do
     many('HSET', KEYS[k], a.pairs)
     call('HSET', theirHead, 's', touched[target], 'c', touched[target])
     rings = addAvailable({
-      available = KEYS[k + 1], freeSessions = KEYS[k + 2], holders = KEYS[k + 3], waiting = KEYS[k + 4], bell = theirBell,
+      available = KEYS[k + 1], freeSessions = KEYS[k + 2], holders = KEYS[k + 3], waiting = KEYS[k + 4], paused = KEYS[k + 5],
+      locks = KEYS[k + 6], bell = theirBell,
     }, a.numbers, a.sids)
   else
     call('HSET', theirHead, 's', touched[target])

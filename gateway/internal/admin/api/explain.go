@@ -138,7 +138,7 @@ func (e *Event) happened() string {
 	case core.EventAbandoned:
 		return fmt.Sprintf("%d was abandoned (failure %d)", e.SequenceNumber, e.Failures)
 	case core.EventPostponed:
-		return fmt.Sprintf("%d was abandoned, to be delivered again at %s", e.SequenceNumber, e.until())
+		return fmt.Sprintf("%d was put off, to be delivered again at %s", e.SequenceNumber, e.until())
 	case core.EventReturned:
 		return fmt.Sprintf("%d became available again (failure %d)", e.SequenceNumber, e.Failures)
 	case core.EventLockExpired:

@@ -133,6 +133,7 @@ type Session struct {
 	ID        string `json:"session"`
 	Available int64  `json:"available"` // messages that its holder could lock
 	Locked    int64  `json:"locked"`    // messages under lock, deferred ones too
+	Delayed   int64  `json:"delayed"`   // of these, messages that pause the session until their delays end
 	Deferred  int64  `json:"deferred"`  // other deferred messages
 	// LockedUntil is the end of its lock, missing if no receiver holds it; Holder that receiver, if it is
 	// connected to this gateway.

@@ -98,7 +98,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "unmatched": return "Matched by no rule of any subscription";
     case "delivered": return `${number} was delivered${failed > 0 ? ` again, after ${failed} ${failed === 1 ? "failure" : "failures"}` : ""}`;
     case "abandoned": return `${number} was abandoned, failure ${failed}`;
-    case "postponed": return `${number} was abandoned, to be delivered again at ${time(until)}`;
+    case "postponed": return `${number} was put off, to be delivered again at ${time(until)}`;
     case "returned": return `${number} became available again, after failure ${failed}`;
     case "lock-expired": return `The lock of ${number} expired, failure ${failed}`;
     case "dead-lettered": return `${number} was dead-lettered${other ? ` as ${other}` : ""}`;
