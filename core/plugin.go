@@ -23,7 +23,7 @@ const (
 	// StageIngress is for every message that is sent to the entity, and comes first.
 	StageIngress StageKind = iota
 	// StageFilter is plugin(…) in the rules of a topic's subscriptions: Pass is true, Drop false,
-	// and DeadLetter an error in the rule. The rest of the verdict is ignored. Rules with the same
+	// and any other an error in the rule. The rest of the verdict is ignored. Rules with the same
 	// question share an answer.
 	StageFilter
 	// StageTo interprets the To of messages that are sent to an entity which enables it.
@@ -49,15 +49,20 @@ const (
 	VerdictPass       VerdictAction = iota // it passes
 	VerdictDrop                            // it is accepted and dropped
 	VerdictDeadLetter                      // it goes to the entity's dead-letter queue
+	// VerdictRefuse refuses the send with NotAllowed, and everything that is stored with the message. A
+	// message that was forwarded, pulled or routed has no sender to tell: it is dead-lettered.
+	VerdictRefuse
 )
 
-func (a VerdictAction) String() string { return [...]string{"pass", "drop", "dead-letter"}[a] }
+func (a VerdictAction) String() string {
+	return [...]string{"pass", "drop", "dead-letter", "refuse"}[a]
+}
 
 // Verdict is a router's answer for one message. The zero Verdict lets it pass
 // as it is.
 type Verdict struct {
 	Action VerdictAction
-	// Reason says why a message was dropped or dead-lettered: the value of
+	// Reason says why a message was dropped, refused or dead-lettered: the value of
 	// PropertyDeadLetterReason then.
 	Reason string
 	// Description says more: the value of PropertyDeadLetterDescription.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,6 +72,8 @@ func obey(m *core.Message) core.Verdict {
 		return core.Verdict{Action: core.VerdictDrop, Reason: "unwanted"}
 	case "dead":
 		return core.Verdict{Action: core.VerdictDeadLetter, Reason: strings.Join(words[1:], " "), Description: "as asked"}
+	case "refuse":
+		return core.Verdict{Action: core.VerdictRefuse, Reason: strings.Join(words[1:], " "), Description: "as asked"}
 	case "to":
 		return core.Verdict{Routes: words[1:]}
 	case "beside":
@@ -105,6 +108,63 @@ func inPipelines(t *testing.T, f func(t *testing.T, b *started), lines ...Pipeli
 }
 
 var errDown = core.Refuse(core.Busy, "down")
+
+func TestStagesRefuseMessages(t *testing.T) {
+	c := &clerk{}
+	inPipelines(t, func(t *testing.T, b *started) {
+		b.create(t, "q", partitioned)
+		b.create(t, "before", forwardTo("q"))
+		b.create(t, "router")
+		s := b.sender(t, "q")
+		wantRefused := func(err error, want string) {
+			t.Helper()
+			if !errors.Is(err, core.NotAllowed) || core.TextOf(err) != want {
+				t.Errorf("got %v: %q, want %q", core.CodeOf(err), core.TextOf(err), want)
+			}
+		}
+		big := make([]*core.Message, 100)
+		for i := range big {
+			big[i] = telling("many", "refuse "+strings.Repeat("x", 200))
+		}
+		groups := append(each(telling("alone", "refuse this"), telling("other", "")),
+			[]*core.Message{telling("a", ""), telling("b", "refuse"), telling("c", "drop"), telling("d", "refuse that")}, big)
+		for _, g := range groups {
+			for _, m := range g {
+				m.PartitionKey = "p"
+			}
+		}
+		answers := s.Send(t.Context(), groups)
+		wantRefused(answers[0].Err, "Message 1 of 1: the plugin 'clerk' refuses it: this: as asked.")
+		if answers[1].Err != nil {
+			t.Errorf("the message beside: got %v", answers[1].Err)
+		}
+		wantRefused(answers[2].Err, "Message 2 of 4: the plugin 'clerk' refuses it: as asked; Message 4 of 4: the plugin 'clerk' refuses it: that: as asked.")
+		if text := core.TextOf(answers[3].Err); len(text) > 510 || !strings.HasPrefix(text, "Message 1 of 100: ") {
+			t.Errorf("a batch of many: got %q", text)
+		}
+
+		tx, m := b.Begin(), telling("in a transaction", "refuse this")
+		m.PartitionKey = "p"
+		if err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{m}); err != nil {
+			t.Fatal(err)
+		}
+		wantRefused(tx.Commit(t.Context()), "Message 1 of 1: the plugin 'clerk' refuses it: this: as asked.")
+
+		// Whoever has no sender to tell is dead-lettered, and what is behind does not wait.
+		b.send(t, "before", telling("forwarded", "refuse this"), telling("behind", ""))
+		b.send(t, "router", telling("routed", "refuse this"))
+		rests()
+		b.holds(t, map[string]string{"q": "behind other", "q/$DeadLetterQueue": "forwarded routed", "before": "", "router": "", "before/$DeadLetterQueue": ""})
+		for _, d := range b.all(t, "q/$DeadLetterQueue") {
+			if r, d := property(t, d, core.PropertyDeadLetterReason), property(t, d, core.PropertyDeadLetterDescription); r != "this" || d != "as asked" {
+				t.Errorf("dead because of %v, %v", r, d)
+			}
+		}
+		if n := b.Stages()[0]; n.Rejected != 104 || n.DeadLettered != 2 {
+			t.Errorf("counts: got %+v", n)
+		}
+	}, through("q", c, Park), Pipeline{Entity: "router", Ingress: []Stage{{Name: "away", Router: &clerk{answer: func(*core.Message) core.Verdict { return core.Verdict{Routes: []string{"q"}} }}}}})
+}
 
 func TestStagesDecideTheFateOfMessages(t *testing.T) {
 	for name, change := range map[string]func(*core.Settings){
@@ -145,7 +205,7 @@ func TestStagesDecideTheFateOfMessages(t *testing.T) {
 						t.Errorf("properties: got colour %v, removed %v", property(t, d, "colour"), property(t, d, "removed"))
 					}
 				}
-				if got := fmt.Sprintf("%+v", b.Stages()); got != "[{Entity:q Kind:ingress Router:clerk Judged:8 Dropped:1 DeadLettered:1 Routed:3 Parked:0 Passed:0 Refused:0}]" {
+				if got := fmt.Sprintf("%+v", b.Stages()); got != "[{Entity:q Kind:ingress Router:clerk Judged:8 Dropped:1 DeadLettered:1 Rejected:0 Routed:3 Parked:0 Passed:0 Refused:0}]" {
 					t.Errorf("counts: got %s", got)
 				}
 				if got := c.calls(); len(got) != 1 || len(strings.Fields(got[0])) != len(groups) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,10 +141,20 @@ pipelines:
 			e.post(s, subjected(fmt.Sprint(i), subject))
 		}
 		e.post(e.sender("forwarding"), subjected("6", "to out"))
+		// A refusal reaches the sender, over AMQP and HTTP; one that is forwarded has none.
+		const refused = "Message 1 of 1: the plugin 'courier' refuses it: wrong: as asked."
+		if err := s.SendMessage(e.ctx(), subjected("refused", "refuse wrong"), nil); err == nil || !strings.Contains(err.Error(), "amqp:not-allowed") || !strings.Contains(err.Error(), refused) {
+			t.Errorf("a refusal over AMQP: got %v", err)
+		}
+		answer := e.wantHTTP(e.http("POST", "in/messages", "refused", http.Header{"BrokerProperties": {`{"Label":"refuse wrong"}`}}), 400)
+		if !strings.Contains(answer.body, "refuses it: wrong") {
+			t.Errorf("a refusal over HTTP: got %s", answer.body)
+		}
+		e.post(e.sender("forwarding"), subjected("9", "refuse wrong"))
 		e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("7"), To: new("aside")})
 		e.post(e.sender("letters"), &azservicebus.Message{Body: []byte("8"), To: new("out")}) // which is not allowed
 		e.holds("in", nil, "0 4 5")
-		e.holds("in", ofDeadLetters, "3")
+		e.holds("in", ofDeadLetters, "3 9")
 		e.holds("out", nil, "1 4 6")
 		e.holds("aside", nil, "4 7")
 		e.holds("letters", nil, "8")
@@ -158,7 +169,7 @@ pipelines:
 
 		counts := e.wantHTTP(e.http("GET", "$crosstown/pipelines", "", nil), 200).body
 		for _, want := range []string{
-			`{"entity":"in","stage":"ingress","plugin":"courier","judged":7,"dropped":1,"deadLettered":1,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
+			`{"entity":"in","stage":"ingress","plugin":"courier","judged":10,"dropped":1,"deadLettered":2,"rejected":2,"routed":3,"parked":0,"passedUnjudged":0,"refused":0}`,
 			`{"entity":"letters","stage":"to","plugin":"to","judged":2,`,
 		} {
 			if !strings.Contains(counts, want) {

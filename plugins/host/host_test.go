@@ -20,7 +20,7 @@ func TestARouterAnswersForEachMessage(t *testing.T) {
 	e := start(t, quick())
 	vs, err := e.router.Route(t.Context(), core.Stage{Entity: "orders"}, []*core.Message{
 		message(t, "1"), message(t, "2", "do", "drop"), message(t, "3", "do", "dead-letter"),
-		message(t, "4", "do", "to"), message(t, "5", "do", "also"), message(t, "6", "do", "remove", "kept", value.Symbol("s")),
+		message(t, "4", "do", "to"), message(t, "5", "do", "also"), message(t, "6", "do", "remove", "kept", value.Symbol("s")), message(t, "7", "do", "refuse"),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +32,7 @@ func TestARouterAnswersForEachMessage(t *testing.T) {
 		{Routes: []string{"a", "b"}},
 		{Routes: []string{"c"}, Beside: true},
 		{Remove: []string{"do"}},
+		{Action: core.VerdictRefuse, Reason: "Asked", Description: "it was asked to"},
 	} {
 		got := vs[i]
 		if got.Action != want.Action || got.Reason != want.Reason || got.Description != want.Description ||

@@ -152,7 +152,7 @@ func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 }
 
 func verdictOf(v *pb.Verdict) (core.Verdict, error) {
-	if v.GetAction() < pb.Verdict_PASS || v.GetAction() > pb.Verdict_DEAD_LETTER {
+	if v.GetAction() < pb.Verdict_PASS || v.GetAction() > pb.Verdict_REFUSE {
 		return core.Verdict{}, fmt.Errorf("there is no action %d", v.Action)
 	}
 	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {

@@ -114,7 +114,7 @@ func client(t testing.TB, h *host.Host, name string) *Client {
 
 // Outcome is a verdict and what it makes of the message's properties.
 type Outcome struct {
-	Action      string // "pass", "drop" or "dead-letter"
+	Action      string // "pass", "drop", "dead-letter" or "refuse"
 	Reason      string
 	Description string
 	Routes      []string

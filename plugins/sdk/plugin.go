@@ -53,7 +53,7 @@ func (p *Plugin) validate() error {
 }
 
 // Verdict says what becomes of a message. Make one with Accept, Drop,
-// DeadLetter, To or Also.
+// DeadLetter, Refuse, To or Also.
 type Verdict struct {
 	action      pb.Verdict_Action
 	reason      string
@@ -72,6 +72,14 @@ func Drop(reason string) Verdict { return Verdict{action: pb.Verdict_DROP, reaso
 // reason and a description of it.
 func DeadLetter(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_DEAD_LETTER, reason: reason, description: description}
+}
+
+// Refuse refuses the send: the sender gets an error with the reason and the
+// description, and a batch is not stored at all. A message that was forwarded,
+// pulled or routed has no sender: it goes to the entity's dead-letter queue. An
+// earlier gateway treats this verdict as a fault of the plugin.
+func Refuse(reason, description string) Verdict {
+	return Verdict{action: pb.Verdict_REFUSE, reason: reason, description: description}
 }
 
 // To sends a message to these queues and topics instead of the one it was sent to.

@@ -34,6 +34,7 @@ func TestVerdictsArriveAsTheyWereGiven(t *testing.T) {
 		{"accept", sdk.Accept, plugintest.Outcome{Action: "pass"}},
 		{"drop", sdk.Drop("why"), plugintest.Outcome{Action: "drop", Reason: "why"}},
 		{"dead-letter", sdk.DeadLetter("Why", "because"), plugintest.Outcome{Action: "dead-letter", Reason: "Why", Description: "because"}},
+		{"refuse", sdk.Refuse("Why", "because"), plugintest.Outcome{Action: "refuse", Reason: "Why", Description: "because"}},
 		{"to", sdk.To("a", "b/c"), plugintest.Outcome{Action: "pass", Routes: []string{"a", "b/c"}}},
 		{"also", sdk.Also("a"), plugintest.Outcome{Action: "pass", Routes: []string{"a"}, Beside: true}},
 		{"no UTF-8", sdk.Drop("a\xffb"), plugintest.Outcome{Action: "drop", Reason: "a\uFFFDb"}},

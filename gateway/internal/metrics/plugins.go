@@ -51,6 +51,7 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 			sum.Judged += c.Judged
 			sum.Dropped += c.Dropped
 			sum.DeadLettered += c.DeadLettered
+			sum.Rejected += c.Rejected
 			sum.Routed += c.Routed
 			sum.Parked += c.Parked
 			sum.Passed += c.Passed
@@ -58,9 +59,10 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 		}
 		for at, sum := range sums {
 			result := func(name string, n int64) { messages(s, float64(n), at.kind, at.plugin, name) }
-			result("passed", max(sum.Judged-sum.Dropped-sum.DeadLettered, 0))
+			result("passed", max(sum.Judged-sum.Dropped-sum.DeadLettered-sum.Rejected, 0))
 			result("dropped", sum.Dropped)
 			result("dead_lettered", sum.DeadLettered)
+			result("rejected", sum.Rejected)
 			result("parked", sum.Parked)
 			result("passed_unjudged", sum.Passed)
 			result("refused", sum.Refused)

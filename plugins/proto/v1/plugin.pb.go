@@ -93,7 +93,7 @@ type Route_Stage int32
 
 const (
 	Route_INGRESS Route_Stage = 0 // everything sent to the entity passes here first
-	Route_FILTER  Route_Stage = 1 // a rule asks: PASS is yes, DROP no, DEAD_LETTER an error; the rest does not count
+	Route_FILTER  Route_Stage = 1 // a rule asks: PASS is yes, DROP no, any other an error; the rest does not count
 	Route_TO      Route_Stage = 2 // the message's "to" is to be interpreted
 )
 
@@ -144,6 +144,7 @@ const (
 	Verdict_PASS        Verdict_Action = 0
 	Verdict_DROP        Verdict_Action = 1 // accepted and forgotten
 	Verdict_DEAD_LETTER Verdict_Action = 2 // to the entity's dead-letter queue
+	Verdict_REFUSE      Verdict_Action = 3 // the send fails; dead-lettered if it was forwarded, pulled or routed
 )
 
 // Enum value maps for Verdict_Action.
@@ -152,11 +153,13 @@ var (
 		0: "PASS",
 		1: "DROP",
 		2: "DEAD_LETTER",
+		3: "REFUSE",
 	}
 	Verdict_Action_value = map[string]int32{
 		"PASS":        0,
 		"DROP":        1,
 		"DEAD_LETTER": 2,
+		"REFUSE":      3,
 	}
 )
 
@@ -962,7 +965,7 @@ func (x *Routed) GetVerdicts() []*Verdict {
 type Verdict struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Action Verdict_Action         `protobuf:"varint,1,opt,name=action,proto3,enum=crosstown.plugin.v1.Verdict_Action" json:"action,omitempty"`
-	// Why it is dropped or dead-lettered.
+	// Why it is dropped, refused or dead-lettered.
 	Reason      string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// User properties to remove, and to set after that.
@@ -2328,7 +2331,7 @@ const file_plugin_proto_rawDesc = "" +
 	"\x06FILTER\x10\x01\x12\x06\n" +
 	"\x02TO\x10\x02\"B\n" +
 	"\x06Routed\x128\n" +
-	"\bverdicts\x18\x01 \x03(\v2\x1c.crosstown.plugin.v1.VerdictR\bverdicts\"\xa8\x02\n" +
+	"\bverdicts\x18\x01 \x03(\v2\x1c.crosstown.plugin.v1.VerdictR\bverdicts\"\xb4\x02\n" +
 	"\aVerdict\x12;\n" +
 	"\x06action\x18\x01 \x01(\x0e2#.crosstown.plugin.v1.Verdict.ActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12 \n" +
@@ -2336,11 +2339,13 @@ const file_plugin_proto_rawDesc = "" +
 	"\x06remove\x18\x04 \x03(\tR\x06remove\x12/\n" +
 	"\x03set\x18\x05 \x03(\v2\x1d.crosstown.plugin.v1.PropertyR\x03set\x12\x16\n" +
 	"\x06routes\x18\x06 \x03(\tR\x06routes\x12\x16\n" +
-	"\x06beside\x18\a \x01(\bR\x06beside\"-\n" +
+	"\x06beside\x18\a \x01(\bR\x06beside\"9\n" +
 	"\x06Action\x12\b\n" +
 	"\x04PASS\x10\x00\x12\b\n" +
 	"\x04DROP\x10\x01\x12\x0f\n" +
-	"\vDEAD_LETTER\x10\x02\"]\n" +
+	"\vDEAD_LETTER\x10\x02\x12\n" +
+	"\n" +
+	"\x06REFUSE\x10\x03\"]\n" +
 	"\x06Decode\x12!\n" +
 	"\fcontent_type\x18\x01 \x01(\tR\vcontentType\x12\x18\n" +
 	"\apayload\x18\x02 \x01(\fR\apayload\x12\x16\n" +

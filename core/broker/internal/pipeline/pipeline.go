@@ -57,7 +57,7 @@ type Stages struct {
 type stage struct {
 	Stage
 	at     core.Stage
-	counts struct{ judged, dropped, deadLettered, routed, parked, passed, refused atomic.Int64 }
+	counts struct{ judged, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64 }
 }
 
 // StageCounts counts what a stage of this gateway has done with messages, since the broker was
@@ -69,7 +69,8 @@ type StageCounts struct {
 	Judged       int64  `json:"judged"`
 	Dropped      int64  `json:"dropped"`
 	DeadLettered int64  `json:"deadLettered"`
-	Routed       int64  `json:"routed"` // to other entities; counts each message once
+	Rejected     int64  `json:"rejected"` // refused by a verdict
+	Routed       int64  `json:"routed"`   // to other entities; counts each message once
 	// Messages without an answer of the router.
 	Parked  int64 `json:"parked"`
 	Passed  int64 `json:"passedUnjudged"`
@@ -127,7 +128,7 @@ func (p *Stages) Counts() (all []StageCounts) {
 		c := &s.counts
 		all = append(all, StageCounts{
 			Entity: s.at.Entity, Kind: s.at.Kind.String(), Router: s.Name,
-			Judged: c.judged.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Routed: c.routed.Load(),
+			Judged: c.judged.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Rejected: c.rejected.Load(), Routed: c.routed.Load(),
 			Parked: c.parked.Load(), Passed: c.passed.Load(), Refused: c.refused.Load(),
 		})
 	}

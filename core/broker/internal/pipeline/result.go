@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
@@ -18,14 +21,35 @@ func (r Result) IsPlain() bool {
 	return true
 }
 
-// Refusal is why the group is not stored; nil if each of its messages has a verdict.
+// Refusal is why the group is not stored: the verdicts that refuse messages of it, or that one has no
+// verdict; nil if all is well.
 func (r Result) Refusal() error {
+	if text := r.rejections(); text != "" {
+		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
+	}
 	for i := range r {
 		if r[i].State == Refused {
 			return r[i].err
 		}
 	}
 	return nil
+}
+
+// Bounds of what a sender is told of the messages that verdicts refuse.
+const (
+	maxRejections    = 5
+	maxRejectionText = 500
+)
+
+// rejections says which messages verdicts refuse, the first ones if they are many, and why.
+func (r Result) rejections() string {
+	var all []string
+	for i := range r {
+		if r[i].State == Rejected && len(all) < maxRejections {
+			all = append(all, fmt.Sprintf("Message %d of %d: %s", i+1, len(r), core.TextOf(r[i].err)))
+		}
+	}
+	return entity.Truncate(strings.Join(all, "; "), maxRejectionText)
 }
 
 // ParkBehind parks the messages that would overtake a parked message of the group or, if behind, of

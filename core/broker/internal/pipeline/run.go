@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -23,10 +25,11 @@ const maxRoutes = 100
 type State uint8
 
 const (
-	Kept    State = iota
-	Gone          // routed to other entities, dead-lettered or dropped
-	Parked        // until its router is available
-	Refused       // see item.err
+	Kept     State = iota
+	Gone           // routed to other entities, dead-lettered or dropped
+	Parked         // until its router is available
+	Refused        // see item.err
+	Rejected       // by a verdict: see item.err
 )
 
 // Item is a message in a pipeline, and the result so far.
@@ -134,6 +137,12 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 
 // apply carries out a verdict.
 func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
+	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // else it has no sender to tell
+		st.counts.rejected.Add(1)
+		why := strings.Trim(v.Reason+": "+v.Description, ": ")
+		*x = Item{Message: x.Message, original: x.original, State: Rejected, err: core.Refuse(core.NotAllowed, "the plugin '%s' refuses it: %s", st.Name, cmp.Or(why, "it gives no reason"))}
+		return
+	}
 	if !v.Set.IsEmpty() || len(v.Remove) > 0 {
 		before := x.Message.Properties
 		x.Message.Properties = v.Revise(before)
@@ -153,12 +162,8 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 		st.counts.dropped.Add(1)
 		r.p.log.Debug("message dropped by its router", "entity", r.v.Name, "plugin", st.Name, "reason", v.Reason)
 	default:
-		reason := v.Reason
-		if reason == "" {
-			reason = reasonRouter
-		}
 		st.counts.deadLettered.Add(1)
-		x.deadLetter(st, reason, v.Description)
+		x.deadLetter(st, cmp.Or(v.Reason, reasonRouter), v.Description)
 	}
 }
 

@@ -47,6 +47,8 @@ func obey(_ context.Context, m *sdk.Message) (sdk.Verdict, error) {
 		return sdk.Drop("as asked"), nil
 	case "dead":
 		return sdk.DeadLetter(object, "as asked"), nil
+	case "refuse":
+		return sdk.Refuse(object, "as asked"), nil
 	case "to":
 		return sdk.To(strings.Fields(object)...), nil
 	case "also":

@@ -85,10 +85,10 @@ function served(plugin) {
 }
 
 const Stages = ({ of, list }) => html`<div class="scroll"><table aria-label=${`Pipelines of ${of}`}>
-  <thead><tr><th>Messages to</th><th>Stage</th><th class="num">Judged</th><th class="num">Routed</th><th class="num">Dropped</th><th class="num">Dead-lettered</th>
-    <th class="num">Parked</th><th class="num">Passed unjudged</th><th class="num">Refused</th></tr></thead>
+  <thead><tr><th>Messages to</th><th>Stage</th><th class="num">Judged</th><th class="num">Routed</th><th class="num">Dropped</th><th class="num">Dead-lettered</th><th class="num">Refused</th>
+    <th class="num">Parked</th><th class="num">Passed unjudged</th><th class="num">Refused unjudged</th></tr></thead>
   <tbody>${list.map((s) => html`<tr><td class="wrap"><a href=${addressOf(s.entity)}>${s.entity}</a></td><td>${s.stage}</td>
-    ${["judged", "routed", "dropped", "deadLettered", "parked", "passedUnjudged", "refused"].map((k) => html`<td class="num">${amount(s[k])}</td>`)}</tr>`)}</tbody>
+    ${["judged", "routed", "dropped", "deadLettered", "rejected", "parked", "passedUnjudged", "refused"].map((k) => html`<td class="num">${amount(s[k])}</td>`)}</tr>`)}</tbody>
 </table></div>`;
 
 /** The stages that are the gateway's own. */

@@ -116,6 +116,8 @@ func judge(ctx context.Context, m *sdk.Message) (sdk.Verdict, error) {
 		return sdk.Drop("asked to"), nil
 	case "dead-letter":
 		return sdk.DeadLetter("Asked", "it was asked to"), nil
+	case "refuse":
+		return sdk.Refuse("Asked", "it was asked to"), nil
 	case "to":
 		return sdk.To("a", "b"), nil
 	case "also":
