@@ -50,7 +50,8 @@ type AdmissionOptions struct {
 
 // Admission knows the connections of strangers: clients without a proven identity. Strangers have
 // places of their own. When these are taken, a further stranger takes the place of another: of one
-// that has got least far, then of one from the networks with most strangers, then of the oldest. An eighth
+// from an address with more than half of the places, then of one that has got least far, then of one
+// from the networks with most strangers, then of the oldest. An eighth
 // of the places is for networks from which somebody has proven an identity recently. A client with a
 // proven identity never makes room.
 type Admission struct {
@@ -188,6 +189,9 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
 	}
+	if of, ofD := a.fills(c), a.fills(d); of != ofD {
+		return of
+	}
 	if of, ofD := c.reachedBy(now), d.reachedBy(now); of != ofD {
 		return of < ofD
 	}
@@ -198,6 +202,10 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	}
 	return false
 }
+
+// fills reports whether c's address has more than half of the places. Its flood of new connections
+// would otherwise outlast a client that takes a second for its handshake. a.mu is held.
+func (a *Admission) fills(c *Conn) bool { return a.networks[c.networks[2]] > a.o.Strangers/2 }
 
 // count adds n strangers like c. a.mu is held.
 func (a *Admission) count(c *Conn, n int) {

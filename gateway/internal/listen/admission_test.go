@@ -89,6 +89,20 @@ func TestTheAddressWithMostStrangersMakesRoom(t *testing.T) {
 	})
 }
 
+// A client that takes long for its handshake is no longer new, but all of the flood of another address is.
+func TestFloodOfOneAddressMakesRoomBeforeASlowHandshake(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := listen.NewAdmission(listen.AdmissionOptions{Connections: 100, Strangers: 4})
+		slow, _ := admit(t, a, "192.0.2.2")
+		time.Sleep(2 * time.Second)
+		for range 20 {
+			admit(t, a, "192.0.2.1")
+		}
+		wantClosed(t, []net.Conn{slow})
+	})
+}
+
 func TestPlacesForNetworksThatAreKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
