@@ -154,7 +154,7 @@ func (p *parser) call(name string) (any, error) {
 	lazy := ofIDs || name == "if" || name == "coalesce"
 	for !p.takes(')') {
 		if len(args) > 0 && !p.takes(',') {
-			return nil, fmt.Errorf("%s(…): expected , or )", name)
+			return nil, fmt.Errorf("%s(…): expected ',' or ')'", name)
 		}
 		from := p.at
 		v, err := p.expression()

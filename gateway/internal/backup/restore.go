@@ -163,7 +163,7 @@ func (r *restore) undo(ctx context.Context) error {
 			continue // it goes with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
-			errs = append(errs, fmt.Errorf("delete %s, which has a part of the backup: %w", &e, err))
+			errs = append(errs, fmt.Errorf("%s contains a part of the backup and could not be deleted, delete it: %w", &e, err))
 		}
 	}
 	return errors.Join(errs...)

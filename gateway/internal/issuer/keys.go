@@ -200,7 +200,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(data) > maxDocument {
-		err = fmt.Errorf("%s answers more than %d bytes", url, maxDocument)
+		err = fmt.Errorf("the answer of %s has more than %d bytes", url, maxDocument)
 	}
 	return data, err
 }
