@@ -9,8 +9,8 @@ import (
 // SubQueue distinguishes a queue's own messages from those in its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue holds messages on their way to other entities; its dead
-// letters are those that cannot get there.
+// The sub-queues. The transfer queue holds messages that are to be moved to other entities; its
+// dead letters are messages that cannot be moved.
 const (
 	Main SubQueue = iota
 	DeadLetter
@@ -36,8 +36,8 @@ type Address struct {
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
-	// Unread is what a client has named that is no address: then there is no Entity, and the broker
-	// refuses it as not found.
+	// Unread is a client's text that is not a valid address. Entity is then empty, and the broker
+	// refuses the address as not found.
 	Unread string
 }
 

@@ -10,9 +10,9 @@ import (
 // many times its encoded size, and value.Limits apply to one section only.
 const maxSections = 1 << 20
 
-// Payload returns the bytes of an opaque payload, those of several sections joined, or none for a
-// message without a body. ok is false for other kinds, and for bodies that are not encoded as their
-// kind says. The bytes must not be changed.
+// Payload returns the bytes of an opaque payload (several sections are joined), or none for a
+// message without a body. ok is false for other kinds, and for bodies whose encoding does not match
+// their kind. The bytes must not be changed.
 func (b Body) Payload() (payload []byte, ok bool) {
 	switch b.Kind {
 	case BodyData, BodyNone:
@@ -30,8 +30,8 @@ func (b Body) Payload() (payload []byte, ok bool) {
 	}
 }
 
-// Value decodes a body that is an AMQP value or sequence: a sequence is a list, several are a list
-// of lists. A body that is too large is an error.
+// Value decodes a body that is an AMQP value or sequence. It returns one sequence as a list, and
+// several as a list of lists. A body that is too large is an error.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Broker is the bridges' interface for messages. Each call checks the identity's rights. Refusals carry a Code and, where a peer should read it, a
-// text.
+// Broker is the bridges' interface for messages. Each call checks the identity's rights. Refusals
+// carry a Code and, if a peer should read one, a text.
 type Broker interface {
 	Transactions
 	// Resolve returns the entity that an address names in the identity's namespace, without
@@ -17,29 +17,29 @@ type Broker interface {
 	OpenSender(ctx context.Context, id Identity, address Address, closed func(error)) (Sender, error)
 	// OpenReceiver needs Listen.
 	OpenReceiver(ctx context.Context, id Identity, address Address, o ReceiverOptions) (Receiver, error)
-	// Settle needs Listen; one element per settlement. A lock is settled by its token alone,
+	// Settle needs Listen, and returns one element per settlement. The token alone settles a lock,
 	// whichever receiver, bridge or gateway has taken it.
 	Settle(ctx context.Context, id Identity, address Address, settlements []Settlement) []error
-	// Renew needs Listen; one element per token.
+	// Renew needs Listen, and returns one element per token.
 	Renew(ctx context.Context, id Identity, address Address, tokens []LockToken) []Renewal
-	// Peek needs Listen: up to max messages from sequence number from, inclusive.
+	// Peek needs Listen. It returns up to max messages, beginning at sequence number from.
 	Peek(ctx context.Context, id Identity, address Address, from int64, max int) ([]Delivery, error)
-	// PeekState is Peek of the messages in one state.
+	// PeekState is Peek for the messages in one state.
 	PeekState(ctx context.Context, id Identity, address Address, state State, from int64, max int) ([]Delivery, error)
-	// ReceiveDeferred needs Listen: all the numbers, or MessageNotFound. Under ReceiveAndDelete they are removed.
+	// ReceiveDeferred needs Listen. It returns all of them, or MessageNotFound; ReceiveAndDelete removes them.
 	ReceiveDeferred(ctx context.Context, id Identity, address Address, numbers []int64, mode ReceiveMode) ([]Delivery, error)
-	// Cancel needs Send: removes scheduled messages, all or MessageNotFound.
+	// Cancel needs Send. It removes all these scheduled messages, or returns MessageNotFound.
 	Cancel(ctx context.Context, id Identity, address Address, numbers []int64) error
-	// Purge needs Listen: removes up to max available messages enqueued before
-	// the given time, oldest first, skipping locked ones; returns how many.
+	// Purge needs Listen. It removes up to max available messages enqueued before the given time,
+	// oldest first, skips locked ones, and returns how many it removed.
 	Purge(ctx context.Context, id Identity, address Address, before time.Time, max int) (int, error)
-	// AcceptSession needs Listen: it locks a session and opens a receiver on it. For the next free
-	// session it waits until ctx ends, and then returns Timeout. A named session that is locked is
-	// refused with SessionLocked. A takeover is refused with SessionLocked if the token is not that
-	// of the lock, and with SessionLockLost if the session is not locked.
+	// AcceptSession needs Listen. It locks a session and opens a receiver on it. With o.Next it
+	// waits for a free session until ctx ends, and then returns Timeout. A named session that is
+	// locked is refused with SessionLocked. A takeover is refused with SessionLocked if the token
+	// is not the lock's, and with SessionLockLost if the session is not locked.
 	AcceptSession(ctx context.Context, id Identity, address Address, o SessionOptions) (Session, error)
-	// ListSessions needs Listen: by id, at most top after the first skip. With a zero since it
-	// lists sessions that have messages or state, else those whose state was set later.
+	// ListSessions needs Listen. It lists sessions by id, at most top after the first skip: if
+	// since is zero, sessions that have messages or state, else sessions whose state was set later.
 	ListSessions(ctx context.Context, id Identity, address Address, since time.Time, skip, top int) ([]string, error)
 	// Health returns the store's description if sends work, else the reason why not.
 	Health(ctx context.Context) (About, error)
@@ -71,7 +71,7 @@ const (
 type ReceiverOptions struct {
 	Mode ReceiveMode
 	// Deliver is called with messages, as far as the credit given allows, one call at a time. It
-	// must not block: the credit bounds what the bridge has to hold.
+	// must not block: the credit bounds how much the bridge has to hold.
 	Deliver func([]Delivery)
 	// Closed, if not nil, is called at most once, when the entity is deleted or
 	// no longer allows receiving.
@@ -87,15 +87,15 @@ const AnyMessage = MaxMessageSizeKB << 10
 
 // Receiver takes messages from one entity under credit.
 type Receiver interface {
-	// AddCredit allows n more deliveries, and more bytes of them (Message.Size); either number may be
-	// 0. A delivery takes both: one comes while there is credit for a message and for a byte, whatever
-	// its size, which may leave the bytes below zero.
+	// AddCredit allows n more deliveries, and more bytes of them (Message.Size); either number may
+	// be 0. A delivery uses both. While there is credit for a message and for a byte, a message of
+	// any size may be delivered, so the bytes may fall below zero.
 	AddCredit(n int, bytes int64)
 	// Drain takes back all unspent credit. drained is called once, after the
 	// last delivery under it, with the credit taken back.
 	Drain(drained func(unspent int))
-	// Close ends the receiver. No Deliver call begins after it returns, and one in flight has
-	// ended: it must not be called from a Deliver. Messages that were locked for it but not
+	// Close ends the receiver. No Deliver call begins after Close returns. Close waits for one in
+	// flight, so it must not be called from a Deliver. Messages that were locked for it but not
 	// delivered are released. Locks of delivered messages stand. It is safe to call more than once.
 	Close()
 }
@@ -125,7 +125,7 @@ type Session interface {
 	// its id through this gateway waits for the release.
 	CloseAfter(settled <-chan struct{})
 	// Released is closed when the broker has released the session after Close or CloseAfter, or has
-	// given up trying: other receivers may have it then, at any gateway.
+	// given up trying. From then on other receivers, at any gateway, may accept it.
 	Released() <-chan struct{}
 	// Lock proves that the receiver holds the session: a Settlement may name it, and
 	// Transaction.SetSessionState requires it. Its Token is what another receiver needs to take the
@@ -150,20 +150,20 @@ type RuleAdmin interface {
 	// CreateRule adds a rule to a subscription, or returns AlreadyExists. Once a change of rules
 	// has returned, it applies to every message sent from then on, through any gateway.
 	CreateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
-	// UpdateRule replaces the rule of r's name, or NotFound.
+	// UpdateRule replaces the rule of r's name, or returns NotFound.
 	UpdateRule(ctx context.Context, id Identity, subscription string, r Rule) (Rule, error)
-	// DeleteRule removes a rule, or NotFound.
+	// DeleteRule removes a rule, or returns NotFound.
 	DeleteRule(ctx context.Context, id Identity, subscription, rule string) error
 	// Rules lists a subscription's rules by name, at most top after the first skip.
 	Rules(ctx context.Context, id Identity, subscription string, skip, top int) ([]Rule, error)
 	// Rule returns the rule of that name, or NotFound.
 	Rule(ctx context.Context, id Identity, subscription, name string) (Rule, error)
-	// TestRules evaluates rules for a message as if it were sent to a topic, and sends nothing: those
-	// of the topic's subscriptions or, if the name is that of a subscription, of that one; if trial is
-	// not nil, those in their place. First come those that match, then those that fail, then the
-	// others, each by subscription and rule, or as trial has them. A rule of trial that does not
-	// compile results in a Judgement with Err. A message that the topic would refuse is refused in the
-	// same way. m must not be used afterwards. The call needs Manage on the topic.
+	// TestRules evaluates rules for a message as if it were sent to a topic, and sends nothing. It
+	// evaluates trial or, if that is nil, the rules of the topic's subscriptions; if name is a
+	// subscription's, only the rules of that one. The rules that match come first, then those that fail,
+	// then the others, each group by subscription and rule, or in the order of trial. A rule of trial
+	// that does not compile results in a Judgement with Err. A message that the topic would refuse is
+	// refused in the same way. m must not be used afterwards. The call needs Manage on the topic.
 	TestRules(ctx context.Context, id Identity, name string, m *Message, trial []Rule) ([]Judgement, error)
 }
 
@@ -185,26 +185,26 @@ type Admin interface {
 	// DeleteEntity deletes a topic with its subscriptions.
 	DeleteEntity(ctx context.Context, id Identity, name string) error
 	// Explain returns the events of a message in a queue, topic or subscription and its sub-queues,
-	// or NotAllowed for an entity without a history. Events of the last moment at other gateways
-	// may still lack their client.
+	// or NotAllowed for an entity without a history. The most recent events at other gateways may
+	// still lack their client.
 	Explain(ctx context.Context, id Identity, entity string, s Subject) (Account, error)
 	Namespace(ctx context.Context, id Identity) (NamespaceInfo, error)
 	// Reset removes all messages of the namespace, in any state, and keeps its entities, settings
 	// and rules. Senders and receivers stay open, sessions are lost. When it returns, nothing that
-	// was sent through this gateway before exists any more, except what clients have received;
-	// other gateways may still store or deliver messages that they had at the time. If it fails, a
-	// part of the entities may be empty: call it again.
+	// was sent through this gateway before the call exists any more, except what clients have
+	// received; other gateways may still store or deliver messages that they had at the time. If
+	// Reset fails, some entities may already be empty: call it again.
 	Reset(ctx context.Context, id Identity) error
 }
 
-// Runtime is the counts of an entity now, summed over its partitions.
+// Runtime holds the current counts of an entity, summed over its partitions.
 type Runtime struct {
 	Active             int64 // ready, locked and deferred
 	Locked             int64 // of Active
 	Deferred           int64 // of Active
 	Scheduled          int64
 	DeadLetter         int64
-	Transfer           int64 // on the way to other entities
+	Transfer           int64 // waiting to be moved to other entities
 	TransferDeadLetter int64
 	Damaged            int64 // in all its sub-queues, and in no other count: see Operations
 	Bytes              int64
@@ -212,7 +212,7 @@ type Runtime struct {
 	// when it becomes active.
 	Enqueued     int64
 	Availability string // "Available", or "Limited" when a partition does not answer
-	// Consumers are open receivers and sessions at this gateway, without those of sub-queues.
+	// Consumers counts open receivers and sessions at this gateway, except on sub-queues.
 	Consumers int
 
 	// Of a topic only.
@@ -233,19 +233,19 @@ type NamespaceInfo struct {
 // disconnectKey is the context key of WithDisconnect.
 type disconnectKey struct{}
 
-// WithDisconnect returns a context for calls of a peer whose connection disconnect ends: at once if most
-// is 0, else after the next bytes that are sent to the peer, at most that many. It may be called at any
-// time, from any goroutine.
+// WithDisconnect returns a context for a peer's calls. disconnect ends the peer's connection: at
+// once if most is 0, else after at most that many of the next bytes to the peer have been sent. It
+// may be called at any time, from any goroutine.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }
 
-// Disconnect breaks the connection of a call, without an error for the peer, as a network does
-// that fails. It does nothing for a call that came by none.
+// Disconnect breaks the connection of a call, without an error for the peer, as a network does that
+// fails. It does nothing for a call without a connection.
 func Disconnect(ctx context.Context) { DisconnectAfter(ctx, 0) }
 
-// DisconnectAfter is Disconnect after the next bytes that are sent to the peer, at most that many. A
-// bridge that cannot count them ends the connection at once.
+// DisconnectAfter is Disconnect after at most that many of the next bytes to the peer have been
+// sent. A bridge that cannot count them ends the connection at once.
 func DisconnectAfter(ctx context.Context, most int) {
 	if disconnect, ok := ctx.Value(disconnectKey{}).(func(int)); ok {
 		disconnect(most)

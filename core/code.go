@@ -51,9 +51,9 @@ func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Intern
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is set if a subscription is not found: its topic, if that exists.
+	// Topic is the topic of a subscription that was not found, if the topic exists.
 	Topic string
-	// Condition is the error condition that AMQP has for it; "": that of the Code.
+	// Condition is the error condition in AMQP; "" means the condition of the Code.
 	Condition string
 }
 
@@ -68,9 +68,9 @@ func (r *Refusal) Error() string { return r.Text }
 func (r *Refusal) Unwrap() error { return r.Code }
 
 // NotDone is an error after which it is certain that the operation had no effect: the store has
-// refused it, or was never reached. Any other error, above all Busy, leaves open whether it had. An
-// operation that is repeated elsewhere, where the store cannot detect the repetition, must have
-// failed with NotDone.
+// refused it, or was never reached. After any other error, above all Busy, it is unknown whether it
+// had one. Only an operation that failed with NotDone may be repeated where the store cannot detect
+// the repetition.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }

@@ -11,13 +11,13 @@
 //   - settle, outcome: end a lock with complete, abandon, defer, dead-letter or release.
 //   - credit: how many deliveries, and bytes of them, a receiver is ready to take.
 //   - session: the messages of one SessionId, received in order by the holder of its lock.
-//   - publication, copy: a message sent to a topic, and what one subscription gets of it.
+//   - publication, copy: a message sent to a topic, and the form in which one subscription gets it.
 //   - forwarder: moves messages from an entity to another one; a hop is one such move.
-//   - router: decides about messages on their way into an entity; a verdict is its answer for one.
+//   - router: decides about messages before they enter an entity; a verdict is its answer for one.
 //   - sweep: expire locks and messages that are due, activate schedules that are due.
 //   - serializer: reads and writes payloads of some content types. A chain is several serializers in
 //     the order in which they are tried; transcoding reads with one and writes with another.
-//   - history, event: what is kept about the messages of a partition, and one item of that; an account
+//   - history, event: what is kept about the messages of a partition, and one entry of it; an account
 //     is all events of one message.
 //   - number: the 48-bit position of a message in its partition; with the partition's index in the
 //     upper 16 bits it is the sequence number.

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxTimeSpan is the SDKs' largest TimeSpan, which stands for Forever.
+// maxTimeSpan is the SDKs' largest TimeSpan, which means Forever.
 const maxTimeSpan = "P10675199DT2H48M5.4775807S"
 
 // durationUnits are the designators of an ISO 8601 duration in order. A year is 365 days and a
@@ -42,8 +42,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return DurationOfTicks(ticks), nil
 }
 
-// ParseTicks is ParseDuration for .NET's ticks, of which there may be a hundred times as many, and
-// less than none. What is longer than its longest TimeSpan is as long as that.
+// ParseTicks is ParseDuration in .NET's ticks, which allow durations a hundred times as long, and
+// negative ones. A duration beyond .NET's longest TimeSpan becomes that TimeSpan.
 func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
@@ -152,7 +152,7 @@ func FormatTicks(ticks int64) string {
 // tick is .NET's unit of time.
 const tick = 100 * time.Nanosecond
 
-// DurationOfTicks is a count of .NET's ticks of 100 ns, at most Forever.
+// DurationOfTicks converts a count of .NET's ticks of 100 ns; the result is at most Forever.
 func DurationOfTicks(ticks int64) time.Duration {
 	if ticks >= int64(Forever/tick) {
 		return Forever

@@ -19,7 +19,7 @@ const (
 	StatusReceiveDisabled Status = "ReceiveDisabled"
 )
 
-// Statuses are all of them.
+// Statuses lists all statuses.
 var Statuses = [...]Status{StatusActive, StatusDisabled, StatusSendDisabled, StatusReceiveDisabled}
 
 // CanSend reports whether the status allows sending.
@@ -28,7 +28,7 @@ func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveD
 // CanReceive reports whether the status allows receiving.
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
-// Forever is the duration that stands for "never". The largest TimeSpan of .NET would overflow a
+// Forever is the duration that means "never". The largest TimeSpan of .NET would overflow a
 // Duration, so any duration at or above Forever means the same, and is written as the SDKs write
 // theirs.
 const Forever = time.Duration(1<<63 - 1)
@@ -214,8 +214,8 @@ type Entity struct {
 	// remains of an older one. It has lower-case letters and digits.
 	ID         string
 	Partitions int
-	// TopicID is the ID of a subscription's topic. Their partitions lie together, so that a
-	// publication is one step for all subscriptions.
+	// TopicID is the ID of a subscription's topic. The partitions of a topic's subscriptions are
+	// stored together, so publishing to all of them is one step.
 	TopicID string `json:",omitempty"`
 	// Rules are a subscription's rules, by name. Without rules it gets no messages. Catalogue says
 	// where they are filled in.
@@ -228,8 +228,8 @@ type Entity struct {
 	AccessedAt time.Time // zero: never
 }
 
-// Differing is the settings to check when an entity with the settings old is updated: values that
-// are not allowed any more, but that this entity has, are left out.
+// Differing returns the settings to check when an entity with the settings old is updated. It
+// leaves out values that are no longer allowed but that this entity already has.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
 		q.MaxMessageSizeInKilobytes = 0
@@ -239,8 +239,8 @@ func (q Settings) Differing(old *Settings) Settings {
 	return q
 }
 
-// PartitionedSize is the number of times its MaxSizeInMegabytes a partitioned entity holds: at Service
-// Bus it has that many partitions of that size.
+// PartitionedSize is the size of a partitioned entity as a multiple of its MaxSizeInMegabytes: at
+// Service Bus it has that many partitions of that size.
 const PartitionedSize = 16
 
 // Megabytes is the size of the whole entity, which administration reports and the quota of the

@@ -36,7 +36,7 @@ const (
 	EventAbandoned    EventKind = "abandoned"     // Count deliveries have failed
 	EventPostponed    EventKind = "postponed"     // abandoned, or released, with a delay until Until
 	EventReturned     EventKind = "returned"      // its delay has ended; Count deliveries have failed
-	EventReleased     EventKind = "released"      // given back without a failed delivery, or back after such a delay
+	EventReleased     EventKind = "released"      // given back without a failed delivery, at once or after its delay
 	EventDeferred     EventKind = "deferred"      // Count deliveries have failed, this one included
 	EventLockExpired  EventKind = "lock-expired"  // Count deliveries have failed
 	EventDeadLettered EventKind = "dead-lettered" // under the number Other; see Reason
@@ -115,7 +115,7 @@ type Account struct {
 	Events []Event
 }
 
-// Next returns the entities that the message has gone to, without those of remotes.
+// Next returns the entities that the message has gone to, except entities of remotes.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {

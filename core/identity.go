@@ -60,17 +60,17 @@ type Grant struct {
 	Namespace, NamespaceID string
 
 	Policy string // the shared access policy that proves it
-	// OfEntity says that the policy belongs to an entity, not to the namespace: then the grant ends
-	// with the entity, even if other names begin with its name.
+	// OfEntity says that the policy belongs to an entity, not to the namespace: then the grant
+	// covers nothing beyond that entity, even if other names begin with its name.
 	OfEntity bool
 	Rights   Right
 	Scope    string    // folded entity path; "" is the whole namespace
 	Expires  time.Time // zero: never
 }
 
-// Covers reports whether the grant is for a folded path: its scope and everything below it; or, if
-// the policy belongs to an entity, the entity with its sub-queues, its $management node and, for a
-// topic, its subscriptions.
+// Covers reports whether the grant covers a folded path. It covers its scope and everything below
+// it or, if the policy belongs to an entity, that entity with its sub-queues, its $management node
+// and, for a topic, its subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
@@ -124,7 +124,7 @@ func (id Identity) Policies() (all []string) {
 	return all
 }
 
-// NextExpiry is when the next claim expires after now; zero: none does.
+// NextExpiry returns when the next claim expires after now, or zero if none does.
 func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	for _, g := range id {
 		if now.Before(g.Expires) && (next.IsZero() || g.Expires.Before(next)) {
@@ -134,9 +134,9 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	return next
 }
 
-// With returns the identity with g, which replaces an older claim of the same policy and scope. It
-// has at most max claims, or With returns QuotaExceeded; claims that have expired at now make room.
-// A claim of another namespace is refused. The identity itself is not changed.
+// With returns the identity with g, which replaces an older claim of the same policy and scope. If it
+// would have more than max claims, With removes those that have expired at now, and returns QuotaExceeded
+// if that is not enough. A claim of another namespace is refused. The identity itself is not changed.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
@@ -226,9 +226,9 @@ type Authority interface {
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
 	// Key verifies a policy's name and key, as SASL PLAIN presents them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection of this identity in its namespace, until leave is called, which may
-	// be repeated. It returns QuotaExceeded if there are too many connections. closed is called at
-	// most once, when the namespace has been deleted, with the reason; the connection should end
-	// then. It must not block.
+	// Enter counts a connection of this identity in its namespace, until leave is called; leave may
+	// be called again. It returns QuotaExceeded if there are too many connections. closed is called
+	// at most once, when the namespace has been deleted, with the reason; the connection should end
+	// then. closed must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits are the limits of a tier of the cloud that are stricter than the gateway's own. A
-// zero field is no limit. Limits that hold for all tiers are with the settings, the rules and the
+// Limits are the limits of a tier of the cloud that are stricter than the gateway's own. A zero
+// field means no limit. The limits of all tiers are declared with the settings, the rules and the
 // transactions.
 type Limits struct {
 	Tier string // its name in the cloud
@@ -86,7 +86,7 @@ func (l *Limits) MessageBytes(s *Settings) int64 {
 	return kb << 10
 }
 
-// Purge is the number of messages a request for n deletes.
+// Purge returns how many messages a request to delete n messages may delete.
 func (l *Limits) Purge(n int) int {
 	if l.MaxPurge > 0 {
 		return min(n, l.MaxPurge)

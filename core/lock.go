@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// NumberBits is the number of bits of a sequence number that are the position in the
-// partition; the bits above are the partition's index.
+// NumberBits is the number of low bits of a sequence number that hold the position in the
+// partition; the bits above hold the partition's index.
 const NumberBits = 48
 
 // NumberMask extracts the position from a sequence number.
@@ -25,10 +25,9 @@ func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
 }
 
-// LockToken proves a lock: the partition's index (16 bits), the message's
-// number (48 bits) and a random nonce (64 bits), all big-endian. Settling needs
-// no look-up, so any gateway can do it. Its text form is that of a UUID, whose
-// RFC 4122 byte order this is.
+// LockToken proves a lock: the partition's index (16 bits), the message's number (48 bits) and a
+// random nonce (64 bits), all big-endian. Settling needs no look-up, so any gateway can do it. Its
+// text form is that of a UUID with these bytes in RFC 4122 order.
 type LockToken [16]byte
 
 // NewNonce returns the random part of a lock, which proves the lock: it cannot be predicted from
@@ -83,9 +82,9 @@ func ParseLockToken(s string) (LockToken, error) {
 }
 
 // SessionKey identifies a session of an entity: it is the session's id, folded as FoldName folds
-// names, so that ids that differ only in case are those of one session. The empty id has a key,
-// too; the zero SessionKey means no session. A key contains no zero byte, so stores can put one
-// behind it, and keys sort, byte by byte, as folded ids do.
+// names, so ids that differ only in case belong to one session. The empty id has a key, too; the
+// zero SessionKey means no session. A key contains no zero byte, so stores can append one, and keys
+// sort, byte by byte, in the order of the folded ids.
 type SessionKey string
 
 // emptySessionKey is the key of the empty id. No other id results in it.

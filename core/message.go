@@ -64,8 +64,8 @@ type Message struct {
 // TextFields is a set of string fields of a message.
 type TextFields uint16
 
-// The string fields. Stores keep these numbers. For the properties of AMQP 1.0 §3.2.4 they are
-// their positions there.
+// The string fields. Stores keep these numbers. The bit of a property of AMQP 1.0 §3.2.4 is its
+// position there.
 const (
 	FieldTo               TextFields = 1 << 2
 	FieldSubject          TextFields = 1 << 3
@@ -107,8 +107,8 @@ const MaxHops = 4
 // messageOverhead is the share of the fixed fields in Size.
 const messageOverhead = 64
 
-// Size estimates the bytes of the message, with metadata: what the message size limit counts. The
-// entity's quota counts what the store takes.
+// Size estimates the bytes of the message with its metadata. The message size limit counts these
+// bytes; the entity's quota counts what the store takes.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
@@ -184,7 +184,7 @@ type Delivery struct {
 	BrokerProperties
 }
 
-// SizeOf is the size of deliveries together.
+// SizeOf returns the total size of deliveries.
 func SizeOf(ds []Delivery) (bytes int) {
 	for i := range ds {
 		bytes += ds[i].Size()
@@ -211,7 +211,7 @@ const (
 	DescriptionExpired          = "The message expired and was dead lettered."
 )
 
-// PartitionOf is the partition, of n, that a key belongs to: the 64-bit FNV-1a hash of its bytes,
+// PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of its bytes,
 // modulo n, after MurmurHash3's final mix (the low bits of FNV alone carry little more than the
 // parity of the key). It must never change: stored messages would be in the wrong partition.
 func PartitionOf(key string, n int) uint16 {
@@ -226,8 +226,8 @@ func PartitionOf(key string, n int) uint16 {
 	return uint16(h % uint64(n))
 }
 
-// PinKey binds messages together: those with the same key keep their order. It is the key of the
-// session, else that of a session whose id is the partition key, else "".
+// PinKey binds messages together: messages with the same key keep their order. It is the key of the
+// session, else the key of a session whose id is the partition key, else "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

@@ -3,16 +3,16 @@ package core
 // MessageField describes a text or an id that a sender sets, for everything that reads or writes
 // broker properties by name.
 type MessageField struct {
-	Name string     // that Service Bus gives it in BrokerProperties and in SQL
-	Bit  TextFields // in EmptyText; 0: the empty string is as good as none
-	// Limit is the number of characters it may have; 0: as many as a message.
+	Name string     // its name at Service Bus, in BrokerProperties and in SQL
+	Bit  TextFields // in EmptyText; 0: an empty string counts as not set
+	// Limit is the number of characters it may have; 0: only the size of the message is limited.
 	Limit int
-	// Text and ID return its place in a message: one of them, the other is nil.
+	// Text and ID return a pointer to the field in a message; one of the two functions is nil.
 	Text func(*Message) *string
 	ID   func(*Message) *ID
 }
 
-// MessageFields describes them all.
+// MessageFields describes all these fields.
 var MessageFields = [...]MessageField{
 	{Name: "MessageId", Limit: MaxKeyLength, ID: func(m *Message) *ID { return &m.MessageID }},
 	{Name: "CorrelationId", Bit: FieldCorrelationID, ID: func(m *Message) *ID { return &m.CorrelationID }},

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Router decides about messages on their way into an entity. It may run in another process, so a
-// call can fail, and then there is no verdict for any of its messages. A router that cannot answer
-// now returns Busy, one that did not answer in time Timeout; both may be asked again.
+// Router decides about messages before they enter an entity. It may run in another process, so a
+// call can fail; then none of its messages has a verdict. Busy means that the router cannot answer
+// now, Timeout that it did not answer in time; after either it may be asked again.
 type Router interface {
 	// Route judges messages at one stage: one verdict per message, in their order. It only reads
 	// the messages, and only until it returns.
@@ -49,8 +49,8 @@ const (
 	VerdictPass       VerdictAction = iota // it passes
 	VerdictDrop                            // it is accepted and dropped
 	VerdictDeadLetter                      // it goes to the entity's dead-letter queue
-	// VerdictRefuse refuses the send with NotAllowed, and everything that is stored with the message. A
-	// message that was forwarded, pulled or routed has no sender to tell: it is dead-lettered.
+	// VerdictRefuse refuses the message, and everything that would be stored with it, with NotAllowed. A
+	// message that was forwarded, pulled or routed has no sender to tell, so it is dead-lettered instead.
 	VerdictRefuse
 )
 
@@ -62,13 +62,13 @@ func (a VerdictAction) String() string {
 // as it is.
 type Verdict struct {
 	Action VerdictAction
-	// Reason says why a message was dropped, refused or dead-lettered: the value of
-	// PropertyDeadLetterReason then.
+	// Reason says why a message was dropped, refused or dead-lettered. A dead letter has it as its
+	// PropertyDeadLetterReason.
 	Reason string
 	// Description says more: the value of PropertyDeadLetterDescription.
 	Description string
-	// Set are user properties to set, and Remove the names of those to remove before. They apply to
-	// every message that results from this one.
+	// Set are user properties to set, and Remove the names of properties to remove before that.
+	// They apply to every message that results from this one.
 	Set    Properties
 	Remove []string
 	// Routes are the addresses of entities that the message goes to: instead of its own or, if
@@ -84,11 +84,11 @@ func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...
 //
 // Values have the Go types that core/value lists: nil, bool, the integers, float32 and float64, the
 // decimals, string, []byte, value.Timestamp, value.UUID, value.List and value.Map. Decode may also
-// return symbols, chars, arrays and described values. Encode accepts all of these, and writes those
-// that its format does not have as the nearest that it has.
+// return symbols, chars, arrays and described values. Encode accepts all of these, and writes a
+// type that its format lacks as the nearest one that it has.
 type Serializer interface {
 	// ContentTypes are the media types that it handles, in lower case, without parameters, the
-	// preferred one first. A '*' stands for any characters: application/*+json, text/*. None means
+	// preferred one first. A '*' matches any characters: application/*+json, text/*. None means
 	// that it does not know yet.
 	ContentTypes() []string
 	// Decode reads a payload of the declared content type, with parameters; contentType is "" if
@@ -108,7 +108,7 @@ const ReasonDeserializationFailed = "DeserializationFailed"
 // Attempt is a serializer's failure to decode a payload.
 type Attempt struct {
 	Serializer  string // its name
-	ContentType string // the declared type that it was chosen for; "" if it was tried because it is in the chain
+	ContentType string // the declared type that it was chosen for; "" if it was tried only because it is in the chain
 	Err         error
 }
 

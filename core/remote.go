@@ -10,14 +10,14 @@ import (
 // Remote is another broker to which messages are forwarded. Only its implementation knows its
 // protocol and address. All methods are safe for concurrent use.
 type Remote interface {
-	// Send sends messages to an entity at the remote and returns one element per message: nil once
-	// the remote has accepted it. An *Away says that the remote is not reachable now, which may be
-	// found out after messages have arrived. NotAllowed, InvalidArgument, OutOfRange and TooLarge
-	// say that the remote will never accept the message; any other error that it may later.
+	// Send sends messages to an entity at the remote and returns one element per message: nil once the
+	// remote has accepted it. An *Away says that the remote cannot be reached now; this may become known
+	// only after messages have arrived there. NotAllowed, InvalidArgument, OutOfRange and TooLarge say
+	// that the remote will never accept the message, any other error that it may accept it later.
 	//
-	// A message is not sent before all earlier ones with the same PinKey have been accepted, or
-	// refused permanently; after one that was neither, the later ones are not tried. Send only reads the messages,
-	// and only until it returns.
+	// A message is sent only after all earlier ones with the same PinKey have been accepted, or
+	// refused permanently; if one was neither, the later ones are not tried. Send only reads the
+	// messages, and only until it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window is the number of messages that are worth sending at a time.
 	Window() int
@@ -63,8 +63,8 @@ func (m *Message) CountHop() bool {
 // MaxRemoteHops is how often a message may go to another broker.
 const MaxRemoteHops = 8
 
-// SplitRemote splits a destination at a remote: REMOTE:ENTITY, also behind the host that SDKs put
-// in front. No entity's name contains a colon.
+// SplitRemote splits a destination of the form REMOTE:ENTITY, even after the host that SDKs put in
+// front. No entity's name contains a colon.
 func SplitRemote(to string) (remote, entity string, ok bool) {
 	remote, entity, ok = strings.Cut(ResourcePath(to), ":")
 	return remote, entity, ok

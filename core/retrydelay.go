@@ -8,8 +8,8 @@ import (
 // The user properties with which a receiver that abandons or releases a message sets the time of its next
 // delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is the delay: a number of seconds, or the text of one or of an ISO 8601
-	// duration, or a TimeSpan of .NET.
+	// PropertyRetryAfter is the delay: a number of seconds, a text with such a number or with an
+	// ISO 8601 duration, or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
 	// PropertyRetryAt is the time of the next delivery: a timestamp, or the text of one (RFC 3339).
 	PropertyRetryAt = "x-crosstown-retry-at"
@@ -21,7 +21,7 @@ const MaxBackoff = 24 * time.Hour
 // Backoff is the delay after a failed delivery. The zero Backoff is none.
 type Backoff struct {
 	First  time.Duration // after the first failure
-	Factor float64       // multiplies the delay at each further failure; 1 or less: it stays
+	Factor float64       // multiplies the delay at each further failure; 1 or less: the delay stays the same
 	Max    time.Duration // the longest delay; 0: MaxBackoff
 }
 

@@ -142,7 +142,7 @@ type Judgement struct {
 	Matched      bool
 	Why          []string // the conditions that decided, each with the values that it has compared
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
-	// Message is what the subscription gets, after the rule's action; nil unless Matched without Err, and
-	// once the messages of those before it have 1 MiB.
+	// Message is what the subscription gets, after the rule's action. It is nil if the rule did not
+	// match, if Err is set, or once the messages of the Judgements before it reach 1 MiB.
 	Message *Message
 }

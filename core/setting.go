@@ -21,9 +21,9 @@ func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 
 // Setting describes one of the Settings, for everything that reads or writes them by name.
 type Setting struct {
-	Name  string // in the management API: the name of the field
+	Name  string // in the management API, and as a field of Settings
 	Kinds Kinds  // of entities that have it
-	// Min and Max bound a duration, in nanoseconds, or a number; both 0: it is not bounded here.
+	// Min and Max bound a duration, in nanoseconds, or a number; if both are 0, it is not bounded here.
 	Min, Max int64
 	Fixed    bool // it cannot be changed after creation
 	Path     bool // it is the path of an entity

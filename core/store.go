@@ -6,23 +6,23 @@ import (
 )
 
 // Store keeps entities and messages. storetest tests what every engine must do. All methods are
-// safe for concurrent use. An error without a Code other than Busy means that the engine could not
-// be reached; it is not known that anything happened.
+// safe for concurrent use. An error with the Code Busy, or without a Code, means that the engine
+// could not be reached; it is unknown whether anything happened.
 type Store interface {
 	Namespaces
 	Catalogue
-	// Partition returns a partition to work with, of an entity that need not exist. It does not ask
+	// Partition returns a partition to work with; its entity need not exist. The call does not ask
 	// the engine. Partitions with the same Ref and Policy share what the engine keeps about them.
 	Partition(r Ref, p Policy) Partition
-	// StatsOf sweeps many partitions and counts what they hold, with one answer for each. Of each
-	// Partition only Ref and Policy count. It takes few exchanges with the engine, for any number of
-	// partitions. Partitions that do not answer do not affect the others.
+	// StatsOf sweeps many partitions, counts what they hold, and returns one answer for each. It
+	// uses only the Ref and Policy of each Partition. It takes few exchanges with the engine,
+	// however many partitions there are. Partitions that do not answer do not affect the others.
 	StatsOf(ctx context.Context, ps []Partition) []Counted
 	// Now is the store's clock, which all of the store's times come from.
 	Now() time.Time
-	// WithTime returns a view of the store whose time is f of the store's: see VirtualClock. Both
-	// hold the same; but an entity's partitions must be used through views with the same time. A
-	// view is not closed.
+	// WithTime returns a view of the store whose time is f of the store's time: see VirtualClock.
+	// Both have the same contents, but an entity's partitions must always be used through views
+	// with the same time. A view is not closed.
 	WithTime(f func(now time.Time) time.Time) Store
 	// Probe returns nil if an append would succeed now, else the reason why not.
 	Probe(ctx context.Context) error
@@ -44,7 +44,7 @@ type About struct {
 // Listing says which entities of a namespace to list.
 type Listing struct {
 	Kind  Kind
-	Topic string // the topic's name, where Kind is Subscription
+	Topic string // the topic's name, if Kind is Subscription
 }
 
 // TopicView is a topic with all its subscriptions at one moment.
@@ -64,52 +64,52 @@ type RuleChange struct {
 // Catalogue keeps the descriptions of entities. Names are compared folded. A namespace is
 // identified by its ID in the registry, or by its name if it is configured.
 //
-// CreateEntity takes a subscription's Rules, and a TopicView contains them; other calls ignore and
-// leave out Entity.Rules.
+// CreateEntity takes a subscription's Rules, and a TopicView contains them; other calls ignore
+// Entity.Rules and do not return it.
 //
-// Creating, updating and deleting a subscription increments its topic's Version, and tells the
-// topic's partitions before it returns: from then on no Publish with an older Version succeeds, and
-// one with the new Version finds the subscription's partitions. TouchEntities does not.
+// Creating, updating or deleting a subscription increments its topic's Version, and tells the
+// topic's partitions before it returns: from then on a Publish with an older Version fails, and one
+// with the new Version finds the subscription's partitions. TouchEntities does not increment it.
 type Catalogue interface {
 	// CreateEntity stores a new entity and makes its partitions empty. The caller has set every
-	// field except Revision. AlreadyExists if the name is in use; for a subscription NotFound if
-	// there is no topic with its TopicID. NotFound also if the namespace has been deleted from the
+	// field except Revision. It returns AlreadyExists if the name is in use, and NotFound if a
+	// subscription's TopicID is not that of a topic, or if the namespace has been deleted from the
 	// registry: see DeleteNamespace.
 	//
-	// QuotaExceeded if the namespace's queues and topics, with e, would be more, or larger together
-	// (Entity.Megabytes), than q allows. Subscriptions do not count. Concurrent calls, at any
-	// gateways, do not exceed the quotas either.
+	// It returns QuotaExceeded if, with e, the namespace's queues and topics would exceed q in
+	// number or in total size (Entity.Megabytes). Subscriptions do not count. Concurrent calls, at
+	// any gateways, cannot exceed the quotas together either.
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
 	// Entity returns the entity of that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
 	// Entities lists entities of a kind by folded name, at most top after the first skip; none for
 	// an unknown topic.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
-	// Topic returns the topic of that name with its subscriptions, or NotFound (also if the name is
-	// that of another kind).
+	// Topic returns the topic of that name with its subscriptions, or NotFound (also if the entity
+	// of that name is of another kind).
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
-	// UpdateEntity replaces the entity of e's name, if its Revision and ID are still those of e;
-	// else it returns Conflict, or NotFound. It returns the entity with the new Revision.
-	// QuotaExceeded if e grows, and all entities together would be larger than q allows.
+	// UpdateEntity replaces the entity of e's name, if that still has e's Revision and ID; else it
+	// returns Conflict, or NotFound. It returns the entity with the new Revision, or QuotaExceeded
+	// if e grows and all entities together would be larger than q allows.
 	UpdateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
-	// ChangeRule is UpdateEntity of a subscription with a change of one of its rules, in one step.
-	// It also returns the topic's Version. Its time does not depend on the number of rules.
+	// ChangeRule updates a subscription as UpdateEntity does and changes one of its rules, in one step.
+	// It also returns the topic's Version. Its running time does not depend on the number of rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
 	// Rules lists the rules of the subscription e by folded name, at most top after the first skip;
 	// none for an unknown subscription.
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
-	// Rule returns the rule of the subscription e that has the name, or NotFound.
+	// Rule returns the rule with that name of the subscription e, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)
-	// DeleteEntity removes the entity and all its messages, or NotFound; a topic
-	// with all its subscriptions.
+	// DeleteEntity removes the entity and all its messages, for a topic with all its subscriptions,
+	// or returns NotFound.
 	DeleteEntity(ctx context.Context, namespace, name string) error
 	// TouchEntities records when entities (by name) were last used. It ignores earlier times than
 	// the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
 	// WatchEntities calls changed with namespace and folded name after an entity was created,
 	// updated or deleted, here or by another gateway. For a subscription it is also called with its
-	// topic's name, for a deleted topic also with those of its subscriptions. Two empty strings
-	// mean that changes may have been missed. changed must not block.
+	// topic's name, for a deleted topic also with its subscriptions' names. Two empty strings mean
+	// that changes may have been missed. changed must not block.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
@@ -133,18 +133,18 @@ type Policy struct {
 	Sessions          bool          // messages belong to sessions, and are locked through them
 	History           HistoryBounds // bounds of its history
 	// BrokerLocks says that the broker locks messages for work of its own, not for a receiver. An
-	// engine whose messages only one gateway may have ends such locks when it opens, as it ends those
-	// of sessions: no failed delivery counts, because their holder has ended with its process.
+	// engine that only one gateway can use ends such locks when it opens, as it ends locks of
+	// sessions. No failed delivery counts, because their holder has ended with its process.
 	BrokerLocks bool
 }
 
-// Partition is a partition with the operations on it, which Store.Partition returns. Without them it
-// names a partition and the policy to use there.
+// Partition is a partition with the operations on it, which Store.Partition returns. Without
+// Operations it only names a partition and the policy to use there.
 //
-// It is a struct, not an interface: callers read Ref and Policy more often than they call the engine,
-// and neither an engine nor a wrapper has to implement that. A wrapper of a store replaces Operations,
-// once for each partition. Whoever changes Ref or Policy resolves the partition again, with In: there is
-// no other way to another policy.
+// It is a struct, not an interface: callers read Ref and Policy more often than they call the
+// engine, and neither an engine nor a wrapper has to implement that. A wrapper of a store replaces
+// Operations, once for each partition. Code that changes Ref or Policy must resolve the partition
+// again, with In: there is no other way to use another policy.
 type Partition struct {
 	Ref
 	Policy
@@ -164,23 +164,23 @@ type Most struct {
 
 // LockRequest says which messages to lock.
 type LockRequest struct {
-	Most                  // of the available messages; without meaning if Deferred or Numbers say which
+	Most                  // of the available messages; unused if Deferred or Numbers select the messages
 	Session  *SessionLock // with Policy.Sessions; nil: none
-	Numbers  []int64      // sequence numbers; nil: whichever are available
+	Numbers  []int64      // sequence numbers; nil: of any available messages
 	Deferred bool         // Numbers are those of deferred messages
 }
 
-// Left reports whether a call that has locked ds may have left others, by what it says is next due and
-// the store's clock.
+// Left reports whether a call of Lock that has locked ds may have left other messages. next is the
+// due time that the call returned, and now is the store's clock.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
 
-// Operations are the state machine of a partition. Every operation first sweeps what is due at the
-// store's clock, as far as it could change the answer: first expired locks by their ends, then
-// schedules by their times, then expired messages by their expiry; what is due at one instant by
-// number. An operation on dead letters first sweeps their queue, with the same Policy except for
-// Sessions, which does not apply to that queue.
+// Operations are the operations of a partition's state machine. Every operation first sweeps what is
+// due by the store's clock, as far as that could change the answer: first expired locks in the order
+// of their ends, then schedules in the order of their times, then expired messages in the order of
+// their expiry; at the same instant, in the order of numbers. An operation on dead letters first
+// sweeps their queue, with the same Policy except for Sessions, which does not apply to that queue.
 //
 // On a partition of a deleted entity Append and Publish return NotFound, Settle and Renew LockLost,
 // Cancel and Lock of deferred messages MessageNotFound, and the other operations find nothing. With
@@ -219,20 +219,21 @@ type Operations interface {
 	// belong to another session (zero: none known). If it leaves some because of r.Bytes, next is the
 	// present. NotAllowed with Policy.Sessions and without a session.
 	//
-	// By r.Numbers it locks those of the messages that are available, in the order of the numbers,
-	// and leaves out the others: those that are not there, locked, deferred, scheduled, or of another
-	// session. Deferred messages it locks all or none: MessageNotFound if one is not deferred, is
+	// With r.Numbers it locks the available messages among them, in the order of the numbers, and
+	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
+	// r.Deferred it locks all or none: it returns MessageNotFound if one is not deferred, is
 	// locked, is of another session, or has expired (then it is dead-lettered or dropped).
 	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
-	// how many; with an error some may be gone. Locked, deferred and scheduled messages stay, and
-	// those that arrive after it has begun. It does not read messages and delays no other operation
-	// for long; if it removes all messages, it may take as long as Clear. NotAllowed with
-	// Policy.Sessions.
+	// how many; if it returns an error, some may be gone. Locked, deferred and scheduled messages
+	// stay, and so do messages that arrive after it has begun. It does not read messages and delays
+	// no other operation for long; if it removes all messages, it may take as long as Clear.
+	// NotAllowed with Policy.Sessions.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks. The answer has one element per settlement: nil, LockLost, NotAllowed,
 	// InvalidArgument or a failure. With Policy.Sessions, a lost lock is SessionLockLost, however
-	// it was lost; with a Settlement.Session only if that lock is lost, and otherwise LockLost.
+	// it was lost. But if Settlement.Session is set, it is SessionLockLost only if the session's
+	// lock is lost, and otherwise LockLost.
 	Settle(ctx context.Context, settlements []Settlement) []error
 	// Renew extends locks to now + Policy.LockDuration; one element per token. A lock in a session
 	// lasts as long as the session's: Renew returns that end and does not change it.
@@ -240,23 +241,23 @@ type Operations interface {
 	// Peek returns messages in order, without locking. Locked ones have LockedUntil, and no LockToken;
 	// an engine may leave it out if more than ten thousand messages are locked.
 	//
-	// With r.State fewer than r.Max mean that there are no others. The time for deferred and scheduled
-	// messages may depend on how many of these there are, but an engine does not read the contents of
-	// messages in other states. The time with r.Session does not depend on how many messages other
-	// sessions have, except scheduled ones.
+	// With r.State, fewer messages than r.Max mean that there are no others. The time for deferred
+	// and scheduled messages may depend on how many of these there are, but an engine does not read
+	// the contents of messages in other states. The time with r.Session does not depend on how many
+	// messages other sessions have, except scheduled ones.
 	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
-	// PeekDamaged is Peek of the messages that were put aside because they are damaged.
+	// PeekDamaged is Peek for the messages that were put aside because they are damaged.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
 	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
 	Cancel(ctx context.Context, numbers []int64) error
 	// Sweep carries out what is due and returns the next due time (zero: none known).
 	Sweep(ctx context.Context) (next time.Time, err error)
-	// Clear removes all messages of a queue or topic, in any state, with those of its sub-queues
-	// and of a topic's subscriptions. It also removes locks, sessions with their state, schedules,
-	// ids known to duplicate detection, keys of moves and histories. Numbers continue, and doorbells
-	// stay armed; the doorbell rings for holders of sessions that wait. Its time does not depend on
-	// the number of messages, and it does not sweep. Ref.Sub is ignored; NotAllowed for a
-	// subscription's partition.
+	// Clear removes all messages of a queue or topic, in any state, including those of its
+	// sub-queues and of a topic's subscriptions. It also removes locks, sessions with their state,
+	// schedules, ids known to duplicate detection, keys of moves and histories. Numbers continue,
+	// and doorbells stay armed; the doorbell rings for waiting holders of sessions. Its running
+	// time does not depend on the number of messages, and it does not sweep. Ref.Sub is ignored;
+	// NotAllowed for a subscription's partition.
 	Clear(ctx context.Context) error
 	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
 	// that was appended or published to; unknown keys are ignored.
@@ -269,23 +270,23 @@ type Operations interface {
 type PeekRequest struct {
 	From    int64 // the lower 48 bits of a sequence number
 	Max     int
-	State   *State     // those in this state; nil: in any
-	Session SessionKey // those of this session, with Policy.Sessions and without State; "": of all
+	State   *State     // only messages in this state; nil: in any
+	Session SessionKey // only messages of this session, with Policy.Sessions and without State; "": of any
 }
 
-// DamagedMessage is what an engine knows of a message that it has put aside.
+// DamagedMessage describes a message that an engine has put aside because it is damaged.
 type DamagedMessage struct {
 	BrokerProperties
 	SessionID string // "" if it is not known, too
-	Reason    string // with the file and the place, where they are known
+	Reason    string // with the file and the place, if they are known
 }
 
 // Watcher waits for the messages of one queue. Its methods do not block.
 type Watcher interface {
 	// Wake is called when messages may have become available to Lock, or may become so sooner than
-	// the engine said. With Policy.Sessions, session is the one that has messages for its holder,
-	// or "" if a session may be free, or is not known: then holders should look, too. It may be
-	// called without cause.
+	// the engine said. With Policy.Sessions, session is the one that has messages for its holder.
+	// It is "" if a session may be free, or if the session is not known; holders should look then,
+	// too. Wake may be called without cause.
 	Wake(session SessionKey)
 	// Reserve asks how many messages of the queue the watcher takes from the call that is about to
 	// store some there, zero for none. The engine then locks up to that many in the same exchange,
@@ -313,16 +314,15 @@ func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 // A topic's own queue holds its scheduled messages, and those that have become
 // due until they are published.
 type Publishing interface {
-	// Publish stores groups of publications, each group with all its copies or nothing of it, in
-	// order. Duplicate detection, keys and schedules are as in Append: the copies of what is
-	// scheduled are ignored, and made when it is due. The quota counts the topic's own messages and those of
-	// its subscriptions, without dead letters. Conflict when version is older than
-	// the topic's subscriptions: nothing of the call's groups from there on is
-	// stored then.
+	// Publish stores groups of publications, in order, each group with all its copies or not at
+	// all. Duplicate detection, keys and schedules are as in Append: the copies of a scheduled
+	// message are ignored, and new ones are made when it is due. The quota counts the topic's own
+	// messages and those of its subscriptions, without dead letters. If version is older than the
+	// topic's subscriptions, Publish answers Conflict and stores no further group of the call.
 	//
-	// The numbers are those of the topic: every publication takes the next one of
-	// its own queue, with or without copies; one with a Source keeps the number it
-	// has there. Publish sweeps the topic's own queue, not the subscriptions.
+	// The numbers are the topic's: every publication, with or without copies, takes the next number
+	// of the topic's own queue; one with a Source keeps the number it has there. Publish sweeps the
+	// topic's own queue, not the subscriptions.
 	Publish(ctx context.Context, version int64, groups [][]Publication) []Appended
 }
 
@@ -332,8 +332,8 @@ type Publication struct {
 	Copies  []Copy
 	// Source is the lock of Message in the topic's own queue, if it was scheduled: the publication
 	// removes the message from there. If that lock has ended or is repeated in the group, the group
-	// is refused with LockLost. Its id, key, schedule and size were checked when it was sent, and
-	// are not checked again. Zero for a message from a sender.
+	// is refused with LockLost. The message's id, key, schedule and size were checked when it was
+	// sent, and are not checked again. Source is zero for a message from a sender.
 	Source LockToken
 }
 
@@ -358,7 +358,7 @@ const (
 
 // SessionLock is the lock of a session.
 type SessionLock struct {
-	ID    string // as the receiver has written it, or the message by which the session was found; only its Key counts
+	ID    string // as written by the receiver, or by the message through which the session was found; only its Key counts
 	Index uint16 // the session's partition
 	Nonce uint64 // proves the lock; the tokens of its messages contain it
 	Mode  SessionMode
@@ -385,34 +385,34 @@ type SessionRequest struct {
 	TakeOver LockToken   // the Token of the lock to take over, instead of a new one; zero: none
 }
 
-// SessionGrace is how much longer than its Until says a session's lock is kept, with those of its
-// messages: what a client does as the lock ends counts, as with Service Bus.
+// SessionGrace is how long a session's lock and the locks of its messages are kept after its Until:
+// what a client does just as the lock ends still counts, as with Service Bus.
 const SessionGrace = 300 * time.Millisecond
 
-// Sessions is the part of a partition with Policy.Sessions. A session with a message that is delayed
-// by its Settlement.Backoff is paused: until no message of it is, Lock finds none that is available,
-// and the session is not free for SessionRequest.Next. Its lock, state and deferred messages are as
-// ever. Each operation with a lock (its Until
-// is ignored) returns SessionLockLost once the lock has ended or has been taken over. When a
-// session's lock expires, the locks of its messages end like others that expire at that instant,
-// with a failed delivery; when it is released, they end by number, without one. Sessions need not
-// exist before they are accepted. On a partition of a deleted entity AcceptSession returns NotFound;
-// with Next it finds no session, and a takeover is SessionLockLost.
+// Sessions is the part of a partition with Policy.Sessions. A session is paused while one of its
+// messages is delayed by its Settlement.Backoff: Lock finds no available message, and the session
+// is not free for SessionRequest.Next. The pause does not affect its lock, state and deferred
+// messages. Each operation with a lock (its Until is ignored) returns SessionLockLost once the lock
+// has ended or has been taken over. When a session's lock expires, the locks of its messages end
+// like others that expire at that instant, with a failed delivery; when it is released, they end in
+// the order of numbers, without a failed delivery. Sessions need not exist before they are
+// accepted. On a partition of a deleted entity AcceptSession returns NotFound; with Next it finds
+// no session, and with TakeOver it returns SessionLockLost.
 type Sessions interface {
-	// AcceptSession locks the session of r.ID for Policy.LockDuration: SessionLocked if it is locked.
-	// ok is true then.
+	// AcceptSession locks the session of r.ID for Policy.LockDuration, or returns SessionLocked if
+	// it is locked. ok is true if it has locked the session.
 	//
-	// With r.Next it locks the free session with available messages that has waited longest, under
-	// the id that its first available message has; ok is false if there is none. Then it has armed
-	// the doorbell, and next is the next due time of a lock or schedule (zero: none known). A session
-	// begins to wait when it has messages, no lock and no pause, behind all others, and keeps its place
-	// until it has a lock, or no messages. Those whose locks expire at one instant begin by their keys.
+	// With r.Next it locks the free session with available messages that has waited longest, under the id
+	// that its first available message has; if there is none, ok is false, the doorbell is armed, and
+	// next is the next due time of a lock or schedule (zero: none known). A session begins to wait,
+	// behind all others, when it has messages, no lock and no pause; it keeps its place until it has a
+	// lock, or no messages. Sessions whose locks expire at one instant begin in the order of their keys.
 	// An engine that has just started may order them by the numbers of their first available messages.
 	//
 	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if it is
-	// NonExclusive and r.TakeOver is its Token: SessionLocked if not, SessionLockLost if the session
-	// is not locked. Nonce and Token stay, and so do the locks of its messages, with their tokens. The
-	// doorbell rings for the former holder.
+	// NonExclusive and r.TakeOver is its Token. It returns SessionLocked if not, and
+	// SessionLockLost if the session is not locked. Nonce and Token stay, and so do the locks of
+	// its messages, with their tokens. The doorbell rings for the former holder.
 	AcceptSession(ctx context.Context, r SessionRequest) (l SessionLock, ok bool, next time.Time, err error)
 	// RenewSession extends the lock, and the locks of the session's messages, to now +
 	// Policy.LockDuration.
@@ -423,18 +423,18 @@ type Sessions interface {
 	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
 	// SetSessionState sets the state; nil removes it. A state stays without messages.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions lists sessions after the given one ("" is the start) by key, at most top: with a
-	// zero since those that have state or messages (available, locked or deferred; scheduled ones
-	// do not count yet), else those whose state was set later than since. It returns their ids:
-	// that of the lock under which the state was set, else that of the oldest message.
+	// ListSessions lists sessions after the given one ("" is the start) by key, at most top. With a
+	// zero since it lists sessions that have state or messages (available, locked or deferred;
+	// scheduled ones do not count yet), else sessions whose state was set later than since. It
+	// returns each id as written by the receiver that set the state, else as in the oldest message.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
-	// DescribeSessions describes the sessions of these ids, in step; one that is not known is empty. It
-	// changes nothing, and its time does not depend on the number of messages. content says whether
-	// the states are requested, not only their sizes.
+	// DescribeSessions returns one description per id, in the order of ids; that of an unknown
+	// session is empty. It changes nothing, and its running time does not depend on the number of
+	// messages. content requests the session states as well as their sizes.
 	DescribeSessions(ctx context.Context, ids []string, content bool) ([]SessionInfo, error)
 }
 
-// SessionInfo is what a store knows of a session without a look at its messages.
+// SessionInfo is what a store knows of a session without reading its messages.
 type SessionInfo struct {
 	ID        string // as it was asked for
 	Available int64  // messages that its holder could lock, but for a pause

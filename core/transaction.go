@@ -25,10 +25,10 @@ type Work struct {
 	// dropped if duplicate detection knows them. MessageNotFound if one is not reserved any more.
 	// None of them is among the Cancels.
 	Scheduled []Reserved
-	// Reserve, unless zero, reserves the Messages or Publications under their numbers until a time,
-	// instead of storing them for receivers: they are invisible, and are removed then. Cancels and
-	// Store.Cancel end that sooner. They all have a ScheduledEnqueueTime, no Transit.Key and no
-	// copies, and the Work contains nothing else.
+	// Reserve, unless zero, is the time until which the Messages or Publications are reserved under
+	// their numbers, instead of being stored for receivers: they are invisible, and are removed at
+	// that time. Cancels and Operations.Cancel remove them sooner. They all have a
+	// ScheduledEnqueueTime, no Transit.Key and no copies, and the Work contains nothing else.
 	Reserve time.Time
 	// Check only asks whether the Settlements, Cancels, States and Scheduled would be refused now.
 	Check bool
@@ -39,7 +39,7 @@ type Work struct {
 	Publications []Publication
 	Version      int64
 	// Effects are what else results from the Messages, or from the Publications; at most one for
-	// each. With Effects the partition is that of a main queue.
+	// each. With Effects, the partition must be a main queue's.
 	Effects []Effect
 	// Transfers are appended to the partition's transfer queue, each with its
 	// Transit.Destination.
@@ -74,10 +74,10 @@ type Reserved struct {
 // message was dropped as a duplicate, or its Transit.Key is known.
 type Effect struct {
 	Of int // index of the message among the Messages, or the Publications, of the Work
-	// Instead: the message itself is not stored, and its number is 0. Its id and key are noted all
-	// the same. A full partition refuses it only if the effect stores something.
+	// Instead says that the message itself is not stored, and its number is 0. Its id and key are
+	// noted nevertheless. A full partition refuses it only if the effect stores something.
 	Instead bool
-	// Transfers are like those of the Work.
+	// Transfers are like the Transfers of the Work.
 	Transfers []*Message
 	// DeadLetters are appended to the queue's dead letters, for a topic to its own, and are
 	// available at once.
@@ -104,12 +104,12 @@ type Transactions interface {
 
 // Transaction collects operations that are carried out together. Each is checked when it is added,
 // also with the store: a refusal leaves the others as they are. Their effects are invisible before
-// Commit; locks continue, and may expire. Calls must not overlap.
+// Commit. Until then locks may still expire. Calls must not overlap.
 //
-// Everything that is settled, scheduled, cancelled, and session states must belong to one partition
-// of one entity. Messages to other entities go through the transfer queue there, in the same step.
-// Without any of these, the first entity that is sent to takes that role. Messages to one entity
-// must have the key of one partition of it.
+// All settlements, scheduled messages, cancellations and session states must belong to one
+// partition of one entity. Messages to other entities go through the transfer queue there, in the
+// same step. Without any of these operations, the first entity that is sent to takes that role. All
+// messages to one entity must have keys of the same partition of it.
 type Transaction interface {
 	// Send needs Send on the address and, if not "", on via, the entity through
 	// whose transfer queue the messages go. It takes ownership of them.

@@ -2,8 +2,8 @@ package core
 
 import "time"
 
-// VirtualClock is the time of a namespace that has virtual time: the store's, moved, or an instant
-// at which it stands still. The zero VirtualClock is the store's.
+// VirtualClock is the clock of a namespace with virtual time: the store's clock, shifted, or a
+// clock that stands still. The zero VirtualClock shows the store's time.
 type VirtualClock struct {
 	Ahead  time.Duration `json:"ahead,omitempty"` // of the store's clock
 	Frozen time.Time     `json:"frozen,omitzero"` // the instant at which it stands still; zero: it runs
@@ -15,7 +15,7 @@ var (
 	LatestTime   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// At is what the clock shows when the store's shows now.
+// At returns what the clock shows when the store's clock shows now.
 func (c VirtualClock) At(now time.Time) time.Time {
 	if !c.Frozen.IsZero() {
 		return c.Frozen

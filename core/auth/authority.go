@@ -12,15 +12,15 @@ import (
 
 // Options configure an Authority.
 type Options struct {
-	// Namespace and NamespaceID are those of the grants.
+	// Namespace and NamespaceID are set in the grants.
 	Namespace, NamespaceID string
 	// Policies are the namespace's shared access policies.
 	Policies []core.AccessRule
 	// Entities finds an entity for its own authorization rules. Nil: there are none.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
-	// Hosts are names of this server. A signed resource without a scheme may be
-	// a bare host; a first segment that is one of Hosts, "localhost" or contains
-	// a colon is taken for one, any other for an entity's name.
+	// Hosts are names of this server. A signed resource without a scheme may be a bare host; a
+	// first segment that is one of Hosts, "localhost" or contains a colon is taken for a host, any
+	// other for an entity's name.
 	Hosts []string
 	// Now defaults to time.Now.
 	Now func() time.Time

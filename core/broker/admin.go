@@ -17,7 +17,7 @@ func authorize(id core.Identity, path string) error {
 	return id.Check(core.Manage, path, time.Now())
 }
 
-// managed returns the path that a name stands for, in any spelling, if the identity may manage it.
+// managed returns the path that a name in any spelling means, if the identity may manage it.
 func managed(id core.Identity, name string) (path string, err error) {
 	path = core.ResourcePath(name)
 	return path, authorize(id, path)
@@ -105,8 +105,8 @@ func (b *Broker) UpdateEntity(ctx context.Context, id core.Identity, name string
 	return core.Entity{}, core.Refuse(core.Conflict, "Another conflicting operation is in progress on '%s'. Please retry later. ", name)
 }
 
-// datedRules fills in when authorization rules were created and last changed, from the rules of
-// before, by name. Clients send back the times that they have read.
+// datedRules fills in when authorization rules were created and last changed, from the former rules
+// of the same names. Clients send back the times that they have read.
 func datedRules(rules, before []core.AccessRule, now time.Time) []core.AccessRule {
 	dated := slices.Clone(rules)
 	for i := range dated {

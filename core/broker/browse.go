@@ -47,7 +47,7 @@ func (b *Broker) PeekState(ctx context.Context, id core.Identity, a core.Address
 	return b.browse(ctx, id, a, from, limit, &state)
 }
 
-// browse peeks in one partition after the other; nil: messages in any state.
+// browse peeks in one partition after the other. A nil state means messages in any state.
 func (b *Broker) browse(ctx context.Context, id core.Identity, a core.Address, from int64, limit int, state *core.State) ([]core.Delivery, error) {
 	_, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -101,7 +101,7 @@ func (b *Broker) PeekDamaged(ctx context.Context, id core.Identity, a core.Addre
 	return found, nil
 }
 
-// largestMessage is the size that messages of the entity have at most.
+// largestMessage is the largest size that a message of the entity can have.
 func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)
@@ -154,14 +154,14 @@ func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.A
 	return found, nil
 }
 
-// A refusal of sequence numbers names the first maxNamed that are unknown, of the first maxSought of the request.
+// A refusal of sequence numbers names the first maxNamed unknown ones, of the first maxSought requested.
 const (
 	maxNamed  = 10
 	maxSought = 100
 )
 
-// unknown names the sequence numbers of a request that messages in a state do not have. errs are the partitions' answers:
-// those of one that has not refused are known; nil: none was asked.
+// unknown names the requested numbers that no message in the state has. errs are the partitions'
+// answers: numbers of a partition that has not refused are known. nil means that none was asked.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {
@@ -257,9 +257,9 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	return removed, nil
 }
 
-// LockNumbers locks those messages of some sequence numbers that are available and returns them, by
-// partition. In an entity with sessions it locks those of the session whose lock is given; else that
-// is nil. It needs Listen.
+// LockNumbers locks the available messages among some sequence numbers and returns them, by
+// partition. In an entity with sessions it locks only messages of the session whose lock is given;
+// in others, session is nil. It needs Listen.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

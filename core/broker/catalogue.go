@@ -17,7 +17,7 @@ type entityCache struct {
 	dirty   chan struct{} // an entry is to be read again; holds at most one
 }
 
-// entity finds an entity, in the cache while that is fresh. Missing entities are looked up each
+// entity finds an entity, in the cache if what it has is fresh. Missing entities are looked up each
 // time.
 func (b *Broker) entity(ctx context.Context, name string) (*entry, error) {
 	b.mu.RLock()

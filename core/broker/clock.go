@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// duePause is how long RunDue waits between two looks at what forwarders have left.
+	// duePause is how long RunDue waits between two looks at what forwarders still have to move.
 	duePause = 2 * time.Millisecond
 	// duePatience is how long it waits for them while nothing moves: a message may wait for a
 	// destination that is full, or a remote that is away.

@@ -92,7 +92,7 @@ func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	}
 }
 
-// roomForSubscription refuses a subscription more than maxSubscriptions.
+// roomForSubscription refuses a subscription if its topic already has maxSubscriptions.
 func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Subscription, Topic: topic}, maxSubscriptions-1, 1)
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *Broker) roomForSubscription(ctx context.Context, topic string) error {
 	return nil
 }
 
-// roomForPartitioned refuses a partitioned entity more than the tier has.
+// roomForPartitioned refuses a partitioned entity beyond the number that the tier allows.
 func (b *Broker) roomForPartitioned(ctx context.Context, ent *core.Entity) error {
 	most, n := b.options.Limits.MaxPartitioned, 0
 	if most == 0 || !ent.Settings.EnablePartitioning {

@@ -4,9 +4,9 @@
 //
 // Entities are cached at one revision; Run keeps the cache, and everything that is open on it, up
 // to date. The packages below internal have one subject each: entity (an entity as last read),
-// delivery (receivers and sessions), topics (subscriptions and rules), pipeline (routers in front of
-// entities), forward (moves between entities) and audit (histories). They know each other in that
-// direction only in which gateway/imports_test.go lets them, and none knows the broker.
+// delivery (receivers and sessions), topics (subscriptions and rules), pipeline (routers in front
+// of entities), forward (moves between entities) and audit (histories). They import each other only
+// in the direction that gateway/imports_test.go allows, and none imports the broker.
 //
 // A message to a topic is evaluated by the rules of the subscriptions that this gateway knows, and
 // published with their version. The store refuses a publication with an older version, and it is

@@ -40,8 +40,8 @@ type entry struct {
 	filters          filterCounts     // of a topic
 	pipeline         *pipeline.Stages // nil: no pipeline
 	traffic          entity.Counters
-	seen             atomic.Int64          // the sum of traffic at the last Grown,
-	seenAccepted     atomic.Int64          // and the accepted messages
+	seen             atomic.Int64          // the sum of traffic at the last Grown
+	seenAccepted     atomic.Int64          // the accepted messages at the last Grown
 	retry            atomic.Pointer[Retry] // nil: abandoned messages are not delayed
 	audit            *audit.Writer         // nil: its messages have no history
 
@@ -168,8 +168,8 @@ func (e *entry) markUnavailable(partition uint16, now time.Time) {
 	e.unavailableUntil[partition].Store(now.Add(unavailableTime).UnixNano())
 }
 
-// nextPartition picks a partition for messages without a key, round robin. It skips those in
-// tried, and those marked unavailable unless all are.
+// nextPartition picks a partition for messages without a key, round robin. It skips partitions in
+// tried, and partitions marked unavailable unless all are.
 func (e *entry) nextPartition(now time.Time, tried uint32) uint16 {
 	n := uint32(len(e.unavailableUntil))
 	first := e.nextKeyless.Add(1) - 1

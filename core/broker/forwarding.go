@@ -181,7 +181,7 @@ func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	return all, nil
 }
 
-// exports are the entities that forward to remotes, not counted.
+// exports lists the entities that forward to remotes, without counting their messages.
 func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity, err error) {
 	err = b.walk(ctx, func(ent *core.Entity) (gone bool) {
 		for _, sub := range []core.SubQueue{core.Main, core.DeadLetter} {

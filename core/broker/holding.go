@@ -103,7 +103,7 @@ type Count struct {
 	core.Runtime
 }
 
-// Counts counts what entities hold with one call to the store. Missing entities are left out, and
+// Counts counts what entities hold with one call to the store. It leaves out missing entities and
 // those that do not answer. It does not count as a use of the entities.
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity

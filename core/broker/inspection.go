@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes the sessions of an entity that have messages or state, by id, at most top after the
-// first skip. Reading them costs, in each partition, an exchange with the store for each 200 of them up to
-// the last one, and one for those that are described; it does not depend on the number of messages.
-// Unlike ListSessions it does not count as a use of the entity.
+// Sessions describes the sessions of an entity that have messages or state, by id, at most top
+// after the first skip. Each partition takes one exchange with the store for each 200 sessions up
+// to the last one listed, and one to describe sessions. The cost does not depend on the number of
+// messages. Unlike ListSessions it does not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entity.Vie
 	return v, nil
 }
 
-// describeSessions asks each partition for its sessions among the ids, and returns them in step.
+// describeSessions asks each partition for its sessions among the ids, and returns them in the order of ids.
 func (b *Broker) describeSessions(ctx context.Context, v *entity.View, ids []string, content bool) ([]core.SessionInfo, error) {
 	partitions := v.Queues[core.Main]
 	places := make([][]int, len(partitions)) // of each partition's ids

@@ -107,9 +107,9 @@ func (b *Broker) fitMessageSize(s *core.Settings, stored int64) {
 }
 
 // fitPartitioned converts the settings of a partitioned entity from the client's form to the stored
-// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that read an entity
-// send back the sum: so the reported sum of the stored size, or more than a partition may have, is
-// taken for the sum. stored is 0 at creation.
+// one. The client's MaxSizeInMegabytes is the quota of one partition. But clients that read an
+// entity send back the sum. So a value is taken for the sum if it is the reported sum of the stored
+// size, or more than a partition may have. stored is 0 at creation.
 func fitPartitioned(s *core.Settings, stored int64) {
 	if !s.EnablePartitioning {
 		return

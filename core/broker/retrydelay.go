@@ -52,8 +52,8 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// delay sets the backoff of a message that is abandoned or released: what its properties ask for,
-// else, where it is abandoned, what the configuration says.
+// delay sets the backoff of a message that is abandoned or released: what its properties ask for
+// or, if they do not and it is abandoned, what the configuration says.
 func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {

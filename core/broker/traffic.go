@@ -43,9 +43,9 @@ func (e *entry) trafficNow() entity.Traffic {
 	return t
 }
 
-// Grown calls f with each entity where, at this gateway, messages were accepted, delivered, settled,
-// cancelled or moved since the last call, and how many were accepted and stored. There is one caller; f
-// must not call the broker.
+// Grown calls f for each entity with messages that this gateway has accepted, delivered, settled,
+// cancelled or moved since the last call. accepted counts the messages accepted and stored. Grown
+// has one caller, and f must not call the broker.
 func (b *Broker) Grown(f func(name string, accepted int64)) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -109,7 +109,7 @@ func (b *Broker) sendable(ctx context.Context, id core.Identity, a core.Address)
 	return s.e, nil
 }
 
-// checkPartition refuses messages to a partitioned entity that belong to another partition of it
+// checkPartition refuses messages to a partitioned entity that belong to another of its partitions
 // than the rest of the transaction. Messages that go through a transfer queue may have any
 // partition.
 func (t *transaction) checkPartition(x *enlistedSend, v *entity.View) error {
@@ -409,8 +409,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	return err
 }
 
-// quotaOf is the quota that applies to a partition of the entity: its own, or that of the
-// subscription's topic.
+// quotaOf is the quota that applies to a partition of the entity: its own or, for a subscription,
+// its topic's.
 func (b *Broker) quotaOf(ctx context.Context, v *entity.View, partition uint16) (int64, error) {
 	if v.Kind == core.Subscription {
 		topic, _, _ := core.SplitSubscription(v.Name)

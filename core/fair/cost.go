@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// What things take of the memory besides their bytes. A test compares them with the heap of a gateway.
+// How much memory things take besides their bytes. A test compares them with the heap of a gateway.
 const (
 	Message  = 2 << 10 // a message that has been read and not stored yet: decoded, and in the form of its store
 	Delivery = 192     // a delivery that its client has not settled
@@ -16,7 +16,7 @@ const (
 	ofTLS      = 18 << 10 // what TLS adds
 )
 
-// Connection is what a connection takes of the memory, in bytes. One inside another has a method NetConn.
+// Connection is the memory that a connection takes, in bytes. One that wraps another has a method NetConn.
 func Connection(c net.Conn) int64 {
 	switch c := c.(type) {
 	case interface{ ConnectionState() tls.ConnectionState }:

@@ -16,7 +16,7 @@ func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	c.Next(ctx)
 }
 
-// refusedFrom is the level from which a call is refused. What gives memory back never is.
+// refusedFrom is the level from which a call is refused. A call that gives memory back is never refused.
 func refusedFrom(c *intercept.Call) Level {
 	switch c.Op {
 	case intercept.Send, intercept.Schedule:

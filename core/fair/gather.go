@@ -16,7 +16,7 @@ const (
 	maxLeap = 17
 )
 
-// The errors of Gather beside those of the reader, of Await and of Inspect.
+// The errors of Gather, besides the errors of the reader, of Await and of Inspect.
 var (
 	ErrTooLarge = errors.New("the message is larger than its limit")
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
@@ -25,10 +25,10 @@ var (
 // Arrival is a message that is read from a connection.
 type Arrival struct {
 	Reader   io.Reader
-	Deadline func(time.Time) error // sets until when a Read may take; nil: it does not block
+	Deadline func(time.Time) error // sets when a Read must have ended; nil: Reads do not block
 	Size     int64                 // bytes, as the sender says; negative if it does not
 	Limit    int64                 // bytes
-	Buffer   []byte                // to be used where the message fits; may be nil
+	Buffer   []byte                // to be used if the message fits; may be nil
 	Control  bool                  // it may give memory back: one of at most 64 KiB is read from Tight on, too
 
 	// Inspect, if not nil, is shown the start of a message of more than 64 KiB, and
@@ -45,10 +45,9 @@ type gathering struct {
 	pace    Pace
 }
 
-// Gather reads a message to the end of its reader. It takes the bytes that it
-// returns from the budget, and nothing if it returns an error. It waits for
-// memory once, before the message is there; the message may pause, and must come,
-// as Pace says.
+// Gather reads a message to the end of its reader. It takes the bytes that it returns from the
+// budget, and nothing if it returns an error. It waits for memory once, before the message is
+// there. Pace says how long the message may pause, and how fast it must come.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)

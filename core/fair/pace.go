@@ -2,21 +2,21 @@ package fair
 
 import "time"
 
-// A message that has begun must go on: it may pause for Grace, and must come at
-// MinRate on average. Large messages get the time that they need, and those that
-// stand still hold memory for no longer than Grace.
+// A message that has begun must keep coming: it may pause for Grace, and must come at MinRate on
+// average. Large messages get the time that they need, and stalled ones hold memory for no longer
+// than Grace.
 const (
 	Grace   = 20 * time.Second
 	MinRate = 16 << 10 // bytes a second
 )
 
-// Pace is how a message that has begun goes on.
+// Pace says by when more of a message that has begun must come.
 type Pace struct{ due time.Time }
 
 // Begin is the pace of a message that begins at now.
 func Begin(now time.Time) Pace { return Pace{now.Add(Grace)} }
 
-// Went says that n bytes more had come at now.
+// Went notes that n more bytes had come at now.
 func (p *Pace) Went(n int, now time.Time) {
 	p.due = p.due.Add(time.Duration(n) * time.Second / MinRate)
 	if latest := now.Add(Grace); p.due.After(latest) {
@@ -24,7 +24,7 @@ func (p *Pace) Went(n int, now time.Time) {
 	}
 }
 
-// Paused says that it was the gateway that did not read until now.
+// Paused notes that the gateway itself did not read until now.
 func (p *Pace) Paused(now time.Time) { p.due = now.Add(Grace) }
 
 // Due is when the next bytes must have come.

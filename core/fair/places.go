@@ -8,10 +8,10 @@ import (
 
 // What open streams take of their Pool.
 const (
-	// FeedPlaces are those of a feed over WebSocket: the broker wakes it.
+	// FeedPlaces is how many a feed over WebSocket takes. The broker wakes it.
 	FeedPlaces = 1
-	// EventStreamPlaces are those of a stream of server-sent events. It has a goroutine, and may look at
-	// the store twice in each second.
+	// EventStreamPlaces is how many a stream of server-sent events takes. It has a goroutine, and
+	// may look at the store twice in each second.
 	EventStreamPlaces = 25
 )
 

@@ -2,10 +2,10 @@
 // progress, connections, streams. Each resource is a Pool, and every connection, stream or request holds a
 // Share of it. A share counts what a request becomes, not only its bytes: see the costs in cost.go.
 //
-// Up to three quarters of a pool, everybody takes what they need. Above, a policy may grow only while it
-// holds less than what is left, and from fifteen sixteenths on so may a namespace: a new client always finds
-// room. Clients without a proven identity hold a quarter at most. One connection holds at most as many bytes
-// as are left.
+// Up to three quarters of a pool, everybody takes what they need. Above that, a policy may grow
+// only while it holds less than what is left; from fifteen sixteenths on, this also applies to a
+// namespace. So a new client always finds room. Clients without a proven identity hold a quarter at
+// most. One connection holds at most as many bytes as are left.
 //
 // Besides the pools, the memory that the process really uses sets a Level: see Level.
 package fair
@@ -296,14 +296,14 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether the level refuses w what takes memory.
+// Refuses reports whether the level refuses what w asks for if that takes memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refuses(p.groups[w])
 }
 
-// IsRefused reports whether the level refuses the share's holder what takes memory.
+// IsRefused is Refuses for the share's holder.
 func (s *Share) IsRefused() bool {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -492,7 +492,7 @@ func (p *Pool) Waiter(wake func()) *Waiter {
 // Woken receives a value when the share may take the number given to Wait, or somewhat later.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// Await takes n bytes and waits for them up to Patience. The error is that of ctx, or of Refuse.
+// Await takes n bytes and waits for them up to Patience. The error is ctx's, or comes from Refuse.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
@@ -520,8 +520,8 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom waits, however long, until n bytes may be taken, and takes none. It is for what a peer sends once it
-// is asked to. It returns false when ctx ends.
+// AwaitRoom waits, however long, until n bytes may be taken, and takes none. It is for data that a
+// peer sends only once it is asked to. It returns false when ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)

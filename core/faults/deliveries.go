@@ -13,7 +13,7 @@ import (
 // settleTimeout bounds the calls that take locks away.
 const settleTimeout = 10 * time.Second
 
-// deliveries is the way of messages to one receiver, on which they meet rules.
+// deliveries passes messages on to one receiver; on the way they meet rules.
 type deliveries struct {
 	rules     *Rules
 	ctx       context.Context // has the connection
@@ -26,11 +26,11 @@ type deliveries struct {
 
 	mu     sync.Mutex // one forward at a time
 	held   []core.Delivery
-	late   *time.Timer // when those held go, if no other message comes before
+	late   *time.Timer // delivers those held if no other message comes first
 	closed bool
 }
 
-// watch makes the messages of a receiver that is opened meet rules.
+// watch makes the messages of a receiver that is being opened meet rules.
 func (r *Rules) watch(ctx context.Context, c *intercept.Call) {
 	d := &deliveries{
 		rules: r, ctx: context.WithoutCancel(ctx), policy: policyOf(c.ID), address: c.Address, link: c.Link,

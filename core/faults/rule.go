@@ -1,8 +1,8 @@
 // Package faults makes operations of clients go wrong on demand, for tests of what applications do
-// then. Rules say which operations, and how; each is bounded in number and time. Rules of a namespace
-// that was made at run time are in its record, for all gateways; those of a configured one are each
-// gateway's own, and so are all counts. A front between the bridges and the namespace's broker carries
-// them out. A namespace that allows no faults has no front.
+// then. Rules say which operations, and how; each is bounded in number and time. The rules of a
+// namespace that was made at run time are in its record, for all gateways; each gateway has its own
+// rules for a configured namespace, and its own counts for all rules. A front between the bridges
+// and the namespace's broker carries the rules out. A namespace that allows no faults has no front.
 package faults
 
 import (
@@ -23,7 +23,7 @@ type Operation string
 const (
 	Authorize       Operation = "authorize"   // to prove an identity
 	OpenSender      Operation = "open-sender" // to attach a link for sending
-	Send            Operation = "send"        // a message, or those of a batch; to be scheduled or not
+	Send            Operation = "send"        // a message or a batch, scheduled or not
 	OpenReceiver    Operation = "open-receiver"
 	Deliver         Operation = "deliver" // a message goes to a receiver
 	Settle          Operation = "settle"  // any of the four that follow
@@ -48,18 +48,18 @@ type Effect string
 // The effects.
 const (
 	Fail         Effect = "fail"            // the client gets Rule.Code
-	Delay        Effect = "delay"           // nothing but that it waits for Rule.Delay
-	Throttle     Effect = "throttle"        // what is more than Rule.Rate a second is refused as busy
+	Delay        Effect = "delay"           // it only waits for Rule.Delay
+	Throttle     Effect = "throttle"        // operations beyond Rule.Rate a second are refused as busy
 	Drop         Effect = "drop-connection" // without an error
 	Detach       Effect = "detach"          // the link, with Rule.Code
 	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
 	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
 	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
-	DeliverTwice Effect = "deliver-twice"   // the client gets the answer that the message is completed; it is abandoned
+	DeliverTwice Effect = "deliver-twice"   // the client is told that the message is completed, but it is abandoned
 	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
 )
 
-// allowed are the effects on each operation, besides those of every operation.
+// allowed are the effects that an operation has in addition to those that every operation has.
 var allowed = map[Operation][]Effect{
 	Authorize: {ExpireToken}, OpenSender: nil, Send: {Detach}, OpenReceiver: nil, Deliver: {Detach, LoseLock, Reorder, Cut},
 	Settle: nil, Complete: {DeliverTwice}, Abandon: nil, Defer: nil, DeadLetter: nil, Renew: nil,
@@ -87,14 +87,14 @@ type Rule struct {
 	// Client is a part of how the client is described (protocol, address and what it calls itself, as
 	// in the log), or the name of its policy; "": any.
 	Client string
-	// Properties are application properties that the message has, by their values as text; of Send and
-	// Deliver.
+	// Properties are application properties that the message must have, with their values as text;
+	// for Send and Deliver.
 	Properties map[string]string
-	// Skip is how many of these operations pass before. Then Times of them are met, default 1; of a
-	// Throttle all.
+	// Skip is how many of these operations pass first. Then Times of them meet the rule, default 1;
+	// with Throttle all do.
 	Skip, Times int
-	// Probability is that with which an operation is met; 0: 1. Seed and the operation's number among
-	// those that the rule has matched decide.
+	// Probability is the probability that an operation meets the rule; 0 means 1. Seed and the
+	// operation's number among those that the rule has matched decide.
 	Probability float64
 	Seed        uint64
 
@@ -104,8 +104,8 @@ type Rule struct {
 	Code core.Code
 	// Condition is what an AMQP client gets instead of the Code's own condition, such as amqp:link:stolen.
 	Condition string
-	// After says that the operation takes effect although its answer is lost. Of Fail, Drop and
-	// Detach.
+	// After says that the operation takes effect although its answer is lost. It is for Fail, Drop
+	// and Detach.
 	After bool
 	Delay time.Duration // before the effect
 	Rate  float64       // of a Throttle, operations a second at each gateway
@@ -176,8 +176,8 @@ func (r *Rule) check() error {
 // aliases are names of codes that users of SDKs know.
 var aliases = map[string]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// ParseCode reads a code, as core has it or as users of SDKs know it, with hyphens or underscores. What is
-// no code is left for Rules.Add to refuse.
+// ParseCode reads a code, as core has it or as users of SDKs know it, with hyphens or underscores.
+// Any other text is left for Rules.Add to refuse.
 func ParseCode(text string) core.Code {
 	code := strings.ReplaceAll(text, "-", "_")
 	if known, ok := aliases[code]; ok {
@@ -186,7 +186,7 @@ func ParseCode(text string) core.Code {
 	return core.Code(code)
 }
 
-// Effects are all effects, those that every operation has first.
+// Effects returns all effects; those that every operation has come first.
 func Effects() []Effect {
 	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Status is a rule and what has become of it at this gateway.
+// Status is a rule and its state at this gateway.
 type Status struct {
 	Rule
-	Matched int // operations that it was about, those that passed included
+	Matched int // operations that it was about, including those that passed
 	Met     int
 	Ends    time.Time // by the store's clock
 }
 
-// Book keeps the rules of a namespace as text, which Rules alone reads.
+// Book keeps the rules of a namespace as text, which only Rules reads.
 type Book interface {
 	// Faults is the text as this gateway knows it, "" for no rules.
 	Faults() string
-	// ChangeFaults replaces the text by what edit makes of it. edit is called again when another
-	// change has come first.
+	// ChangeFaults replaces the text with the result of edit. edit is called again if another
+	// change was made first.
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
@@ -57,7 +57,7 @@ type active struct {
 	counted      time.Time
 }
 
-// New returns the rules in a book, whose lives end by the clock now.
+// New returns the rules in a book. Their lives end by the clock now.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
@@ -91,8 +91,8 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List lists the rules in their order, those that have met all that they are to meet included, until
-// their life ends.
+// List lists the rules in their order, until their life ends, including those that have met all
+// their operations.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
 	for _, a := range r.current() {
@@ -148,8 +148,8 @@ func (r *Rules) idle() bool {
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// current returns the rules. Those that were there before keep their counts. A text that cannot be
-// read has none: it is of a later version.
+// current returns the rules. Rules that were there before keep their counts. A text that cannot be
+// read is of a later version, and has no rules here.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules
@@ -212,8 +212,8 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// count counts an operation for a rule that fits it. counted is false if the rule has met all that it
-// is to meet.
+// count counts an operation for a rule that fits it. counted is false if the rule has met all its
+// operations.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -228,7 +228,7 @@ func (a *active) count() (counted, met bool) {
 	return true, false
 }
 
-// happens reports whether the operation that a rule matches as its n-th meets it. a.mu is held.
+// happens reports whether the n-th operation that a rule matches meets it. a.mu is held.
 func (a *active) happens(n int) bool {
 	if a.Probability > 0 && rand.New(rand.NewPCG(a.Seed, uint64(n))).Float64() >= a.Probability {
 		return false
@@ -236,8 +236,8 @@ func (a *active) happens(n int) bool {
 	return a.Effect != Throttle || !a.passes()
 }
 
-// passes reports whether a Throttle lets another operation pass: Rate a second, at most a second's at
-// once. a.mu is held.
+// passes reports whether a Throttle lets another operation pass: Rate a second, and at most as many
+// at once. a.mu is held.
 func (a *active) passes() bool {
 	now := time.Now()
 	a.allowed = min(max(a.Rate, 1), a.allowed+now.Sub(a.counted).Seconds()*a.Rate)
@@ -284,11 +284,11 @@ type set struct {
 // entry is a rule that was added.
 type entry struct {
 	Rule
-	ID   string // of no other rule, also if that has the same name
+	ID   string // unique, even among rules of the same name
 	Ends time.Time
 }
 
-// parse reads what text makes of a set; "" is the empty one.
+// parse reads a set in the form that text writes; "" is the empty set.
 func parse(text string) (s set, err error) {
 	if text == "" {
 		return s, nil

@@ -10,8 +10,8 @@ import (
 // Op is what a call is about.
 type Op uint8
 
-// The operations. Peek, ReceiveDeferred and Purge are also those of a session; Send, Settle, Cancel and
-// SessionState also those of a transaction.
+// The operations. Sessions also have Peek, ReceiveDeferred and Purge; transactions also have Send,
+// Settle, Cancel and SessionState.
 const (
 	OpenSender Op = iota
 	OpenReceiver
@@ -61,8 +61,8 @@ type Call struct {
 	Tokens      []core.LockToken     // of Renew
 	Options     *core.SessionOptions // of what is opened; of a sender only Closed
 
-	// The answers: an element for each group, settlement and token, else Err. In a transaction that is
-	// the only answer.
+	// The answers: an element for each group, settlement or token, else Err. In a transaction Err
+	// is the only answer.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal

@@ -16,11 +16,11 @@
 //
 // # Messages
 //
-// An interceptor may put its own Deliver and Closed before those of a receiver that is opened. The broker
-// calls what the last interceptor has put there, so messages pass from back to front. An interceptor that
-// holds messages back adds a Stage to the receiver. The end of a drain passes a stage after the messages
-// that came before it. Close closes the broker's receiver and then the stages from back to front, so no
-// message passes afterwards.
+// When a receiver is opened, an interceptor may replace its Deliver and Closed with functions that
+// call the former ones. The broker calls the functions of the last interceptor, so messages pass
+// from back to front. An interceptor that holds messages back adds a Stage to the receiver. The end
+// of a drain passes a stage after the messages that came before it. Close closes the broker's
+// receiver and then the stages from back to front, so no message passes afterwards.
 //
 // # Spaces
 //

@@ -10,7 +10,7 @@ import (
 
 // Link is a sender, a receiver, a session or a transaction that a bridge has.
 type Link struct {
-	// Closed is the callback that the broker has, nil for none; of a sender, a receiver or a session.
+	// Closed is the callback that the broker has for a sender, a receiver or a session; nil for none.
 	Closed func(error)
 
 	front       *Front
@@ -29,17 +29,17 @@ type Link struct {
 	unreported int        // credit to report at the end of the next Drain
 }
 
-// Stage is the part of an interceptor that may hold back messages on their way to a receiver.
+// Stage is the part of an interceptor that may hold back messages before they reach a receiver.
 type Stage interface {
 	// Drained calls then, after all messages that came before have been passed on.
 	Drained(then func())
-	// Close stops the passing on: none begins after it has returned, and one in flight has ended. It may
-	// be called more than once. The broker's receiver is closed before.
+	// Close stops passing messages on: after it has returned, no message is passed on any more. It
+	// may be called more than once. The broker's receiver is closed first.
 	Close()
 }
 
-// Keep keeps what belongs to the link, for Kept. An interceptor may call it, as Add, in the call that
-// opens the link, and in each call of a transaction.
+// Keep stores a value with the link, for Kept. An interceptor may call it, like Add, in the call
+// that opens the link, and in each call of a transaction.
 func (l *Link) Keep(key, value any) {
 	if l.kept == nil {
 		l.kept = map[any]any{}
@@ -61,8 +61,8 @@ func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []erro
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund gives a receiver credit for n messages that the bridge did not get, and for bytes that were
-// taken for more than it got. While it drains, the messages count as unspent instead.
+// Refund gives a receiver back the credit for n messages that the bridge did not get, and for bytes
+// that were taken beyond what it got. During a Drain, the messages count as unspent instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -41,7 +41,7 @@ func (d *Directory) Key(ctx context.Context, hosts []string, policy, key string)
 	return d.granted(ctx)(d.prove(ctx, credentials{hosts, policy, fits, grant}))
 }
 
-// granted passes a proven identity on to what serves its namespace, if that has a say.
+// granted passes a proven identity to the Grant function of what serves its namespace, if that has one.
 func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.Grant, error) {
 	return func(g core.Grant, err error) (core.Grant, error) {
 		if err != nil {
@@ -58,8 +58,8 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
-// Within makes a grant of an operator one with the same rights in another namespace. Others are
-// refused, whether or not there is such a namespace.
+// Within turns an operator's grant into one with the same rights in another namespace. It refuses
+// other grants, whether or not there is such a namespace.
 func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
 	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
 		return g, nil
@@ -101,10 +101,10 @@ func (d *Directory) prove(ctx context.Context, c credentials) (core.Grant, error
 	return c.authorize(m)
 }
 
-// decide finds the namespace of a peer: the one that has the first of the hosts; else, among those
-// with a policy of that name, the one whose key fits, the gateway's own first; else the gateway's
-// own. It also returns the version of the namespaces known. The error says that too many keys have
-// been tried without success.
+// decide finds the namespace of a peer: the one that has the first of the hosts; else, of the
+// namespaces with a policy of that name, the one whose key fits, trying the gateway's own first;
+// else the gateway's own. It also returns the version of the namespaces known. The error says that
+// too many keys have been tried without success.
 func (d *Directory) decide(c credentials) (m *member, version uint64, err error) {
 	d.mu.RLock()
 	version = d.version
@@ -156,9 +156,9 @@ func (d *Directory) membersByPolicy(policy string, from, to int) []*member {
 	return slices.Clone(all[min(from, to):to])
 }
 
-// recentlyUsed is the number of namespaces with a policy of one that name are kept in order of use: one that
-// is found behind them moves to the front. So only a namespace that was not used for a while takes
-// long to find.
+// recentlyUsed is the number of namespaces with a policy of one name that are kept in order of use:
+// a namespace that is found behind them moves to the front. So only a namespace that was not used
+// for a while takes long to find.
 const recentlyUsed = 16
 
 // searchesPerSecond is the number of namespaces beyond the recently used ones that are tried without success

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Clock is the virtual clock of a namespace, and what the store's shows.
+// Clock returns the virtual clock of a namespace, and the time of the store's clock.
 func (d *Directory) Clock(ctx context.Context, name string) (c core.VirtualClock, now time.Time, err error) {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -24,9 +24,9 @@ func noClock(name string) error {
 	return core.Refuse(core.NotAllowed, "The namespace '%s' uses real time: use a namespace that was created with virtual time.", name)
 }
 
-// MoveClock moves the virtual clock of a namespace. It returns when everything that is due then has
-// been done, as far as this gateway knows: others follow in a moment. move is called again when
-// another change was made first; now is the time of the store.
+// MoveClock moves the virtual clock of a namespace. It returns when everything that is then due has
+// been done, as far as this gateway knows; other gateways follow a moment later. move is called
+// again if another change was made first; now is the time of the store.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

@@ -24,7 +24,7 @@ type Served struct {
 	Close func()
 }
 
-// Live is what may change of a namespace while it is served.
+// Live is the part of a namespace that may change while it is served.
 type Live interface {
 	Quotas() core.NamespaceQuotas
 	// Answers reports whether a folded host is one of the namespace, or of the gateway.
@@ -32,8 +32,8 @@ type Live interface {
 	// Time is the namespace's time when the store's clock shows now. It is the same unless the
 	// namespace has a Clock.
 	Time(now time.Time) time.Time
-	// Faults are the namespace's fault rules: a faults.Book. Those of a namespace of the registry are
-	// in its record; those of another one end with the gateway.
+	// Faults are the namespace's fault rules: a faults.Book. The rules of a namespace of the
+	// registry are in its record; those of any other namespace end with the gateway.
 	Faults() string
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
@@ -198,7 +198,7 @@ func (d *Directory) enter(m *member) *member {
 	return m
 }
 
-// index makes m found by its hosts and policies. A host that two namespaces claim stays with the
+// index makes m findable by its hosts and policies. A host that two namespaces claim stays with the
 // first. d.mu is held.
 func (d *Directory) index(m *member, r *record) {
 	d.version++

@@ -49,7 +49,7 @@ func (m *member) newRecord(n core.Namespace) *record {
 	}
 	if m.d.own == nil || m == m.d.own {
 		o.Issuers = m.d.o.Issuers
-		o.Hosts = append(o.Hosts, n.Name) // the name of another namespace is only that of a queue
+		o.Hosts = append(o.Hosts, n.Name) // the name of another namespace can only be a queue's
 	}
 	r.authority = auth.New(o)
 	return r

@@ -74,7 +74,7 @@ func (d *Directory) follow(ctx context.Context) {
 	}
 }
 
-// readPending reads the pending changes. Those for which the registry does not answer stay pending.
+// readPending reads the pending changes. Changes for which the registry does not answer stay pending.
 func (d *Directory) readPending(ctx context.Context) {
 	names, all := d.pending.take()
 	var failed error
@@ -148,8 +148,8 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss has namespaces read again if something was found deleted since that count: what
-// was read may be older than its deletion, which is not reported again.
+// rereadAfterLoss marks namespaces to be read again if something was found deleted since losses was
+// counted: what was read may be older than its deletion, which is not reported again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return
@@ -234,8 +234,8 @@ type sharedRead struct {
 	last    time.Time
 }
 
-// readShared reads the registry, or waits for a read in flight, and reports whether the version is
-// newer than the given one then.
+// readShared reads the registry, or waits for a read in flight, and then reports whether the
+// version is newer than the given one.
 func (d *Directory) readShared(ctx context.Context, version uint64) bool {
 	if d.o.Registry == nil {
 		return false

@@ -65,8 +65,8 @@ var errEncoded = errors.New("the payload has a content encoding")
 // Body decodes the body of a message, for conditions on its fields.
 func (c *Chain) Body(m *core.Message) (any, error) { return c.Decode(context.Background(), m) }
 
-// Decode decodes the body of a message; no body is null. The error is a *core.Undecodable if no
-// serializer can decode it, or Busy or Timeout if one that comes first cannot decide now.
+// Decode decodes the body of a message; no body decodes to null. The error is a *core.Undecodable
+// if no serializer can decode it, or Busy or Timeout if one that comes first cannot decide now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil

@@ -37,8 +37,8 @@ type job struct {
 	drained func()
 }
 
-// receive puts a stage into a receiver that is opened. Messages are locked until they are transcoded
-// even if they are received and deleted: deleted ones could not be dead-lettered or released.
+// receive puts a stage into a receiver that is being opened. Messages are locked until they are
+// transcoded even if they are received and deleted: deleted ones could not be dead-lettered or released.
 func (t *Transcoder) receive(p plan, c *intercept.Call) {
 	o := c.Options
 	r := &receiver{t: t, plan: p, link: c.Link, address: c.Address, bridge: o.Deliver, deletes: o.Mode == core.ReceiveAndDelete}

@@ -12,7 +12,7 @@ import (
 
 // Options say for which entities payloads are read and transcoded. The zero value is for none.
 type Options struct {
-	// Chain is for receivers that say what they accept, of entities without a chain of their own;
+	// Chain is for receivers that say what they accept, on entities without a chain of their own;
 	// nil: none.
 	Chain *Chain
 	// Entities are settings of queues and subscriptions, by name.
@@ -25,11 +25,11 @@ type Options struct {
 
 // Entity says how messages are received from one entity.
 type Entity struct {
-	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. nil: that of
-	// Options, and nothing is dead-lettered.
+	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. If it is nil,
+	// the chain of Options is used, and nothing is dead-lettered.
 	Chain *Chain
-	// Deliver is what receivers accept that do not say it themselves, or accept all types alike; in
-	// the form of Accept.
+	// Deliver is what receivers accept if they do not say so themselves, or accept all types alike,
+	// in the form of Accept.
 	Deliver string
 }
 

@@ -16,8 +16,8 @@ type Call struct {
 	parameters string // encoded
 }
 
-// Parameters are the values behind the name: those that are given as name =
-// value by that name, the others by their place, "1" for the first.
+// Parameters are the values behind the name: a value given as name = value has that name, any other
+// has its place as its name, "1" for the first.
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}

@@ -11,7 +11,7 @@ type correlation struct {
 	properties []propertyTest
 }
 
-// fieldTest compares the text of a system property; "" stands for one that is not set.
+// fieldTest compares the text of a system property; "" means that it is not set.
 type fieldTest struct {
 	system *system
 	text   string

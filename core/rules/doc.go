@@ -52,57 +52,50 @@
 //
 // # Fields of the body
 //
-// body.order.total is a field of the message's body, which Facts.Body decodes:
-// at most once for all filters, and only if the evaluation comes to one that
-// names such a field. Keys compare with regard to case; one that is no word is
-// written in brackets behind the '.': body.[order id].[_rev]. body.lines[0].sku
-// is a field of the first element of a list. A field that is missing, null, below a value that is no map or list, or
-// in a body that cannot be decoded, is Unknown; EXISTS(body.x) is true of one
-// that is there, even null. Lists and maps compare with nothing. The body
-// itself has no name: body alone is a user property.
+// body.order.total is a field of the message's body, which Facts.Body decodes: at most once for all
+// filters, and only if the evaluation reaches a filter that names such a field. Keys are
+// case-sensitive; a key that is not a word is in brackets after the '.', as in
+// body.[order id].[_rev]. body.lines[0].sku is a field of the first element of a list. A field that
+// is missing, null, below a value that is no map or list, or in a body that cannot be decoded, is
+// Unknown; EXISTS(body.x) is true of a field that is there, even null. Lists and maps do not
+// compare with anything. The body itself has no name: body alone is a user property.
 //
 // # Arithmetic
 //
-// Integer division cuts off the fraction. A division by zero, of whatever type,
-// and an integer result beyond 64 bits are errors. An unsigned integer beyond
-// 63 bits is computed with as a double, and so are decimals, and literals beyond 64
-// bits. + joins texts, and a text with what can
-// be written as text: numbers, booleans (True, False), UUIDs, instants (ISO
-// 8601) and TimeSpans (d.hh:mm:ss); a longer text than a message may carry is an
-// error.
+// Integer division cuts off the fraction. A division by zero, of whatever type, and an integer
+// result beyond 64 bits are errors. Arithmetic takes unsigned integers beyond 63 bits, decimals,
+// and literals beyond 64 bits as doubles. + joins texts, and a text with what can be written as
+// text: numbers, booleans (True, False), UUIDs, instants (ISO 8601) and TimeSpans (d.hh:mm:ss); a
+// longer text than a message may carry is an error.
 //
 // # Errors
 //
-// Compile refuses what it does not understand, parameters without a value, and
-// constants that a system property cannot be set to. A system property that there is
-// not has no value. While a message is evaluated only arithmetic, of constants too,
-// plugin(…), and LIKE with a computed pattern or with a constant that is none, can go
-// wrong. AND and OR are evaluated from
-// the left, and stop where the answer is certain; what comes after cannot go
-// wrong any more.
+// Compile refuses what it does not understand, parameters without a value, and constants that a
+// system property cannot be set to. A system property that does not exist has no value. The
+// evaluation of a message can fail only in arithmetic, even of constants, in plugin(…), and in LIKE
+// if its pattern is computed, or is a constant that is not a pattern. AND and OR are evaluated from
+// the left, and stop once the answer is certain; what comes after cannot fail any more.
 //
-// All rules of a topic together have a budget of work for each message (maxWork):
-// what looks at long texts, at many properties or at large bodies spends of it. When
-// it is spent the conditions and actions that need more are errors. LIKE takes a step for each character of
-// the text and each 64 of its pattern.
+// All rules of a topic together have a budget of work for each message (maxWork): whatever looks at
+// long texts, many properties or large bodies spends part of it. Once it is spent, conditions and
+// actions that need more are errors. LIKE takes a step for each character of the text and each 64
+// of its pattern.
 //
 // # Correlation filters
 //
-// Fields compare as text: a message id that is a number or UUID by how it is
-// written. An empty text asks for a field that is empty or not set. User
-// properties are equal if they are of the same family (numbers of all types; texts;
-// and so on) and have the same value: 1 is 1.0, and is not '1'.
+// Fields compare as text; a message id that is a number or UUID compares by its text form. An empty
+// text asks for a field that is empty or not set. User properties are equal if they are of the same
+// family (numbers of all types; texts; and so on) and have the same value: 1 is 1.0, and is not
+// '1'.
 //
 // # Actions
 //
-// A copy gets the user property RuleName, then the statements run in order and
-// see what those before did. SET keeps the type of a property that exists, if
-// the value can be of it: the text '5' becomes an int, where one was, and 5 a
-// text. Else the property gets the type of the one it is copied from, or long,
-// double, string, boolean, uuid, timestamp or TimeSpan. To set a property to
-// NULL or Unknown removes it. sys.ScheduledEnqueueTimeUtc and
-// sys.ForcePersistence can be set without effect; other system properties that
-// only the broker sets are refused. A copy whose session id and partition key
-// differ, whose ids are too long, or whose properties outgrow a message, is an
-// error.
+// A copy gets the user property RuleName, then the statements run in order and see what those
+// before did. SET keeps the type of a property that exists, if the value can have that type: the
+// text '5' becomes an int if the property was an int, and 5 becomes a text if it was a text. Else
+// the property gets the type of the property that it is copied from, or long, double, string,
+// boolean, uuid, timestamp or TimeSpan. To set a property to NULL or Unknown removes it.
+// sys.ScheduledEnqueueTimeUtc and sys.ForcePersistence can be set without effect; other system
+// properties that only the broker sets are refused. A copy whose session id and partition key
+// differ, whose ids are too long, or whose properties outgrow a message, is an error.
 package rules

@@ -16,8 +16,8 @@ type Explanation struct {
 	// Why are the conditions that decided, as they stand in the filter, each with
 	// its answer and the values it saw: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule cannot be compiled, or what went wrong in its filter or,
-	// where Truth is True, in its action.
+	// Err is why the rule cannot be compiled, or what went wrong in its filter or, if Truth is
+	// True, in its action.
 	Err error
 	// Message is what the rule makes of the message; nil unless it matches without Err.
 	Message *core.Message
@@ -84,7 +84,7 @@ func (n *notes) explain(c *note, verdict string, s *scope) string {
 	return b.String()
 }
 
-// explainCorrelation names what differs, or where nothing does all that is equal.
+// explainCorrelation names what differs or, if nothing does, all that is equal.
 func (r *Rule) explainCorrelation(filter *core.Correlation, m *core.Message, f Facts) Explanation {
 	s := open(m, f, &r.names)
 	defer s.close()
@@ -175,7 +175,7 @@ func (d datum) family() string {
 	}[d.kind]
 }
 
-// typeOf names the type of an encoded value, those of .NET as .NET does.
+// typeOf names the type of an encoded value; it names .NET's types as .NET does.
 func typeOf(raw []byte) string {
 	if k := value.KindOf(raw); k != value.KindDescribed {
 		return k.String()

@@ -43,8 +43,8 @@ var (
 	errLongPattern  = errors.New("the LIKE pattern is too long")
 )
 
-// compileBounded is compilePattern for what a message brings, which must not
-// be longer than what stands in a rule can be.
+// compileBounded is compilePattern for a pattern from a message, which must not be longer than a
+// pattern in a rule can be.
 func compileBounded(s string, escape rune) (*pattern, error) {
 	if len(s) > utf8.UTFMax*core.MaxSQLLength {
 		return nil, errLongPattern

@@ -81,11 +81,10 @@ func (n *note) truth(s *scope) Truth {
 	return n.answer
 }
 
-// deciding appends the notes that decided a condition which was evaluated
-// without fault: as long as their answers stay, it stays True or False, or if it
-// is Unknown cannot match, whatever the others answer. The parts that
-// the evaluation did not reach count too, unless that would have gone wrong.
-// negated says that it is False what makes the filter match.
+// deciding appends the notes that decided a condition which was evaluated without fault: as long as
+// their answers stay, the condition stays True or False or, if it is Unknown, cannot match,
+// whatever the others answer. Parts that the evaluation did not reach count too, unless they would
+// have failed. negated says that the filter matches if the condition is False.
 func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	switch c := c.(type) {
 	case *note:
@@ -100,8 +99,8 @@ func deciding(dst []*note, c predicate, s *scope, negated bool) []*note {
 	return dst
 }
 
-// decidingParts is deciding for parts that are joined. Where the answer is
-// Unknown, one part is enough for a match if anyMatches, so that all count.
+// decidingParts is deciding for parts that are joined. If the answer is Unknown and anyMatches is
+// true, one part would be enough for a match, so all parts count.
 func decidingParts(dst []*note, parts []predicate, whole Truth, s *scope, negated, anyMatches bool) []*note {
 	for _, p := range parts {
 		t := p.truth(s)

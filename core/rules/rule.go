@@ -15,8 +15,8 @@ const PropertyRuleName = "RuleName"
 // Rule is a compiled rule. It is immutable and may be used by many goroutines.
 type Rule struct {
 	name      string
-	sql       string // the text of the filter and
-	actionSQL string // that of the action: where messages find positions
+	sql       string // the text of the filter; messages name positions in it
+	actionSQL string // the text of the action, likewise
 	predicate predicate
 	action    []statement // nil: none
 	names     names       // the user properties that the predicate looks at

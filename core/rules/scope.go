@@ -93,10 +93,10 @@ type scope struct {
 	draft   *draft   // set while an action runs: then user properties are looked up there
 	fault   *fault   // the first thing that went wrong
 	work    int      // what evaluation has cost so far, as spend has it
-	served  []uint64 // bits by subscription: it has its plain copy; for Set.Match
+	served  []uint64 // bits by subscription, set once it has its plain copy; for Set.Match
 
-	body     any  // decoded, if
-	readable bool // it could be
+	body     any  // the decoded body, if readable
+	readable bool // the body could be decoded
 	looked   bool // the decoder has been called
 }
 

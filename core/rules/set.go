@@ -28,9 +28,9 @@ type candidate struct {
 	rule   *Rule
 	sub    int
 	places []int
-	// covered: the subscription gets a plain copy anyway.
+	// covered says that the subscription gets a plain copy anyway.
 	covered bool
-	// fallible: the filter must be evaluated even if the answer does not matter.
+	// fallible says that the filter must be evaluated even if the answer does not matter.
 	fallible bool
 }
 
@@ -76,9 +76,9 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 	}
 }
 
-// Add adds a rule of the subscription with that index. It reports false, and adds
-// nothing, where the rule changes what others of the subscription are for, or what
-// ReadsBodies and Calls return: then a new Set must be made.
+// Add adds a rule of the subscription with that index. It returns false and adds nothing if the
+// rule changes what the subscription's other rules are for, or what ReadsBodies and Calls return.
+// The caller must then make a new Set.
 func (s *Set) Add(sub int, r *Rule) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

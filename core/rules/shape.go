@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// shape is the set of properties that a group of filters test for equality.
-// For each message one hash of its values of them finds the filters that ask
-// for these values, however many there are.
+// shape is the set of properties that a group of filters test for equality. For each message, one
+// hash of its values of these properties finds the filters that ask for them, however many filters
+// there are.
 type shape struct {
 	fields  []*system
 	slots   []int // of the set's names
@@ -33,15 +33,15 @@ func (sh *shape) hash(seed maphash.Seed, s *scope) (h uint64, ok bool) {
 	return h, true
 }
 
-// equalities are tests of which a filter needs every one, at most one of each property.
+// equalities are tests that a filter needs to be all true, at most one for each property.
 type equalities struct {
 	fields     []fieldTest
 	properties []propertyTest
 }
 
-// equalitiesOf returns the tests that a predicate begins with, sorted, with
-// the slots of places. There are none if evaluating the predicate can go
-// wrong: then it must be evaluated whatever these tests say.
+// equalitiesOf returns the tests that a predicate begins with, sorted, with the slots of places.
+// There are none if evaluating the predicate can fail: then it must be evaluated whatever these
+// tests say.
 func equalitiesOf(p predicate, places []int) equalities {
 	var e equalities
 	if p.fallible() {
@@ -93,7 +93,7 @@ func (e *equalities) addComparison(property, value expression) {
 
 func (e equalities) isEmpty() bool { return len(e.fields)+len(e.properties) == 0 }
 
-// hash is the one that a message with these values has.
+// hash is the hash of a message with these values.
 func (e equalities) hash(seed maphash.Seed) (h uint64) {
 	for _, f := range e.fields {
 		h = combine(h, maphash.String(seed, f.text))

@@ -86,8 +86,8 @@ var systems = func() map[string]*system {
 	return byName
 }()
 
-// systemNamed finds a system property by its name in any case. One that there is not
-// has no value.
+// systemNamed finds a system property by its name in any case. A property that does not exist has
+// no value.
 func systemNamed(name string) *system {
 	if p, ok := systems[strings.ToLower(name)]; ok {
 		return p

@@ -45,7 +45,7 @@ func (p *parser) sign() operand {
 		return p.primary()
 	}
 	p.advance()
-	if minus && p.token.kind == tokenInteger && p.token.number == 1<<63 { // the one whose positive is no int64
+	if minus && p.token.kind == tokenInteger && p.token.number == 1<<63 { // only its negative fits an int64
 		p.advance()
 		return operand{at: at, value: constant{integerOf(-1 << 63)}}
 	}

@@ -1,5 +1,5 @@
-// Package taps shows messages as clients send them, without a part in their delivery: what is received
-// a moment later is still seen.
+// Package taps shows messages as clients send them, without taking part in their delivery: a
+// message that is received a moment later is still seen.
 package taps
 
 import (
@@ -18,7 +18,7 @@ import (
 // The bounds of taps.
 const (
 	maxTaps = 20 // of a namespace at a gateway
-	// A tap holds as many messages, and bytes, until they are taken; what comes then is missed.
+	// A tap holds at most this many messages, and bytes, until they are taken; further ones are missed.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 
@@ -37,7 +37,7 @@ type Taps struct {
 	ended bool
 }
 
-// New makes a set of taps, whose messages take of memory. now is the broker's clock.
+// New makes a set of taps, which take what their messages need from memory. now is the broker's clock.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "taps of a namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }

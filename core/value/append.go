@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The Append functions append a value of the type that they name, in its smallest encoding. They take Go's types, whose
-// names AMQP has otherwise: see Kind.
+// The Append functions append a value of the type that they name, in its smallest encoding. They
+// take Go's types, whose names differ from AMQP's: see Kind.
 
 func AppendNull(dst []byte) []byte { return append(dst, codeNull) }
 

@@ -82,10 +82,10 @@ func (form decimalForm) read(b []byte) decimal {
 	return d
 }
 
-// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library puts
-// bits 9 to 13 of the exponent where bits 7 to 13 belong, and leaves out bits 7 and 8,
-// which are zero in all that its decimals can have. Read by the standard these are
-// numbers of about 10^-4600, which nothing else writes.
+// mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library puts bits 9 to
+// 13 of the exponent where bits 7 to 13 belong, and leaves out bits 7 and 8, which are zero in
+// every exponent that its decimals can have. Read by the standard, these are numbers of about
+// 10^-4600, which nothing else writes.
 func mendExponent(biased int) int {
 	const written, meant, low = 12 << 7, 12 << 9, 1<<7 - 1
 	if biased&^low != written {
@@ -189,8 +189,8 @@ func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	return digits, e - len(fraction), negative, true
 }
 
-// Int is the number that v, of any integer type, is; ok is false for other
-// types and beyond 63 bits.
+// Int returns the number in v, which may be of any integer type; ok is false for other types and
+// beyond 63 bits.
 func Int(v any) (n int64, ok bool) {
 	switch v := v.(type) {
 	case int8:
@@ -213,8 +213,8 @@ func Int(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Float is the number that v, of a floating-point or integer type, is; ok is
-// false for other types, and for integers that a double may not hold exactly.
+// Float returns the number in v, which may be of a floating-point or integer type; ok is false for
+// other types, and for integers that a double may not hold exactly.
 func Float(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case float32:

@@ -182,8 +182,8 @@ func (w *walker) array(at, i, stop, depth, n int) error {
 	return nil
 }
 
-// Extent returns the length of the first value in b without looking inside it, also where b has only its start: then the
-// length exceeds that of b. It returns false if the start does not say it.
+// Extent returns the length of the first value in b without looking inside it. If b has only the value's
+// start, the length exceeds that of b. Extent returns false if the start does not give the length.
 func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {
@@ -205,7 +205,7 @@ func Extent(b []byte) (int, bool) {
 	return i, true
 }
 
-// extent is Extent where b has all of the value, and false elsewhere.
+// extent is Extent if b has all of the value, else it returns false.
 func extent(b []byte) (int, bool) {
 	n, ok := Extent(b)
 	return n, ok && n <= len(b)

@@ -16,12 +16,12 @@ const (
 	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
 )
 
-// DescriptorDateTime is the descriptor of an instant that a timestamp cannot represent:
-// without a zone, which is UTC then, or to less than a millisecond. It is a string as
-// ParseDateTime reads it. Only rules have such values.
+// DescriptorDateTime is the descriptor of an instant that a timestamp cannot represent: one without
+// a zone, which is in UTC, or one more precise than a millisecond. It is a string as ParseDateTime
+// reads it. Only rules have such values.
 const DescriptorDateTime = Symbol("com.crosstown:date-time")
 
-// ParseDateTime reads a dateTime of XML Schema (§3.2.7). zoned: it names its zone.
+// ParseDateTime reads a dateTime of XML Schema (§3.2.7). zoned says that it names its zone.
 func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	if t, err = time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, true, nil
@@ -30,7 +30,7 @@ func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	return t, false, err
 }
 
-// Text is the text form of a value: of a string itself, of a compound its JSON.
+// Text is the text form of a value: a string is its own, and a compound's is its JSON.
 func Text(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -86,11 +86,11 @@ func timeOfTicks(ticks int64) time.Time {
 	return time.Unix(ticks/TicksPerSecond-secondsToUnixEpoch, ticks%TicksPerSecond*100).UTC()
 }
 
-// AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays
-// and maps as their like in JSON, decimals with all their digits; timestamps as
-// RFC 3339 with milliseconds; binary as base64; what else has a text, and what
-// is not a number among floats and decimals, as strings. Keys of maps become text.
-// A described value is {"descriptor": …, "value": …} unless its text is known.
+// AppendJSON renders a value: null, booleans, numbers, strings, lists, arrays and maps as their
+// JSON equivalents, decimals with all their digits; timestamps as RFC 3339 with milliseconds;
+// binary as base64; other values with a text, and floats and decimals that are not numbers, as
+// strings. Keys of maps become text. A described value is {"descriptor": …, "value": …} unless its
+// text is known.
 func AppendJSON(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -164,8 +164,8 @@ func appendDecimalJSON(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// AppendFloatText writes a float so that it is read as one again. What is no
-// number is written as quoted text: "NaN", "Infinity", "-Infinity".
+// AppendFloatText writes a float so that it is read as one again. A float that is not a number is
+// written as quoted text: "NaN", "Infinity", "-Infinity".
 func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	mark := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)

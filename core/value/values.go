@@ -162,7 +162,7 @@ func (o Opt[T]) Or(def T) T {
 	return def
 }
 
-// UUID is a universally unique identifier in the byte order of RFC 9562, which is also that of the AMQP type uuid.
+// UUID is a universally unique identifier in the byte order of RFC 9562, which the AMQP type uuid uses, too.
 type UUID [16]byte
 
 // String returns the UUID as 8-4-4-4-12 lower-case hexadecimal digits.

@@ -53,7 +53,7 @@ func mergeEvents(events []core.Event) []core.Event {
 }
 
 // placeDeliveries puts each delivery before the event that ended its lock, even if the clock of the
-// delivering gateway was ahead of that of the settling one.
+// delivering gateway was ahead of the settling gateway's.
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	before := map[int][]core.Event{} // by the index of the event that ended the lock
 	for _, d := range deliveries {
@@ -103,7 +103,7 @@ func endsLock(k core.EventKind) bool {
 const skew = time.Second
 
 // describedEvent is the store's event that a note describes: the last one before it. It is nil if
-// the note stands alone, or the event has been dropped.
+// the note describes no event, or the event has been dropped.
 func describedEvent(events []core.Event, note *core.Event) *core.Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		e := &events[i]
@@ -129,7 +129,7 @@ func describes(note, event core.EventKind) bool {
 	}
 }
 
-// byTime orders events by time, and those of one instant by cause and effect.
+// byTime orders events by time, and events of one instant by cause and effect.
 func byTime(a, b core.Event) int {
 	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(rank(&a), rank(&b)))
 }

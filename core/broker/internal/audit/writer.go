@@ -28,8 +28,8 @@ const (
 // Writer writes to histories what only the broker knows. It writes in batches; no call waits
 // for it.
 //
-// Each entity with a history has the writer of its broker; the others have nil, whose methods record
-// nothing.
+// Each entity with a history has the writer of its broker; the others have a nil Writer, whose
+// methods record nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
 	gateway string           // its name in histories
@@ -122,7 +122,7 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// Trail says on whose behalf messages come to an entity, collects what the broker finds out about
+// Trail knows on whose behalf messages come to an entity, collects what the broker finds out about
 // them, and records it when they are stored. Without a history it is nil, and records nothing.
 type Trail struct {
 	w    *Writer

@@ -24,8 +24,8 @@ const (
 )
 
 // dispatcher shares out the messages of one queue or sub-queue among its receivers on this gateway.
-// Workers call the store. The first goroutine that finds callbacks queued, and no other one running
-// them, runs them, one at a time, in order and without mu.
+// Workers call the store. A goroutine that finds queued callbacks which no other one is running
+// runs them, one at a time, in order and without mu.
 type dispatcher struct {
 	e       *Entity
 	sub     core.SubQueue
@@ -209,8 +209,8 @@ func (d *dispatcher) free() core.Most {
 }
 
 // share gives deliveries to receivers with credit, as evenly as possible, and returns the surplus.
-// Those of receivers in ReceiveAndDelete mode go to removals; if removals is nil, these receivers
-// get none. d.mu is held.
+// Deliveries for receivers in ReceiveAndDelete mode go to removals; if removals is nil, these
+// receivers get none. d.mu is held.
 func (d *dispatcher) share(ds []core.Delivery, removals *[]removal) (surplus []core.Delivery) {
 	for len(ds) > 0 {
 		willing := 0
@@ -302,8 +302,8 @@ func (d *dispatcher) flush() {
 	d.calling = false
 }
 
-// runCallbacks runs one receiver's callbacks: Deliver, then those of Drains, then Closed. d.mu is
-// held, and released during callbacks.
+// runCallbacks runs one receiver's callbacks: Deliver, then the callbacks of Drains, then Closed.
+// d.mu is held, and released during callbacks.
 func (d *dispatcher) runCallbacks(r *receiver) {
 	ds, drained, closed := r.pending, r.drained, r.o.Closed
 	r.pending = nil

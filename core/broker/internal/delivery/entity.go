@@ -73,7 +73,7 @@ type Entity struct {
 	sweeps atomic.Pointer[dispatcher]
 }
 
-// New makes what is open on an entity: nothing yet.
+// New makes an Entity, on which nothing is open yet.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	return &Entity{Shared: s, Source: of, traffic: t, audit: a}
 }
@@ -227,7 +227,7 @@ func (e *Entity) Sessions() []*Session {
 	return nil
 }
 
-// Wake has everything that waits for messages look for them: the store's time was moved.
+// Wake makes everything that waits for messages look for them, because the store's time was moved.
 func (e *Entity) Wake() {
 	dispatchers, hub := e.open()
 	for _, d := range dispatchers {
@@ -260,8 +260,8 @@ func (e *Entity) DropUndelivered() {
 // AwaitsDeadLetters reports whether receivers of dead letters are open.
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
-// ExpectExpiry has the main queue swept at the given time, for the receivers of dead letters. Zero
-// is ignored.
+// ExpectExpiry schedules a sweep of the main queue at the given time, for the receivers of dead
+// letters. Zero is ignored.
 func (e *Entity) ExpectExpiry(at time.Time) {
 	if d := e.sweeps.Load(); d != nil {
 		d.expectExpiry(at)

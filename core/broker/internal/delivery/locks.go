@@ -53,8 +53,8 @@ func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Del
 	return e.Settle(ctx, sub, settlements)
 }
 
-// RemoveLocked completes deliveries. Removed messages cannot be brought back, so the call fails
-// only if none could be removed.
+// RemoveLocked completes deliveries. Removed messages cannot be restored, so the call fails only if
+// none could be removed.
 func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
 	gone := ds[:0]
 	var failure error
@@ -73,8 +73,8 @@ func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.
 	return gone, nil
 }
 
-// Purge removes up to limit messages of one partition, or of the session of that lock. Messages that
-// are too young stay locked until the end, so that no message is met twice.
+// Purge removes up to limit messages of one partition, or of the session whose lock is given.
+// Messages that are too young stay locked until Purge ends, so that it finds no message twice.
 func (e *Entity) Purge(ctx context.Context, p core.Partition, under *core.SessionLock, before time.Time, limit int, by core.Party) (removed int, err error) {
 	var young []core.Delivery
 	defer func() {

@@ -30,7 +30,7 @@ type Session struct {
 	done  chan struct{} // closed when the session has been released
 
 	mu          sync.Mutex
-	until       time.Time   // end of the lock, as is said, by the store's clock
+	until       time.Time   // end of the lock, as reported to clients, by the store's clock
 	renewing    int         // Renew calls in flight, which may have moved until
 	credit      int         // unspent
 	bytes       int64       // unspent; below zero if the last delivery was larger
@@ -118,7 +118,7 @@ func (s *Session) Close() {
 }
 
 // CloseAfter implements core.Session. If settled is not closed in time, the session is released
-// without it.
+// anyway.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func (s *Session) CloseAfter(settled <-chan struct{}) {
 // Released implements core.Session.
 func (s *Session) Released() <-chan struct{} { return s.done }
 
-// awaitSettled waits for the settlements that CloseAfter speaks of.
+// awaitSettled waits for the settlements that CloseAfter was given.
 func (s *Session) awaitSettled(settled <-chan struct{}) {
 	if settled == nil {
 		return
@@ -379,7 +379,7 @@ func (s *Session) partition() core.Partition {
 	return s.hub.e.View().Queues[core.Main][s.lock.Index]
 }
 
-// call makes one call to the store on behalf of the holder, which stays until what CloseAfter waits for has ended.
+// call makes one call to the store on behalf of the holder. After CloseAfter calls are still allowed.
 func (s *Session) call(f func(core.Partition) error) error {
 	s.mu.Lock()
 	over := s.ended != nil || s.closed && s.settled == nil

@@ -7,8 +7,8 @@ import (
 )
 
 // MaxSweepWait is how often the main queue is swept while a receiver of the dead-letter queue
-// waits. Messages that another gateway has sent may expire, and locks that another has taken,
-// without this gateway knowing of them.
+// waits. Messages that another gateway has sent, and locks that it has taken, may expire without
+// this gateway knowing of them.
 const MaxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something there is due, while receivers of dead letters have

@@ -41,8 +41,8 @@ func (w *worker) Wake(core.SessionKey) {
 	}
 }
 
-// Reserve implements core.Watcher: a call of the store that brings messages becomes the worker's,
-// if the worker has none in flight. Receivers in ReceiveAndDelete mode get nothing that way: their
+// Reserve implements core.Watcher: a store call that brings messages becomes the worker's call, if
+// the worker has none in flight. Receivers in ReceiveAndDelete mode get nothing that way: their
 // messages take a second call, for which the sender would wait.
 func (w *worker) Reserve() core.Most {
 	d := w.d
@@ -228,10 +228,10 @@ const (
 	lastBackoff  = 2 * time.Second
 )
 
-// poller says when a partition is asked for messages or sessions: after its doorbell has rung, also
-// if that was while it was being asked, as long as answers say that there may be more, and after
-// growing pauses while it does not answer. A worker, a session and a session finder each have one,
-// with their mutex; they set their timers and make the calls.
+// poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
+// even during a call; as long as answers say that there may be more; and after growing pauses while
+// it does not answer. A worker, a session and a session finder each have one, with their mutex;
+// they set their timers and make the calls.
 type poller struct {
 	ready      bool          // there may be something
 	busy       bool          // a call is in flight

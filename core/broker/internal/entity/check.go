@@ -88,7 +88,7 @@ func LongKey(name, text string) error {
 }
 
 // checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
-// values only; described values stand for .NET types.
+// values only; described values represent .NET types.
 func checkProperties(p core.Properties, noBinary bool) error {
 	if p.IsEmpty() {
 		return nil

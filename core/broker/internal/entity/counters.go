@@ -138,7 +138,7 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// WithoutCopies are publications without copies: those are made when the messages are due.
+// WithoutCopies are publications without copies: the copies are made when the messages are due.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

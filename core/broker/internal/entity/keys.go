@@ -18,7 +18,7 @@ func KeyOf(m *core.Message, duplicates bool) string {
 }
 
 // GroupKey is the key of a group on a partitioned entity: all keys of the messages must be equal,
-// and messages without one follow the others.
+// and messages without a key go with the others.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {
@@ -36,7 +36,7 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey is the message as its copies have it: the key of a move belongs to the topic.
+// WithoutMoveKey is the message as its copies have it, without the key of a move, which belongs to the topic.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m

@@ -50,8 +50,8 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of makes the store's error for an entity readable for the peer, and keeps whether it is
-// NotDone. Refusals of the broker pass. An error without a Code means that the store was not
+// Of makes the store's error for an entity readable for the peer, and keeps whether it is NotDone.
+// Refusals of the broker pass unchanged. An error without a Code means that the store was not
 // reached: it is logged, and the answer asks the peer to try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
@@ -95,7 +95,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks makes the errors of locks readable, in place. A lock of a partition that is gone is
+// Locks makes the errors of locks readable, in place. A lock of a partition that is gone counts as
 // lost.
 func (r *Refusals) Locks(errs []error, v *View) []error {
 	for i, err := range errs {

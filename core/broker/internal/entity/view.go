@@ -95,8 +95,8 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses to take messages, except by their numbers, from where only forwarders or
-// session holders take them.
+// Receivable refuses to take messages, except by their numbers, from a queue from which only
+// forwarders or session holders may take them.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:

@@ -15,7 +15,7 @@ func (fb *forwardBatch) reject(i int, err error) {
 }
 
 // deadLetterRejected dead-letters the rejected messages. A message with too many hops goes to the
-// dead-letter queue of the entity that it has reached; one that cannot reach its destination
+// dead-letter queue of the entity that it has reached; a message that cannot reach its destination
 // becomes a transfer dead letter.
 func (fb *forwardBatch) deadLetterRejected(ctx context.Context) {
 	transferDeadLetters := fb.v.Queues[core.TransferDeadLetter][fb.p.Index]
@@ -77,8 +77,8 @@ func deadLetterReason(d *core.Delivery, err error) core.Properties {
 	return entity.ReasonProperties(reason, text)
 }
 
-// destinationRefused handles a message whose destination is full. A parked message has
-// arrived there already, and waits; so does a dead letter, where it is.
+// destinationRefused handles a message whose destination is full. A parked message has already
+// arrived there, and waits; a dead letter waits where it is.
 func (fb *forwardBatch) destinationRefused(i int, to destination, err error) {
 	if fb.route.waits || fb.route.returns(to.e.Key()) {
 		fb.pf.holdBack(&fb.ds[i], to)

@@ -27,9 +27,9 @@ var (
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
 
-// forwardBatch is a batch of messages on its way from a partition. A crash at any point repeats a
-// step: the destination knows what it has stored by the key of the move, until the source has been
-// settled.
+// forwardBatch is a batch of messages that is moved out of a partition. After a crash at any point,
+// a step is repeated: until the source has been settled, the destination knows by the key of the
+// move what it has stored.
 type forwardBatch struct {
 	pf      *partitionForwarder
 	e       Entity // the source
@@ -193,9 +193,9 @@ func (fb *forwardBatch) deliver(ctx context.Context, batch *destinationBatch) {
 	}
 }
 
-// store stores a batch, after the destination's pipeline if it has one. Each result is stored with
-// the key of its move, so a repeated step stores nothing twice, even with another verdict. A
-// message without a verdict stays at the source, with those behind it, which would overtake it.
+// store stores a batch, after the destination's pipeline if it has one. Each result is stored with the
+// key of its move, so a repeated step stores nothing twice, even with another verdict. A message
+// without a verdict stays at the source, and so do those behind it, which would overtake it.
 func (fb *forwardBatch) store(ctx context.Context, trail *audit.Trail, batch *destinationBatch) []core.Appended {
 	e := batch.to.e
 	judging, cancel := context.WithTimeout(ctx, CallTimeout)

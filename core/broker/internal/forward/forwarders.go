@@ -1,5 +1,5 @@
-// Package forward moves messages that no client asks for: to where entities forward, out of
-// transfer queues, to other brokers, and scheduled messages of topics when they are due.
+// Package forward moves messages without a client's request: to where entities forward, out of
+// transfer queues, and to other brokers. It publishes scheduled messages of topics when they are due.
 package forward
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// ScanInterval is how often all entities are checked for messages that need a forwarder:
-	// another gateway may have died that knew of them.
+	// ScanInterval is how often all entities are checked for messages that need a forwarder: a
+	// gateway that knew of them may have died.
 	ScanInterval = time.Minute
 	// IdleLife is how long a temporary forwarder stays after its last message.
 	IdleLife = time.Minute
@@ -30,7 +30,7 @@ const (
 	MaxConcurrentSteps = 64
 )
 
-// Config is what forwarders need. Remotes and Wait are those of the broker's Options.
+// Config is what forwarders need. Remotes and Wait have the values of the broker's Options.
 type Config struct {
 	Host      Host
 	Namespace string // its ID
@@ -45,7 +45,7 @@ type Config struct {
 
 // Host is the broker whose messages are moved.
 type Host interface {
-	// Entity finds an entity, in the cache while that is fresh.
+	// Entity finds an entity, in the cache if what it has is fresh.
 	Entity(ctx context.Context, name string) (Entity, error)
 	// Read finds an entity in the store.
 	Read(ctx context.Context, name string) (Entity, error)
@@ -121,7 +121,7 @@ type forwarder struct {
 	set  *Forwarders
 	key  forwarderKey
 	name string // of the entity, folded
-	to   string // where the settings forward to, as forwardTarget has it; "": each message says it
+	to   string // where the settings forward to, as forwardTarget has it; "": each message says where
 	// temporary says that the forwarder ends when it has nothing left to do.
 	temporary   bool
 	remote      string                // the remote that the settings forward to, folded; "": none
@@ -253,7 +253,7 @@ func (s *Forwarders) scan(ctx context.Context) {
 	}
 }
 
-// reconcile starts and ends the forwarders of an entity as its settings ask for.
+// reconcile starts and ends the forwarders of an entity as its settings require.
 func (s *Forwarders) reconcile(ent *core.Entity) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -283,7 +283,7 @@ func (s *Forwarders) remove(name string) {
 	}
 }
 
-// retry wakes the forwarders that wait for the entity of the folded name, or whose messages may.
+// retry wakes the forwarders that wait for the entity of the folded name, or whose messages may wait for it.
 func (s *Forwarders) retry(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 
 const (
 	// shortYield and LongYield bound how long a partition forwarder leaves a partition to another
-	// gateway that has older messages of it under lock. A forwarder that moved messages within
+	// gateway that has locked older messages of it. A forwarder that moved messages within
 	// leaseDuration starts with shortYield, the others with LongYield: so one gateway continues and
 	// the others stay out of its way.
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield bounds the yielding in all. The locks of a gateway that has died have ended by then: a store on
-	// Redis ends them ten seconds after it registered last.
+	// LongestYield bounds the total time of yielding. The locks of a gateway that has died have
+	// ended by then: a store on Redis ends them ten seconds after that gateway registered last.
 	LongestYield = 13 * time.Second
 	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
 	// to find out whether another gateway holds an older one.
@@ -42,7 +42,7 @@ func (pf *partitionForwarder) mayMove(ctx context.Context, p core.Partition, ds 
 	lease := &pf.lease
 	low := lease.highest
 	if pf.parent.remote != "" {
-		low = 0 // another gateway may have given back messages in front
+		low = 0 // another gateway may have given back earlier messages
 	}
 	high, fresh := low, 0 // fresh counts the numbers above low
 	for i := range ds {
@@ -112,7 +112,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 	return false
 }
 
-// LongestYield is how long the partition forwarder yields in all. Where messages go to a remote, it
+// longestYield is how long the partition forwarder yields in total. If messages go to a remote, it
 // is longer than another gateway's wait for that remote.
 func (pf *partitionForwarder) longestYield() time.Duration {
 	if pf.parent.remote != "" {

@@ -14,13 +14,13 @@ const (
 	forwardBatchSize = 200
 	// forwardBytes bounds what it holds in memory.
 	forwardBytes = 8 << 20
-	// forwardLock is how long a step locks messages, and CallTimeout how long one of its
-	// calls may take. A move must not be stored so late that its source is unlocked, moved again
-	// and its key forgotten: it would be a second copy.
+	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
+	// take. A move must not be stored after its source has been unlocked and moved again and its
+	// key forgotten: that would make a second copy.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
-	// minHold and MaxHold bound how long messages are held back that their destination does not
-	// take, and maxHeld how many are.
+	// minHold and MaxHold bound how long messages are held back while their destination does not
+	// take them; maxHeld bounds their number.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
 	// minDeadHold and MaxDeadHold are these bounds for dead letters, which are not locked meanwhile.
@@ -277,8 +277,8 @@ func (pf *partitionForwarder) step(ctx context.Context) nextStep {
 	return pf.planNext(most.Left(ds, next, s.Store.Now), moved > 0, next, pause)
 }
 
-// planNext decides what follows a step. full says that the step has left messages, moved that it moved
-// one.
+// planNext decides what follows a step. full says that the step may have left messages behind, and
+// moved that it has moved at least one.
 func (pf *partitionForwarder) planNext(full, moved bool, next time.Time, pause time.Duration) nextStep {
 	if pf.remoteStalled {
 		if moved {
@@ -320,7 +320,7 @@ func (pf *partitionForwarder) backOff() nextStep {
 }
 
 // mayTake reports whether messages may be taken from the source. A disabled entity keeps its
-// messages; those that are scheduled, or in the transfer queue, were accepted before.
+// messages, except scheduled ones and those in the transfer queue, which were accepted before.
 func (pf *partitionForwarder) mayTake(v *entity.View) bool {
 	switch {
 	case pf.parent.key.sub == core.Transfer, v.Kind == core.Topic:

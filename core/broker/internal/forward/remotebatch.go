@@ -15,7 +15,7 @@ const (
 	// remoteBatchBytes is about how much is sent to a remote at a time.
 	remoteBatchBytes = 8 << 20
 	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout is the same
-	// where messages for other destinations wait behind.
+	// if messages for other destinations wait behind them.
 	remoteTimeout   = 2 * time.Minute
 	transferTimeout = forwardLock / 2
 )
@@ -57,7 +57,7 @@ func (fb *forwardBatch) holdBack(i int, to destination) {
 }
 
 // send sends a remote batch in chunks, and stops after a chunk that failed in part: the messages
-// behind must not overtake. A crash repeats it.
+// behind it must not overtake. After a crash it is repeated.
 func (fb *forwardBatch) send(ctx context.Context, rb *remoteBatch) {
 	for smooth := true; len(rb.ms) > 0 && smooth && ctx.Err() == nil; {
 		n := rb.chunk()
@@ -208,7 +208,7 @@ func (r remotes) watch(forwarders *Forwarders) (stop func()) {
 }
 
 // retryRemote wakes the forwarders that wait for the remote of the folded name, or whose messages
-// may.
+// may wait for it.
 func (s *Forwarders) retryRemote(remote string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

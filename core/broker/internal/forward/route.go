@@ -13,7 +13,7 @@ type route struct {
 	p       core.Partition // of the source
 	key     string         // of the source: its folded name
 	name    string         // of the source
-	to      string         // where its settings forward to; "": each message says it
+	to      string         // where its settings forward to; "": each message says where
 	waits   bool           // messages wait for a destination that is disabled or full
 	remotes remotes
 	resolve func(name string) resolved // finds a destination
@@ -26,7 +26,7 @@ type step struct {
 	held     bool
 	to       destination
 	message  *core.Message // as the destination gets it
-	remote   *remoteBatch  // the destination, without messages, where it is at a remote
+	remote   *remoteBatch  // the destination, without messages, if it is at a remote
 	v        *entity.View  // the destination elsewhere
 }
 

@@ -15,14 +15,14 @@ import (
 // Pipeline is the stages that messages pass on their way into entities, whether they are sent or
 // forwarded. It is configuration: all gateways of a namespace must have the same.
 type Pipeline struct {
-	// Entity is the name of a queue or topic, or a pattern in which each * stands
-	// for any characters, '/' too. Case does not matter.
+	// Entity is the name of a queue or topic, or a pattern in which each * matches any characters,
+	// also '/'. Case does not matter.
 	Entity string
 	// Ingress are the stages, in the order in which messages pass them.
 	Ingress []Stage
 	// To, if not nil, is the stage for messages that have a To property, after Ingress.
 	To *Stage
-	// FollowTo, where To is nil, are names of queues and topics, or patterns like Entity. A message
+	// FollowTo, used if To is nil, lists names of queues and topics, or patterns like Entity. A message
 	// whose To names another queue or topic that fits one of them is routed there after Ingress.
 	FollowTo []string
 }
@@ -77,8 +77,8 @@ type StageCounts struct {
 	Refused int64 `json:"refused"`
 }
 
-// New is the pipeline of an entity: the first of all whose pattern fits; nil if none does. parks
-// says that rules of topics may have messages parked; then a topic's may have no stages.
+// New returns the pipeline of an entity: the first of all whose pattern fits; nil if none does. parks
+// says that rules of topics may have messages parked; a topic's pipeline may then have no stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -146,8 +146,8 @@ func (r Result) ParkAll() {
 const somethingParked = 1
 
 // parkedMark is what this gateway knows of the parked messages of a partition. While there are
-// some, further messages are parked behind them and do not overtake: so the order of what one
-// gateway takes is kept.
+// some, further messages are parked behind them and do not overtake: so the messages that one
+// gateway takes keep their order.
 type parkedMark struct {
 	mark atomic.Int64 // the bit somethingParked; above it, how often this gateway has parked
 }
@@ -162,8 +162,8 @@ func (l *parkedMark) note() {
 	}
 }
 
-// maxParkedLook is the number of messages of a transfer queue that are checked for parked ones. Where there
-// are more, some count as parked.
+// maxParkedLook is the number of messages of a transfer queue that are checked for parked ones. If
+// there are more, some count as parked.
 const maxParkedLook = 20
 
 // IsBehind reports whether messages to a partition are to be parked behind others.

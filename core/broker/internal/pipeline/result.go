@@ -21,8 +21,8 @@ func (r Result) IsPlain() bool {
 	return true
 }
 
-// Refusal is why the group is not stored: the verdicts that refuse messages of it, or that one has no
-// verdict; nil if all is well.
+// Refusal returns why the group is not stored: verdicts refuse some of its messages, or one has no
+// verdict. It returns nil if all is well.
 func (r Result) Refusal() error {
 	if text := r.rejections(); text != "" {
 		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
@@ -52,8 +52,8 @@ func (r Result) rejections() string {
 	return entity.Truncate(strings.Join(all, "; "), maxRejectionText)
 }
 
-// ParkBehind parks the messages that would overtake a parked message of the group or, if behind, of
-// a group before it. It reports whether there is a parked message by now.
+// ParkBehind parks the messages that would overtake a parked message of the group or, if behind is
+// true, of an earlier group. It reports whether there is a parked message now.
 func (r Result) ParkBehind(behind bool) bool {
 	for i := range r {
 		if behind && r[i].State == Kept {

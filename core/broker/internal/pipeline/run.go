@@ -13,7 +13,7 @@ import (
 
 // Reasons of dead letters that pipelines make.
 const (
-	reasonRouter = "DeadLetteredByRouter" // where the router gives no reason
+	reasonRouter = "DeadLetteredByRouter" // if the router gives no reason
 	// reasonBadVerdict is for a message whose verdict cannot be carried out.
 	reasonBadVerdict = "VerdictRefused"
 )
@@ -210,8 +210,8 @@ func (r *Run) route(st *stage, x *Item, v *core.Verdict) {
 	}
 }
 
-// transferCopy is a copy of the message on its way to another entity. The hops that the message has
-// behind it count on.
+// transferCopy is a copy of the message that is to be moved to another entity. It keeps the
+// message's count of hops.
 func transferCopy(m *core.Message, destination string) *core.Message {
 	own, t := *m, core.Transit{}
 	if m.Transit != nil {

@@ -14,7 +14,7 @@ type findFunc func(ctx context.Context, name string) (*entity.View, error)
 // toRouter is a router that follows the To property of messages: to a queue or topic of the
 // namespace whose name fits one of the patterns. A message with any other To passes: applications
 // may write what they like there. The sender's rights on that entity are not checked, so the
-// patterns bound where a sender can have messages put.
+// patterns bound where a sender can put messages.
 type toRouter struct {
 	find    findFunc
 	allowed []string // folded; * is any text

@@ -37,8 +37,8 @@ func (h *Cache) MarkStale() { h.stale.Store(true) }
 // minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
 const minSweepInterval = time.Second
 
-// BeginSweep reports whether the caller is to sweep the subscriptions now: no call has just done
-// so.
+// BeginSweep reports whether the caller should sweep the subscriptions, that is, whether no other
+// call has done so recently.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
 	return now-swept >= int64(minSweepInterval) && h.sweptAt.CompareAndSwap(swept, now)
@@ -77,9 +77,9 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 }
 
 // ApplyRule applies a change of a rule that this gateway has made, so that the subscriptions need
-// not be read again. sub is the subscription after the change, version that of the topic, and r the
-// compiled rule, nil if it was removed. If the cached set is not the one right before, it stays
-// stale.
+// not be read again. sub is the subscription after the change, version is the topic's, and r is the
+// compiled rule, nil if it was removed. If the cached set is not the one directly before version,
+// it stays stale.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:

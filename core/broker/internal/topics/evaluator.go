@@ -156,8 +156,8 @@ func (m *member) deadLetterCopy(index uint16, msg *core.Message, reason, descrip
 // bodyDecoder decodes the bodies of messages that are published together.
 type bodyDecoder struct {
 	decode func(*core.Message) (any, error)
-	// err is that of a decoder that was not available. Then the rules were evaluated without the
-	// body, and their result must not be used.
+	// err is set if a decoder was not available. The rules were then evaluated without the body,
+	// and their result must not be used.
 	err error
 }
 

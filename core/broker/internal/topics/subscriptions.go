@@ -13,8 +13,8 @@ import (
 )
 
 // Subscriptions is a topic's subscriptions at one version, with compiled rules. It never changes,
-// except that a set which differs from it by one rule shares its rules: the store refuses what is
-// published with the older of the two.
+// with one exception: a set that differs from it by one rule shares its rules. The store refuses
+// what is published with the older of the two.
 type Subscriptions struct {
 	Version    int64
 	members    []member // in the order of the topic's view

@@ -20,7 +20,7 @@ type Tester struct {
 // maxShown bounds the messages of all judgements together, except for a single one that is larger.
 const maxShown = 1 << 20
 
-// show leaves a judgement its message if there is room for it.
+// show keeps a judgement's message if there is room for it.
 func (rt *Tester) show(j core.Judgement) core.Judgement {
 	if j.Message == nil {
 		return j
@@ -81,8 +81,8 @@ func (rt *Tester) test(r core.Rule) core.Judgement {
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// testFor applies a rule of the subscription to the message, and what the subscription does with
-// the match.
+// testFor applies a rule of the subscription to the message, and then does with a match what the
+// subscription would do.
 func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)
