@@ -1,5 +1,5 @@
-// Package bridges says what a bridge is: the server side of one protocol, in
-// front of the broker.
+// Package bridges defines what a bridge is: the server side of one protocol, in front of the
+// broker.
 package bridges
 
 import (
@@ -23,13 +23,13 @@ type Front interface {
 	core.Admin
 }
 
-// Connection is what a bridge tells of one of its clients.
+// Connection describes one client of a bridge.
 type Connection struct {
 	ID       string // as in the log
 	Protocol string // "amqp", "amqp over websocket", "websocket" or "event stream"
 	Peer     string // the client's address
 	Since    time.Time
-	// Namespace is that of the client, "" as long as it has proven nothing.
+	// Namespace is the client's namespace, or "" until the client has proven an identity.
 	Namespace string
 	Policies  []string // the shared access policies that vouch for it, or the subjects of its tokens
 	Product   string   // what the client calls itself, or ""
@@ -46,15 +46,15 @@ type Link struct {
 	Session  string // the id of that
 }
 
-// ForcedText is what a client hears whose connection an operator closes.
+// ForcedText is the reason that a client gets if an operator closes its connection.
 const ForcedText = "An operator has closed the connection. Connect again."
 
 // Census lists the connections of a bridge that are open now, and closes them.
 type Census interface {
 	Connections(ctx context.Context) []Connection
-	// CloseConnection has the connection of that id closed soon, with ForcedText as the reason. What is
-	// in flight on it may finish within the time that it would have if the bridge stopped. False if
-	// there is no such connection.
+	// CloseConnection closes the connection with that id soon, with ForcedText as the reason. What
+	// is in flight on it may finish within the time it would have if the bridge stopped. It returns
+	// false if there is no such connection.
 	CloseConnection(id string) bool
 }
 

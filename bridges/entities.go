@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities lists n entities after the first skip, or all that are left, however few at a time the admin
-// is willing to list: clients take a short page for the last.
+// Entities lists n entities after the first skip, or all that remain. If the admin lists fewer at a
+// time, it asks again, because clients take a short page for the last.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))
@@ -23,7 +23,7 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Create creates an entity. first is the first rule of a subscription; nil: one that matches all.
+// Create creates an entity. first is the first rule of a subscription; if it is nil, the rule matches everything.
 func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	switch kind {
 	case core.Subscription:

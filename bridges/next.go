@@ -11,7 +11,7 @@ import (
 const drainTimeout = 5 * time.Second
 
 // Next waits for one message of an entity, and reports whether one came. Whatever ends it, the wait, the context or
-// the server that took the request, no message stays locked that it does not return. Of o it sets Deliver and Closed.
+// the server that took the request, no message that it does not return stays locked. It sets Deliver and Closed of o.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
 	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }
@@ -49,8 +49,8 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 	return d, false, err
 }
 
-// Into is a ReceiverOptions.Deliver that puts deliveries into a channel. The credit given must never exceed
-// what is free of its capacity.
+// Into is a ReceiverOptions.Deliver that puts deliveries into a channel. The credit given must
+// never exceed the channel's free capacity.
 func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	return func(ds []core.Delivery) {
 		for _, d := range ds {
@@ -59,8 +59,8 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes a receiver, and returns the message that it still delivered. So one that is being removed for
-// a receive-and-delete is not lost. drained says that the broker has looked.
+// Last drains and closes a receiver, and returns the message that it still delivered. This way a message
+// that is being removed for a receive-and-delete is not lost. drained says that the broker has looked.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

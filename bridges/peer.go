@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// Peer is what core.WithPeer takes: the protocol and address of a client, and
-// what it calls itself, if it does.
+// Peer is what core.WithPeer takes: the protocol and address of a client, and the name it gives
+// itself, if any.
 func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }
 
-// Network is an address as far as one network is given to one customer: all of IPv4's, and the first
-// 64 bits of IPv6's.
+// Network returns the part of an address that is assigned to one customer: all of an IPv4 address,
+// and the first 64 bits of an IPv6 address.
 func Network(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() && !a.IsLoopback() {
@@ -43,8 +43,7 @@ func Prove(nc net.Conn) {
 	}
 }
 
-// Answered tells the connection that nothing is kept of what its client has
-// sent so far.
+// Answered tells the connection that nothing its client has sent so far is kept.
 func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {
 		c.Answered()
@@ -54,12 +53,12 @@ func Answered(nc net.Conn) {
 // connKey finds, in the context of a request, the connection that it came by.
 type connKey struct{}
 
-// WithConn returns a context of what comes by a connection, for ProveIn.
+// WithConn returns a context for requests that come by a connection, for ProveIn.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, nc)
 }
 
-// ProveIn is Prove for the connection of a request, whose context this is.
+// ProveIn is Prove for the connection of the request that has this context.
 func ProveIn(ctx context.Context) {
 	if nc, ok := ctx.Value(connKey{}).(net.Conn); ok {
 		Prove(nc)
@@ -74,8 +73,8 @@ func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endingKey{}, ending)
 }
 
-// Ending closes when the server that took the request is to end: a request that would wait ends then. It
-// is nil, and never closes, where no server has said so.
+// Ending closes when the server that took the request is to end: a request that would wait ends
+// then. It is nil, and never closes, if no server used WithEnding.
 func Ending(ctx context.Context) <-chan struct{} {
 	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
 	return ending

@@ -1,6 +1,5 @@
-// Package plugins is what a gateway and its plugins must agree on before they
-// can talk. What they say to each other is in plugins/proto/v1; authors of
-// plugins import plugins/sdk.
+// Package plugins has what a gateway and its plugins must agree on before they can talk. The
+// protocol they then use is in plugins/proto/v1; authors of plugins import plugins/sdk.
 package plugins
 
 // Contract is the version of plugins/proto/v1.
@@ -12,6 +11,5 @@ const (
 	CookieValue = "9f2c62a6-contract"
 )
 
-// MaxFrame is the size of the largest frame, in bytes: that of the largest
-// message, and what goes with it.
+// MaxFrame is the size of the largest frame, in bytes: the largest message and what accompanies it.
 const MaxFrame = 128 << 20

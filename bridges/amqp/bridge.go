@@ -78,9 +78,9 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeConn serves one connection until the client closes it or, some time after ctx has ended, it has drained. It
-// returns why the connection ended, nil for an orderly end. It closes nc. Its frame and that of run are small: the stack of
-// a connection that waits then is.
+// ServeConn serves one connection until the client closes it, or until it has drained some time
+// after ctx has ended. It returns why the connection ended, nil for an orderly end. It closes nc.
+// Its stack frame and run's are kept small, so that the stack of a waiting connection is small too.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -126,7 +126,7 @@ type Options struct {
 	// Version is the gateway's, as its clients see it in the open frame.
 	Version string
 
-	// Hostname is the namespace's host in texts, "sb://Hostname/queue"; default: what the client calls us.
+	// Hostname is the namespace's host in texts like "sb://Hostname/queue"; default: the client's name for us.
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, both ways; 65536
@@ -137,26 +137,26 @@ type Options struct {
 	MaxHandles     int // links of one session; 256
 	MaxLinks       int // of one connection; 8192
 
-	// SenderCredit is the number of messages a client may have in flight on one link to send on, sent and not stored yet;
-	// 1000. It bounds the unsettled incoming messages of a link.
+	// SenderCredit is the number of messages that a client may have sent on one link and that are
+	// not stored yet; 1000. It bounds the unsettled incoming messages of a link.
 	SenderCredit int
 	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait, until
 	// it settles some or the locks of some have ended.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. What several links have asked
-	// for at once goes back to the queue if it exceeds this.
+	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. Deliveries
+	// beyond it, which several links have asked for at once, go back to the queue.
 	MaxConnectionUnsettled int
-	// StrictTransactions refuses transactions over several entities, except for those of clients that put all their links
-	// into the coordinator's AMQP session.
+	// StrictTransactions refuses transactions over several entities, unless the client puts all its
+	// links into the coordinator's AMQP session.
 	StrictTransactions bool
 	MaxPurge           int // messages that one batch delete may ask for; 4000
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
-	// MaxMessageBytes bounds the messages of one connection that are read and not stored yet, with what settlements
-	// in flight set: nothing is read while they have more bytes; 64 MiB.
+	// MaxMessageBytes bounds the bytes of one connection's messages that are read and not stored
+	// yet, and of properties that settlements in flight set. Beyond it nothing is read; 64 MiB.
 	MaxMessageBytes int64
-	// Budget bounds the memory of what all connections have in progress, Standing that of connections, sessions and
-	// links; default: pools of the bridge's own.
+	// Budget bounds the memory of work in progress on all connections, Standing the memory of
+	// connections, sessions and links themselves; default: pools of the bridge's own.
 	Budget, Standing *fair.Pool
 
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s
@@ -205,7 +205,7 @@ func (b *Bridge) bounds() engine.Bounds {
 // minFrameSize is what every AMQP peer must be able to take (AMQP 1.0 §2.8.19).
 const minFrameSize = 512
 
-// newUUID makes a random UUID. It identifies; it keeps no secret.
+// newUUID makes a random UUID. It is an identifier, not a secret.
 func newUUID() value.UUID {
 	var u value.UUID
 	binary.BigEndian.PutUint64(u[:8], rand.Uint64())

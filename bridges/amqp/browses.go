@@ -20,9 +20,9 @@ const (
 	lateBrowse = 2 * time.Second
 )
 
-// browseLink is a link on which the client looks at the active messages of an entity, in the order of their numbers:
-// its source has the distribution mode copy, as that of a JMS QueueBrowser has. Nothing is locked, and outcomes mean
-// nothing. The broker announces arrivals only to receivers, so a browser at the end looks again and again.
+// browseLink is a link on which the client looks at the active messages of an entity, in the order of their
+// numbers: its source has the distribution mode copy, as a JMS QueueBrowser's does. Nothing is locked, and outcomes
+// mean nothing. The broker announces arrivals only to receivers, so a browser at the end looks again and again.
 type browseLink struct {
 	conn    *conn
 	link    *engine.Link
@@ -78,7 +78,7 @@ func (b *browseLink) flowed() {
 	b.send()
 }
 
-// ask looks for messages if the client takes some. At the end it waits for others, unless the client drains.
+// ask looks for messages if the client has given credit. At the end it waits for others, unless the client drains.
 func (b *browseLink) ask() {
 	c, n := b.conn, int(min(b.link.Credit(), browsePage))
 	switch {
@@ -150,7 +150,7 @@ func (b *browseLink) looked(found []core.Delivery, err error) {
 	}
 }
 
-// hold counts what is pending, or with -1 counts it no more.
+// hold adds the pending messages to the connection's counts, or subtracts them if sign is -1.
 func (b *browseLink) hold(sign int) {
 	for i := range b.pending {
 		b.conn.outstanding.bytes += sign * b.pending[i].Size()
@@ -165,7 +165,7 @@ func (b *browseLink) send() {
 	}
 }
 
-// resume sends pending messages and reports whether some are left. A client that has many unsettled gets others settled.
+// resume sends pending messages and reports whether some are left. Beyond MaxUnsettled, they are sent settled.
 func (b *browseLink) resume() (left bool) {
 	c, f := b.conn, form{}
 	f.peeked = true

@@ -25,7 +25,7 @@ import (
 const (
 	// maxBacklog is the number of bytes that may wait for the writer before reading stops.
 	maxBacklog = 1 << 20
-	// fewUnsaid is the number of bytes that may wait for the writer before deliveries wait instead, so that a buffer need not grow.
+	// fewUnsaid is the number of bytes that may wait for the writer before deliveries wait too, to keep buffers small.
 	fewUnsaid = 128 << 10
 	// closeGrace is how long the client may take to answer a close.
 	closeGrace = 2 * time.Second
@@ -48,7 +48,7 @@ type conn struct {
 	nc       net.Conn
 	cost     int64 // of the connection, without sessions and links
 	eng      *engine.Conn
-	owner    *link.Owner    // runs what reads, writes, broker calls and timers bring
+	owner    *link.Owner    // runs the jobs of reads, writes, broker calls and timers
 	tasks    sync.WaitGroup // writer and broker calls
 	timer    *link.Timer
 	ctx      context.Context // of broker calls
@@ -264,7 +264,7 @@ func (c *conn) wrote(out []byte, err error) {
 	}
 }
 
-// async runs work in a goroutine of its own, and then what it returns as a job of the owner.
+// async runs work in its own goroutine, and then the function that work returns as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.busy++
 	ctx, cancel := context.WithTimeout(c.ctx, operationTimeout)
@@ -279,8 +279,8 @@ func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then 
 	return cancel
 }
 
-// spawn runs work in a goroutine of its own, and then done and what work has returned as a job of the owner. It cancels
-// the context in the end.
+// spawn runs work in its own goroutine, and then done and the function that work returned as a job
+// of the owner. At the end it cancels the context.
 func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(ctx context.Context) (then func()), done func()) {
 	link.Call(&c.tasks, c.owner, func() func() {
 		defer cancel()
@@ -296,7 +296,7 @@ func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(c
 	})
 }
 
-// maxProduct bounds what is kept of what a client calls itself, in bytes.
+// maxProduct is the number of bytes that are kept of the name a client gives itself.
 const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)
@@ -327,7 +327,7 @@ func (c *conn) Describe() bridges.Connection {
 	return told
 }
 
-// protocol is amqp, or what it is inside of.
+// protocol returns "amqp", or the protocol that the transport names, such as "amqp over websocket".
 func (c *conn) protocol() string {
 	if inside, ok := c.nc.(interface{ Protocol() string }); ok {
 		return inside.Protocol()
@@ -351,8 +351,8 @@ func (r *receiverLink) describe() bridges.Link {
 	return told
 }
 
-// productOf reads from an open frame what the client calls itself: its product with the version, as SDKs send them, or
-// its container.
+// productOf reads the client's name for itself from an open frame: its product with the version, as
+// SDKs send them, or its container.
 func productOf(o *wire.Open) string {
 	property := func(name string) string {
 		v, _ := o.Properties.Get(name)

@@ -67,8 +67,8 @@ func (c *conn) tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// end gives the client some time to answer a close, and what is in flight some time to finish. It returns when that
-// time is over.
+// end gives the client some time to answer a close, and what is in flight some time to finish. It
+// returns the time at which that ends.
 func (c *conn) end(now time.Time) time.Time {
 	switch {
 	case c.eng.Closing() && !c.said:
@@ -106,8 +106,8 @@ func (c *conn) over() bool {
 	return c.busy == 0 && len(c.full) == 0 && len(c.sends) == 0
 }
 
-// drain begins the end: deliveries stop, and when nothing is in flight any more the connection is closed, for that
-// reason.
+// drain begins to close the connection: deliveries stop, and once nothing is in flight the
+// connection is closed with the given reason.
 func (c *conn) drain(reason string) {
 	if c.drains != "" {
 		return

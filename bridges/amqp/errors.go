@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// answer is the form of a Code for clients: the condition of an error, the status code of a response, and
-// words when the refusal has none for the peer.
+// answer is the form of a Code for clients: the condition of an error, the status code of a
+// response, and the text to use if the refusal has none for the peer.
 type answer struct {
 	condition value.Symbol
 	status    int32
@@ -50,12 +50,12 @@ var answers = map[core.Code]answer{
 	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 
-// maxLogged is how much of a client's words for a request the log has, in bytes.
+// maxLogged is the number of bytes that are logged of a text from a request.
 const maxLogged = 100
 
 // answerTo returns the answer to err, with the text for the peer, and logs err under the id in that text.
-// It is about link l, or about none if that is nil; about has more keys and values. What a decoder reports is the peer's
-// fault. rejection is the condition where the answer is the rejection of a delivery.
+// The log entry is about link l, or no link if l is nil; about has further keys and values. An error from
+// a decoder is the peer's fault. rejection is the condition to use if the answer rejects a delivery.
 func (c *conn) answerTo(l *engine.Link, err error, addr core.Address, about ...any) (a answer, rejection value.Symbol) {
 	tracking := newUUID()
 	told := refusals.Told{Tracking: tracking.String(), Code: core.InvalidArgument, Entity: addr.String(), Err: err, Stranger: !c.known.Load()}
@@ -109,20 +109,20 @@ func (c *conn) notFoundText(err error, addr core.Address) string {
 	return fmt.Sprintf("The messaging entity 'sb://%s/%s' could not be found.", c.host, path)
 }
 
-// refusal is the AMQP error that tells err to the client; see answerTo. It may be called outside the owner once the connection is
-// open.
+// refusal returns the AMQP error that tells the client about err; see answerTo. It may be called
+// outside the owner once the connection is open.
 func (c *conn) refusal(l *engine.Link, err error, addr core.Address, about ...any) *wire.Error {
 	a, _ := c.answerTo(l, err, addr, about...)
 	return &wire.Error{Condition: a.condition, Description: a.text}
 }
 
-// rejected is the outcome of a delivery that tells err; see answerTo.
+// rejected returns the outcome of a delivery that tells the client about err; see answerTo.
 func (c *conn) rejected(l *engine.Link, err error, addr core.Address, about ...any) wire.Rejected {
 	a, rejection := c.answerTo(l, err, addr, about...)
 	return wire.Rejected{Error: &wire.Error{Condition: rejection, Description: a.text}}
 }
 
-// tail appends to a text what users of the service know to send to its operators.
+// tail appends to a text the details that users of the service usually send to its operators.
 func (c *conn) tail(text string, tracking value.UUID, addr core.Address) string {
 	return fmt.Sprintf("%s TrackingId:%s_G0, SystemTracker:%s, Timestamp:%s",
 		text, tracking, c.tracker(addr), time.Now().UTC().Format("2006-01-02T15:04:05"))
@@ -144,13 +144,13 @@ func (c *conn) tracker(addr core.Address) string {
 	}
 }
 
-// topics are the entities of which the connection has learnt that they are topics. It may be used from anywhere.
+// topics holds the entities that the connection knows to be topics. Any goroutine may use it.
 type topics struct {
 	mu    sync.Mutex
 	names map[string]struct{} // folded
 }
 
-// maxTopics bounds what is remembered: it only makes texts better.
+// maxTopics bounds the topics that are remembered, which only serve to improve texts.
 const maxTopics = 1000
 
 // learn remembers the kind of an entity.

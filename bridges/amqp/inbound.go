@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The message annotations that the broker knows. The sender sets the first three; the others are the broker's alone,
-// and what a sender puts there is dropped: a message that is sent on still has those of its last delivery.
+// The message annotations that the broker knows. The sender sets the first three; only the broker sets the others.
+// A sender's values for those are dropped, because a message that was received and is sent on still has them.
 const (
 	annPartitionKey    = "x-opt-partition-key"
 	annViaPartitionKey = "x-opt-via-partition-key"
@@ -28,8 +28,8 @@ const (
 	annDeadLetterSource = "x-opt-deadletter-source"
 )
 
-// maxBatch is the number of messages a batch may have. Clients bound batches by bytes alone (see linkProperties), which are filled
-// with some 90,000 of the smallest messages.
+// maxBatch is the number of messages a batch may have. Clients bound batches by bytes alone (see
+// linkProperties), in which some 90,000 of the smallest messages fit.
 const maxBatch = 100_000
 
 // decodeMessage translates an encoded message. The result keeps payload.
@@ -98,8 +98,8 @@ func decodeBatch(payload []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// timeToLive reads how long a message lives. The header's uint of milliseconds ends at 49.7 days; clients that mean more
-// say so with two instants.
+// timeToLive reads how long a message lives. The header's uint of milliseconds ends at 49.7 days;
+// clients express longer lives by the times of creation and expiry.
 func timeToLive(h *wire.Header, p *wire.MessageProperties) time.Duration {
 	ms := int64(h.TTL.Or(0))
 	if ms == math.MaxUint32 && p.AbsoluteExpiryTime.Set {
@@ -165,7 +165,7 @@ func symbolKeys(encoded []byte) []byte {
 	return encoded
 }
 
-// bodyKinds are the kinds of bodies, by those on the wire; idKinds are the types of ids on the wire, by ours.
+// bodyKinds maps kinds of bodies on the wire to ours; idKinds maps our types of ids to those on the wire.
 var (
 	bodyKinds = [...]core.BodyKind{
 		wire.BodyNone: core.BodyNone, wire.BodyData: core.BodyData, wire.BodyDataSections: core.BodyDataSections,

@@ -39,13 +39,13 @@ func (c *conn) Opened(o *wire.Open) {
 // Faulted says that the connection is closed because of what its client did, or did not do.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
-// closingFor is the error for a client whose connection is closed because of err. The log has the client's product.
+// closingFor returns the error for a client whose connection is closed because of err, and logs it with the client's product.
 func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect breaks the connection without an error: at once, or after the next write, of at most n bytes. Any goroutine
-// may call it.
+// disconnect breaks the connection without an error: at once, or after the next write, which then
+// has no more than most bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Post(func() { c.last = most })
@@ -54,7 +54,7 @@ func (c *conn) disconnect(most int) {
 	_ = c.nc.Close() // which ends the reader
 }
 
-// hostOf cuts port and path off what a client calls us.
+// hostOf cuts port and path off the name by which a client addresses us.
 func hostOf(name string) string {
 	if _, rest, ok := strings.Cut(name, "://"); ok {
 		name = rest
@@ -68,7 +68,7 @@ func hostOf(name string) string {
 	return name
 }
 
-// Attached looks at what a link is for.
+// Attached accepts or refuses a link, depending on what it is for.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
@@ -124,8 +124,8 @@ const (
 	selectorCode   uint64 = 0x0000468c00000004
 )
 
-// checkTermini refuses what changes which messages a client gets, and is not offered. All else that the client asks of a
-// terminus is missing in the answer.
+// checkTermini refuses requests that would change which messages a client gets and are not offered.
+// Anything else that the client asks of a terminus is left out of the answer.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
 		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not offered: create a queue, and name it.")
@@ -172,7 +172,7 @@ func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	}
 }
 
-// Missed makes a transaction fail that lacks an operation.
+// Missed makes a transaction that lacks an operation fail.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 
 // Lapsed says why a delivery that was not settled in time cannot be settled any more.
@@ -201,14 +201,14 @@ func (c *conn) Detached(l *engine.Link) {
 	}
 }
 
-// opening is what a broker call that opens something has led to.
+// opening is the result of a broker call that opens something.
 type opening[T any] struct {
 	opened T
 	err    error
 }
 
-// open runs a call that opens something for link l, and attach or refuses it then. abandon is run with what was opened
-// if the client has detached in the meantime.
+// open runs a call that opens something for link l, and then attach, or refuses the link. If the
+// client has detached in the meantime, it runs abandon with what was opened.
 func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.Context, core.Identity) (T, error), attach func(T) bool, abandon func(T)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -225,7 +225,7 @@ func open[T any](c *conn, l *engine.Link, addr core.Address, call func(context.C
 	})
 }
 
-// properties of an attach that answers. Clients want a map even if it is empty.
+// linkProperties returns the properties of an answering attach. Clients want a map even if it is empty.
 func linkProperties(maxSize int64) value.Map {
 	if maxSize <= 0 {
 		return value.Map{}

@@ -36,8 +36,8 @@ func (c *conn) attachManagement(l *engine.Link, addr core.Address) {
 	}, func(core.Entity) {})
 }
 
-// requestSize is the number of bytes a request may have that is about an entity: it may carry a few of the largest messages, or
-// many small ones.
+// requestSize is the number of bytes that a request about an entity may have: it may carry a few of
+// the largest messages, or many small ones.
 func requestSize(e *core.Entity) int64 {
 	return min(maxRequestSize, max(minRequestSize, 4*int64(e.Settings.MaxMessageSizeInKilobytes)<<10))
 }
@@ -124,7 +124,7 @@ func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (respon
 	return resp, err
 }
 
-// refused is the response that tells err of a request on link l.
+// refused returns the response to a request on link l that tells the client about err.
 func (c *conn) refused(l *engine.Link, req *request, err error, addr core.Address) response {
 	about := []any{"operation", req.operation[:min(len(req.operation), maxLogged)]}
 	if id, _ := req.headers.Get(trackingID); id != nil {

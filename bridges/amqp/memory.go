@@ -76,8 +76,8 @@ func addressOf(l *engine.Link) core.Address {
 	return core.Address{}
 }
 
-// charge makes the budget count what the connection holds: what is read and not complete or not carried out, and what the
-// client has not taken.
+// charge makes the budget count what the connection holds: input that is incomplete or not carried
+// out, and output that the client has not taken.
 func (c *conn) charge() {
 	held := c.eng.Reserved() + c.buffered + c.enlisted + int64(c.outstanding.bytes+c.replies+c.eng.Unsent()) +
 		int64(c.outstanding.pending+c.eng.Unsettled())*fair.Delivery
@@ -92,7 +92,7 @@ func (c *conn) charge() {
 // settle, renew, cancel and prove who one is.
 const controlBytes = 64 << 10
 
-// structures is what the connection takes with its sessions and links.
+// structures returns the memory that the connection takes with its sessions and links.
 func (c *conn) structures() int64 {
 	return c.cost + int64(c.eng.Sessions())*fair.Session + int64(c.eng.Attachments())*fair.Link
 }
@@ -102,7 +102,7 @@ func (c *conn) stand(bytes int64) {
 	c.stood = bytes
 }
 
-// standMore charges what begins to the memory of connections, or says why there is none.
+// standMore charges n bytes to the memory of connections, or returns why there is none left.
 func (c *conn) standMore(n int64) error {
 	if !c.known.Load() { // strangers have bounds of their own
 		return nil
@@ -122,7 +122,7 @@ func (c *conn) begins() *wire.Error {
 	return nil
 }
 
-// costOf is what messages of a transfer take besides their bytes.
+// costOf returns the memory that the messages of a transfer take besides their bytes.
 func costOf(m *engine.Message) int64 {
 	if m.Format != wire.FormatBatch {
 		return fair.Message
@@ -130,7 +130,7 @@ func costOf(m *engine.Message) int64 {
 	return int64(wire.CountBatch(m.Payload)) * fair.Message
 }
 
-// afford charges more than a single message costs: a batch is many in few bytes. What there is no memory for is refused.
+// afford charges the cost beyond one message's: a batch can be many in few bytes. It refuses if memory is short.
 func (c *conn) afford(n int64) error {
 	if n <= fair.Message {
 		return nil // counted by charge

@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// form says how a message is encoded. The zero form is that of a delivery from a queue without sessions.
+// form says how a message is encoded. The zero form is for a delivery from a queue without sessions.
 type form struct {
 	peeked    bool // it is only looked at
 	bodiless  bool // the client that peeks wants no body
-	inSession bool // its lock is that of its session
+	inSession bool // its session's lock is its lock
 }
 
 // greatestDate is until when messages of a session are locked, as their annotation says. SDKs refuse to settle a message
@@ -30,11 +30,11 @@ func appendDelivery(dst []byte, d *core.Delivery, f form) []byte {
 	return appendFooter(dst, d.Message)
 }
 
-// largeBody is the size of a body, in bytes, from which it is not copied on its way out, on plain TCP, or only once.
+// largeBody is the size in bytes from which a body is sent without a copy on plain TCP, and with only one otherwise.
 const largeBody = 16 << 10
 
-// payloadOf is a delivery as an encoded message, with its larger body where it is. The rest is in scratch, which it
-// returns.
+// payloadOf returns a delivery as an encoded message. A large body is not copied; the rest is
+// encoded into scratch, which it returns.
 func payloadOf(scratch []byte, d *core.Delivery, f form) (engine.Payload, []byte) {
 	if len(d.Body.Bytes) < largeBody {
 		scratch = appendDelivery(scratch[:0], d, f)
@@ -70,8 +70,8 @@ func appendFooter(dst []byte, m *core.Message) []byte {
 	return dst
 }
 
-// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. What is received and deleted has
-// the section, too, as the Python SDK's live tests have it: it is empty.
+// appendDeliveryAnnotations appends the sender's delivery annotations and the lock token. A message
+// that is received and deleted has the section too, but empty, as the Python SDK's live tests expect.
 func appendDeliveryAnnotations(dst []byte, d *core.Delivery) []byte {
 	dst = value.AppendDescriptor(dst, uint64(wire.DescDeliveryAnnotations))
 	a := annotations{}
@@ -198,9 +198,9 @@ func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 // mortal reports whether a message expires.
 func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
 
-// lifeOf returns the creation and the expiry time that say how long a message lives: clients take the time to live from
-// their difference, because the header's cannot be longer than 49.7 days. A creation time that the sender did not give is
-// otherwise. Of a message that does not expire both are the sender's.
+// lifeOf returns the creation and the expiry time that say how long a message lives: clients take the
+// time to live from their difference, because the header's cannot be longer than 49.7 days. If the
+// sender gave no creation time, it is otherwise. Both are the sender's if the message does not expire.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime

@@ -22,8 +22,8 @@ const (
 	// firstBuffer is the size of a read buffer in bytes to begin with; busy connections get up to largeBuffer.
 	firstBuffer = 4 << 10
 	largeBuffer = 64 << 10
-	// behindBody is the number of bytes at most that are read in one go behind the rest of a large body. They are copied if another
-	// large body begins there.
+	// behindBody is the largest number of bytes that are read together with the rest of a large
+	// body, after it. They are copied if another large body begins there.
 	behindBody = 4 << 10
 )
 
@@ -107,7 +107,7 @@ type input struct {
 // buffers are for sockets that have something to read. A connection that waits has none.
 var buffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 
-// read reads once: into the slice given, and behind what is in buf. It returns how many bytes are in that slice.
+// read reads once, into the slice given and then after the bytes in buf. It returns how many filled the slice.
 func (in *input) read(into []byte) (filled int, err error) {
 	if in.n > 0 && in.n == len(in.buf) { // a frame larger than the buffer
 		in.move(make([]byte, 2*len(in.buf)), in.buf)
@@ -130,7 +130,7 @@ func (in *input) read(into []byte) (filled int, err error) {
 // direct reports whether the socket is read, and not the transport.
 func (in *input) direct() bool { return in.socket != nil && in.known.Load() }
 
-// take takes the first k bytes out of buf, and sees that it is as large as its use.
+// take takes the first k bytes out of buf, and adapts its size to its use.
 func (in *input) take(k int) {
 	rest, size := in.buf[k:in.n], len(in.buf)
 	switch {

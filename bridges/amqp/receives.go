@@ -18,7 +18,7 @@ const maxAsked = 1000
 // Accept.
 const acceptProperty = "com.crosstown:accept"
 
-// accepted is the value of that property, "" if it is not there. It is not ok if it is not a string.
+// accepted returns the value of acceptProperty, or "" if it is absent. ok is false if the value is not a string.
 func accepted(properties value.Map) (accept string, ok bool) {
 	v, _ := properties.Get(acceptProperty)
 	if v == nil {
@@ -50,7 +50,7 @@ type receiverLink struct {
 	closed     error
 }
 
-// sessionReceiver is what a link from a session has besides; zero elsewhere.
+// sessionReceiver holds what only a link from a session has; it is zero for other links.
 type sessionReceiver struct {
 	session core.Session       // the receiver
 	lock    *core.SessionLock  // of the session
@@ -61,7 +61,7 @@ type sessionReceiver struct {
 
 // settlement is what becomes of a link's deliveries.
 type settlement struct {
-	sent        map[engine.Tag]uint32   // what was sent there and not settled, by delivery-id
+	sent        map[engine.Tag]uint32   // delivery-ids of what was sent and is not settled
 	provisional map[uint32]*provisional // by delivery-id: those that have an outcome in a transaction
 	settling    int                     // settlements of its deliveries, and requests about its session, that wait or are in flight
 	allSettled  chan struct{}           // closed when none are left; nil until its session waits for that to close
@@ -226,7 +226,7 @@ func (r *receiverLink) giveBack(keep int) {
 	r.pending = r.pending[:keep]
 }
 
-// count counts deliveries that are pending, or with numbers below zero those that are pending no more.
+// count adds to the counts of pending deliveries; negative numbers are for those no longer pending.
 func (r *receiverLink) count(n, bytes int) {
 	if r.mode == core.PeekLock {
 		r.conn.outstanding.pending += n
@@ -235,7 +235,7 @@ func (r *receiverLink) count(n, bytes int) {
 	r.conn.outstanding.bytes += bytes
 }
 
-// let counts and clears deliveries that are pending no more.
+// let takes deliveries that are no longer pending off the counts, and clears them.
 func (r *receiverLink) let(ds []core.Delivery) {
 	r.count(-len(ds), -core.SizeOf(ds))
 	clear(ds)
@@ -380,7 +380,7 @@ func tagOf(d *core.Delivery) engine.Tag {
 	return engine.Tag(swapToken(d.LockToken))
 }
 
-// swapToken turns a token between RFC 9562 byte order and that of .NET, where the first three fields are little-endian.
+// swapToken converts a token between RFC 9562 byte order and .NET's, in which the first three fields are little-endian.
 func swapToken(t core.LockToken) core.LockToken {
 	t[0], t[1], t[2], t[3] = t[3], t[2], t[1], t[0]
 	t[4], t[5] = t[5], t[4]

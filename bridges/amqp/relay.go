@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FormatBatch is the format of a message whose data sections are messages of their
-// own, which a Service Bus takes all or none.
+// FormatBatch is the format of a message whose data sections are messages of their own, of which
+// Service Bus stores all or none.
 const FormatBatch = wire.FormatBatch
 
 // AppendMessage appends an encoded message as a sender sends it.

@@ -171,7 +171,7 @@ func (r *requestLink) received(m engine.Message) {
 	})
 }
 
-// costOfRequest is what a request takes besides its bytes: it may schedule many messages.
+// costOfRequest returns the memory that a request takes besides its bytes: it may schedule many messages.
 func costOfRequest(r *request) int64 {
 	args, _ := r.body.(value.Map)
 	list, _ := args.Get("messages")
@@ -195,7 +195,7 @@ func (resp *response) outcome() wire.DeliveryState {
 	return wire.Rejected{Error: &wire.Error{Condition: resp.rejection, Description: resp.text}}
 }
 
-// refused answers a request that is not carried out, as far as its beginning says who awaits the answer.
+// refused answers a request that is not carried out, if its beginning says who awaits the answer.
 func (r *requestLink) refused(head []byte, why *wire.Error) {
 	s := wire.SplitHead(head)
 	p, err := wire.DecodeProperties(s.Properties)
@@ -252,9 +252,9 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to.push(payload)
 }
 
-// route finds the link for a response: in the session of the request the one whose target or else whose name is
-// replyTo, or the only one; or else one of the connection. It never looks further: clients on several connections use
-// the same names.
+// route finds the link for a response: in the session of the request, the one whose target, or else
+// whose name, is replyTo, or the only one; failing that, one of the connection. It never looks
+// further: clients on several connections use the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {
@@ -328,7 +328,7 @@ func (r *replyLink) detached() {
 	}
 }
 
-// push sends a response, or has it wait for credit: some clients give it request by request.
+// push sends a response, or lets it wait for credit: some clients give it request by request.
 func (r *replyLink) push(payload []byte) {
 	r.queue = append(r.queue, payload)
 	r.conn.replies += len(payload)

@@ -195,7 +195,7 @@ func describeCorrelation(c *core.Correlation) value.List {
 	return append(list, properties)
 }
 
-// listed is a value of a filter as AMQP has it: an instant that came by HTTP as a timestamp.
+// listed returns a value of a filter in its AMQP form: an instant that was set over HTTP becomes a timestamp.
 func listed(v any) any {
 	if d, ok := v.(value.Described); ok && d.Descriptor == value.DescriptorDateTime {
 		text, _ := d.Value.(string)
@@ -206,8 +206,8 @@ func listed(v any) any {
 	return v
 }
 
-// narrowed is an integer as an int if it can be one: the JavaScript SDK writes whole numbers as long here, or as an unsigned
-// type, and knows none of these in what the management API answers.
+// narrowed returns an integer as an int if it fits: the JavaScript SDK writes whole numbers as long
+// here, or as an unsigned type, but knows none of these types in answers of the management API.
 func narrowed(v any) any {
 	if n, ok := value.Int(v); ok && n == int64(int32(n)) {
 		return int32(n)

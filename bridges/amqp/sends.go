@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// senderLink is a link on which the client sends to an entity. One call of its Sender is in flight at most, which keeps
-// the order; the messages that arrive meanwhile are the next call's.
+// senderLink is a link on which the client sends to an entity. At most one call of its Sender is in
+// flight, which keeps the order; messages that arrive during it go into the next.
 type senderLink struct {
 	conn   *conn
 	link   *engine.Link
@@ -20,7 +20,7 @@ type senderLink struct {
 
 	destination core.Address  // where messages go
 	via         core.Address  // the entity through whose transfer queue they go; zero is none
-	lasting     core.Identity // by which they go there
+	lasting     core.Identity // the client's, without expiry, for sending them there
 
 	queue    []engine.Message
 	spare    []engine.Message // room for queue

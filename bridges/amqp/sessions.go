@@ -14,9 +14,9 @@ const (
 	// sessionFilter is the key of the filter that asks for a session. Its value may be described, by this symbol or the
 	// number 0x000000137000000c.
 	sessionFilter = "com.microsoft:session-filter"
-	// sharedSessionFilter describes, as sharedSessionCode does, the filter that asks for a session which another receiver
-	// may take over: a list of its id, null for the next one, and of the token of its lock, null to accept it afresh. The
-	// filter's key says nothing.
+	// sharedSessionFilter describes, as sharedSessionCode does, the filter that asks for a session
+	// which another receiver may take over: a list of the session's id (null for the next one) and
+	// the token of its lock (null to accept it afresh). The filter's key has no meaning.
 	sharedSessionFilter        = "com.microsoft:non-exclusive-session-filter:list"
 	sharedSessionCode   uint64 = 0x000000137000000e
 
@@ -30,7 +30,7 @@ const (
 	sessionWaitMargin  = 250 * time.Millisecond
 )
 
-// sessionWanted is the filter that asks for a session, by its place in the set; -1 if none does.
+// sessionWanted returns the place in the set of the filter that asks for a session, or -1 if none does.
 func sessionWanted(filters value.Map) (at int, shared bool) {
 	at = -1
 	for i, e := range filters {
@@ -44,8 +44,8 @@ func sessionWanted(filters value.Map) (at int, shared bool) {
 	return at, false
 }
 
-// accept has the broker accept the session that the filter at that place asks for, or take it over. The answer to the
-// attach waits for that.
+// accept makes the broker accept the session that the filter at that place asks for, or take it
+// over. The answer to the attach waits for the result.
 func (r *receiverLink) accept(at int, shared bool, options core.ReceiverOptions) {
 	c, id := r.conn, r.conn.identity
 	wanted := r.link.Attach().Source.Filter[at].Value
@@ -104,7 +104,7 @@ func readShared(v any, o *core.SessionOptions) error {
 	return readSession(fields[0], o)
 }
 
-// accepted answers the attach. It releases a session that the client may no longer have, or not yet.
+// accepted answers the attach. It releases the session if the client may no longer have it, or cannot have it yet.
 func (r *receiverLink) accepted(s core.Session, err error) {
 	c := r.conn
 	if err == nil {
@@ -138,8 +138,8 @@ func sessionWait(properties value.Map) time.Duration {
 	return defaultSessionWait
 }
 
-// sessionFilters has the filter with the id of the accepted session, and with the token of its lock if another receiver may
-// take it over, in the form in which the client has asked: clients read no other.
+// sessionFilters returns the filter with the id of the accepted session, and with the token of its lock
+// if another receiver may take it over, in the form in which the client has asked: clients read no other.
 func (r *receiverLink) sessionFilters() value.Map {
 	asked := r.link.Attach().Source.Filter[r.filter]
 	answer := any(r.session.ID())
@@ -166,7 +166,7 @@ func ticks(t time.Time) int64 {
 	return t.UnixMilli()*perMilli + epoch
 }
 
-// lapses is until when the client may settle a delivery. Those of a session live as long as the link.
+// lapses returns until when the client may settle a delivery: in a session, as long as the link exists.
 func (r *receiverLink) lapses(d *core.Delivery) time.Time {
 	if r.session != nil {
 		return time.Time{}
@@ -185,8 +185,8 @@ func (r *receiverLink) drain() {
 	}
 }
 
-// holderOf finds the link that receives from the session of addr that a request is about, among those of this
-// connection: by its name, or without a name by the session's id. It returns nil if there is none.
+// holderOf finds this connection's link that receives from the session of addr that a request is
+// about: by the link's name, or without a name by the session's id. It returns nil if there is none.
 func (c *conn) holderOf(addr core.Address, req *request) *receiverLink {
 	v, _ := req.headers.Get(associatedLink)
 	name, _ := text(v)
@@ -219,15 +219,15 @@ func (r *receiverLink) sessionHeld() core.Session {
 	return r.session
 }
 
-// occupied makes the session of a link stay until a request about it is answered, also if the link is detached meanwhile.
+// occupied makes the session of a link stay until a request about it is answered, even if the link is detached before.
 func (r *receiverLink) occupied() {
 	if r != nil {
 		r.settling++
 	}
 }
 
-// answered ends what occupied began, and settles deliveries whose locks the request has ended. Clients settle all messages
-// of a session that can be taken over so, and nothing on its link.
+// answered ends what occupied began, and settles deliveries whose locks the request has ended. This is
+// how clients settle all messages of a session that can be taken over; they settle none on its link.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return
@@ -270,7 +270,7 @@ func (o *operation) sessionless() bool {
 	return !o.inSessions()
 }
 
-// inSessions reports whether the entity's messages are locked in sessions. One that cannot be asked for seems to have some.
+// inSessions reports whether the entity's messages are locked in sessions. If the entity is unknown, it says yes.
 func (o *operation) inSessions() bool {
 	e, err := o.front.Resolve(o.ctx, o.id, o.address)
 	return err != nil || e.Settings.RequiresSession && o.address.Sub == core.Main

@@ -20,7 +20,7 @@ type settleQueue struct {
 	settlements []core.Settlement
 	settling    bool
 
-	unlocking int             // settlements, those in flight too, that make their messages available again
+	unlocking int             // settlements, including those in flight, that make their messages available again
 	held      []*receiverLink // that ask for messages when none are available
 }
 
@@ -123,8 +123,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r may not ask for messages yet: some are on their way back, and those behind them must not
-// overtake them. r learns when they have arrived.
+// holds reports whether r may not ask for messages yet: some are being given back, and later ones
+// must not overtake them. r is told when they are back.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -146,8 +146,8 @@ type given struct {
 	err        error // why it is refused
 }
 
-// disposed takes the outcome that the client gives to a delivery. While the transaction in which the delivery has one is
-// being discharged, the next one waits for that.
+// disposed takes the outcome that the client gives to a delivery. If the delivery has an outcome in
+// a transaction that is being discharged, the new outcome waits for the discharge.
 func (r *receiverLink) disposed(d engine.Disposal) {
 	g := given{
 		id: d.ID, settled: d.Settled, tag: d.Tag,
@@ -227,8 +227,8 @@ var (
 	rejected wire.DeliveryState = wire.Rejected{}
 )
 
-// deadLetterProperties are those that a rejection asks to set, among them why. The reason and its description come from
-// the entries of that name, of whatever type they are, else from the error itself.
+// deadLetterProperties are the properties that a rejection asks to set, including the reason. The reason and
+// its description come from the entries of that name, of whatever type they are, else from the error itself.
 func deadLetterProperties(e *wire.Error) (core.Properties, error) {
 	if e == nil {
 		return core.Properties{}, nil
@@ -286,7 +286,7 @@ func text(v any) (string, bool) {
 }
 
 const (
-	// lapseGrace is how long after the end of its lock a delivery is kept, lest clocks differ.
+	// lapseGrace is how long after the end of its lock a delivery is kept, because clocks may differ.
 	lapseGrace = 5 * time.Second
 	// lapsePause is how long to wait at least between looks for deliveries whose locks have ended.
 	lapsePause = time.Second
@@ -298,7 +298,7 @@ const (
 type outstanding struct {
 	pending   int  // PeekLock deliveries that wait to be sent
 	bytes     int  // of all deliveries that wait to be sent
-	receivers int  // links that receive, but browsers
+	receivers int  // links that receive, except browsers
 	settling  int  // settlements in flight of deliveries that are neither pending nor unsettled
 	starved   bool // links would ask for deliveries if the connection had room
 	crowded   bool // links would ask for deliveries if some were settled, or lapsed

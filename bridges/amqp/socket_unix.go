@@ -19,7 +19,7 @@ type socketReader struct {
 	call func(fd uintptr) bool // receive, bound once
 
 	in    *input
-	parts [2][]byte // where to read: to a message, and to what of in's buffer is free
+	parts [2][]byte // where to read: into a message, and into the free part of in's buffer
 	n     int
 	err   error
 }
@@ -35,8 +35,8 @@ func socketReaderOf(nc net.Conn) *socketReader {
 	return s
 }
 
-// read reads into a slice, and behind what is in the buffer of in, when there is something. It returns how many bytes are in
-// the slice.
+// read waits for data and reads it, first into a slice and then after the bytes in the buffer of
+// in. It returns how many bytes went into the slice.
 func (s *socketReader) read(into []byte, in *input) (filled int, err error) {
 	s.in, s.parts[0], s.n, s.err = in, into, 0, nil
 	if err = s.raw.Read(s.call); err == nil {

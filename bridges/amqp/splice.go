@@ -28,15 +28,14 @@ const (
 // spliceLimits bound what a peer's frames hold besides messages.
 var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
-// Splice is a connection to a peer for the use of another AMQP client of this
-// process. What that client reads are frames that this package wrote: each of the
-// peer's is checked, and encoded again without fields that are not needed, such as
-// properties of any type. So the client's decoder sees, whatever a peer sends,
-// well-formed frames, of known fields with values of simple types.
+// Splice is a connection to a peer for the use of another AMQP client of this process. What that
+// client reads are frames that this package wrote: each frame of the peer is checked, and encoded
+// again without fields that are not needed, such as properties of any type. So whatever a peer
+// sends, the client's decoder sees well-formed frames with known fields and values of simple types.
 //
-// Messages pass as they are. One that arrives has, for the client, data sections
-// which put together are the encoded message; one that leaves has one data section
-// that is the encoded message, and a tag that SpliceTag made.
+// Messages pass unchanged. The client sees an arriving message as data sections which together are
+// the encoded message; it sends one as a single data section, the encoded message, with a tag from
+// SpliceTag.
 type Splice struct {
 	net.Conn
 	decoder  wire.Decoder
@@ -214,7 +213,7 @@ func plainError(e *wire.Error) *wire.Error {
 	return &wire.Error{Condition: e.Condition, Description: text}
 }
 
-// plainState is a state as the client knows it: those of transactions it does not.
+// plainState returns a state in a form that the client knows; it does not know those of transactions.
 func plainState(s wire.DeliveryState) wire.DeliveryState {
 	switch s := s.(type) {
 	case wire.Rejected:
@@ -285,8 +284,8 @@ func tagged(frame []byte) (t *wire.Transfer, payload []byte, channel uint16, ok 
 	return t, unwrap(payload), f.Channel, true
 }
 
-// unwrap cuts off where a data section begins, as the client writes it: descriptor,
-// constructor and size.
+// unwrap cuts off the head of a data section as the client writes it: descriptor, constructor and
+// size.
 func unwrap(payload []byte) []byte {
 	const descriptor, short, long = 3, 2, 5
 	switch {
@@ -299,8 +298,8 @@ func unwrap(payload []byte) []byte {
 	}
 }
 
-// maxSpliced is the number of bytes a message may have that a peer sends through a splice: the largest, and
-// its properties.
+// maxSpliced is the number of bytes that a message from a peer may have in a splice: those of the
+// largest message, and of its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
 // grants are what the client behind a splice has allowed its peer to send. The client itself takes

@@ -86,7 +86,7 @@ func (c *conn) putToken(l *engine.Link, req *request, token, audience string, an
 	})
 }
 
-// verify proves a token, and that what it is for exists: clients learn of a missing entity here.
+// verify checks a token, and that the entity it is for exists: clients learn of a missing entity here.
 func (c *conn) verify(ctx context.Context, hosts []string, token, audience string) (core.Grant, core.Address, error) {
 	path := core.ResourcePath(audience)
 	grant, err := c.bridge.authority.Token(ctx, hosts, token, audience)
@@ -164,12 +164,12 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds more than others of what the gateway has no more.
+// evict closes the connection, which holds more than others of a resource that the gateway has run out of.
 func (c *conn) evict() {
 	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, and this connection held the most: %d bytes. Connect again.", c.charged)))
 }
 
-// expel closes the connection: its namespace is no more.
+// expel closes the connection because its namespace no longer exists.
 func (c *conn) expel(reason error) {
 	c.eng.Close(c.closingFor(reason))
 }

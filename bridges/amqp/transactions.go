@@ -35,7 +35,7 @@ type coordinatorLink struct {
 	link *engine.Link
 }
 
-// transaction is one that the client has declared.
+// transaction is a transaction that the client has declared.
 type transaction struct {
 	conn        *conn
 	coordinator *coordinatorLink
@@ -152,7 +152,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	return wire.Declared{TxnID: t.id}
 }
 
-// dropExpired forgets transactions that were left to themselves.
+// dropExpired forgets and rolls back transactions that have expired.
 func (c *conn) dropExpired(now time.Time) {
 	for id, t := range c.transactions {
 		if t.expired(now) {
@@ -162,8 +162,8 @@ func (c *conn) dropExpired(now time.Time) {
 	}
 }
 
-// expireTransactions rolls back transactions that took too long, and returns when the next one will have; zero means
-// none. The client gets the error when it uses them.
+// expireTransactions rolls back transactions that took too long, and returns when the next one is
+// due; zero means none. The client gets the error when it uses them.
 func (c *conn) expireTransactions(now time.Time) (next time.Time) {
 	for _, t := range c.transactions {
 		switch {
@@ -290,7 +290,7 @@ func (c *conn) transaction(id []byte) (*transaction, error) {
 	return t, nil
 }
 
-// do runs a call of t.work after those before it, and then in the owner what it returns.
+// do runs a job, a call of t.work, after the earlier ones, and then the function it returns in the owner.
 func (t *transaction) do(job func(ctx context.Context) (then func())) {
 	t.jobs = append(t.jobs, job)
 	if !t.running {
@@ -321,9 +321,9 @@ func (c *conn) spoil(state wire.TransactionalState, err error) {
 	}
 }
 
-// enlist adds an operation of size bytes to the transaction with this id. It arrived on link l and concerns the entity of
-// addr. added is run in the owner with why it was refused, or nil. A transaction with an operation that was refused
-// cannot be committed, AMQP 1.0 §4.4. It returns the transaction, nil if the operation was refused at once.
+// enlist adds an operation of size bytes to the transaction with this id. It arrived on link l and concerns the entity
+// of addr. added is run in the owner with the reason for a refusal, or nil. A transaction with an operation that was
+// refused cannot be committed, AMQP 1.0 §4.4. It returns the transaction, nil if the operation was refused at once.
 func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, operation func(context.Context, core.Transaction) error, added func(*transaction, error)) *transaction {
 	t, err := c.transaction(id)
 	if err == nil {
@@ -385,8 +385,8 @@ func (s *senderLink) enlist(m engine.Message, state wire.TransactionalState) {
 	})
 }
 
-// enlist adds a settlement to a transaction, after the end of the one in which the delivery has an outcome already, if
-// before is not nil. Where the transaction refuses it, it is as if the client had abandoned the delivery.
+// enlist adds a settlement to a transaction. If before is not nil, the delivery has an outcome in another one, whose
+// end the settlement waits for. If the transaction refuses it, the delivery counts as abandoned by the client.
 func (r *receiverLink) enlist(g given, state wire.TransactionalState, before *provisional) {
 	id, txn := r.conn.identity, bytes.Clone(state.TxnID)
 	p := &provisional{link: r, id: g.id, settlement: g.settlement, forgotten: g.settled, state: wire.TransactionalState{TxnID: txn, Outcome: g.item.state}}

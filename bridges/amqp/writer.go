@@ -22,8 +22,8 @@ const (
 	mostAtOnce = 1 << 20
 )
 
-// writer writes the engine's output, one part at a time. The owner tries first, for as much as the socket takes
-// without waiting; what is left has a goroutine, which is started for the first output that needs one.
+// writer writes the engine's output, one part at a time. The owner first writes as much as the
+// socket takes without waiting; a goroutine, which is started when first needed, writes the rest.
 type writer struct {
 	nc      net.Conn
 	direct  *link.Socket // nil if the transport is not a plain TCP connection
@@ -36,8 +36,8 @@ func newWriter(nc net.Conn, timeout time.Duration, tasks *sync.WaitGroup) *write
 	return &writer{nc: nc, direct: link.SocketOf(nc), timeout: timeout, tasks: tasks}
 }
 
-// references is the size of a body from which it is written from where it is; 0: none is, because each part would be a
-// write, or a record of TLS, of its own.
+// references returns the size from which bodies are written without a copy, or 0 if all are copied
+// because each part would be a write, or a TLS record, of its own.
 func (w *writer) references() int {
 	if w.direct == nil {
 		return 0
@@ -97,7 +97,7 @@ func (w *writer) write(parts [][]byte) error {
 	return w.nc.SetWriteDeadline(time.Time{}) // that would also end a direct write
 }
 
-// some writes some of parts, at most n bytes where the transport takes one part at a time.
+// some writes some of parts, at most n bytes if the transport takes one part at a time.
 func (w *writer) some(parts [][]byte, n int) (int, error) {
 	if w.direct != nil {
 		return w.direct.Write(parts, true)

@@ -1,4 +1,4 @@
-// Package clients has the connections of all bridges of a gateway: they are listed and closed here.
+// Package clients lists and closes the connections of all bridges of a gateway.
 package clients
 
 import (
@@ -14,16 +14,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// censusTime is how long bridges may take to tell of their connections.
+// censusTime is how long bridges may take to describe their connections.
 const censusTime = 5 * time.Second
 
-// countAge is how old a count of connections may be: each asks every connection's owner.
+// countAge is how old a count of connections may be: each new count asks every connection's owner.
 const countAge = 5 * time.Second
 
 // Registry has the connections of all bridges of a gateway. It is safe for concurrent use.
 type Registry struct {
-	// Home is the ID of the namespace whose managers operate the gateway: they see the connections of
-	// all namespaces, others those of their own.
+	// Home is the ID of the namespace whose managers operate the gateway: they see the connections
+	// of all namespaces, other managers only those of their own.
 	Home string
 	Log  *slog.Logger // may be nil
 
@@ -54,8 +54,8 @@ func (c *Registry) IsOperator(id core.Identity) bool {
 	return id.NamespaceID() == c.Home && id.Check(core.Manage, "", time.Now()) == nil
 }
 
-// Connections lists the connections of id's namespace, or for operators those of all, by bridge. It needs
-// Manage on the namespace.
+// Connections lists the connections of id's namespace, or of all namespaces for operators, by
+// bridge. It needs Manage on the namespace.
 func (c *Registry) Connections(ctx context.Context, id core.Identity) ([]bridges.Connection, error) {
 	var all []bridges.Connection
 	err := c.each(ctx, id, func(_ bridges.Census, found []bridges.Connection) { all = append(all, found...) })
@@ -102,8 +102,8 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 	return holders, nil
 }
 
-// Close closes the connection with that id, as Connections lists it, and returns what it was. What is
-// in flight on it may finish first. NotFound if id may see none of that id.
+// Close closes the connection with that id, as Connections lists it, and returns what it was. What
+// is in flight on it may finish first. It returns NotFound if id may see no connection with that id.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {

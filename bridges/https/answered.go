@@ -51,7 +51,7 @@ func (a *answer) note(status int) {
 	}
 }
 
-// WriteHeader tells of the status, unless more will follow.
+// WriteHeader reports the status, unless more will follow.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.note(status)
@@ -59,13 +59,13 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write tells of 200 where no header was written.
+// Write reports 200 if no header was written.
 func (a *answer) Write(p []byte) (int, error) {
 	a.note(http.StatusOK)
 	return a.ResponseWriter.Write(p)
 }
 
-// Hijack tells that the connection is another's now.
+// Hijack reports that the connection has another owner now.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
 	if err == nil {
@@ -77,18 +77,18 @@ func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap is for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// end tells of what was answered without a word.
+// end reports an answer for which nothing was written.
 func (a *answer) end() { a.note(http.StatusOK) }
 
-// Content types of bodies whose message names none, or not what was made of it.
+// Content types of bodies whose message names none, or not the one that was made of it.
 const (
 	typeBytes = "application/octet-stream"
 	typeText  = "text/plain; charset=utf-8"
 	typeJSON  = "application/json"
 )
 
-// renderBody makes of a message's body what an HTTP client can read, and says
-// its content type, "" if the message has neither. A body that cannot be read as its kind is sent as it is.
+// renderBody returns a message's body in a form that an HTTP client can read, and its content type,
+// or "" if the message has neither. A body that is not valid for its kind is sent as it is.
 func renderBody(m *core.Message) (body []byte, contentType string) {
 	declared := func(otherwise string) string {
 		if m.ContentType != "" && isPrintable(m.ContentType) {

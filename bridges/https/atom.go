@@ -14,7 +14,7 @@ const (
 	defaultTop = 100
 	maxTop     = 10_000
 
-	// defaultAPIVersion is that of requests that name none.
+	// defaultAPIVersion is the API version of requests that name none.
 	defaultAPIVersion = "2021-05"
 
 	// maxDescriptionBytes bounds an entity description in a request.
@@ -28,12 +28,12 @@ type management struct {
 	r       *http.Request
 	at      reference
 	target  target
-	methods string // those of the runtime API, where the path is one of it too; else ""
+	methods string // those of the runtime API, if the path belongs to it too; else ""
 	id      core.Identity
 }
 
-// atom is the admin API. Where the path is one of the runtime API too, methods are those
-// that it takes there, else "".
+// atom serves the admin API. If the path belongs to the runtime API too, methods are those that the
+// runtime API takes there; else "".
 func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) (err error) {
 	m := &management{Bridge: b, w: w, r: r, at: referenceOf(b.origin(r), r.URL), methods: methods}
 	name := strings.Join(segments, "/")
@@ -84,7 +84,7 @@ func (m *management) only(methods string, do func() error) error {
 	return do()
 }
 
-// authorized is only for a request that must prove an identity.
+// authorized does the same as only, for a request that must prove an identity.
 func (m *management) authorized(methods string, do func() error) error {
 	return m.only(methods, func() (err error) {
 		if m.id, err = m.authorize(m.r, m.target.node()); err != nil {
@@ -158,7 +158,7 @@ func (m *management) namespaceInfo() error {
 	return nil
 }
 
-// page is which part of a list a request asks for.
+// page is the part of a list that a request asks for.
 type page struct {
 	skip, top int
 	title     string

@@ -17,8 +17,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AdminClient is a client of a namespace's management API, this gateway's or Azure's. It has those
-// methods of core.Admin that read and write entities and rules; their identity has no meaning.
+// AdminClient is a client of a namespace's management API, this gateway's or Azure's. It has the
+// methods of core.Admin that read and write entities and rules; they ignore the identity.
 type AdminClient struct {
 	// Origin is where the namespace is, such as https://ns.servicebus.windows.net.
 	Origin string
@@ -40,7 +40,7 @@ const (
 	// clientPage is the number of entities a request asks for: Azure answers with at most 100.
 	clientPage     = 100
 	clientAttempts = 6
-	// clientVersion is that of requests: the first with all counts of a topic.
+	// clientVersion is the API version of requests: the first with all counts of a topic.
 	clientVersion = filterCountsVersion
 	usualPause    = 2 * time.Second
 	longestPause  = 30 * time.Second
@@ -70,8 +70,8 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do makes a request and returns the root of the answer, nil of an empty one. A namespace that is busy,
-// as Azure's are after some tens of requests a second, is asked again.
+// do makes a request and returns the root of the answer, or nil if it is empty. A namespace that is
+// busy, as Azure's are after some tens of requests a second, is asked again.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)
@@ -88,7 +88,7 @@ func (c *AdminClient) do(ctx context.Context, method, path, query string, header
 	}
 }
 
-// once is do without a second attempt; again is after how long one may help, negative if none does.
+// once makes a single attempt; again is the pause after which another may help, negative if none will.
 func (c *AdminClient) once(ctx context.Context, method, path, query string, header http.Header, body []byte) (root *node, again time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.Origin+path+"?"+query+"api-version="+clientVersion, bytes.NewReader(body))
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	return root, -1, nil
 }
 
-// askAgain is after how long a refused request is made again, negative if it is not.
+// askAgain returns the pause after which a refused request is made again, negative if it is not.
 func askAgain(response *http.Response) time.Duration {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return -1
@@ -356,7 +356,7 @@ func (c *AdminClient) put(ctx context.Context, kind core.Kind, name string, s *c
 	return e, err
 }
 
-// changing are the headers of a request that creates or, if it is a change, replaces.
+// changing returns the headers of a request that creates something or, if change is set, replaces it.
 func changing(change bool) http.Header {
 	if change {
 		return http.Header{"If-Match": {"*"}}

@@ -72,9 +72,9 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 	return err == nil
 }
 
-// notSettable are the elements of descriptions, of any api-version, that say
-// nothing about how an entity shall be. Clients send back what they were given,
-// so they are passed over, as is what only other kinds of entities have.
+// notSettable are the elements of descriptions, of any api-version, that do not configure an
+// entity. Clients send back what they were given, so these elements are passed over, as are
+// elements that only other kinds of entities have.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",

@@ -43,10 +43,9 @@ func (m *management) listEntities(kind core.Kind) error {
 	return nil
 }
 
-// getEntity answers with a queue, topic or subscription. A missing queue or
-// topic is the empty public listing, for identities without rights too: the
-// SDKs take that for "not found". But where methods are those of the runtime API on
-// this path, the request was meant for that.
+// getEntity answers with a queue, topic or subscription. For a missing queue or topic the answer is
+// the empty public listing, also to identities without rights: the SDKs take that for "not found".
+// But if the path has methods of the runtime API, the request was meant for that.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -92,7 +91,7 @@ func (m *management) putEntity() error {
 	return nil
 }
 
-// readDescription reads the description of an entity or a rule that a request brings.
+// readDescription reads the description of an entity or a rule in a request.
 func readDescription(w http.ResponseWriter, r *http.Request) (*node, error) {
 	body, err := readBody(w, r, maxDescriptionBytes)
 	if err != nil {
@@ -147,9 +146,8 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	return e, rt, err
 }
 
-// update replaces an entity's settings. Those that the request leaves out get
-// their defaults, except those that some SDK has no word for or that cannot
-// change: they stay.
+// update replaces an entity's settings. Settings that the request leaves out get their defaults,
+// except those that some SDK cannot express or that cannot change: they stay.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
 	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
@@ -168,7 +166,7 @@ func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	settings.SupportOrdering = before.Settings.SupportOrdering
 	settings.EnableExpress = before.Settings.EnableExpress
 	settings.IsAnonymousAccessible = before.Settings.IsAnonymousAccessible
-	if p.kind == core.Subscription { // of which the Go SDK does not send it
+	if p.kind == core.Subscription { // the Go SDK does not send it for these
 		settings.Status = before.Settings.Status
 	}
 	if err := readSettings(p.description, p.kind, &settings); err != nil {
@@ -216,8 +214,8 @@ func appendEntity(dst []byte, at reference, link string, e *core.Entity, rt core
 	return closeEntry(dst)
 }
 
-// elements are those of the description of each kind, in the order that is part of the contract: settings, which a
-// client sends in the same order, and what only the broker knows.
+// elements are the elements of each kind's description, in the order that is part of the contract:
+// settings, which a client sends in the same order, and facts that only the broker knows.
 var elements = [...][]string{
 	core.Queue: {
 		"LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration",
@@ -269,7 +267,7 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	return appendSetting(dst, at, &e.Settings, core.SettingNamed(name))
 }
 
-// appendSetting appends the element of a setting; nil is none. A text that is empty has none.
+// appendSetting appends the element of a setting, and nothing if s is nil or the setting is an empty text.
 func appendSetting(dst []byte, at reference, q *core.Settings, s *core.Setting) []byte {
 	if s == nil {
 		return dst
@@ -341,15 +339,15 @@ func appendAccessRules(dst []byte, at reference, rules []core.AccessRule) []byte
 	return append(dst, `</AuthorizationRules>`...)
 }
 
-// The headers that bring a token for the entity to forward to.
+// The headers that carry a token for the entity to forward to.
 const (
 	forwardHeader           = "ServiceBusSupplementaryAuthorization"
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
 // checkForwarding checks for Send on each entity that newly gets messages: a client that sets a
-// destination sends to it. The right comes from the token that the request has for it, which joins
-// its identity, else from its own.
+// destination sends to it. The right comes from the request's token for the destination, which is
+// added to its identity, or else from that identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader

@@ -106,8 +106,8 @@ func readTyped(n *node) (v any, form string) {
 	return v, form
 }
 
-// readDateTime reads an instant, as the text that it is where a timestamp would lose
-// some of it: clients compare what they read with what they wrote.
+// readDateTime reads an instant. It returns the text itself if a timestamp would lose some of it:
+// clients compare what they read with what they wrote.
 func readDateTime(text string) (any, error) {
 	if t, zoned, err := value.ParseDateTime(text); err == nil && (!zoned || t.Nanosecond()%int(time.Millisecond) != 0) {
 		return value.Described{Descriptor: value.DescriptorDateTime, Value: text}, nil
@@ -138,8 +138,8 @@ func appendPairs(dst []byte, name string, p core.Properties) []byte {
 	return append(append(append(dst, '<', '/'), name...), '>')
 }
 
-// writeTyped is what readTyped reads: the namespace and name of a type, and the
-// value's text. What has no type of its own is shown as a string.
+// writeTyped is the inverse of readTyped: it returns the namespace and name of a type, and the
+// value's text. A value that has no such type is shown as a string.
 func writeTyped(v any) (space, typ, text string) {
 	switch v := v.(type) {
 	case bool:

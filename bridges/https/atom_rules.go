@@ -76,11 +76,11 @@ func (m *management) deleteRule() error {
 // ruleDescription is the element that describes a rule.
 const ruleDescription = "RuleDescription"
 
-// compatibilityLevel is that of the SQL dialect: the only one that the SDKs know.
+// compatibilityLevel is the level of the SQL dialect: the only one that the SDKs know.
 const compatibilityLevel = 20
 
-// readRule reads a RuleDescription or a DefaultRuleDescription. Without a filter
-// a rule matches everything. Whether the SQL texts are right is not asked here.
+// readRule reads a RuleDescription or a DefaultRuleDescription. Without a filter a rule matches
+// everything. It does not check the SQL texts.
 func readRule(description *node) (r core.Rule, err error) {
 	r.Filter.Kind = core.TrueFilter
 	for _, n := range description.children {

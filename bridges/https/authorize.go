@@ -58,13 +58,13 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 // visitKey finds, in a request's context, its visit.
 type visitKey struct{}
 
-// visit is what the gateway knows of a request beside it.
+// visit is what the gateway knows about a request besides the request itself.
 type visit struct {
 	proven bool         // the request has a proven identity
 	memory *fair.Waiter // that its body and its answer take
 }
 
-// visited is the request with a visit. Its memory must be closed.
+// visited returns the request with a visit, whose memory must be closed.
 func (b *Bridge) visited(r *http.Request) (*http.Request, *visit) {
 	v := &visit{memory: b.opts.Budget.Waiter(nil)}
 	return r.WithContext(context.WithValue(r.Context(), visitKey{}, v)), v
@@ -102,7 +102,7 @@ func scopeOf(scope, request, node string) string {
 // preflightLife is how long a browser need not ask again whether a page may send a request.
 const preflightLife = 10 * time.Minute
 
-// methodOf is the method of a request or, of a preflight (Fetch §3.2.2), that of the request that
+// methodOf returns the method of a request or, for a preflight (Fetch §3.2.2), of the request that
 // is to follow.
 func methodOf(r *http.Request) string {
 	if asked := r.Header.Get("Access-Control-Request-Method"); isPreflight(r) {

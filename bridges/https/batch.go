@@ -58,8 +58,8 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 	return group, nil
 }
 
-// countBatch returns how many messages a batch may have, but no more than one may have: how many objects there
-// are in it that lie in no other, whether or not it is JSON.
+// countBatch returns how many messages a batch has at most, but no more than are allowed: the
+// number of objects in it that are not inside another one, whether or not it is JSON.
 func countBatch(body []byte) (n int64) {
 	depth, quoted := 0, false
 	for i := 0; i < len(body) && n < maxBatch; i++ {

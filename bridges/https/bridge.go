@@ -21,15 +21,14 @@ import (
 type Options struct {
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
-	// PublicURL is the scheme and authority that clients reach the gateway by,
-	// such as https://bus.example.com, for the links in answers. Empty: as the
-	// request says.
+	// PublicURL is the scheme and authority that clients reach the gateway by, such as
+	// https://bus.example.com, for the links in answers. If empty, links use those of the request.
 	PublicURL string
 	// Origins lists the origins whose pages may use the REST runtime and the event streams, besides
 	// those of the host itself: patterns as origins.Check takes them.
 	Origins []string
-	// MaxBodyBytes bounds a request's body; 0 means the largest message size
-	// that an entity can have. The entity's own limit applies besides.
+	// MaxBodyBytes bounds a request's body; 0 means the largest message size that an entity can
+	// have. The entity's own limit applies as well.
 	MaxBodyBytes int64
 	// Budget bounds the memory of messages in progress; nil means a budget of the
 	// bridge's own.
@@ -45,13 +44,13 @@ type Options struct {
 	// key is a path that begins with a slash, matched without regard to case:
 	// exactly, or as a prefix if it ends in a slash.
 	Routes map[string]http.Handler
-	// Context, if not nil, returns what a request is carried out in: its own
-	// context, with what can be read from its headers.
+	// Context, if not nil, returns the context in which a request is carried out: its own context,
+	// with values read from its headers.
 	Context func(*http.Request) context.Context
 	// Details, if not nil, returns what else /health shows, by name; nil for nothing. It does not
 	// change whether the gateway counts as healthy.
 	Details func() map[string]any
-	// Degraded, if not nil, returns why /health says degraded, which it answers with 200; "" for healthy.
+	// Degraded, if not nil, returns why /health says degraded, still with status 200, or "" for healthy.
 	Degraded func() string
 	// Host, if not nil, is asked for each request whether the gateway answers to
 	// the host that it names; a core.Refusal's text says why not, with status 421.
@@ -123,9 +122,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Handler serves every route of the bridge. It needs nothing of Serve, so a
-// gateway may put it behind a mux or a server of its own; long polls then end
-// with their requests only.
+// Handler serves every route of the bridge. It does not need Serve, so a gateway may put it behind
+// a mux or a server of its own; long polls then end with their requests only.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
 // Serve accepts on ln until ctx ends. Then it stops accepting, lets waiting

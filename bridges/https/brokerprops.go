@@ -81,7 +81,7 @@ var (
 	}}
 )
 
-// wholeMilliseconds is the resolution of a message's life, at least one.
+// wholeMilliseconds rounds the life of a message to whole milliseconds, at least one.
 func wholeMilliseconds(seconds float64) time.Duration {
 	ms := max(math.Round(seconds*1000), 1)
 	if ms >= float64(core.Forever/time.Millisecond) {
@@ -131,7 +131,7 @@ func parseBrokerProperties(values []string, m *core.Message) error {
 	return refuseJSON(err, "BrokerProperties")
 }
 
-// refuseJSON makes a refusal of an error that reading JSON ended with.
+// refuseJSON turns an error from reading JSON into a refusal.
 func refuseJSON(err error, subject string) error {
 	if err == nil {
 		return nil

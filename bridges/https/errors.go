@@ -23,7 +23,7 @@ var subCodes = map[core.Code]int{
 	core.Busy:            50001,
 }
 
-// textOf is what a client reads of an error: nothing of one without a code but that it happened.
+// textOf returns what a client may read of an error; of one without a code, only that it happened.
 func textOf(err error) string {
 	text := core.TextOf(err)
 	switch code := core.CodeOf(err); {
@@ -36,7 +36,7 @@ func textOf(err error) string {
 	}
 }
 
-// retryAfter is for how many seconds a client should leave the gateway alone that is busy: as long as the SDKs do.
+// retryAfter is the number of seconds for which a client should leave a busy gateway alone, as the SDKs do.
 const retryAfter = "10"
 
 // statusError is a refusal of the bridge's own, whose status no Code has.
@@ -48,8 +48,8 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
-// isTooSlow reports whether err is that a request's body did not come in time,
-// after which net/http holds the client to be gone.
+// isTooSlow reports whether err means that a request's body did not come in time; net/http then
+// considers the client gone.
 func isTooSlow(err error) bool {
 	own, ok := errors.AsType[*statusError](err)
 	return ok && own.status == http.StatusRequestTimeout

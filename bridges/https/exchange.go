@@ -30,11 +30,10 @@ func respond(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
-// awaitBody gives a request's body, if it has one, bodyTimeout from now to
-// arrive. The deadline holds for a body that no handler reads, too, because
-// net/http reads a short rest of it before the next request. When the body is
-// there, the deadline ends, however long the answer takes. The request returned
-// is a copy: net/http decides by the body of its own what to do with the rest.
+// awaitBody gives a request's body, if it has one, bodyTimeout from now to arrive. The deadline
+// holds for a body that no handler reads, too, because net/http reads a short rest of it before the
+// next request. When the body is there, the deadline ends, however long the answer takes. The
+// request returned is a copy: net/http decides by the original's body what to do with the rest.
 func awaitBody(w http.ResponseWriter, r *http.Request) *http.Request {
 	if r.Body == http.NoBody {
 		return r
@@ -89,8 +88,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// skipBody reads away the body of a request that needs none: net/http watches
-// for the client's going away only after the body.
+// skipBody reads and discards the body of a request that needs none: net/http watches for the
+// client's going away only after the body.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

@@ -82,8 +82,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, routeHealth)
 		return b.health(w, r)
 	}
-	// An entity may have segments "messages" in its name, so the last one that makes a
-	// route of the path and the method ends it. Other paths are the management API's.
+	// An entity's name may contain segments "messages"; the last one with which path and method
+	// form a route ends it. Other paths are the management API's.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {
@@ -128,7 +128,7 @@ func runtimeRoute(method string, below []string) (methods string, ok bool) {
 	return "", method == http.MethodPost // that no other route takes: it gets the list of entities
 }
 
-// mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and where it stands there.
+// mounted finds the handler that Options.Routes has for a path, the longest prefix winning, and its key there.
 func (b *Bridge) mounted(path string) (string, http.Handler) {
 	if len(b.exact) == 0 && len(b.prefix) == 0 {
 		return "", nil
@@ -163,7 +163,7 @@ func splitPath(u *url.URL) ([]string, error) {
 	return segments, nil
 }
 
-// runtime is /{entity}/messages and what lies below, as runtimeRoute has it.
+// runtime serves /{entity}/messages and what lies below, as runtimeRoute defines it.
 func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, below []string) error {
 	switch {
 	case len(below) == 0:

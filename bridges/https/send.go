@@ -40,8 +40,8 @@ func (b *Bridge) send(w http.ResponseWriter, r *http.Request, entity string) err
 	return nil
 }
 
-// enter proves the identity behind a request about messages, and reads the address, which must be one
-// that holds some.
+// enter proves the identity behind a request about messages, and reads the address, which must be
+// that of an entity that holds messages.
 func (b *Bridge) enter(r *http.Request, entity string) (id core.Identity, address core.Address, err error) {
 	if id, err = b.authorize(r, entity); err != nil {
 		return nil, address, err

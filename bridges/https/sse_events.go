@@ -43,7 +43,7 @@ const (
 	// largeMessage is the size from which the buffer is made for a message at once, and
 	// not used again.
 	largeMessage = 256 << 10
-	// eventHeads is about what an event has besides a large body.
+	// eventHeads is the approximate size of an event without its large body.
 	eventHeads = 16 << 10
 )
 
@@ -163,14 +163,13 @@ func (s *events) flush() error {
 	return nil
 }
 
-// What ends a stream besides the entity and the token.
+// The reasons for the end of a stream that do not come from the entity or the token.
 var (
 	errGone     = errors.New("the client is gone")
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 )
 
-// await waits for work, and keeps the stream alive meanwhile. Its errors end
-// the stream.
+// await waits for work, and keeps the stream alive in the meantime. Its errors end the stream.
 func await[T any](ctx context.Context, s *events, work <-chan T) (T, error) {
 	var none T
 	for {

@@ -176,9 +176,9 @@ func (f *follower) send(ds []core.Delivery) error {
 	return f.out.flush()
 }
 
-// position is how far a reader has got in each partition of an entity: the number to continue from. As
-// text it is the sequence number seen last; of an entity with several partitions, those of all
-// partitions in which one was seen, with commas between them.
+// position is how far a reader has got in each partition of an entity: the number to continue from.
+// As text it is the sequence number seen last; for an entity with several partitions, the numbers
+// of all partitions in which one was seen, separated by commas.
 type position []int64
 
 // parsePosition reads a text of sequence numbers; beyond is 1 if they have been

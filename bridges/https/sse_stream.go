@@ -21,7 +21,7 @@ const (
 	streamBeat    = 15 * time.Second // how long a stream is silent at most
 	streamTimeout = 30 * time.Second // to take what was written
 	streamRetry   = 3 * time.Second  // when a client should connect again
-	streamWait    = 10 * time.Second // when one that there is no place for should
+	streamWait    = 10 * time.Second // when a client that found no place should
 )
 
 // stream sends messages as server-sent events: by default those that the entity
@@ -119,7 +119,7 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	return q, nil
 }
 
-// maxProduct bounds what is kept of what a client calls itself, in bytes.
+// maxProduct is the number of bytes that are kept of the name a client gives itself.
 const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)
@@ -135,7 +135,7 @@ type openStream struct {
 	events *events
 }
 
-// describeStream is what others may know of a stream.
+// describeStream returns what others may know about a stream.
 func describeStream(r *http.Request, id core.Identity, entity string, mode core.ReceiveMode) bridges.Connection {
 	return bridges.Connection{
 		ID: refusals.NewID(), Protocol: "event stream", Peer: r.RemoteAddr, Since: time.Now(), Namespace: id.Namespace(),
@@ -144,7 +144,7 @@ func describeStream(r *http.Request, id core.Identity, entity string, mode core.
 	}
 }
 
-// add enters a stream until remove is called.
+// add registers a stream until remove is called.
 func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

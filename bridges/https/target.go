@@ -50,7 +50,7 @@ func (t target) node() string {
 	return core.SubscriptionPath(t.entity, t.subscription)
 }
 
-// path is that of the target's own resource.
+// path returns the path of the target's own resource.
 func (t target) path() string {
 	path := "/" + escapePath(t.node())
 	switch {
@@ -73,7 +73,7 @@ const (
 	remove
 )
 
-// The claims that the SDKs' users know the admin API to ask for.
+// The claims that the admin API asks for, as users of the SDKs know them.
 var claims = [...]string{
 	read:   "Manage,EntityRead claims required for this operation.",
 	write:  "Authorization failed for specified action: Manage,EntityWrite.",

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// List is the origins that are let in besides the gateway's own host: patterns as Check has them.
+// List is the origins that are let in besides the gateway's own host: patterns as Check accepts them.
 type List []string
 
 // New makes a List of patterns.
@@ -33,7 +33,7 @@ func (l List) Has(origin string) bool {
 }
 
 // Allows reports whether the page that asks may: one of the host itself, or of an origin in the
-// list. What is no page names no origin.
+// list. Clients other than pages name no origin.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

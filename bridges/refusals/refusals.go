@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients get, each under the tracking
-// id that they get, as many as a log can bear.
+// Package refusals logs the errors that clients get, each under the tracking id that the client
+// gets, and limits their number.
 package refusals
 
 import (
@@ -49,7 +49,7 @@ type Told struct {
 	Tracking string // the id in its text
 	Code     core.Code
 	Entity   string
-	Err      error // what the client may not know included
+	Err      error // including what the client may not know
 	Stranger bool  // the client has no proven identity
 }
 
@@ -57,10 +57,9 @@ type Told struct {
 // values. See Log.Write.
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
-// Write writes a line: of a failure of the gateway's an error, of a wait in vain,
-// which is how clients look for sessions, a line for debugging, and of all else
-// information. What there is too much of is for debugging, too; the next line
-// says how many were left out.
+// Write writes a line. Its level is error for a failure of the gateway, debug for a wait in vain,
+// which is how clients look for sessions, and info otherwise. Lines beyond the limits are at debug
+// level too; the next line says how many were left out.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
@@ -112,7 +111,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// bucket counts what may come: rate a second, and what was not used recently.
+// bucket counts the lines that may come: rate a second, and those not used recently.
 type bucket struct {
 	rate float64
 
@@ -122,8 +121,8 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes one out of the bucket and of own, if that is not nil, or counts it as
-// left out. It returns how many were since the last that was not.
+// take takes one out of the bucket and of own, if that is not nil, or counts it as left out. It
+// returns how many were left out since the last that was not.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,7 +179,7 @@ func NewTracking() string {
 // HTTPStatus is the status with which an HTTP client is refused.
 func HTTPStatus(c core.Code) int { return answers[c].status }
 
-// Text is what a client of HTTP or of WebSocket reads where the refusal has no words of its own.
+// Text is what a client of HTTP or of WebSocket reads if the refusal has no text of its own.
 func Text(c core.Code) string { return answers[c].text }
 
 // answers has a row for every code. To the SDKs, 403 without a SubCode means a quota.

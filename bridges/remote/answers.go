@@ -29,9 +29,8 @@ var hopeless = map[goamqp.ErrCond]core.Code{
 	"com.microsoft:missing-property-error": core.InvalidArgument,
 }
 
-// answer is what a message's outcome at the remote means. A rejection without a
-// reason, or with one that is not known, may be of the moment: some brokers reject
-// what a full queue cannot take.
+// answer is what a message's outcome at the remote means. A rejection without a reason, or with one
+// that is not known, may be temporary: some brokers reject what a full queue cannot take.
 func (r *Remote) answer(state goamqp.DeliveryState) error {
 	switch s := state.(type) {
 	case *goamqp.StateAccepted:
@@ -75,9 +74,9 @@ func unanswered(ctx context.Context, err error) error {
 	return err
 }
 
-// blame is what it means that a link, session or connection has ended while one
-// message alone was in flight: some brokers end them for a message that they will
-// never take. It returns nil if something else may have been the reason.
+// blame returns what the end of a link, session or connection means for the only message that was
+// in flight: some brokers end them for a message that they will never take. It returns nil if
+// something else may have been the reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error
 	if e, ok := errors.AsType[*goamqp.LinkError](err); ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is one connection to a remote, for a tool. It is not created again when it breaks. It is safe for
-// concurrent use.
+// Client is one connection to a remote, for a tool. It is not made again when it breaks. It is safe
+// for concurrent use.
 type Client struct {
 	remote     *Remote
 	connection *connection
@@ -24,7 +24,7 @@ type Client struct {
 	tasks      sync.WaitGroup
 }
 
-// Connect connects to a remote, once. Of the options Pulls and Logger have no meaning.
+// Connect connects to a remote, once. The options Pulls and Logger have no meaning here.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	r := New(o)
 	l, err := r.connect(ctx)
@@ -51,13 +51,13 @@ func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []
 }
 
 // Peek returns up to most messages of a queue, subscription or sub-queue from a sequence number on,
-// without locking or removing one; none if there is none.
+// without locking or removing them; it returns none if there are none.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error) {
 	return c.PeekState(ctx, entity, nil, from, most)
 }
 
-// PeekState is Peek of the messages in one state; nil: in any. Another broker than Crosstown does not know states
-// here: its answer has messages in any state, so the caller must look.
+// PeekState is Peek for messages in one state, or in any if state is nil. Brokers other than
+// Crosstown ignore the state and answer with messages in any, so the caller must check.
 func (c *Client) PeekState(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {
@@ -77,7 +77,7 @@ func (c *Client) PeekState(ctx context.Context, entity string, state *core.State
 // Pages yields all messages that PeekState returns from a sequence number on.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
-		for from >= 0 { // behind the last partition it is negative
+		for from >= 0 { // after the last partition it is negative
 			page, err := c.PeekState(ctx, entity, state, from, core.MaxPeek)
 			if err == nil && len(page) == 0 || !yield(page, err) || err != nil {
 				return
@@ -103,7 +103,7 @@ func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64
 	return false, nil
 }
 
-// checkAddress refuses the address of a management node: what is sent there is a request, and not a message.
+// checkAddress refuses the address of a management node: anything sent there is a request, not a message.
 func checkAddress(entity string) error {
 	if a, err := core.ParseAddress(entity); err == nil && a.Management {
 		return &goamqp.Error{Condition: goamqp.ErrCondNotFound, Description: fmt.Sprintf("The messaging entity '%s' could not be found.", entity)}
@@ -137,7 +137,7 @@ func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []i
 	return nil
 }
 
-// Refusal is what the remote says where err is its refusal of a policy, or of an entity that the
+// Refusal returns what the remote says if err is its refusal of a policy, or of an entity that the
 // policy is for.
 func Refusal(err error) (status int, why string, ok bool) {
 	refused, ok := errors.AsType[*refusedToken](err)

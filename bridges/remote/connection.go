@@ -132,7 +132,7 @@ func (l *connection) sender(ctx context.Context, entity string) (*goamqp.Sender,
 	return s, nil
 }
 
-// drop closes a link that is broken, or does not get answers.
+// drop closes a link that is broken or gets no answers.
 func (l *connection) drop(entity string, s *goamqp.Sender) {
 	l.mu.Lock()
 	o := l.senderLinks[entity]

@@ -19,8 +19,8 @@ type management struct {
 	nodes map[string]*node // by entity
 }
 
-// ask asks the node of an entity for an operation and returns the answer; empty: there is nothing. The
-// error is a *goamqp.Error if the remote refuses.
+// ask asks the node of an entity for an operation and returns the answer, which is empty if there
+// is nothing. The error is a *goamqp.Error if the remote refuses.
 func (m *management) ask(ctx context.Context, entity, operation string, arguments map[string]any) (value.Map, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

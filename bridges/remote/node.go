@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/amqp"
 )
 
-// node is the links to and from a node of the remote that answers requests.
+// node holds the links to and from a node of the remote that answers requests.
 type node struct {
 	requests *goamqp.Sender
 	answers  *goamqp.Receiver

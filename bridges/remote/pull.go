@@ -41,8 +41,8 @@ type source struct {
 	Pull
 
 	received atomic.Int64 // messages that are stored here
-	repeated atomic.Int64 // of which it was known that they were
-	parked   atomic.Int64 // that can never be: they are dead letters there
+	repeated atomic.Int64 // that were known to be stored already
+	parked   atomic.Int64 // that can never be stored: they are dead letters there
 	attached atomic.Bool
 	behind   atomic.Int64 // nanoseconds from when the last message was enqueued there to when it was stored
 	err      atomic.Pointer[error]
@@ -88,7 +88,7 @@ func (s *source) fail(err error) {
 	s.err.Store(&err)
 }
 
-// fetch is one link's life. It asks for messages while there is memory for more like the last ones.
+// fetch runs one link to its end. It asks for messages while there is memory for more like the last ones.
 func (s *source) fetch(ctx context.Context, l *connection) error {
 	to, err := s.r.here.Broker.OpenSender(core.WithPeer(ctx, "remote "+s.r.o.Name+" "+s.From), s.r.here.Identity, core.At(s.Into), nil)
 	if err != nil {
@@ -162,7 +162,7 @@ func next(ctx context.Context, link *goamqp.Receiver) ([]*goamqp.Message, error)
 	return ms, nil
 }
 
-// weightOf is how much memory messages take until they are stored.
+// weightOf returns how much memory messages take until they are stored.
 func weightOf(ms []*goamqp.Message) int64 {
 	n := int64(len(ms)) * fair.Message
 	for _, m := range ms {
@@ -173,7 +173,7 @@ func weightOf(ms []*goamqp.Message) int64 {
 	return n
 }
 
-// bring stores messages here and settles them there.
+// bring stores messages in this gateway and settles them at the remote.
 func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sender, ms []*goamqp.Message) error {
 	groups := make([][]*core.Message, 0, len(ms))
 	arrived := make([]amqp.Arrival, 0, len(ms))
@@ -214,8 +214,8 @@ func (s *source) mark(a *amqp.Arrival) {
 	}
 }
 
-// store stores messages, however long it takes, so that none overtakes another,
-// and settles each at the remote when it is.
+// store stores messages, however long it takes, so that none overtakes another, and settles each at
+// the remote once it is stored.
 func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sender, groups [][]*core.Message, arrived []amqp.Arrival, at []*goamqp.Message) error {
 	var keys []string
 	began := time.Now()
@@ -264,8 +264,8 @@ func (s *source) store(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	return nil
 }
 
-// release returns messages to the remote, including those that arrived in the meantime.
-// It returns why, or why that could not be done.
+// release returns messages to the remote, including those that arrived in the meantime. It returns
+// why, or the error if that failed.
 func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, why error) error {
 	call, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -283,7 +283,7 @@ func release(ctx context.Context, link *goamqp.Receiver, ms []*goamqp.Message, w
 	return why
 }
 
-// copied are messages to give away: they may have to be sent again.
+// copied returns copies of messages to pass on, because the originals may have to be sent again.
 func copied(groups [][]*core.Message) [][]*core.Message {
 	all := make([][]*core.Message, len(groups))
 	for i, g := range groups {

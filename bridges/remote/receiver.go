@@ -27,20 +27,20 @@ const (
 // ErrNoSession says that no session that is free has messages.
 var ErrNoSession = errors.New("no free session has messages")
 
-// ErrLockLost says that the lock of a message or session has ended: the remote delivers again what was not
-// completed.
+// ErrLockLost says that the lock of a message or session has ended: the remote delivers uncompleted
+// messages again.
 var ErrLockLost = errors.New("the lock has ended")
 
 // ReceiverOptions say what a Receiver receives. The zero value is peek-lock, without a session.
 type ReceiverOptions struct {
 	Session *string       // receive from this session
-	Next    time.Duration // or wait so long for the next free session that has messages; 0: do not
+	Next    time.Duration // or wait up to this long for the next free session that has messages; 0: do not
 	Delete  bool          // the remote removes what it delivers
 	Largest int64         // no message there has more bytes; 0: that is not known
 }
 
-// Receiver receives, and renews the locks of what it has received and of its session until it is closed. Its
-// methods are called from one goroutine.
+// Receiver receives messages, and renews their locks and that of its session until it is closed.
+// Its methods are called from one goroutine.
 type Receiver struct {
 	client *Client
 	entity string
@@ -110,14 +110,14 @@ func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions)
 	return r, nil
 }
 
-// Session is the id of the session that the link holds, "" where it holds none.
+// Session returns the id of the session that the link holds, or "" if it holds none.
 func (r *Receiver) Session() string {
 	id, _ := r.link.LinkSourceFilterValue(sessionFilter).(string)
 	return id
 }
 
-// Take returns up to most messages, none if none comes within a while. It does not ask for more than most, so
-// that none is left over when as many have arrived; 0: as many as arrive at once.
+// Take returns up to most messages, none if none comes within a while. It asks for no more than most, so
+// that no message remains once that many have arrived; if most is 0, it returns as many as arrive at once.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window
@@ -136,7 +136,7 @@ func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Ta
 	}
 }
 
-// takeWithin is Take for a time in which no lock is renewed.
+// takeWithin is Take for a wait so short that no lock needs renewal.
 func (r *Receiver) takeWithin(ctx context.Context, wait time.Duration) ([]Taken, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,8 +223,8 @@ func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
 }
 
-// DeadLetter moves messages to the dead-letter queue, in order. "" is no reason, and no description. It
-// returns what Complete does.
+// DeadLetter moves messages to the dead-letter queue, in order. An empty reason or description is
+// left out. It returns what Complete does.
 func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, description string) (errs []error) {
 	why, info := map[string]any{}, map[string]any{}
 	for _, text := range []struct{ argument, property, text string }{
@@ -322,8 +322,8 @@ func (r *Receiver) Return(ctx context.Context) error {
 	return r.Release(ctx, rest)
 }
 
-// renew renews locks until ctx ends. A renewal that fails is tried again after a pause: a lock that has
-// ended meanwhile is told of when a message is taken or settled.
+// renew renews locks until ctx ends. A renewal that fails is tried again after a pause: if a lock
+// has ended by then, the next taking or settling of a message reports it.
 func (r *Receiver) renew(ctx context.Context) {
 	defer close(r.ended)
 	_, inSession := r.link.LinkSourceFilterValue(sessionFilter).(string)

@@ -23,7 +23,7 @@ const (
 	// is left alone.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
-	// dialTimeout bounds an attempt to connect, with all that it takes to get in.
+	// dialTimeout bounds an attempt to connect, including TLS and authentication.
 	dialTimeout = 20 * time.Second
 )
 
@@ -167,7 +167,7 @@ func (r *Remote) lost(err error, text string) {
 	r.connection, r.err, r.erred = nil, err, time.Now()
 }
 
-// current is the connection, or why there is none.
+// current returns the connection, or why there is none.
 func (r *Remote) current() (*connection, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +189,7 @@ func (r *Remote) away(err error) error {
 	return &core.Away{Remote: r.o.Name, Err: err}
 }
 
-// Options say what a remote is, and how to get in. Only Name and Dial are required.
+// Options say what a remote is, and how to connect to it. Only Name and Dial are required.
 type Options struct {
 	Name    string
 	Address string // shown with its state
@@ -197,14 +197,14 @@ type Options struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 	// TLS is nil if the connection is to be plain.
 	TLS *tls.Config
-	// Host is the name that the remote is called by when a connection is opened.
+	// Host is the name by which the remote is addressed when a connection is opened.
 	Host string
 
 	// User and Password are for SASL PLAIN.
 	User, Password string
-	// Policy and Key sign tokens that are put to $cbs, entity by entity; Signature
-	// is one that was signed before, for all. Entity is the one whose policy it is, ""
-	// if that is not known.
+	// Policy and Key sign tokens that are put to $cbs, one per entity; Signature is a token signed
+	// beforehand, for all entities. Entity is the one whose policy it is, or "" if that is not
+	// known.
 	Policy, Key, Signature, Entity string
 	// Access, unless it is nil, tells Policy and Key each time a connection is made.
 	Access func(ctx context.Context) (policy, key string, err error)
@@ -212,8 +212,8 @@ type Options struct {
 	// Window is the number of messages that may be in flight to the remote, and from each
 	// source of it; default 500.
 	Window int
-	// Batches says that the remote knows the batches of Service Bus: then messages
-	// of one session or partition key travel together, all or none.
+	// Batches says that the remote knows the batches of Service Bus: then messages of one session
+	// or partition key are sent together, all or none.
 	Batches bool
 
 	// Pulls are the sources there.
@@ -234,9 +234,9 @@ type Local struct {
 	// ForwardedTo are the entities of the remote of that name that entities here forward to;
 	// nil: none is known.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
-	// Memory counts messages that are pulled while they are being stored; nil: nobody does.
+	// Memory counts pulled messages while they are being stored; nil: they are not counted.
 	Memory *fair.Pool
-	// Forget drops the keys of messages that need not be known any more.
+	// Forget drops the keys of messages that need not be recognized any more.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 

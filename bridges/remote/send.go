@@ -15,7 +15,7 @@ const (
 	// batchMessages and batchBytes bound a batch; a remote may take less.
 	batchMessages = 100
 	batchBytes    = 200 << 10
-	// batchOverhead is more than a batch adds to a message, in bytes.
+	// batchOverhead bounds the bytes that a batch adds to a message.
 	batchOverhead = 16
 )
 
@@ -30,8 +30,8 @@ type target struct {
 	alone    atomic.Bool  // messages without a key do not go there in batches
 }
 
-// maxTargets is the number of targets that are counted by themselves; routers may think up
-// any. All others are otherTarget.
+// maxTargets is the number of targets that are counted separately; routers may invent any. All
+// others are otherTarget.
 const (
 	maxTargets  = 1000
 	otherTarget = "_other"
@@ -107,10 +107,10 @@ type sending struct {
 	broken  error // why the rest is not tried
 }
 
-// parcel is messages that travel together, by their places in the call.
+// parcel holds the messages that are sent together, by their places in the call.
 type parcel []int
 
-// parcelOf is all of a call.
+// parcelOf returns the parcel of all n messages of a call.
 func parcelOf(n int) parcel {
 	p := make(parcel, n)
 	for i := range p {
@@ -119,7 +119,7 @@ func parcelOf(n int) parcel {
 	return p
 }
 
-// chain is the parcels of one key: each is sent when the one before has arrived.
+// chain holds the parcels of one key: each is sent when the previous one has arrived.
 type chain []parcel
 
 // flight is a parcel in flight.
@@ -173,8 +173,7 @@ func (s *sending) chains(ms []*core.Message) []chain {
 	return all
 }
 
-// round sends the first parcel of each chain and returns what is left of those
-// that may continue.
+// round sends the first parcel of each chain, and returns the rest of the chains that may continue.
 func (s *sending) round(chains []chain) []chain {
 	flying := make([]flight, 0, len(chains))
 	for _, c := range chains {
@@ -231,8 +230,8 @@ func (s *sending) breaks(err error) error {
 	return s.broken
 }
 
-// land waits for the answer to a parcel. It returns why those behind it may not
-// follow, if they may not.
+// land waits for the answer to a parcel. It returns why the parcels after it may not follow, or nil
+// if they may.
 func (s *sending) land(f *flight) error {
 	err := f.err
 	if err == nil {
@@ -284,7 +283,7 @@ func (s *sending) note(p parcel, err error) {
 	}
 }
 
-// count adds up what came of a call.
+// count adds up the results of a call.
 func (s *sending) count() {
 	for _, err := range s.answers {
 		switch {

@@ -15,8 +15,8 @@ import (
 // ErrTooLarge says that a message is larger than its entity takes.
 var ErrTooLarge = errors.New("the message is too large")
 
-// mostBatched and mostBatchBytes bound a batch of a Sender. A Service Bus takes no larger batch, whatever the size
-// of a message may be.
+// mostBatched and mostBatchBytes bound a batch of a Sender. Service Bus takes no larger batch,
+// however large single messages may be.
 const (
 	mostBatched    = 1000
 	mostBatchBytes = 1 << 20
@@ -55,8 +55,8 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 // Sent is the number of messages the remote has taken.
 func (s *Sender) Sent() int { return s.sent }
 
-// Add adds a message to the batch, which is sent first where the message does not fit. It is ErrTooLarge for a
-// message that the entity does not take; those before it are sent then.
+// Add adds a message to the batch, which is sent first if the message does not fit. It returns
+// ErrTooLarge for a message that the entity does not take, after it has sent those before it.
 func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	encoded := amqp.AppendMessage(nil, m)
 	size, limit := uint64(len(encoded)), s.link.MaxMessageSize()

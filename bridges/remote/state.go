@@ -36,8 +36,8 @@ type Source struct {
 	Into     string        `json:"into"`
 	Attached bool          `json:"attached"`
 	Received int64         `json:"received"` // messages that were stored here
-	Repeated int64         `json:"repeated"` // of those, that had been before
-	Parked   int64         `json:"parked"`   // that cannot be: dead letters there
+	Repeated int64         `json:"repeated"` // of those, already stored before
+	Parked   int64         `json:"parked"`   // that cannot be stored: dead letters there
 	Behind   time.Duration `json:"behind"`   // how old the last was when it was stored; in nanoseconds
 	Error    string        `json:"error,omitzero"`
 }

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// tokenLife is how long a token is good, and tokenRenewal how often it is
-	// replaced by another.
+	// tokenLife is how long a token is valid, and tokenRenewal how often it is replaced.
 	tokenLife    = time.Hour
 	tokenRenewal = 40 * time.Minute
-	// maxIntroductions is the number of entities that are tried to find one that the policy holds for.
+	// maxIntroductions is the number of entities that are tried to find one that the policy is for.
 	maxIntroductions = 100
 )
 
-// tokens proves over $cbs what may be done with entities. The zero tokens prove
-// nothing, and need not.
+// tokens proves over $cbs what may be done with entities. The zero value is for connections without
+// tokens.
 type tokens struct {
 	mu     sync.Mutex
 	node   *node               // nil: the connection needs no tokens
@@ -38,11 +37,10 @@ func (t *tokens) open(ctx context.Context, l *connection) (err error) {
 	return t.introduce(ctx, l)
 }
 
-// introduce puts a token before there is a message to send: brokers close
-// connections that have proven nothing for a while. It is for the whole namespace
-// or, where the policy is one of an entity, for the first of the entities that the
-// remote is used for which the policy holds for. The error is a *refusedToken if
-// it holds for none.
+// introduce puts a token before there is a message to send: brokers close connections that have
+// proven nothing for a while. It is for the whole namespace or, if the policy belongs to an entity,
+// for the first entity in use that the policy is valid for. The error is a *refusedToken if it is
+// valid for none.
 func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	tried := map[string]bool{}
 	var refusal error
@@ -127,8 +125,7 @@ func (t *tokens) put(ctx context.Context, l *connection, entity string) error {
 	return &refusedToken{status, why}
 }
 
-// renewTokens replaces tokens in time, until ctx ends. Where that fails the
-// connection is given up.
+// renewTokens replaces tokens in time, until ctx ends. If that fails, it gives the connection up.
 func (l *connection) renewTokens(ctx context.Context) {
 	if l.tokens.node == nil || l.r.o.Signature != "" {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Value is the JSON of a value of the types of core/value.
+// Value returns the JSON of a value of core/value's types.
 func Value(v any) json.RawMessage {
 	w := codec.NewWriter(codec.JSON, nil)
 	frame.Write(w, v)

@@ -1,6 +1,6 @@
-// Package webhooks takes requests of other services as messages, and delivers messages by requests:
-// a hook is an address that stores what is posted there in one queue or topic, a push posts the
-// messages of a queue or subscription to an address.
+// Package webhooks accepts messages by HTTP requests of other services, and delivers messages by
+// HTTP requests: a hook is an address that stores what is posted there in one queue or topic, a
+// push posts the messages of a queue or subscription to an address.
 package webhooks
 
 import (
@@ -31,10 +31,10 @@ const bodyTime = time.Minute // for the first byte of a body
 // Hook is an address that takes requests of one service.
 type Hook struct {
 	Name      string
-	Namespace string // the ID of the one that Entity is in, which is configured: its name
+	Namespace string // the ID of the namespace of Entity; in the configuration, its name
 	Entity    string
 	Scheme    Scheme
-	Keys      [][]byte      // one of which the sender knows, as Scheme.Key makes them
+	Keys      [][]byte      // the sender knows one of them; made by Scheme.Key
 	Tolerance time.Duration // between the signature's time and now
 	IDHeader  string        // has the delivery's id; "": as the scheme has it
 	Headers   []string      // are kept as application properties, by these names
@@ -83,8 +83,8 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP implements http.Handler. A request that proves nothing learns nothing, and its
-// connection is closed, so that each guess takes one of the places of strangers.
+// ServeHTTP implements http.Handler. A request without a valid proof learns nothing, and its
+// connection is closed, so that each guess needs one of the connections allowed to strangers.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)
@@ -183,8 +183,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 	return true, nil
 }
 
-// hidden is an error whose reason is the operator's: the sender of a hook cannot repair the entity.
-// The sender learns of faults that pass by themselves, and of those that it can repair.
+// hidden returns err, or Busy in its place if its cause is up to the operator: the sender of a hook cannot
+// repair the entity. The sender learns of faults that pass by themselves, and of those that it can repair.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:

@@ -18,9 +18,9 @@ const (
 	maxProvers      = 4096
 )
 
-// proofs bounds how fast secrets can be tried: an address may fail at a hook so often in a time. An
-// address that has given a right proof lately is not bounded, because its sender must not suffer from
-// other clients behind the same address. The zero value is ready.
+// proofs bounds how fast secrets can be tried: an address may fail only so often at a hook in a
+// given time. An address that has given a right proof lately is not limited, because its sender
+// must not suffer from other clients behind the same address. The zero value is ready.
 type proofs struct {
 	mu    sync.Mutex
 	of    map[prover]*list.Element // of *proofCount
@@ -45,8 +45,8 @@ func proverOf(r *http.Request, h *Hook) prover {
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 
-// begin counts a proof that is about to be given as one that fails, so that many at once are no more than
-// many after each other. If there are too many it returns how long no proof is looked at, in whole seconds.
+// begin counts a proof that is about to be given as one that fails, so that trying many at once gains
+// nothing. If there are too many, it returns for how long no proof is checked, in whole seconds.
 func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +69,7 @@ func (p *proofs) right(of prover, now time.Time) {
 	c.proven, c.failed = now, 0
 }
 
-// untried says that the gateway did not look at a proof that had begun.
+// untried says that the gateway did not check a proof that had begun.
 func (p *proofs) untried(of prover) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // PushOptions configure a Push. Zero numbers are the defaults.
 type PushOptions struct {
 	Name       string
-	Namespace  string // the ID of the one that From is in, which is configured: its name
+	Namespace  string // the ID of the namespace of From; in the configuration, its name
 	From       string // a queue or subscription
 	URL        string
 	Key        []byte   // signs, as Standard.Key makes it
@@ -32,7 +32,7 @@ type PushOptions struct {
 	Logger     *slog.Logger
 }
 
-// PushState is how a push does.
+// PushState is the state of a push.
 type PushState struct {
 	Name         string    `json:"name"`
 	From         string    `json:"from"`
@@ -108,7 +108,7 @@ func shown(address string) string {
 	return address
 }
 
-// State is how the push does now.
+// State returns the current state of the push.
 func (p *Push) State() PushState {
 	p.counts.mu.Lock()
 	defer p.counts.mu.Unlock()
@@ -190,8 +190,8 @@ type pushing struct {
 	end      context.CancelCauseFunc
 }
 
-// messages delivers those of an entity without sessions. When ctx ends, messages that no request has
-// begun with are released before the requests in flight have ended.
+// messages delivers the messages of an entity without sessions. When ctx ends, messages that no
+// request has begun with are released before the requests in flight have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
 	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: w.end})
@@ -225,7 +225,7 @@ func (w *pushing) messages(ctx context.Context) error {
 	return nil
 }
 
-// memory is what one request at a time holds of the gateway's memory for messages in progress.
+// memory is one request's share of the gateway's memory for messages in progress.
 type memory struct {
 	*fair.Waiter
 	next int64 // how much the next message is expected to take
@@ -242,8 +242,8 @@ func (m *memory) hold(d *core.Delivery) {
 	m.Add(m.next)
 }
 
-// deliver delivers a message and settles it. A failure is repeated by the store, after a delay
-// during which the message is locked for no receiver.
+// deliver delivers a message and settles it. After a failure the store delivers the message again,
+// after a delay during which no receiver has its lock.
 func (w *pushing) deliver(ctx context.Context, d core.Delivery) {
 	if ctx.Err() != nil {
 		w.settle(d, core.Settlement{Outcome: core.Release})
@@ -282,8 +282,8 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or
-// abandoned, to be delivered again after a delay. What the gateway's end has cut is not an attempt.
+// attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or abandoned, to
+// be delivered again after a delay. A request that the gateway's end cuts off does not count as an attempt.
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)
@@ -321,7 +321,7 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	return core.Settlement{Outcome: core.Abandon, Properties: again}
 }
 
-// backoff doubles with each failure, up to MaxDelay. A part of it is chance, so that messages that
+// backoff doubles with each failure, up to MaxDelay. A part of it is random, so that messages that
 // failed together do not come back together.
 func (p *Push) backoff(failures uint32) time.Duration {
 	delay := p.FirstDelay

@@ -18,8 +18,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// post sends a message. reason is "" if it was taken; wait is how long the receiver of the request
-// wants to be left alone.
+// post sends a message. reason is "" if it was taken; wait is how long the receiver asks the
+// gateway to pause.
 func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration) {
 	ctx, cancel := context.WithTimeout(p.requests, p.Timeout)
 	defer cancel()

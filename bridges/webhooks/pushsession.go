@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessions delivers the messages of sessions, of as many at a time as there may be requests.
+// sessions delivers the messages of as many sessions at a time as there may be requests.
 func (w *pushing) sessions(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -25,10 +25,10 @@ const (
 	Standard Scheme = "standard" // Standard Webhooks: webhook-id, webhook-timestamp, webhook-signature
 )
 
-// Schemes are all of them.
+// Schemes lists all schemes.
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
-// LeastSecret is the number of characters a secret has at least, so that it cannot be guessed.
+// LeastSecret is the least number of characters of a secret, so that it cannot be guessed.
 const LeastSecret = 16
 
 // Key makes the key of a secret, or says what is wrong with it. The error does not hold the secret.

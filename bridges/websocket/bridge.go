@@ -28,11 +28,11 @@ const (
 	protocolPack = "crosstown.v1.msgpack"
 )
 
-// readAhead is the size of a connection's read buffer, in which it has most
-// requests as a whole. Larger ones are read past it.
+// readAhead is the size of a connection's read buffer. Most requests fit into it; larger ones
+// bypass it.
 const readAhead = 2 << 10
 
-// stoppingText is what clients hear when the gateway stops.
+// stoppingText is the reason that clients get when the gateway stops.
 const stoppingText = "The gateway is stopping. Connect again."
 
 // Bridge is an HTTP handler for clients of the native protocol. It is safe for
@@ -62,16 +62,15 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Run waits for ctx to end. Then it turns new connections away, says goodbye to
-// those that there are, lets what they have in flight finish, and returns nil
-// when they have ended.
+// Run waits for ctx to end. Then it refuses new connections, says goodbye to the existing ones,
+// lets what they have in flight finish, and returns nil when they have ended.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.group.drainAfter(ctx)
 	return nil
 }
 
-// ServeHTTP makes the request's connection one of the native protocol. It
-// returns while that is served, so that what belongs to the request can be freed.
+// ServeHTTP turns the request's connection into one of the native protocol. It returns while that
+// is still being served, so that the memory of the request can be freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
 	if err != nil {
@@ -87,7 +86,7 @@ func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	go b.serve(c)
 }
 
-// enter lets a connection in, or says why it may not come in.
+// enter admits a connection, or says why not.
 func (b *Bridge) enter() (refusal string) {
 	if refusal = b.group.enter(); refusal != "" {
 		return refusal
@@ -117,17 +116,18 @@ type Options struct {
 	// Clients are the connections of all bridges, to which the bridge adds its own; default: those
 	// of the bridge alone.
 	Clients *clients.Registry
-	// Within makes a grant of an operator one for another namespace. Nil: none may be named.
+	// Within turns an operator's grant into one for another namespace; nil: clients may not name
+	// one.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections is the number of clients that may be connected that have signed in; 20000.
-	// How many others there may be is up to the listener: see bridges.Prove.
+	// MaxConnections is the number of signed-in clients that may be connected; 20000. The listener
+	// bounds the others: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; 256
 	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
 
-	// MaxUnderWay bounds the bytes of the requests of one connection that are not
-	// answered yet: nothing is read while they have more; 64 MiB.
+	// MaxUnderWay bounds the bytes of one connection's requests that are not answered yet. Beyond
+	// it nothing is read; 64 MiB.
 	MaxUnderWay int
 
 	// Budget bounds the memory of all connections together; default: a budget of
@@ -207,7 +207,7 @@ func newConnGroup() *connGroup {
 	return g
 }
 
-// enter counts a connection, or says why it may not come in.
+// enter counts a connection, or says why it is not admitted.
 func (g *connGroup) enter() (refusal string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -221,8 +221,8 @@ func (g *connGroup) enter() (refusal string) {
 // done is the reverse of enter.
 func (g *connGroup) done() { g.members.Done() }
 
-// drainAfter waits for ctx to end, closes the group, has its connections drain, and returns when they
-// have ended.
+// drainAfter waits for ctx to end, closes the group, makes its connections drain, and returns when
+// they have ended.
 func (g *connGroup) drainAfter(ctx context.Context) {
 	<-ctx.Done()
 	g.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// peek shows messages without receiving them, as many as a client is to be given at once.
+// peek shows messages without receiving them, at most as many as a client may get at once.
 func (c *conn) peek(q *request) {
 	fetchIn(c, q, func(ctx context.Context, id core.Identity) ([]core.Delivery, error) {
 		if q.has("inState") {

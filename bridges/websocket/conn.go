@@ -21,12 +21,12 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct is how much of what a client calls itself is kept.
+// maxProduct is how much is kept of the name a client gives itself.
 const maxProduct = 200
 
-// conn is one connection. Its fields belong to the jobs of its owner except where a
-// comment says otherwise. gorilla/websocket reads; the gateway's own frames are
-// written many at a time, which it cannot do.
+// conn is one connection. Its fields belong to the jobs of its owner except where a comment says
+// otherwise. gorilla/websocket only reads: it cannot write many frames at a time, as the gateway
+// does.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed
@@ -34,7 +34,7 @@ type conn struct {
 	refusals *refusals.Share
 	nc       net.Conn       // below ws
 	encoding codec.Encoding // not changed
-	owner    *link.Owner    // runs what the reader, writes, broker calls and timers bring
+	owner    *link.Owner    // runs the jobs of the reader, writes, broker calls and timers
 	tasks    sync.WaitGroup // writer and broker calls
 	timer    *link.Timer
 	ctx      context.Context // of broker calls
@@ -102,7 +102,7 @@ func newConn(b *Bridge, ws *websocket.Conn, in *bufio.Reader, e codec.Encoding, 
 	return c
 }
 
-// run reads until the connection is over and what it had in flight is done, or has had its time.
+// run reads until the connection is over and what it had in flight is done, or out of time.
 func (c *conn) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { c.owner.Post(func() { c.drain(&fault{closeStopping, stoppingText}) }) })
 	defer stop()
@@ -123,8 +123,8 @@ func (c *conn) readAll() {
 	c.read()
 }
 
-// pass does everything that is possible now. It runs after the queued jobs. When the socket has taken what
-// there was to say, more may be possible.
+// pass does everything that is possible now. It runs after the queued jobs. When the socket has
+// taken all output, more may be possible.
 func (c *conn) pass() {
 	for c.step(time.Now()) {
 	}
@@ -191,7 +191,7 @@ func (c *conn) tick(now time.Time) {
 	}
 }
 
-// later is at, or a little after now if it has passed: then another goroutine is at work.
+// later returns at, or a little after now if at has passed, because another goroutine is then at work.
 func later(at, now time.Time) time.Time {
 	if at.After(now) {
 		return at
@@ -199,7 +199,7 @@ func later(at, now time.Time) time.Time {
 	return now.Add(time.Second)
 }
 
-// async runs work in a goroutine of its own, and then what it returns as a job of the owner.
+// async runs work in its own goroutine, and then the function that work returns as a job of the owner.
 func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(operationTimeout, work)
 }
@@ -223,8 +223,8 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 	return cancel
 }
 
-// call carries out a request outside the owner. work returns what there is to
-// say besides ok.
+// call carries out a request outside the owner. work returns what writes the members of the answer
+// besides ok.
 func (c *conn) call(q *request, work func(ctx context.Context, id core.Identity) (func(codec.Writer), error)) {
 	id := c.identity
 	c.async(func(ctx context.Context) func() {
@@ -241,7 +241,7 @@ func fetch[T any](c *conn, q *request, call func(ctx context.Context, id core.Id
 	})
 }
 
-// fetchIn is fetch of an entity, or of the session of the feed that the request names.
+// fetchIn is fetch for an entity, or for the session of the feed that the request names.
 func fetchIn[T any](c *conn, q *request, entity func(context.Context, core.Identity) (T, error), session func(context.Context, core.Session) (T, error), write func(codec.Writer, T)) {
 	if q.has("entity") {
 		fetch(c, q, entity, write)
@@ -292,9 +292,8 @@ const (
 	pingLeaves         // the writer has it
 )
 
-// beat pings, and closes a connection whose client does not answer. The
-// time for that begins when the ping is written: much may go before it. It
-// returns when something is due next.
+// beat pings, and closes a connection whose client does not answer. The client's time begins when
+// the ping is written, since much output may precede it. It returns when something is due next.
 func (c *conn) beat(now time.Time) time.Time {
 	interval := c.bridge.opts.PingInterval
 	defer func() { c.stalled = len(c.arrived) > 0 || c.pending && !c.mayBegin() }()
@@ -319,7 +318,7 @@ func (c *conn) beat(now time.Time) time.Time {
 	return sooner(c.ping, c.pong)
 }
 
-// sooner is the earlier of two instants, of which b may be zero.
+// sooner returns the earlier of two instants; b may be zero, which is never.
 func sooner(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b

@@ -11,8 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// words are what a client learns of an error: of one without a code only that
-// it happened.
+// words returns what a client learns of an error; of one without a code, only that it happened.
 func words(err error) (core.Code, string) {
 	code := core.CodeOf(err)
 	if code == core.Internal && errors.Is(err, context.DeadlineExceeded) {

@@ -114,9 +114,8 @@ func (f *feed) stop(after func()) {
 	})
 }
 
-// giveBack unlocks pending deliveries except for the first keep. Those of a session
-// go back with it, unless it may have been taken over; those that are received
-// and deleted are lost.
+// giveBack unlocks pending deliveries except for the first keep. Deliveries of a session go back
+// with the session, unless it may have been taken over; received and deleted ones are lost.
 func (f *feed) giveBack(keep int) {
 	if keep >= len(f.pending) {
 		return

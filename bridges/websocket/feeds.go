@@ -19,8 +19,8 @@ const (
 	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
 )
 
-// feed is a subscription to messages. While it is being opened, and while
-// something is done with its session, requests for it queue up.
+// feed is a subscription to messages. Requests for it wait while it is being opened, and while its
+// session is in use.
 type feed struct {
 	conn     *conn
 	number   int64
@@ -28,7 +28,7 @@ type feed struct {
 	mode     core.ReceiveMode
 	binary   bool // bodies
 	receiver core.Receiver
-	held     core.Session       // the receiver, where that has a session
+	held     core.Session       // the receiver, if it has a session
 	lock     *core.SessionLock  // of the session
 	cancel   context.CancelFunc // of the wait for a session
 	leave    func()             // frees the feed's place among all feeds
@@ -187,8 +187,8 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs what a request asks for once those before it are done. It is not run
-// if the feed ends before.
+// do runs what a request asks for once earlier requests are done. It is not run if the feed ends
+// before that.
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {
@@ -217,8 +217,7 @@ func (f *feed) next() {
 	}
 }
 
-// callSession has a request carried out that needs the feed's session, before
-// those that follow.
+// callSession carries out a request that needs the feed's session, before the requests that follow.
 func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f.do(q, func() {
 		if f.held == nil {
@@ -237,7 +236,7 @@ func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Ses
 	})
 }
 
-// credit lets more messages come.
+// credit adds to the feed's credit.
 func (c *conn) credit(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {
@@ -332,7 +331,7 @@ func (f *feed) write() {
 	f.ask()
 }
 
-// drainFeed takes the client's credit back, when what was on its way has been delivered.
+// drainFeed takes the client's credit back once the deliveries in flight have arrived.
 func (c *conn) drainFeed(q *request) {
 	f, err := c.feedOf(q)
 	if err != nil {

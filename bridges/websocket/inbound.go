@@ -61,13 +61,13 @@ func (b *readBuffer) free() {
 	readBuffers.Put(b)
 }
 
-// moreRequests is the number of requests that are handed over together at most: those that come together
-// share the calls that they need.
+// moreRequests is the largest number of requests that are handed over together: they share the
+// broker calls that they need.
 const moreRequests = 64
 
-// read decodes frames and hands requests to the owner, until the connection ends or a frame cannot be
-// answered. It reads on when those before have been begun: so what a client writes before it leaves
-// is begun before the connection ends.
+// read decodes frames and hands requests to the owner, until the connection ends or a frame cannot
+// be answered. It continues when the previous requests have been begun, so that whatever a client
+// writes before it leaves is begun before the connection ends.
 func (c *conn) read() {
 	for {
 		got, err := c.readFrames()
@@ -88,7 +88,7 @@ func (c *conn) read() {
 	}
 }
 
-// bring hands requests to the owner and waits until they have been begun. It returns false if the
+// bring passes requests to the owner and waits until they have been begun. It returns false if the
 // connection is over.
 func (c *conn) bring(got []*request) bool {
 	c.owner.Do(func() { c.arrived, c.pending = got, true })
@@ -100,8 +100,8 @@ func (c *conn) bring(got []*request) bool {
 	}
 }
 
-// readFrames waits for a frame, and returns its request and those of the frames that arrived with
-// it. An error is that of the frame behind them.
+// readFrames waits for a frame, and returns its request and the requests of the frames that arrived
+// with it. An error is about the frame after them.
 func (c *conn) readFrames() (got []*request, err error) {
 	for more := true; more && err == nil && len(got) < moreRequests; more = c.limit.Load() > strangerFrame && c.hasNext() {
 		var q *request
@@ -148,7 +148,7 @@ func (c *conn) ahead() (size int64, whole bool) {
 	const fin, mask = 0x80, 4
 	head, err := c.in.Peek(2)
 	if err != nil || head[0] != opText && head[0] != opBinary {
-		return -1, false // NextReader finds the error, or what is behind a control frame
+		return -1, false // NextReader finds the error, or what follows a control frame
 	}
 	known := 2
 	switch n := head[1] &^ fin; n {
@@ -198,7 +198,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	return nil, err
 }
 
-// afford takes the memory of a request's messages, which are many in few bytes.
+// afford charges the memory of a request's messages, which may be many in few bytes.
 func (c *conn) afford(n int64) error {
 	if !c.memory.Take(n) {
 		return c.memory.Refuse(n)
@@ -206,7 +206,7 @@ func (c *conn) afford(n int64) error {
 	return nil
 }
 
-// hearing notes that the client is there while it sends a long frame.
+// hearing notes that the client is alive while it sends a long frame.
 type hearing struct {
 	conn *conn
 	r    io.Reader
@@ -220,8 +220,8 @@ func (h hearing) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// frameLimit is the number of bytes a frame may have that begins so: as many as some
-// of the largest messages of the entity that it names need.
+// frameLimit returns how many bytes a frame with this beginning may have: enough for some of the
+// largest messages of the entity that it names.
 func (c *conn) frameLimit(start []byte) (int64, error) {
 	var address core.Address
 	var feed int64
@@ -259,8 +259,8 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
 }
 
-// messagesOfFrame is how many of the largest messages a frame has room for: one in
-// which every character is escaped, or several in base64.
+// messagesOfFrame is the number of largest messages whose bytes a frame may have: room for one in
+// which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 
 var errOver = errors.New("the connection is over")

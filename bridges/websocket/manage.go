@@ -33,7 +33,7 @@ func (c *conn) entity(q *request) {
 	})
 }
 
-// told is the answer with the current state of an entity.
+// told returns the answer with the current state of an entity.
 func (c *conn) told(ctx context.Context, id core.Identity, name string) (func(codec.Writer), error) {
 	e, counts, err := c.bridge.front.Entity(ctx, id, name)
 	return func(w codec.Writer) { writeEntity(w.Key("entity"), &e, &counts) }, err
@@ -58,7 +58,7 @@ func (c *conn) create(q *request) {
 	})
 }
 
-// names reports whether a request's settings include that of the name.
+// names reports whether a request's settings include the one with that name.
 func (q *request) names(name string) bool {
 	return slices.ContainsFunc(q.settings.given, func(s *core.Setting) bool { return s.Name == name })
 }
@@ -84,8 +84,8 @@ func (c *conn) update(q *request) {
 	})
 }
 
-// mayForward checks for Send on each entity that newly gets messages: whoever
-// sets a destination sends to it.
+// mayForward checks for Send on each entity that newly gets messages: a client that sets a
+// destination sends to it.
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {
@@ -151,7 +151,7 @@ func (c *conn) connections(q *request) {
 	})
 }
 
-// closeConnection closes one of these.
+// closeConnection closes one of the connections that connections lists.
 func (c *conn) closeConnection(q *request) {
 	c.call(q, func(ctx context.Context, id core.Identity) (func(codec.Writer), error) {
 		_, err := c.bridge.opts.Clients.Close(ctx, id, q.connection)

@@ -36,16 +36,15 @@ const (
 const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
-	// writeGlances is how often, while a client is patiently waited for, it is
-	// looked whether it has read something: a write that ends without all of it
-	// written does not say when the client read.
+	// writeGlances is how often, within one patience, the writer checks whether a client has read
+	// something: a write that ends without all of it written does not say when the client read.
 	writeGlances = 6
 	// keptBuffer is the largest buffer that is used again.
 	keptBuffer = 256 << 10
-	// lastWords is how long a client that did not read may take to hear why it is closed.
+	// lastWords is how long a client that did not read may take to read why it is closed.
 	lastWords = 5 * time.Second
 
-	frameHeads   = 16 << 10 // about what a delivery has besides its body and properties
+	frameHeads   = 16 << 10 // approximate size of a delivery without its body and properties
 	reservedHead = 4        // of a frame of 126 to 65535 bytes
 	maxShort     = 125      // bytes of a frame with a head of two
 )
@@ -106,7 +105,7 @@ func appendControl(out []byte, opcode byte, payload string) []byte {
 	return append(append(out, opcode, byte(len(payload))), payload...)
 }
 
-// appendClose appends a close frame; closeNoStatus is one without a code.
+// appendClose appends a close frame, without a code if code is closeNoStatus.
 func appendClose(out []byte, code closeCode, reason string) []byte {
 	if code == closeNoStatus {
 		return appendControl(out, opClose, "")
@@ -121,8 +120,8 @@ func appendClose(out []byte, code closeCode, reason string) []byte {
 	return appendControl(out, opClose, payload)
 }
 
-// frameEnd returns how many bytes of whole frames are at the start of b, the
-// last of them the one in which the byte at i is, or which begins there.
+// frameEnd returns the length of the whole frames at the start of b, up to and including the one
+// that contains the byte at i or begins there.
 func frameEnd(b []byte, i int) int {
 	end := 0
 	for end < i {
@@ -141,9 +140,9 @@ func frameEnd(b []byte, i int) int {
 // errSlow is why a client that does not read is closed.
 var errSlow = errors.New("the client does not read")
 
-// transmit writes whole frames, from the byte at done on. It takes as long as the client reads something
-// within every patience. When it does not, it gets the rest of the frame that
-// it is in, and a close.
+// transmit writes whole frames, from the byte at done on. It continues as long as the client reads
+// something within every patience. If the client does not, it gets the rest of the current frame,
+// and a close.
 func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) error {
 	idle := 0 // glances in a row at which nothing was read
 	for done < len(frames) {

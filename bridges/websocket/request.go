@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// request is what a client asks for. Which fields it has depends on its
-// operation; those of members that are not given are zero, or the default.
+// request is what a client asks for. Which fields it has depends on its operation; fields of
+// members that are not given are zero, or the default.
 type request struct {
 	id    int64
 	op    *operation
@@ -66,7 +66,7 @@ type member struct {
 	read func(q *request, r codec.Reader) error
 }
 
-// members are those of requests besides op and id.
+// members are the members of requests besides op and id.
 var members = [...]member{
 	{"token", into(func(q *request) *string { return &q.token }, frame.ReadText)},
 	{"entity", into(func(q *request) *string { return &q.entity }, frame.ReadText)},
@@ -181,7 +181,7 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	return q, nil
 }
 
-// read reads the members of a request except for those at op and id.
+// read reads the members of a request, except for the ones at op and id.
 func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford func(bytes int64) error) error {
 	for i := range all {
 		if i == op || i == id {
@@ -232,7 +232,7 @@ func into[T any](field func(*request) *T, read func(codec.Reader) (T, error)) fu
 	}
 }
 
-// choice is a word that a member may be, and what it means.
+// choice is a word that a member may have as its value, and what it means.
 type choice[T any] struct {
 	word  string
 	means T
@@ -300,7 +300,7 @@ func items[T any](read func(codec.Reader) (T, error)) func(codec.Reader) ([]T, e
 	}
 }
 
-// countItems is the number of elements items would make of a list.
+// countItems returns how many elements items would read from a list.
 func countItems(r codec.Reader) (n int) {
 	if r.Kind() != codec.List {
 		return 0
@@ -334,8 +334,8 @@ func readBool(r codec.Reader) (bool, error) {
 	return r.Bool(), nil
 }
 
-// readMap reads a map; member must read the value of each name. Errors are given
-// the name, and one that comes twice is one.
+// readMap reads a map; member must read the value of each name. Errors get the name of their
+// member; a name that comes twice is an error.
 func readMap(r codec.Reader, member func(name string) error) error {
 	if k := r.Kind(); k != codec.Map {
 		return frame.Wrong("is %s: it must be a map", k)

@@ -56,8 +56,8 @@ func (c *conn) refuse(q *request, err error) {
 	})
 }
 
-// about is what the log says of a request: its own id, what it asks for, and the
-// number of its feed.
+// about returns what the log says about a request: its id, its operation, and the number of its
+// feed.
 func (q *request) about() []any {
 	about := []any{"request", q.id}
 	if q.op != nil {
@@ -90,7 +90,7 @@ type operation struct {
 	need   memberSet                 // members that it must have
 	may    memberSet                 // and may have
 	either memberSet                 // and must have exactly one of
-	check  func(q *request) error    // what cannot be said by the sets; or nil
+	check  func(q *request) error    // what the sets cannot express; or nil
 	run    func(c *conn, q *request) // in the owner
 }
 

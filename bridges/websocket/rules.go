@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// readRule reads a rule. Without a filter it matches everything. Whether the
-// SQL texts are right is not asked here.
+// readRule reads a rule. Without a filter it matches everything. It does not check the SQL texts.
 func readRule(r codec.Reader) (rule core.Rule, err error) {
 	rule.Filter.Kind = core.TrueFilter
 	err = readMap(r, func(name string) (err error) {
@@ -114,7 +113,7 @@ func writeRule(w codec.Writer, rule core.Rule) {
 	w.CloseMap()
 }
 
-// rules lists a subscription's.
+// rules lists a subscription's rules.
 func (c *conn) rules(q *request) {
 	fetch(c, q, func(ctx context.Context, id core.Identity) ([]core.Rule, error) {
 		return c.bridge.front.Rules(ctx, id, q.entity, 0, math.MaxInt)
@@ -144,8 +143,7 @@ func (c *conn) testRules(q *request) {
 	}, func(w codec.Writer, judgements []core.Judgement) { c.writeJudgements(w, judgements, q.entity) })
 }
 
-// writeJudgements writes as many as a client is to be given at once, and how
-// many there are.
+// writeJudgements writes as many judgements as a client may get at once, and their total number.
 func (c *conn) writeJudgements(w codec.Writer, all []core.Judgement, entity string) {
 	matched := 0
 	for i := range all {

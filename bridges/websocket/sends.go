@@ -44,8 +44,8 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf reads an address, and checks that the connection holds a right there
-// now: what was opened earlier may have outlived the token.
+// addressOf reads an address, and checks that the connection holds a right there now: something
+// opened earlier may have outlived the token.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {
@@ -126,8 +126,8 @@ func (o *sendQueue) sent(batch []*request, appended []core.Appended, failure err
 	}
 }
 
-// drop closes the sender, once what was sent is stored. What is sent to the
-// entity afterwards finds out again whether that can be.
+// drop closes the sender, once what was sent is stored. Later sends to the entity check again
+// whether it can be sent to.
 func (o *sendQueue) drop() {
 	o.dropped = true
 	if o.sending || len(o.queue) > 0 {

@@ -58,7 +58,7 @@ func (c *conn) settle(q *request) {
 	})
 }
 
-// release unlocks what was delivered and cannot be written.
+// release unlocks a delivery that cannot be written.
 func (c *conn) release(address core.Address, token core.LockToken) {
 	c.queueSettlements(address, settleRequest{n: 1}, core.Settlement{Token: token, Outcome: core.Release})
 }
@@ -124,8 +124,8 @@ func (p *settleQueue) settled(requests []settleRequest, errs []error) {
 	}
 }
 
-// writeResults writes what became of the n items of a request. write writes that
-// of one, or returns why it was not carried out.
+// writeResults writes the results of the n items of a request. write writes the result of one, or
+// returns why it was not carried out.
 func (c *conn) writeResults(w codec.Writer, entity string, n int, write func(i int) error) {
 	w.Key("results").OpenList()
 	for i := range n {

@@ -14,14 +14,13 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// stream is a WebSocket's binary messages as a stream of bytes. Where a message
-// begins or ends has no meaning, and messages have no largest size: the reader
-// says how much at a time. Like every net.Conn it may be read, written and closed
-// by different goroutines.
+// stream is a WebSocket's binary messages as a stream of bytes. Message boundaries have no meaning,
+// and messages have no largest size: the reader decides how much it reads at a time. Like every
+// net.Conn it may be read, written and closed by different goroutines.
 //
-// Most clients put each frame of AMQP into a message of its own. Reading them one
-// by one would cost a good deal more than the same bytes over TCP, so a Read takes
-// as many as are here. It looks ahead for that, at what ws will read next.
+// Most clients put each frame of AMQP into a message of its own. Reading them one by one would cost
+// a good deal more than the same bytes over TCP, so a Read takes as many as have arrived. For that
+// it looks ahead at what ws will read next.
 type stream struct {
 	ws      *websocket.Conn
 	hosts   []string      // by which the client called us
@@ -59,7 +58,7 @@ func (s *stream) Hosts() []string { return s.hosts }
 // NetConn is the connection below the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 
-// Proven passes on that the client has proven an identity.
+// Proven tells the connection below that the client has proven an identity.
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
 // Read reads what has arrived, which may be several messages or a part of one. A
@@ -139,7 +138,7 @@ func (s *stream) ahead() int64 {
 	}
 }
 
-// endOf makes an orderly goodbye the end of the stream.
+// endOf turns an orderly close into io.EOF.
 func endOf(err error) error {
 	if websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway, websocket.CloseNoStatusReceived) {
 		return io.EOF
@@ -147,8 +146,7 @@ func endOf(err error) error {
 	return err
 }
 
-// Write sends p in one message. After an error, a time-out included, nothing can
-// be written any more.
+// Write sends p in one message. After an error, including a time-out, nothing more can be written.
 func (s *stream) Write(p []byte) (int, error) {
 	if err := s.ws.WriteMessage(websocket.BinaryMessage, p); err != nil {
 		return 0, err
@@ -174,7 +172,7 @@ func (s *stream) RemoteAddr() net.Addr { return s.ws.RemoteAddr() }
 
 func (s *stream) SetReadDeadline(at time.Time) error { return s.ws.SetReadDeadline(at) }
 
-// SetWriteDeadline holds for the Writes that follow.
+// SetWriteDeadline applies to later Writes.
 func (s *stream) SetWriteDeadline(at time.Time) error { return s.ws.SetWriteDeadline(at) }
 
 func (s *stream) SetDeadline(at time.Time) error {

@@ -23,8 +23,8 @@ type client struct {
 	warned   time.Time // the end that was announced to the client
 }
 
-// authenticate proves a token. Nothing else is read meanwhile, so that requests
-// may follow it at once.
+// authenticate checks a token. Nothing else is read in the meantime, so requests may follow the
+// token at once.
 func (c *conn) authenticate(q *request) {
 	c.proving = true
 	c.async(func(ctx context.Context) func() {
@@ -112,12 +112,12 @@ func (c *conn) enter(id core.Identity) error {
 	return nil
 }
 
-// evict closes the connection, which holds more than others of what the gateway has no more.
+// evict closes the connection, which holds more than others of a resource that the gateway has run out of.
 func (c *conn) evict() {
 	c.close(closeBusy, "The gateway's memory is full, and this connection held more of it than others. Connect again.")
 }
 
-// expel closes the connection: its namespace is no more.
+// expel closes the connection because its namespace no longer exists.
 func (c *conn) expel(reason error) {
 	_, text := words(reason)
 	c.close(closeExpelled, text)

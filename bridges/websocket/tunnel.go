@@ -15,9 +15,8 @@ import (
 // some clients add a slash.
 const TunnelPath = "/$servicebus/websocket"
 
-// tunnelBuffer is the size in bytes of a connection's buffer for reading, and of
-// those for writing, which are taken from a pool meanwhile. What is larger is
-// written in two pieces, but in one message.
+// tunnelBuffer is the size in bytes of a connection's read buffer, and of the write buffers, which
+// come from a pool for each write. Larger output is written in two pieces, but in one message.
 const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
@@ -29,9 +28,9 @@ type TunnelOptions struct {
 	Logger *slog.Logger
 }
 
-// Tunnel is an HTTP handler for clients that speak AMQP inside of a WebSocket.
-// The limits, heartbeats and time-outs are those of AMQP, whose bytes it passes
-// on as a stream without looking at them.
+// Tunnel is an HTTP handler for clients that speak AMQP inside of a WebSocket. AMQP's own limits,
+// heartbeats and time-outs apply; the Tunnel passes its bytes on as a stream without looking at
+// them.
 type Tunnel struct {
 	upgrader *upgrader
 	serve    func(context.Context, net.Conn) error
@@ -39,22 +38,22 @@ type Tunnel struct {
 	group    *connGroup
 }
 
-// NewTunnel returns a tunnel whose connections are served by serve, which has to
-// close them, and to end some time after its context has.
+// NewTunnel returns a tunnel whose connections are served by serve, which must close them, and
+// return some time after its context has ended.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
 }
 
-// Run waits for ctx to end, then turns new connections away, has those that
-// there are drain, and returns nil when they have ended.
+// Run waits for ctx to end, then refuses new connections, makes the existing ones drain, and
+// returns nil when they have ended.
 func (t *Tunnel) Run(ctx context.Context) error {
 	t.group.drainAfter(ctx)
 	return nil
 }
 
-// ServeHTTP makes the request's connection an AMQP connection, and returns while
-// that is served, so that what belongs to the request can be freed.
+// ServeHTTP turns the request's connection into an AMQP connection, and returns while that is still
+// being served, so that the memory of the request can be freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
 	if err != nil {

@@ -46,8 +46,8 @@ func newUpgrader(listed []string, bufferSize int, protocols ...string) *upgrader
 	return u
 }
 
-// upgrade answers the request. It returns a connection without limit and
-// deadlines, or an error if it has refused.
+// upgrade answers the request. It returns a connection without a limit or deadlines, or an error if
+// it has refused the request.
 func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	switch {
 	case !websocket.IsWebSocketUpgrade(r):
@@ -62,8 +62,8 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	return u.upgrader.Upgrade(w, r, nil)
 }
 
-// accept upgrades a request for a path to a WebSocket connection with a read buffer of this size. enter
-// lets it in, or says why not; leave is called if there is no connection then.
+// accept upgrades a request for a path to a WebSocket connection with a read buffer of this size.
+// enter admits it, or says why not; leave is called if no connection comes about after that.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
@@ -88,8 +88,8 @@ func (u *upgrader) speaks(r *http.Request) bool {
 	return slices.ContainsFunc(websocket.Subprotocols(r), func(offered string) bool { return slices.Contains(u.protocols, offered) })
 }
 
-// hijacker gives an upgrader a buffer to read through, and keeps it: the
-// upgrader's connection does not tell what is in its own.
+// hijacker gives an upgrader a buffer to read through, and keeps it, because the upgrader's
+// connection does not show what its own buffer holds.
 type hijacker struct {
 	http.ResponseWriter
 	size   int // of the buffer in bytes, above 256: the upgrader takes no smaller one

@@ -18,8 +18,8 @@ import (
 // completionTimeout bounds how long a shell waits for the names of a gateway.
 const completionTimeout = 1500 * time.Millisecond
 
-// flagValues are the values of flags that have a few, except for those that the configuration declares. A flag
-// whose values depend on the command has the command's name before it.
+// flagValues has the values of flags with a few fixed ones, except for flags that the configuration
+// declares. If the values depend on the command, its name precedes the flag's.
 var flagValues = map[string][]string{
 	"bench --mode":   {"throughput", "latency", "lone", "sessions", "idle"},
 	"bench --settle": {"batch", "each", "first", "none"},
@@ -34,7 +34,7 @@ var flagValues = map[string][]string{
 	"--sync":         {"always", "interval", "never"},
 }
 
-// flagNames are flags whose value is a name that a gateway knows; as in flagValues.
+// flagNames has the flags whose value is a name that a gateway knows, keyed as in flagValues.
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,
@@ -50,7 +50,7 @@ var flagNames = map[string]lister{
 	"migrate --from":                    contextNames,
 }
 
-// argumentNames are the names that an argument stands for, by its word in the line of use.
+// argumentNames lists the names that an argument may be, by its word in the usage line.
 var argumentNames = map[string]lister{
 	"ENTITY":       sourceNames,
 	"TOPIC":        topicNames,
@@ -58,7 +58,7 @@ var argumentNames = map[string]lister{
 	"POLICY":       policyNames,
 }
 
-// kindNames are the names that NAME or ID stands for, by the command above.
+// kindNames lists the names that NAME or ID may be, by the parent command.
 var kindNames = map[string]lister{
 	"queue":        queueNames,
 	"topic":        topicNames,
@@ -72,8 +72,8 @@ var kindNames = map[string]lister{
 	"connection":   connectionNames,
 }
 
-// Complete gives a command and all below it their completions: those of arguments by the words of the
-// line of use, those of flags by their names.
+// Complete gives a command and all below it their completions: arguments by their words in the
+// usage line, flags by their names.
 func Complete(c *cobra.Command, environ []string) {
 	for _, below := range c.Commands() {
 		Complete(below, environ)
@@ -113,7 +113,7 @@ func Complete(c *cobra.Command, environ []string) {
 	})
 }
 
-// argument finds what the argument at a place is: names that list gives, a file, or neither.
+// argument returns what the argument at a place is: one of the names from list, a file, or neither.
 func argument(c *cobra.Command, at int) (list lister, file bool) {
 	words := slices.DeleteFunc(strings.Fields(c.Use)[1:], func(w string) bool { return strings.HasPrefix(w, "-") })
 	if len(words) == 0 {
@@ -138,7 +138,7 @@ func argument(c *cobra.Command, at int) (list lister, file bool) {
 	return argumentNames[word], false
 }
 
-// named lists names for a shell: at once, or not at all.
+// named lists names for a shell, or none if that takes too long.
 func named(c *cobra.Command, environ []string, list lister, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// examples are the arguments of the examples of those commands that need one line alone, by the path of the command.
+// examples has the arguments for the examples of commands whose example is a single line, by the command's path.
 var examples = map[string]string{
 	"crosstown serve":               "--config crosstown.yaml",
 	"crosstown test-server":         "--config queues.yaml",
@@ -55,7 +55,7 @@ var examples = map[string]string{
 	"crosstown store verify":        "/var/lib/crosstown/messages",
 }
 
-// Exemplify gives the commands below c that have no example one.
+// Exemplify gives an example to the commands below c that have none.
 func Exemplify(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		Exemplify(below)

@@ -17,8 +17,8 @@ import (
 // maxNames bounds the names of a kind that a shell is offered.
 const maxNames = 1000
 
-// lister lists names that begin with prefix, or more. args are the arguments before. A list that cannot
-// be had is empty: an error would be written into the command line that is being completed.
+// lister lists names that begin with prefix, or more. args are the arguments before. On an error
+// the list is empty: an error would be written into the command line that is being completed.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {
@@ -53,13 +53,13 @@ func topicNames(ctx context.Context, o *command.Flags, _ []string, _ string) []s
 	return entityNames(ctx, o, core.Listing{Kind: core.Topic})
 }
 
-// destinationNames are what messages can be sent to.
+// destinationNames returns the names that messages can be sent to.
 func destinationNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	return append(queueNames(ctx, o, args, prefix), topicNames(ctx, o, args, prefix)...)
 }
 
-// sourceNames are what messages can be received from. The subscriptions are those of topics that may
-// still be meant.
+// sourceNames returns the names that messages can be received from. It lists subscriptions only of
+// topics that may still be meant.
 func sourceNames(ctx context.Context, o *command.Flags, args []string, prefix string) []string {
 	all := queueNames(ctx, o, args, prefix)
 	wanted, _, whole := strings.Cut(prefix, "/")

@@ -16,8 +16,8 @@ func (b *Bus) Now() time.Time {
 	return clock.At(now)
 }
 
-// Freeze has the namespace's time stand still until Resume: no lock ends, no message expires or becomes
-// due, unless Advance or SetTime says so.
+// Freeze stops the namespace's time until Resume: unless Advance or SetTime moves it, no lock ends,
+// and no message expires or becomes due.
 func (b *Bus) Freeze() {
 	b.tb.Helper()
 	b.move("freeze", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Freeze(now), nil })
@@ -29,10 +29,10 @@ func (b *Bus) Resume() {
 	b.move("resume", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Resume(now), nil })
 }
 
-// Advance moves the namespace's time on, frozen or not. What is due then has been done when it returns:
-// locks have ended, messages have expired or become active and were forwarded, idle entities are
-// deleted. Receivers get messages in the moment after. Tokens and time-outs of calls keep this
-// machine's time.
+// Advance moves the namespace's time on, frozen or not. Everything that is due by then has been
+// done when Advance returns: locks have ended, messages have expired or become active and were
+// forwarded, idle entities are deleted. Receivers get messages shortly after that. Tokens and
+// time-outs of calls follow this machine's time.
 func (b *Bus) Advance(d time.Duration) {
 	b.tb.Helper()
 	b.move("advance", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Advance(now, d) })

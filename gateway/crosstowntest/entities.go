@@ -26,8 +26,8 @@ func Topic(name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Topic, name, changes)
 }
 
-// Subscription describes a subscription of a topic that stands before it. It gets all messages unless
-// Where says which.
+// Subscription describes a subscription of a topic, which must come before it. It gets all messages
+// unless Where limits them.
 func Subscription(topic, name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Subscription, core.SubscriptionPath(topic, name), changes)
 }

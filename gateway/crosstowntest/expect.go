@@ -20,7 +20,7 @@ const (
 
 // ExpectMessages waits until an entity (a queue, topic/Subscriptions/name, or a sub-queue such as
 // orders/$DeadLetterQueue) holds exactly messages with these bodies, in this order, in any state. It
-// takes none of them. If they do not appear in time, the test fails, and shows the entity's messages.
+// removes none of them. If they do not appear in time, the test fails, and shows the entity's messages.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
@@ -34,7 +34,7 @@ func (b *Bus) ExpectEmpty(entity string) {
 	b.expect(entity, "no message", func(ds []core.Delivery) bool { return len(ds) == 0 })
 }
 
-// Bodies are the bodies of an entity's messages in any state, in order. It takes none of them.
+// Bodies returns the bodies of an entity's messages in any state, in order. It removes none of them.
 func (b *Bus) Bodies(entity string) []string {
 	b.tb.Helper()
 	ds, err := b.messages(entity)

@@ -1,6 +1,6 @@
-// Package crosstowntest runs a gateway inside Go tests: in this process, in memory, on a free port of
-// the loopback interface. Each test has a namespace of its own with its own connection string, which
-// unmodified clients take.
+// Package crosstowntest runs a gateway inside Go tests: in this process, in memory, on a free port
+// of the loopback interface. Each test has its own namespace with its own connection string, which
+// unmodified clients accept.
 //
 //	bus := crosstowntest.Start(t, crosstowntest.Queue("orders"))
 //	client, err := azservicebus.NewClientFromConnectionString(bus.ConnectionString, nil)
@@ -149,8 +149,8 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 	return g.namespace(tb, entities)
 }
 
-// Namespace makes another namespace at the same gateway, for a subtest that runs beside others. The
-// namespace ends with tb, and the gateway with the test that has started it.
+// Namespace makes another namespace at the same gateway, for a subtest that runs in parallel with
+// others. The namespace ends with tb, and the gateway with the test that has started it.
 func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	made := b.gateway.namespace(tb, entities)

@@ -1,8 +1,8 @@
 // Package built gives tests the programs that they run.
 //
-// go test repeats a cached result while the files that the test has looked at are the same. What a
-// program is built from, or the program itself, is therefore looked at, so that a change of it makes
-// the tests run again.
+// go test repeats a cached result as long as the files that the test has looked at are the same.
+// This package therefore looks at a program's sources, or the program itself, so that a change
+// makes the tests run again.
 package built
 
 import (
@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// module is the gateway's, which has all that its programs need in its go.sum. A test may be of
-// another one.
+// module is the gateway's module, whose go.sum has all that its programs need. A test may belong to
+// another module.
 const module = "github.com/crosstown-mq/crosstown"
 
 // variable names the gateway to test, which make test has built.

@@ -16,8 +16,8 @@ const (
 	MessagePack
 )
 
-// Kind is the kind of a value. JSON has no Float32, Binary, Instant and Extension. The zero Kind is that
-// of what cannot be read.
+// Kind is the kind of a value. JSON has no Float32, Binary, Instant and Extension. The zero Kind
+// means that no value can be read.
 type Kind uint8
 
 // The kinds of values.
@@ -25,7 +25,7 @@ const (
 	Null Kind = iota + 1
 	Bool
 	Int     // an integer of 64 bits with a sign
-	Uint    // an integer above those, of 64 bits
+	Uint    // an integer of 64 bits that Int cannot hold
 	Huge    // an integer beyond both
 	Float   // a number with a fraction or an exponent
 	Float32 // a Float of single precision
@@ -60,20 +60,20 @@ const (
 	NotUTF8  = "a text is not UTF-8"
 )
 
-// Reader goes through an encoded value from its start, and checks it. Its methods that return a value
-// must be called only where Kind says that there is a value of that kind. After an error there is
-// nothing more: Kind is zero, More is false, and other methods must not be called.
+// Reader goes through an encoded value from its start, and checks it. Its methods that return a
+// value must be called only where Kind says that there is a value of that kind. After an error
+// nothing more can be read: Kind is zero, More is false, and other methods must not be called.
 type Reader interface {
 	Encoding() Encoding
-	// Kind is that of the next value.
+	// Kind returns the kind of the next value.
 	Kind() Kind
 	// Null passes over a null.
 	Null()
 	Bool() bool
 	Int() int64
 	Uint() uint64
-	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which is copied into a string. Of
-	// another value it returns the kind only. It is one call where values are made of everything that is read.
+	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which is copied into a string.
+	// For another value it returns only the kind. It saves calls for readers that turn everything into values.
 	Scalar() (v any, k Kind)
 	// Float reads a Float, Float32 or, from JSON, any number; ok is false for one beyond double precision.
 	Float() (f float64, ok bool)
@@ -90,7 +90,7 @@ type Reader interface {
 	More() bool
 	// Key reads the name of a member. Keys of MessagePack that are not texts are read as values.
 	Key() []byte
-	// Only reports, after the first Key of a map, whether there is no other.
+	// Only reports, after the first Key of a map, whether it is the only one.
 	Only() bool
 	// Skip passes over the next value and returns its encoding.
 	Skip() []byte
@@ -100,7 +100,7 @@ type Reader interface {
 	End() error
 	// Fail ends the reading with an error, if there was none.
 	Fail(text string)
-	// Reset starts again with other data. checked says that a Reader has gone through it before.
+	// Reset starts again with other data. checked says that a Reader has gone through the data before.
 	Reset(data []byte, checked bool)
 }
 
@@ -113,7 +113,7 @@ type Options struct {
 	Frame bool
 }
 
-// MaxDepth is the most that Options may have.
+// MaxDepth is the largest Depth that Options may have.
 const MaxDepth = 512
 
 // NewReader returns a reader of data. JSON must be UTF-8.
@@ -135,13 +135,13 @@ type Writer interface {
 	Uint(v uint64)
 	// Float writes a finite number.
 	Float(v float64)
-	// Float32 writes a finite number of single precision if there is such a thing.
+	// Float32 writes a finite number, in single precision if the encoding has that.
 	Float32(v float32)
 	Text(v string)
 	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
-	// BinaryParts writes bytes that come in parts, of size bytes together.
+	// BinaryParts writes bytes that come in parts, size bytes in total.
 	BinaryParts(size int, parts iter.Seq[[]byte])
 	// Instant writes milliseconds since the Unix epoch: in JSON as RFC 3339 or,
 	// beyond the years 0 to 9999, as a number.

@@ -61,7 +61,7 @@ func (r *jsonReader) End() error {
 	return r.Err()
 }
 
-// next passes over white space and returns the byte behind it, 0 at the end.
+// next passes over white space and returns the byte after it, 0 at the end.
 func (r *jsonReader) next() byte {
 	for ; r.pos < len(r.data); r.pos++ {
 		switch c := r.data[r.pos]; c {
@@ -278,8 +278,8 @@ func (r *jsonReader) More() bool {
 	return more
 }
 
-// another passes over what is before the next element, or member, and reports whether there is one. first:
-// there was none before.
+// another passes over what precedes the next element, or member, and reports whether there is one.
+// first says that there was none before.
 func (r *jsonReader) another(closing byte, first bool) bool {
 	switch c := r.next(); {
 	case c == closing:
@@ -297,7 +297,7 @@ func (r *jsonReader) another(closing byte, first bool) bool {
 
 func (r *jsonReader) Key() []byte { return r.decoded(r.key()) }
 
-// key passes over the name of a member and the colon behind it, as quoted does.
+// key passes over the name of a member and the colon after it, and returns what quoted returns.
 func (r *jsonReader) key() (text []byte, escaped bool) {
 	if r.next() != '"' {
 		r.Fail("there is no key")
@@ -355,8 +355,8 @@ func (r *jsonReader) skip() {
 	}
 }
 
-// quoted passes over a string, which begins here, and returns what is between its quotes. escaped: it has
-// escapes.
+// quoted passes over a string, which begins here, and returns what is between its quotes. escaped
+// says that it has escapes.
 func (r *jsonReader) quoted() (text []byte, escaped bool) {
 	start := r.pos + 1
 	for i := plainText(r.data, start); i < len(r.data); i = plainText(r.data, i+1) {
@@ -406,7 +406,7 @@ func plainText(data []byte, i int) int {
 	return i
 }
 
-// escapes are the characters for the letters behind a backslash.
+// escapes are the characters for the letters after a backslash.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func hex4(data []byte, i int) (r rune, ok bool) {

@@ -54,14 +54,14 @@ type packReader struct {
 	headAt int
 }
 
-// shape is what the first bytes of a value say of it. Its zero value is that of no value.
+// shape is what the first bytes of a value say about it. No value has the zero shape.
 type shape struct {
 	kind Kind
 	head uint8 // bytes before the content
 	size int   // of the content in bytes; of a list or map the number of elements or members
 }
 
-// formats are the shapes by first byte. Where width is not zero, the size is in as many bytes behind it.
+// formats are the shapes by first byte. If width is not zero, the next width bytes hold the size.
 var formats = func() (all [256]struct {
 	shape
 	width int
@@ -201,7 +201,7 @@ func uintAt(data []byte, i, width int) (n uint64, ok bool) {
 	return n, true
 }
 
-// content passes over a value that is no list or map, and returns its bytes behind the head.
+// content passes over a value that is no list or map, and returns its bytes after the head.
 func (r *packReader) content() []byte {
 	if r.Kind() == 0 {
 		return nil
@@ -333,7 +333,7 @@ func (r *packReader) Skip() []byte {
 	return r.data[start:r.pos:r.pos]
 }
 
-// skip passes over a value inside of as many lists and maps.
+// skip passes over a value inside depth lists and maps.
 func (r *packReader) skip(depth int) {
 	switch k := r.Kind(); k {
 	case 0:

@@ -1,4 +1,4 @@
-// Package durable makes directories, the names in them, and files that appear at once survive a loss of power.
+// Package durable makes directories, the names in them, and files that are created in one step survive a loss of power.
 package durable
 
 import (
@@ -18,7 +18,7 @@ func MkdirAll(dir string) error {
 	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll is MkdirAll on a file system of which it is given the calls.
+// MakeAll is MkdirAll for a file system whose calls it is given.
 func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	if err := mkdirAll(dir); err != nil {
 		return err
@@ -37,17 +37,17 @@ func isRefused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// Create makes a file of what write writes, at once, or fails with fs.ErrExist if there is one.
+// Create creates a file with what write writes, in one step, or fails with fs.ErrExist if the file exists.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Link)
 }
 
-// Replace puts a file of what write writes in the place of what path held, at once.
+// Replace replaces the file at path, in one step, by one with what write writes.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Rename)
 }
 
-// Content writes what is there already.
+// Content returns a write function for content that is already there.
 func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -55,7 +55,7 @@ func Content(data []byte) func(io.Writer) error {
 	}
 }
 
-// publish writes a file under another name, so that no part of it ever has its own.
+// publish writes a file under another name first, so that its own name never has an incomplete file.
 func publish(path string, mode os.FileMode, write func(io.Writer) error, name func(from, to string) error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {

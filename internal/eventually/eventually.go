@@ -1,4 +1,4 @@
-// Package eventually waits in tests for what only polling can see.
+// Package eventually waits in tests for conditions that only polling can see.
 package eventually
 
 import (
@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// Bound is how long a condition may take to hold. It ends a test that waits for what never comes; no
-	// machine is so busy that what comes takes as long.
+	// Bound is how long a condition may take to hold. It ends a test whose condition will never
+	// hold; no machine is so busy that a condition takes this long.
 	Bound = 5 * time.Minute
 	// pause is the longest time between two looks.
 	pause = 20 * time.Millisecond

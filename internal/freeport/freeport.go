@@ -26,7 +26,7 @@ const (
 // errNone says that other processes have every block.
 var errNone = errors.New("freeport: every block of ports is claimed; end other test processes")
 
-// claimed are the blocks of this process, of which only the last has ports left.
+// claimed are the blocks of this process; only the last one has ports left.
 var claimed struct {
 	sync.Mutex
 	listeners []net.Listener // held so that other processes see the claims
@@ -52,7 +52,7 @@ func Take() (int, error) {
 	}
 }
 
-// claim makes a block that no process has this process' own.
+// claim claims a block that no process has.
 func claim() error {
 	for i := range blocks {
 		head := first + i*size

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxCompared is the number of bytes of a that name are compared.
+// maxCompared is the number of bytes of a name that are compared.
 const maxCompared = 64
 
-// Nearest returns those of the known names that are spelled like name, the most similar first.
-// Letter case, hyphens and underscores do not count.
+// Nearest returns the known names that are spelled like name, the most similar first. Letter case,
+// hyphens and underscores do not count.
 func Nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
@@ -31,7 +31,7 @@ func Nearest(name string, known []string) []string {
 	return names
 }
 
-// Fold removes what spellings differ in: LockDuration, lock-duration, lock_duration.
+// Fold removes the differences between spellings such as LockDuration, lock-duration and lock_duration.
 func Fold(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(name))
 }

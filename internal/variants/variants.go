@@ -1,4 +1,4 @@
-// Package variants chooses where a test tells its story: on which engine, over which transport.
+// Package variants chooses on which engine, and over which transport, a test ("story") runs.
 //
 // All engines pass one conformance suite, and every transport carries the same protocol. So a story
 // runs in one place, which the hash of its name chooses. The stories of the suite together visit
@@ -15,8 +15,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 )
 
-// variable says in how many places a story runs. Unset: in one. "1": in all. "redis": in one
-// whose engine is Redis, for stories that have such a place.
+// variable says in how many places a story runs: in one if it is unset, in all if it is "1", and in
+// one whose engine is Redis, for stories that have such a place, if it is "redis".
 const variable = "E2E_ALL"
 
 // All reports whether every story runs in all its places.

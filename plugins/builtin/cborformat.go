@@ -180,8 +180,8 @@ func appendCBORMap(dst []byte, m value.Map, depth int) ([]byte, error) {
 	return dst, nil
 }
 
-// appendCBORDecimal appends a decimal's text as a decimal fraction; what is no
-// number as a float.
+// appendCBORDecimal appends a decimal's text as a decimal fraction, or as a float if it is not a
+// number.
 func appendCBORDecimal(dst []byte, s string) ([]byte, error) {
 	if f, err := strconv.ParseFloat(s, 32); err == nil && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return appendCBOR(dst, float32(f), 0)

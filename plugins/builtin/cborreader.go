@@ -72,7 +72,7 @@ func (r *cborReader) text(n uint64) []byte {
 	return b
 }
 
-// value reads a value; it is not ok if a break comes instead.
+// value reads a value; ok is false if a break comes instead.
 func (r *cborReader) value() (v any, ok bool) {
 	c := byte(r.uint(1))
 	if c == 0xff {
@@ -94,7 +94,7 @@ func (r *cborReader) definite() any {
 // forever is the length of what ends with a break.
 const forever = 1<<64 - 1
 
-// argument reads the number behind the first byte.
+// argument reads the number after the first byte.
 func (r *cborReader) argument(info, major byte) uint64 {
 	switch {
 	case info < 24:
@@ -184,7 +184,7 @@ func (r *cborReader) chunks(major byte) any {
 	return nil
 }
 
-// room is for how many of n announced elements there is room at first: each takes a byte at least.
+// room returns for how many of n announced elements to make room at first: each takes at least one byte.
 func (r *cborReader) room(n uint64) int {
 	if n == forever {
 		return 0
@@ -192,7 +192,7 @@ func (r *cborReader) room(n uint64) int {
 	return int(min(n, uint64(len(r.b)-r.at), many))
 }
 
-// element reads one of n elements, or keys. It is not ok for a break, which ends them where n is forever.
+// element reads one of n elements, or keys. ok is false for a break, which ends them if n is forever.
 func (r *cborReader) element(n uint64) (v any, ok bool) {
 	if v, ok = r.value(); !ok && n != forever {
 		r.fail(strayBreak)
@@ -277,7 +277,7 @@ func halfFloat(h uint16) float32 {
 	return float32(f)
 }
 
-// tagged reads a value and what its tag makes of it.
+// tagged reads a value and converts it as its tag says.
 func (r *cborReader) tagged(tag uint64) any {
 	r.enter()
 	defer r.leave()

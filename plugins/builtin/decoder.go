@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// decoder makes a value of a payload in JSON or MessagePack. Its reader keeps the first error; what is
-// made after that does not matter.
+// decoder makes a value of a payload in JSON or MessagePack. Its reader keeps the first error;
+// values made after that do not matter.
 type decoder struct {
 	codec.Reader
 	json     bool
@@ -21,7 +21,7 @@ type decoder struct {
 // readers are the unused readers of each encoding.
 var readers [2]sync.Pool
 
-// decodeWith decodes a payload in an encoding whose format has a name.
+// decodeWith decodes a payload in an encoding; format is its name for errors.
 func decodeWith(e codec.Encoding, format string, payload []byte) (any, error) {
 	if len(payload) > maxSize {
 		return nil, &malformed{format, 0, tooLarge}
@@ -87,7 +87,7 @@ func (d *decoder) number(k codec.Kind) any {
 	return v
 }
 
-// few and many bound for how many elements there is room at first.
+// few and many bound the number of elements for which room is made at first.
 const few, many = 4, 256
 
 func roomFor(n int) int {

@@ -7,7 +7,7 @@
 // distinct, texts UTF-8, and nothing may follow the value. Numbers keep their
 // value exactly or are refused.
 //
-// What each format makes of the types of core/value, and reads back:
+// How each format writes the types of core/value, and reads them back:
 //
 //	             JSON        MessagePack    CBOR           text
 //	null         null        nil            null           empty
@@ -24,10 +24,9 @@
 //	list, array  […]         array          array          refused
 //	map          {…}         map            map            refused
 //
-// AMQP keeps every type. Integers are read as long, or as ulong beyond it, and
-// what 64 bits cannot hold as decimal128, as is what a double cannot hold
-// exactly. Values that are described as .NET's TimeSpan, Uri or DateTimeOffset
-// are written as their text; other described values as a map with "descriptor"
-// and "value", except for tags in CBOR and extensions in MessagePack, which keep
-// their number.
+// AMQP keeps every type. Integers are read as long, as ulong if they exceed it, or as decimal128 if
+// they exceed 64 bits, as are numbers that a double cannot hold exactly. Values that are described
+// as .NET's TimeSpan, Uri or DateTimeOffset are written as their text; other described values as a
+// map with "descriptor" and "value", except for tags in CBOR and extensions in MessagePack, which
+// keep their number.
 package builtin

@@ -36,8 +36,8 @@ var (
 	errKeys  = errors.New("a map has keys of different types with the same text")
 )
 
-// checkJSON refuses what could not be read back: what is nested deeper than
-// left levels, and maps whose keys are the same once they are texts.
+// checkJSON refuses values that could not be read back: those nested deeper than left levels, and
+// maps whose keys are equal once they are texts.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {

@@ -25,7 +25,7 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
 }
 
-// The words for what is wrong in every format.
+// The texts for faults that occur in every format.
 const (
 	tooDeep    = "values are nested deeper than 32"
 	tooMany    = "there are more than 1048576 values"
@@ -40,10 +40,10 @@ const (
 	badNumber  = "a number is malformed"
 )
 
-// fewKeys is up to how many keys of a map are compared with each other.
+// fewKeys is the number of keys of a map up to which they are compared with each other.
 const fewKeys = 12
 
-// binaryKey stands for a []byte, which cannot be compared.
+// binaryKey replaces a []byte, which cannot be compared.
 type binaryKey string
 
 // keyOf is a key in a form that can be compared.

@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// acquire returns an instance that answers, waiting for one that is about to.
+// acquire returns an instance that answers, after waiting for one that is starting.
 func (p *supervised) acquire(ctx context.Context) (*instance, error) {
 	for {
 		if i := p.current.Load(); i != nil {
@@ -67,14 +67,14 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 	}
 }
 
-// garbage ends the instance of an answer that cannot be used.
+// garbage ends the instance that gave an unusable answer.
 func (p *supervised) garbage(a answer, err error) error {
 	err = fmt.Errorf("its answer is invalid: %w", err)
 	a.from.session.fail(err)
 	return p.refuse(context.Background(), err)
 }
 
-// refuse words and counts a failed call. ctx is the caller's.
+// refuse counts a failed call and returns the error for it. ctx is the caller's.
 func (p *supervised) refuse(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

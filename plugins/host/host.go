@@ -29,8 +29,8 @@ func New(configured []Options, log *slog.Logger) *Host {
 	return h
 }
 
-// Run launches the plugins and keeps them until ctx ends. It returns nil when
-// all have answered what they had, within their drain times, and are gone.
+// Run launches the plugins and keeps them until ctx ends. It returns nil when all have answered
+// their pending calls, within their drain times, and have ended.
 func (h *Host) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range h.plugins {
@@ -80,11 +80,10 @@ func (h *Host) States() []State {
 	return out
 }
 
-// Reload has a new process of the plugin take over: it is launched and tried,
-// gets the calls from then on, and the old one ends when it has answered those
-// that it has. When the new one does not work, the error says why and the old
-// one continues. sha256 is the checksum of the new program, "" to keep the one
-// that is configured. NotFound: there is no such plugin.
+// Reload replaces the process of a plugin. The new one is launched and tried, and then gets all new
+// calls; the old one ends when it has answered its pending calls. If the new one does not work, the
+// error says why and the old one continues. sha256 is the checksum of the new program, "" to keep
+// the one that is configured. The error is NotFound if there is no such plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -132,9 +131,9 @@ func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, erro
 	return describe(i.description, i.process.ID(), plugins.Contract), nil
 }
 
-// Attach returns a host of one plugin that serves at the other end of conn and
-// whose process, if it is one of its own, is the caller's concern: for tests. Its
-// Run must not be called. close ends the stream.
+// Attach returns, for tests, a host of one plugin that serves at the other end of conn. The caller
+// manages the plugin's process, if it has its own. The host's Run must not be called. close ends
+// the stream.
 func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, close func(), err error) {
 	h = New([]Options{o}, nil)
 	p := h.plugins[o.Name]
@@ -164,7 +163,7 @@ type Options struct {
 	StartTimeout time.Duration // from the launch to the first answer: 10s
 	DrainTimeout time.Duration // for the calls in flight when it is replaced or stopped: 5s
 
-	Queue int // messages that may wait or be on their way; beyond, calls are refused as Busy: 10000
+	Queue int // messages that may wait or be in flight; beyond that, calls are refused as Busy: 10000
 	Batch int // messages in one frame: 200
 
 	BackoffMin time.Duration // the pause before a restart, doubled with each failure: 100ms
@@ -176,18 +175,18 @@ type Options struct {
 	Off time.Duration
 	// HealthInterval is the time between health checks: 5s.
 	HealthInterval time.Duration
-	// Memory is the number of bytes the process may occupy, and Files how many it may
-	// have open, before it is replaced by a new one, as in a reload; 0: any number.
-	// They are looked at with the health, on Linux only.
+	// Memory is the number of bytes the process may occupy, and Files how many it may have open,
+	// before it is replaced by a new one, as in a reload; 0: any number. Both are checked with the
+	// health, on Linux only.
 	Memory int64
 	Files  int
 }
 
 const (
-	maxFrames     = 4        // of one stream, on their way
+	maxFrames     = 4        // of one stream, in flight
 	maxFrameBytes = 1 << 20  // of one frame that has more than one request
 	maxQueueBytes = 64 << 20 // of all requests that wait, unless there is only one
-	missLimit     = 3        // calls without an answer, none being answered meanwhile, that make a process count as hung
+	missLimit     = 3        // calls in a row without an answer that make a process count as hung
 	killGrace     = 2 * time.Second
 )
 

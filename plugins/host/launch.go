@@ -25,8 +25,8 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is a reason not to launch a program that only another program, or
-// another configuration, removes: trying again soon is no use.
+// unusable is a reason why a program cannot be launched that only another program, or another
+// configuration, removes: trying again soon does not help.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }
@@ -92,7 +92,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 	return i, nil
 }
 
-// window is how much a stream may have on its way, in bytes.
+// window is how many bytes a stream may have in flight.
 const window = 1 << 20
 
 // connect shakes hands.
@@ -167,8 +167,7 @@ func usable(d *pb.Description) error {
 	return nil
 }
 
-// explain says why a launch failed, in words about the plugin rather than about
-// the library between.
+// explain says why a launch failed, in terms of the plugin rather than of go-plugin.
 func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	if isUnusable(err) {
 		return err

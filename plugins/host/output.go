@@ -21,8 +21,8 @@ const (
 	tailLines   = 5       // kept for the report of a failed launch
 )
 
-// output puts what a plugin writes into the log, with its name, within limits:
-// what is too much is counted and left out. Several streams may share one.
+// output puts what a plugin writes into the log, with its name, within limits: lines beyond them
+// are counted and left out. Several streams may share one.
 type output struct {
 	log *slog.Logger
 
@@ -61,7 +61,7 @@ func (o *output) follow(r io.Reader) {
 // stream returns a writer for one source of lines, not safe for concurrent use.
 func (o *output) stream() *lineWriter { return &lineWriter{out: o} }
 
-// lineWriter cuts what is written into lines.
+// lineWriter splits its input into lines.
 type lineWriter struct {
 	out  *output
 	part []byte // the line so far, at most maxLine

@@ -13,9 +13,8 @@ const (
 	killSignal = syscall.SIGKILL
 )
 
-// isolate gives a process a group of its own, which Ctrl-C at the gateway's
-// terminal does not reach, and has it killed when the gateway is: no plugin
-// outlives its gateway.
+// isolate gives a process a group of its own, which Ctrl-C at the gateway's terminal does not
+// reach, and makes it die with the gateway: no plugin outlives its gateway.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -48,7 +48,7 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return nil, r.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
 }
 
-// failed is the refusal of what a plugin could not judge.
+// failed returns the refusal of a message that a plugin could not judge.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
 	p.log.Warn("the plugin could not judge", "err", f.Text)
@@ -195,7 +195,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	return set, err
 }
 
-// shorten keeps what a dead letter's texts may hold.
+// shorten cuts a text to the length that a dead letter's texts may have.
 func shorten(s string) string {
 	if utf8.RuneCountInString(s) <= core.MaxDeadLetterTextChars {
 		return s

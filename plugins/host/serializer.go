@@ -14,7 +14,7 @@ import (
 // Serializer is a plugin as a core.Serializer.
 type Serializer struct{ p *supervised }
 
-// ContentTypes are what the plugin says that it serves, none before it has.
+// ContentTypes returns the types that the plugin says it serves, none before it has said so.
 func (s *Serializer) ContentTypes() []string {
 	if d := s.p.description(); d != nil {
 		return d.ContentTypes

@@ -28,8 +28,8 @@ type stream interface {
 	CloseSend() error
 }
 
-// session asks over one stream on behalf of many callers. It ends when the
-// stream does, or when the plugin answers what it was not asked.
+// session asks over one stream on behalf of many callers. It ends when the stream does, or when the
+// plugin answers a question that it was not asked.
 type session struct {
 	stream stream
 	opts   Options
@@ -39,10 +39,10 @@ type session struct {
 	mu       sync.Mutex
 	err      error // why it ended
 	queue    []*call
-	pending  map[uint64]*call // on their way
+	pending  map[uint64]*call // in flight
 	lastID   uint64
-	frames   int           // on their way, none of whose calls is answered
-	messages int           // that wait or are on their way
+	frames   int           // in flight, none of whose calls is answered
+	messages int           // that wait or are in flight
 	bytes    int           // that wait
 	draining bool          // no more calls are taken
 	drained  bool          // and none is left: the plugin is to be told
@@ -61,8 +61,8 @@ type call struct {
 	answer   chan []byte
 }
 
-// frame is shared by calls that were sent together. Once one of them is answered it makes room for
-// another: slow ones delay no other calls.
+// frame is shared by calls that were sent together. Once one of these calls is answered, another
+// frame may be sent: slow calls do not delay others.
 type frame struct{ answered bool }
 
 // newSession starts a session. Its goroutines end when the stream's methods
@@ -182,7 +182,7 @@ func (s *session) leave(c *call) {
 	}
 }
 
-// write sends what waits, while frames may be on their way.
+// write sends waiting frames as long as the limit on frames in flight allows.
 func (s *session) write() {
 	for {
 		out, last := s.next()
@@ -316,7 +316,7 @@ func (s *session) cause() error {
 	return s.err
 }
 
-// waiting is the number of messages that wait or are on their way.
+// waiting is the number of messages that wait or are in flight.
 func (s *session) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

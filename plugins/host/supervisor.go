@@ -31,7 +31,7 @@ type supervised struct {
 	launched chan struct{} // closed after the first launch, successful or not
 }
 
-// reload asks for a new process; the answer is what came of it.
+// reload asks for a new process; the answer is the result.
 type reload struct {
 	sum  string // the new program's checksum, "" to keep the one configured
 	done chan error
@@ -163,8 +163,8 @@ func (p *supervised) discard(i *instance, err error) error {
 	return err
 }
 
-// replace launches a new instance and has the old one, if there is one, finish
-// what it has. If the new one does not work, the old one continues.
+// replace launches a new instance and lets the old one, if there is one, finish its calls. If the
+// new one does not work, the old one continues.
 func (p *supervised) replace(ctx context.Context, old *instance, r reload) *instance {
 	before := p.opts.SHA256
 	if r.sum != "" {
@@ -186,7 +186,7 @@ func (p *supervised) replace(ctx context.Context, old *instance, r reload) *inst
 	return next
 }
 
-// begin gives the traffic to an instance.
+// begin directs the traffic to an instance.
 func (p *supervised) begin(i *instance, after time.Duration) {
 	p.current.Store(i)
 	d := describe(i.description, i.process.ID(), plugins.Contract)
@@ -249,8 +249,8 @@ func (p *supervised) snapshot() State {
 	return s
 }
 
-// description is what the present process, or the last one, says of itself; nil
-// if there was none yet.
+// description is what the current process, or the last one, says about itself; nil if there was
+// none yet.
 func (p *supervised) description() *Description {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -282,7 +282,7 @@ type State struct {
 	*Description `json:"plugin,omitempty"`
 }
 
-// Description is what a plugin's process, the present or the last one, says of itself.
+// Description is what a plugin's current or last process says about itself.
 type Description struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`

@@ -112,7 +112,7 @@ func client(t testing.TB, h *host.Host, name string) *Client {
 	return &Client{Description: *h.States()[0].Description, router: r, serializer: s}
 }
 
-// Outcome is a verdict and what it makes of the message's properties.
+// Outcome is a verdict, and the message's properties after it.
 type Outcome struct {
 	Action      string // "pass", "drop", "dead-letter" or "refuse"
 	Reason      string
@@ -132,8 +132,8 @@ func (c *Client) Judge(t testing.TB, m *sdk.Message) (Outcome, error) {
 	return outcomes[0], nil
 }
 
-// JudgeAll makes a router judge messages in one call; Stage, Entity and Parameters
-// are those of the first.
+// JudgeAll makes a router judge messages in one call; Stage, Entity and Parameters are taken from
+// the first.
 func (c *Client) JudgeAll(t testing.TB, ms ...*sdk.Message) ([]Outcome, error) {
 	t.Helper()
 	made := make([]*core.Message, len(ms))

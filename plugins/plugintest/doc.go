@@ -1,5 +1,5 @@
-// Package plugintest tests plugins: in the test's own process, and compiled and
-// run as a gateway runs them. Both go through the same stories:
+// Package plugintest tests plugins: in the test's own process, and compiled and run as a gateway
+// runs them. Both run the same tests:
 //
 //	func TestPlugin(t *testing.T) {
 //		plugintest.Run(t, ".", plugin(), func(t *testing.T, c *plugintest.Client) {

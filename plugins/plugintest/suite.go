@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// Run tells stories about a plugin in process, and compiled from the package pkg
-// and launched with args: what every plugin must show, and then those of its own.
+// Run tests a plugin in process, and then compiled from the package pkg and launched with args:
+// first what every plugin must do, then its own tests.
 func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), args ...string) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) {
@@ -44,7 +44,7 @@ func Suite(t *testing.T, c *Client) {
 	}
 }
 
-// oddMessages are some that a router has not been written for.
+// oddMessages are messages that a router was not written for.
 func oddMessages() []*sdk.Message {
 	long := make([]byte, 100_000)
 	return []*sdk.Message{

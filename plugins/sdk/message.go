@@ -19,9 +19,8 @@ const (
 	ByTo    Stage = "to"      // where does its To lead?
 )
 
-// Message is a message as its producer sent it. Only its Properties may be
-// changed, in place: what is read from them, a list or binary, may not. Nothing
-// of it may be kept.
+// Message is a message as its producer sent it. Only its Properties map may be changed, in place; a
+// list or binary read from it must not be. No part of a Message may be kept.
 type Message struct {
 	Stage      Stage
 	Entity     string         // the queue or topic it was sent to, or the subscription
@@ -49,7 +48,7 @@ type Message struct {
 	Properties  map[string]any
 	Annotations map[string]any
 
-	// Body is nil unless the plugin NeedsBody; BodySize is there always.
+	// Body is nil unless the plugin sets NeedsBody; BodySize is always set.
 	Body     []byte
 	BodySize int
 }
@@ -112,7 +111,7 @@ func mapOf(ps []*pb.Property) (map[string]any, error) {
 	return m, nil
 }
 
-// changes adds to a verdict how now differs from the properties and their values that came.
+// changes adds to a verdict how now differs from the properties that came, and from their values.
 func changes(v *pb.Verdict, properties []*pb.Property, came []any, now map[string]any) error {
 	kept := 0
 	for i, p := range properties {
@@ -154,7 +153,7 @@ func set(v *pb.Verdict, key string, to any) error {
 	return nil
 }
 
-// natural gives what Go programs write without thinking a type that messages have.
+// natural converts values of types that are natural in Go to types that messages have.
 func natural(v any) any {
 	switch v := v.(type) {
 	case int:
@@ -186,17 +185,16 @@ type (
 	Described  = value.Described
 )
 
-// ParseDecimal128 reads a number as JSON writes it, exactly. It is not ok if s is
-// none, or needs more than 34 digits.
+// ParseDecimal128 reads a number as JSON writes it, exactly. ok is false if s is not a number, or
+// needs more than 34 digits.
 func ParseDecimal128(s string) (d Decimal128, ok bool) { return value.ParseDecimal128(s) }
 
 // ParseUUID reads 8-4-4-4-12 hexadecimal digits.
 func ParseUUID(s string) (UUID, error) { return value.ParseUUID(s) }
 
-// Int is the number that v, of any integer type, is; ok is false for other
-// types and beyond 63 bits.
+// Int returns v, of any integer type, as an int64; ok is false for other types and beyond 63 bits.
 func Int(v any) (n int64, ok bool) { return value.Int(v) }
 
-// Float is the number that v, of a floating-point or integer type, is; ok is
-// false for other types, and for integers that a double may not hold exactly.
+// Float returns v, of a floating-point or integer type, as a float64; ok is false for other types,
+// and for integers that a double may not hold exactly.
 func Float(v any) (f float64, ok bool) { return value.Float(v) }

@@ -14,30 +14,28 @@ type Plugin struct {
 	Name    string
 	Version string // the plugin's own, in any form
 
-	// OnSend judges one message. It may change the message's Properties; those
-	// changes are part of the verdict. An error means that the message cannot be
-	// judged now: what then happens is the gateway's configuration. A panic
-	// counts as an error.
+	// OnSend judges one message. It may change the message's Properties; those changes are part of
+	// the verdict. An error means that the message cannot be judged now; the gateway's
+	// configuration decides what happens then. A panic counts as an error.
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
-	// NeedsBody has messages come with their bodies, which costs time.
+	// NeedsBody makes messages come with their bodies, which costs time.
 	NeedsBody bool
-	// Concurrency is the number of messages of one batch that are judged at once: 1 unless
-	// given, which is best for what only computes. Batches are judged
-	// concurrently in any case.
+	// Concurrency is the number of messages of one batch that are judged at once: 1 unless given,
+	// which is best for plugins that only compute. Batches are judged concurrently in any case.
 	Concurrency int
 
 	// ContentTypes are the media types that Decode and Encode serve, in lower
 	// case and without parameters; application/*+avro serves what it matches.
 	ContentTypes []string
-	// Decode reads a payload. The error is taken to mean that the payload is not
-	// of its type, unless it is ErrUnavailable.
+	// Decode reads a payload. An error means that the payload is not of its type, unless it is
+	// ErrUnavailable.
 	Decode func(ctx context.Context, contentType string, payload []byte) (any, error)
 	// Encode writes a value as contentType, one of ContentTypes.
 	Encode func(ctx context.Context, contentType string, v any) ([]byte, error)
 }
 
-// ErrUnavailable is, or wraps, an error of Decode or Encode that has nothing to do
-// with what was given: asking again may help.
+// ErrUnavailable, or an error that wraps it, says that Decode or Encode failed for a reason
+// unrelated to its input: asking again may help.
 var ErrUnavailable = errors.New("unavailable")
 
 func (p *Plugin) validate() error {
@@ -65,11 +63,11 @@ type Verdict struct {
 // Accept lets a message pass.
 var Accept = Verdict{}
 
-// Drop accepts a message and discards it; for a subscription's filter, it is not copied.
+// Drop accepts a message and discards it. From a subscription's filter, it means that the subscription gets no copy.
 func Drop(reason string) Verdict { return Verdict{action: pb.Verdict_DROP, reason: reason} }
 
-// DeadLetter puts a message into the entity's dead-letter queue, with a
-// reason and a description of it.
+// DeadLetter puts a message into the entity's dead-letter queue, with a reason and a description of
+// that reason.
 func DeadLetter(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_DEAD_LETTER, reason: reason, description: description}
 }

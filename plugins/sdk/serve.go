@@ -15,12 +15,12 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// gcPercent makes the collector run less often than it would in a program with so
-// small a heap, unless GOGC says otherwise: at the default it takes a tenth of the CPU.
+// gcPercent makes the garbage collector run less often, unless GOGC says otherwise: with so small a
+// heap, the default takes a tenth of the CPU.
 const gcPercent = 400
 
-// Serve is a plugin's whole main: it serves the gateway that started the program
-// until that ends it. It does not return.
+// Serve is a plugin's whole main: it serves the gateway that started the program until the gateway
+// ends it. It does not return.
 func Serve(p Plugin) {
 	if err := p.validate(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -47,7 +47,7 @@ func Serve(p Plugin) {
 	os.Exit(0)
 }
 
-// registration is how go-plugin has a service registered.
+// registration is the form in which go-plugin registers a service.
 type registration struct {
 	plugin.NetRPCUnsupportedPlugin
 	p Plugin

@@ -18,7 +18,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// maxFrames is the number of frames of a stream that are worked on at once. The gateway
+// maxFrames is the largest number of a stream's frames that are worked on at once. The gateway
 // sends fewer.
 const maxFrames = 64
 
@@ -28,8 +28,7 @@ type worker struct {
 	p Plugin
 }
 
-// Register adds a plugin to a gRPC server, for programs that have one: Serve
-// makes one itself.
+// Register adds a plugin to a gRPC server, for programs that have their own; Serve makes one.
 func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -50,7 +49,7 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 	return d, nil
 }
 
-// patience is how long the requests of a frame wait for one before them.
+// patience is how long the requests of a frame wait for an earlier one of it.
 const patience = 2 * time.Millisecond
 
 // Work answers the requests of a stream, each frame by itself.
@@ -81,8 +80,8 @@ func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]
 	}
 }
 
-// respondAll answers requests one after the other. While one of them takes long,
-// what is answered so far leaves, and another goroutine continues with the others.
+// respondAll answers requests one after the other. If one of them takes long, the answers so far
+// are sent, and another goroutine continues with the other requests.
 func (w *worker) respondAll(ctx context.Context, requests []*pb.Request, send func([]*pb.Response)) {
 	if len(requests) == 1 {
 		send([]*pb.Response{w.respond(ctx, requests[0])})

@@ -116,9 +116,9 @@ func idValue(id core.ID) any {
 	}
 }
 
-// writeBody writes the member that holds the body, if there is a body. One that is not as its
-// kind has it is given as its bytes. So is one of at least Large bytes whose form would take
-// more memory than its base64 does: nothing that is written has more than 4/3 of them.
+// writeBody writes the member that holds the body, if there is a body. A body that is not valid for
+// its kind is written as bytes. So is one of at least Large bytes whose form would take more memory
+// than its base64: what is written never exceeds 4/3 of the body.
 func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	large := len(m.Body.Bytes) >= Large
 	switch m.Body.Kind {
@@ -168,7 +168,7 @@ func writeBody(w codec.Writer, m *core.Message, binary bool) {
 	w.Key("binary").Binary(m.Body.Bytes)
 }
 
-// writeData writes bytes as what their content type says that they are.
+// writeData writes bytes in the form that their content type calls for.
 func writeData(w codec.Writer, m *core.Message, data []byte, binary bool) {
 	kind, _, _ := strings.Cut(m.ContentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -249,8 +249,7 @@ func eachSection(encoded []byte, f func(v []byte) bool) (ok bool) {
 	return true
 }
 
-// cutSection splits the first section into the value behind its descriptor and
-// what follows the section.
+// cutSection returns the value after the first section's descriptor, and what follows that section.
 func cutSection(encoded []byte) (v, rest []byte, ok bool) {
 	section, rest, err := value.ReadRaw(encoded)
 	if err != nil || value.KindOf(section) != value.KindDescribed {

@@ -7,11 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrMalformed refuses what is not a frame: it is not JSON or
-// not MessagePack, not a map, or nested too deeply.
+// ErrMalformed says that data is not a frame: it is not JSON or MessagePack, is not a map, or is
+// nested too deeply.
 var ErrMalformed = errors.New("malformed")
 
-// Error says which part of a valid frame is not what it must be.
+// Error says which part of a valid frame is wrong, and why.
 type Error struct {
 	Code core.Code
 	Path string // such as messages[3].broker.Label
@@ -27,8 +27,7 @@ func outOfRange(format string, args ...any) error {
 	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
 }
 
-// In says of an error in which member it happened: a name, or [i]. It returns
-// nil for nil.
+// In adds to an error the member in which it happened: a name, or [i]. It returns nil for nil.
 func In(name string, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is the number of bytes a text or binary body has at least that shares memory
-// with its frame, which then must not be used again. Smaller ones are copied.
+// Large is the size in bytes from which a text or binary body shares memory with its frame, which
+// then must not be used again. Smaller ones are copied.
 const Large = 1 << 20
 
 // Member is a member of a map, its value still encoded.
@@ -22,8 +22,8 @@ func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }
 
-// Split checks a frame completely and returns the members of its map, in their order, appended to into.
-// Values share memory with data. If there is an error they are those before it.
+// Split checks a frame completely and returns the members of its map, in their order, appended to
+// into. Values share memory with data. On an error, they are the members before it.
 func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 	r.Reset(data, false)
 	if r.Encoding() == codec.JSON && !utf8.Valid(data) {

@@ -117,8 +117,8 @@ func readMap(r codec.Reader, depth int) (any, error) {
 	return m, tooDeep(depth)
 }
 
-// readTagged reads what stands behind the tag of a type. depth is that of the
-// value, if it is one of values.
+// readTagged reads what follows the tag of a type. depth is the depth of the value, if it is a
+// compound one.
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
@@ -134,8 +134,8 @@ func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	return v, In(tag, err)
 }
 
-// readAs reads a value that is known to be of kind k, in any of its forms. depth
-// is that of what surrounds it.
+// readAs reads a value that is known to be of kind k, in any of its forms. depth is the depth of
+// the value around it.
 func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	got := r.Kind()
 	switch k {
@@ -198,7 +198,7 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 	}
 }
 
-// narrow is a number that its type can hold.
+// narrow returns n as a T, which must be able to hold it.
 func narrow[T uint8 | uint16 | uint32 | int8 | int16 | int32, N int64 | uint64](n N, err error) (any, error) {
 	return T(n), err
 }
@@ -261,8 +261,8 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be a whole number", text)
 }
 
-// specialFloats are the numbers that JSON cannot say, and the one that
-// JavaScript does not write in JSON.
+// specialFloats are the numbers that JSON cannot express, and the one that JavaScript does not
+// write in JSON.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat reads a double, or a float if bits is 32.
@@ -307,7 +307,7 @@ func wholeFloat(r codec.Reader) float64 {
 	return float64(r.Int())
 }
 
-// digits reads a value of n bytes, which as makes of them, that is written as hexadecimal digits.
+// digits reads n bytes written as hexadecimal digits, and returns the value that as makes of them.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
 		return nil, Wrong("is %s: it must be a text of %d hexadecimal digits", k, 2*n)

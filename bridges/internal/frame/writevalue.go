@@ -95,8 +95,8 @@ func isPlainMap(m value.Map) bool {
 	return true
 }
 
-// writeBare writes a value in the form that stands behind its tag, or without
-// one where that is its only form.
+// writeBare writes a value in the form that follows its tag, or that it has without a tag if that
+// is its only form.
 func writeBare(w codec.Writer, v any) {
 	pack := w.Encoding() == codec.MessagePack
 	switch v := v.(type) {

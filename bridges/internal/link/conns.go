@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// CensusTimeout ends a census that some connection's owner keeps waiting.
+// CensusTimeout ends a census for which some connection's owner does not answer.
 const CensusTimeout = 2 * time.Second
 
 // Member is a connection among Conns.
@@ -19,7 +19,7 @@ type Member interface {
 	comparable
 	// Owned returns the connection's id, as in the log, and its owner. They do not change.
 	Owned() (id string, owner *Owner)
-	// Describe tells of the connection, and Evacuate begins its end, for that reason. They are jobs of the owner.
+	// Describe describes the connection; Evacuate begins to end it, for that reason. Both are jobs of the owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
@@ -32,7 +32,7 @@ type Conns[C Member] struct {
 	open map[C]struct{}
 }
 
-// NewConns returns Conns without any.
+// NewConns returns empty Conns.
 func NewConns[C Member]() *Conns[C] {
 	return &Conns[C]{asking: make(chan struct{}, 1), open: make(map[C]struct{})}
 }

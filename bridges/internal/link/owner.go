@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Owner runs the jobs of one connection one at a time and in order, so that they
-// need no locks. It has no goroutine of its own: the goroutine that brings a job
-// runs it, and the jobs that other goroutines bring meanwhile. A lone message
-// therefore waits for no other goroutine. Jobs must not block.
+// Owner runs the jobs of one connection one at a time and in order, so that they need no locks. It
+// has no goroutine of its own: the goroutine that submits a job runs it, and the jobs that other
+// goroutines submit meanwhile. A lone message therefore waits for no other goroutine. Jobs must not
+// block.
 type Owner struct {
 	after  func()        // runs after jobs
 	failed func(error)   // runs after a panic
@@ -25,9 +25,8 @@ type Owner struct {
 	spare []func() // room for jobs; belongs to the goroutine that runs them
 }
 
-// New returns an Owner that calls after when it has run all queued jobs: that
-// is the time to act on what several of them have brought. When one of them
-// panics it calls failed, and runs no further jobs.
+// New returns an Owner that calls after when it has run all queued jobs: that is the time to act on
+// the results of several jobs. When a job panics, the Owner calls failed, and runs no further jobs.
 func New(after func(), failed func(error)) *Owner {
 	return &Owner{after: after, failed: failed, ended: make(chan struct{})}
 }
@@ -58,7 +57,7 @@ func (o *Owner) Post(f func()) {
 	}
 }
 
-// add adds a job, and reports whether the caller has to see that jobs run.
+// add adds a job, and reports whether the caller must make the jobs run.
 func (o *Owner) add(f func()) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -107,7 +106,7 @@ func (o *Owner) next() (jobs []func(), ok bool) {
 	return jobs, true
 }
 
-// Stop has no further job run. Only a job may call it, or after.
+// Stop makes the Owner run no further job. Only a job or after may call it.
 func (o *Owner) Stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +129,8 @@ func (o *Owner) Finish() bool {
 	return len(jobs) > 0
 }
 
-// Call runs work in a goroutine of its own, and then done with what work has returned as a job of the
-// owner. err is not nil if work has panicked.
+// Call runs work in its own goroutine, and then, as a job of the owner, done with what work has
+// returned. err is not nil if work has panicked.
 func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(then func(), err error)) {
 	Go(tasks, func() {
 		then, err := attempt(work)
@@ -139,7 +138,7 @@ func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(
 	})
 }
 
-// attempt is work, and an error where it panics.
+// attempt runs work, and returns an error if it panics.
 func attempt(work func() (then func())) (then func(), err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -149,8 +148,8 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End releases what a closed connection holds, by letGo, and waits for its calls. What calls that outlived the
-// connection have opened is released as well.
+// End releases what a closed connection holds, by letGo, and waits for its calls. It also releases
+// what was opened by calls that outlived the connection.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a panic may be why the connection ended

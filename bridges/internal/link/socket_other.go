@@ -4,7 +4,7 @@ package link
 
 import "net"
 
-// MostParts is the number of parts a Socket writes at once at most.
+// MostParts is the largest number of parts that a Socket writes at once.
 const MostParts = 64
 
 // Socket writes several buffers at once to a plain TCP connection, without waiting, which Go cannot do on this system.

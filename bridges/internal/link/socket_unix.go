@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MostParts is the number of parts a Socket writes at once at most; systems take 1024.
+// MostParts is the largest number of parts that a Socket writes at once; systems take 1024.
 const MostParts = 64
 
 // Socket writes to a plain TCP connection: several buffers at once, and without waiting if need be.
@@ -36,7 +36,7 @@ func SocketOf(nc net.Conn) *Socket {
 	return s
 }
 
-// RawOf returns what makes system calls on a plain TCP connection, nil for any other transport.
+// RawOf returns the means to make system calls on a plain TCP connection, nil for any other transport.
 func RawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

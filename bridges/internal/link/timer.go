@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// beat is the distance of the instants at which the timers of all connections fire together, unless
-// they are close: to wake up for one costs more than its work.
+// beat is the time between the instants at which the timers of all connections fire together,
+// unless they are due soon: waking up for a single timer costs more than its work.
 const beat = time.Second
 
-// Leeway is how much earlier than asked for a Timer may fire.
+// Leeway is how much earlier than requested a Timer may fire.
 const Leeway = beat
 
 // beginning is one of these instants.

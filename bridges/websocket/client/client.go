@@ -1,5 +1,5 @@
-// Package client holds the client for browsers and Node, one ES module with its
-// types, and serves it, so that a page can import it from the gateway.
+// Package client holds and serves the client for browsers and Node, one ES module with its types,
+// so that a page can import it from the gateway.
 package client
 
 import (

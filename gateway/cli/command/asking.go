@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Asking completes a command that makes one inquiry: the answer is printed as it comes with --json, else by text.
+// Asking completes a command that makes a single inquiry: with --json the answer is printed unchanged, else by text.
 func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
 	var o Flags
 	o.Bind(c, environ)
@@ -29,19 +29,19 @@ func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []strin
 	return c
 }
 
-// About is an inquiry by a method of a path, with the arguments of the command as further segments.
+// About returns an inquiry with a method about a path, with the command's arguments as further segments.
 func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
 
-// NewEncoder writes JSON for people and programs: a line for each value, in which > is >.
+// NewEncoder returns an encoder for people and programs: one line for each value, with > unescaped.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // it is not a part of a page
 	return e
 }
 
-// Document is YAML as one document of JSON.
+// Document converts YAML to one document of JSON.
 func Document(text []byte) ([]byte, error) {
 	var v any
 	if err := yaml.Unmarshal(text, &v); err != nil {
@@ -68,7 +68,7 @@ type Rows struct {
 	lines *json.Encoder // nil: a table
 }
 
-// Rows makes Rows, whose table has these titles.
+// Rows returns Rows whose table has these titles.
 func (o *Flags) Rows(c *cobra.Command, titles ...any) *Rows {
 	if o.JSON {
 		return &Rows{NewTable(c.OutOrStdout()), NewEncoder(c.OutOrStdout())}

@@ -44,7 +44,7 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete is Confirm before a thing is deleted that holds messages. It asks on a terminal only: a script that deletes means it.
+// ConfirmDelete is Confirm before something that holds messages is deleted. It asks only on a terminal: scripts mean it.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil

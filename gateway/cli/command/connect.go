@@ -25,7 +25,7 @@ import (
 // ConnectionVariable is the variable of the environment with the connection string to use.
 const ConnectionVariable = "CROSSTOWN_CONNECTION_STRING"
 
-// localConnection is how a gateway on this machine is reached by default.
+// localConnection is the default connection string, for a gateway on this machine.
 const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
 
 // Target is a namespace that a connection string names.
@@ -37,8 +37,8 @@ type Target struct {
 	TLS    *tls.Config
 }
 
-// Target returns the namespace that the flags, the environment and the contexts choose. A connection string,
-// a name of a context or a file of an authority that is wrong is a UsageError.
+// Target returns the namespace that the flags, the environment and the contexts choose. A wrong
+// connection string, context name or authority file is a UsageError.
 func (o *Flags) Target() (*Target, error) {
 	t, err := o.chosen()
 	if err != nil {
@@ -110,12 +110,12 @@ func (o *Flags) resolve(t *Target) (err error) {
 // IsLocal reports whether the namespace is on this machine.
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
-// CheckConnection reports what is wrong with a connection string, or with the file of an authority, "": none.
+// CheckConnection reports what is wrong with a connection string, or with the file of an authority ("" for none).
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
 
-// Roots are the system's authorities, that of a file and, for this machine, the
+// Roots returns the system's authorities, the one from a file and, for this machine, the
 // development CA. A file that cannot be used is a UsageError.
 func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
@@ -141,8 +141,8 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Link connects for messages, once: at a terminal an error is better than a wait. The token is for entity, "" for the
-// namespace. Close ends the connection.
+// Link connects for messages, without retries: at a terminal an error is better than a wait. The
+// token is for entity, or for the namespace if entity is "". Close ends the connection.
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {
@@ -159,8 +159,8 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management is a client of the target's management API. foreign is told of
-// properties that Crosstown does not have; it may be nil.
+// Management is a client of the target's management API. foreign is called with properties that
+// Crosstown does not have; it may be nil.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -173,8 +173,8 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 // AnyIdentity is the identity that a client of a management API gives: the API knows its client by the token.
 var AnyIdentity = core.Identity(nil)
 
-// TargetEntity returns the target, and the entity of a command: its first argument, else the connection string's EntityPath.
-// To name none is a UsageError.
+// TargetEntity returns the target, and the entity of a command: its first argument, else the
+// connection string's EntityPath. Naming none is a UsageError.
 func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
 	if t, err = o.Target(); err != nil {
 		return nil, "", err
@@ -188,7 +188,7 @@ func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error
 	return t, entity, nil
 }
 
-// URL is where the namespace is over HTTP: http://host:port or https://host:port.
+// URL returns the address of the namespace over HTTP: http://host:port or https://host:port.
 func (t *Target) URL() string {
 	if t.Emulator {
 		return "http://" + t.Host
@@ -201,7 +201,7 @@ func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address is where clients of messages connect to.
+// Address returns the address that clients for messages connect to.
 func (t *Target) Address() string {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

@@ -29,7 +29,7 @@ type Context struct {
 	CA               string `json:"ca,omitempty"` // PEM file of an authority to trust for TLS
 }
 
-// Endpoint is where a context connects to, and whether without TLS.
+// Endpoint returns where a context connects to, and says if that is without TLS.
 func (c Context) Endpoint() string {
 	parsed, err := auth.ParseConnectionString(c.ConnectionString)
 	switch {
@@ -122,7 +122,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 	return c, nil
 }
 
-// Save replaces the file at once. Only its owner may read it: it holds keys.
+// Save replaces the file in one step. Only its owner may read it: it holds keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
 		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME names a place for contexts: set %s to a file", contextsVariable)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UsageError says that a command line asks for what cannot be.
+// UsageError says that a command line asks for something invalid.
 type UsageError struct{ problem error }
 
 func (e UsageError) Error() string { return e.problem.Error() }

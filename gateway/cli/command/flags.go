@@ -22,7 +22,7 @@ func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 }
 
-// FlagsOf are the flags as a command line has given them so far, for its completion. The command may lack any.
+// FlagsOf returns the flags that a command line has given so far, for its completion. The command may lack any of them.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {

@@ -22,7 +22,7 @@ import (
 // to start.
 const InquiryTimeout = 3 * time.Minute
 
-// signatureLife is how long a signed request may last: a tap ends then.
+// signatureLife is how long a signed request may last; a tap ends after it.
 const signatureLife = 24 * time.Hour
 
 // Inquiry is a request about the gateway itself.
@@ -37,7 +37,7 @@ type Inquiry struct {
 	Scope  string // the queue or topic that it is about, "" for the whole namespace
 }
 
-// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue: the policies of the first two are enough.
+// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue: a policy of the queue or topic is enough.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
@@ -51,7 +51,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask sends an inquiry and reads the answer, JSON, into answer. What the gateway refuses is a *Refusal.
+// Ask sends an inquiry and reads the answer, JSON, into answer. A refusal by the gateway is a *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request sends an inquiry and returns the answer, whose body must be closed. What the gateway refuses is a *Refusal.
+// Request sends an inquiry and returns the answer, whose body must be closed. A refusal by the gateway is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	t, err := o.Target()
 	if err != nil {
@@ -115,7 +115,7 @@ func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) 
 	return nil, why
 }
 
-// signature proves what the connection string holds, for the resource if it is a key.
+// signature returns the proof from the connection string; if that holds a key, it signs for the resource.
 func (t *Target) signature(resource string) string {
 	if t.Signature != "" {
 		return t.Signature
@@ -129,7 +129,7 @@ func IsMissing(err error) bool {
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder is the queue or topic that an address belongs to: it has the policies. It is "" for what is not an address.
+// PolicyHolder returns the queue or topic of an address, which has the policies, or "" if name is no address.
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

@@ -13,12 +13,12 @@ type Progress struct {
 	next time.Time
 }
 
-// NewProgress makes a progress that tells w what is done, such as "sent".
+// NewProgress returns a progress that writes to w; verb says what is done, such as "sent".
 func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
 }
 
-// At reports that n are done. A terminal that cannot be written to is no reason to stop.
+// At reports that n are done. It ignores errors of writing.
 func (p *Progress) At(n int) {
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(time.Second)

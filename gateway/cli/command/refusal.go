@@ -28,8 +28,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain says what a gateway refused in its own words, without what clients wrap around them, and adds
-// the remedy to the errors that a newcomer meets first. What is explained already stays as it is.
+// Explain returns a gateway's refusal in its own words, without the text that clients wrap around them, and
+// adds the remedy to the errors that a newcomer meets first. An error that is explained already stays as it is.
 func (t *Target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -61,7 +61,7 @@ func (t *Target) From() string {
 	return " (" + t.origin + ")"
 }
 
-// reason is Explain of an error that is not explained yet.
+// reason is Explain for an error that is not explained yet.
 func (t *Target) reason(err error) error {
 	if err == nil {
 		return nil
@@ -99,7 +99,7 @@ func (t *Target) reason(err error) error {
 	return err
 }
 
-// statusOf are the statuses of HTTP that mean what conditions of AMQP do.
+// statusOf maps AMQP conditions to the HTTP statuses with the same meaning.
 var statusOf = map[amqp.ErrCond]int{amqp.ErrCondNotFound: http.StatusNotFound, amqp.ErrCondUnauthorizedAccess: http.StatusUnauthorized}
 
 // withRemedy is a refusal in its own words, with the remedy.
@@ -121,7 +121,7 @@ func Said(err error) string {
 	return ""
 }
 
-// Trim takes off what identifies a refusal to machines.
+// Trim cuts off the part of a refusal that is for machines.
 func Trim(text string) string {
 	if strings.HasPrefix(text, "SubCode=") {
 		_, text, _ = strings.Cut(text, ". ")

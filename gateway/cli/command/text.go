@@ -8,7 +8,7 @@ import (
 // Messages is a number of messages in words.
 func Messages(n int) string { return Plural(n, "message") }
 
-// Plural is a number of things in words; what is one of them.
+// Plural returns a number of things in words; what is the word for one of them.
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"

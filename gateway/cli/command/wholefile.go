@@ -26,9 +26,9 @@ func (o *Output) Check(path string) error {
 	return nil
 }
 
-// WriteWhole writes a file that only its owner may read. It is written under another name first, so that
-// no part of it ever has its name, and what was there stays if that fails. What is not a file, such as a
-// pipe, is written to.
+// WriteWhole writes a file that only its owner may read. It is written under another name first, so
+// that the name never has a partial file, and an earlier file stays if writing fails. Something
+// that is not a file, such as a pipe, is written to directly.
 func WriteWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

@@ -1,5 +1,5 @@
-// Package deposit stores messages in a namespace, that of a gateway or of another broker, for the commands that move
-// messages.
+// Package deposit stores messages in a namespace of a gateway or of another broker, for the
+// commands that move messages.
 package deposit
 
 import (
@@ -21,7 +21,7 @@ import (
 // maxBytes bounds the bytes of the messages of a deposit.
 const maxBytes = 4 << 20
 
-// Storer stores messages in a namespace: in a gateway by deposits, elsewhere as any client does. Close ends it.
+// Storer stores messages in a namespace: in a gateway by deposits, elsewhere as an ordinary client. Close ends it.
 type Storer struct {
 	command.Flags
 	To      *command.Target
@@ -30,7 +30,7 @@ type Storer struct {
 	checked map[string]bool
 }
 
-// Permanent is the refusal of a message that the target will never take.
+// Permanent is the error for a message that the target will never take.
 type Permanent struct{ text string }
 
 func (e *Permanent) Error() string { return e.text }
@@ -70,8 +70,8 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 	return nil
 }
 
-// Store stores messages in order and returns an element for each: nil for what is stored, a *Permanent for what the
-// target will never take, else why it is not stored now. What is begun is finished after ctx ends.
+// Store stores messages in order and returns an element for each: nil if it is stored, a *Permanent if the
+// target will never take it, else why it is not stored now. Work that has begun is finished after ctx ends.
 func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
 	defer cancel()
@@ -91,8 +91,8 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages as Store does, and returns the places of the stored ones. refused is called with those that
-// the target will never take; err is why others are not stored now, the first reason.
+// Move stores messages as Store does, and returns the places of the stored ones. refused is called for
+// each message that the target will never take; err is the first reason why others are not stored now.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
 		switch _, hopeless := errors.AsType[*Permanent](why); {
@@ -107,7 +107,7 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. late are those whose locks had ended: they are delivered again.
+// Remove completes stored messages. late has the numbers of messages whose locks had ended: they are delivered again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

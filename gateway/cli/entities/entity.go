@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// kind is what the commands for queues, topics and subscriptions do not share.
+// kind holds what differs between the commands for queues, topics and subscriptions.
 type kind struct {
 	core.Kind
 	word  string // as people call it, and the command
@@ -40,7 +40,7 @@ func given[T config.EntitySettings, P interface {
 	return P(s).Apply, err
 }
 
-// Queue is crosstown queue.
+// Queue returns the command crosstown queue.
 func Queue(environ []string) *cobra.Command {
 	queue := command.Group(&cobra.Command{
 		Use:   "queue",
@@ -61,7 +61,7 @@ func Queue(environ []string) *cobra.Command {
 	return queue
 }
 
-// Topic is crosstown topic.
+// Topic returns the command crosstown topic.
 func Topic(environ []string) *cobra.Command {
 	topic := command.Group(&cobra.Command{
 		Use:   "topic",
@@ -80,7 +80,7 @@ func Topic(environ []string) *cobra.Command {
 	return topic
 }
 
-// Subscription is crosstown subscription.
+// Subscription returns the command crosstown subscription.
 func Subscription(environ []string) *cobra.Command {
 	subscription := command.Group(&cobra.Command{
 		Use:   "subscription",
@@ -167,7 +167,7 @@ func (k *kind) delete(environ []string, short string) *cobra.Command {
 	return c
 }
 
-// holds is the number of messages an entity has, a topic in its subscriptions; none if it does not exist.
+// holds returns the number of messages in an entity, for a topic in its subscriptions; 0 if it does not exist.
 func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 	_, rt, err := m.Entity(ctx, command.AnyIdentity, m.name())
 	all := []core.Runtime{rt}
@@ -218,8 +218,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.word, m.name())
 }
 
-// check refuses a queue where the command is about topics, and the other way round: to the gateway both
-// are entities of one path, so a command would still change or delete it.
+// check refuses a queue if the command is about topics, and vice versa: to the gateway both are
+// entities of one path, so a command would still change or delete it.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

@@ -50,7 +50,7 @@ func managing(environ []string, use, short string, run func(ctx context.Context,
 	return c
 }
 
-// name is what a command is about: a name, or a topic's and a subscription's.
+// name returns what a command is about: a name, or the names of a topic and a subscription.
 func (m *manager) name() string {
 	if len(m.args) > 1 {
 		return core.SubscriptionPath(m.args[0], m.args[1])
@@ -69,7 +69,7 @@ func (m *manager) done(err error, did, kind, name string) error {
 	})
 }
 
-// missing is err, or in words if it says that a thing does not exist.
+// missing returns err, or a clearer error if err says that a thing does not exist.
 func missing(err error, kind, name string) error {
 	if errors.Is(err, core.NotFound) {
 		return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
@@ -77,8 +77,8 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// counts is what an entity holds, as --json prints it. What its kind does not
-// have is left out.
+// counts is what an entity holds, as --json prints it. Counts that its kind does not have are left
+// out.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`
@@ -106,7 +106,7 @@ func countsOf(kind core.Kind, name string, rt *core.Runtime) counts {
 	return c
 }
 
-// columns are the counts that there are, with their titles.
+// columns returns the counts that are present, with their titles.
 func (c *counts) columns() (titles []string, values []any) {
 	for _, n := range []struct {
 		title string
@@ -149,7 +149,7 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// damaged is the number of messages of an entity that are damaged, if there are any: only a gateway tells.
+// damaged is the number of messages of an entity that are damaged, if there are any: only a gateway reports it.
 func (m *manager) damaged() *int64 {
 	var told struct{ Damaged int64 }
 	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil || told.Damaged == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Namespace is crosstown namespace.
+// Namespace returns the command crosstown namespace.
 func Namespace(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "namespace", Short: "Create, list, show, update, reset and delete namespaces",
@@ -138,7 +138,7 @@ its hosts; --host "" leaves only the hosts derived from its name.`,
 	return c
 }
 
-// requestOf is the change that the flags ask for, of a namespace that has these quotas.
+// requestOf returns the change that the flags ask for, to a namespace with these quotas.
 func requestOf(c *cobra.Command, hosts []string, given, quotas api.Quotas) (request api.NamespaceRequest) {
 	f := c.Flags()
 	if f.Changed("host") {
@@ -205,8 +205,8 @@ func namespaceListCommand(environ []string) *cobra.Command {
 	return c
 }
 
-// aboutNamespace makes a command that ends with showing a namespace. below is where
-// its second argument is put, nil if it has none.
+// aboutNamespace makes a command that shows a namespace at its end. below makes path segments of
+// its second argument; nil if it has none.
 func aboutNamespace(environ []string, use, short, method string, below func(string) []string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(len(strings.Fields(use)) - 1)}
 	return command.Asking(c, environ, func(args []string) (command.Inquiry, error) {
@@ -218,7 +218,7 @@ func aboutNamespace(environ []string, use, short, method string, below func(stri
 	}, printNamespace)
 }
 
-// doneToNamespace makes a command that removes what a namespace holds: did says how.
+// doneToNamespace makes a command that removes something from a namespace; did is the verb for that.
 func doneToNamespace(environ []string, use, short, long, method, did string) *cobra.Command {
 	var o command.Flags
 	var sure command.Confirmation
@@ -283,7 +283,7 @@ func printNamespace(out io.Writer, _ []string, n *api.Namespace) error {
 	return printPolicies(out, n.Policies)
 }
 
-// printPolicies prints how to connect by each.
+// printPolicies prints how to connect with each policy.
 func printPolicies(out io.Writer, policies []api.Policy) error {
 	for _, p := range policies {
 		text := fmt.Sprintf("policy %s (%s)\n", p.Name, p.Rights)

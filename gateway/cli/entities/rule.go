@@ -22,7 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Rule is crosstown rule.
+// Rule returns the command crosstown rule.
 func Rule(environ []string) *cobra.Command {
 	rule := command.Group(&cobra.Command{
 		Use:   "rule",
@@ -222,7 +222,7 @@ func showRuleOf(r *core.Rule) shownRule {
 	return s
 }
 
-// plain are properties as JSON has them: what has no type there is a text.
+// plain returns properties as JSON has them: values without a JSON type are texts.
 func plain(p core.Properties) map[string]any {
 	values := map[string]any{}
 	for name, v := range p.All() {

@@ -18,7 +18,7 @@ choose; a message must fit all that are given. --where has a condition as rules 
 user properties by their names, DeadLetterReason among them, and broker properties as
 sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
 
-// DeadLetter is crosstown deadletter.
+// DeadLetter returns the command crosstown deadletter.
 func DeadLetter(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:     "deadletter",
@@ -56,7 +56,7 @@ func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
-// dead is where the dead letters of a queue or subscription are.
+// dead returns where the dead letters of a queue or subscription are.
 func (o *deadLetters) dead(name string) (holder, source string, err error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {
@@ -109,7 +109,7 @@ func (b *browser) none(ctx context.Context, s *selection) error {
 	}
 }
 
-// deadMove is crosstown deadletter resubmit, or move.
+// deadMove has the flags of crosstown deadletter resubmit, or move.
 type deadMove struct {
 	deadLetters
 	resubmit bool
@@ -206,7 +206,7 @@ func (b *browser) numbers(ctx context.Context, s *selection) (numbers []int64, e
 	return numbers, err
 }
 
-// deadPurge is crosstown deadletter purge.
+// deadPurge has the flags of crosstown deadletter purge.
 type deadPurge struct {
 	deadLetters
 	command.Confirmation

@@ -1,4 +1,4 @@
-// Package messages is the commands about messages: send, receive, peek, tail, deadletter, deferred,
-// scheduled, record, replay and explain, and purge for queues and subscriptions. They use the official SDK where it
-// knows what is needed, else AMQP without it, because it does not know all types.
+// Package messages has the commands about messages: send, receive, peek, tail, deadletter,
+// deferred, scheduled, record, replay and explain, and purge for queues and subscriptions. They use
+// the official SDK where it suffices, else AMQP without it, because it does not know all types.
 package messages

@@ -25,7 +25,7 @@ type explainOptions struct {
 	here   bool
 }
 
-// Explain is crosstown explain.
+// Explain returns the command crosstown explain.
 func Explain(environ []string) *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
@@ -83,7 +83,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 	return narrate(c.OutOrStdout(), accounts)
 }
 
-// follow asks for the accounts of an entity and of those that the message went to.
+// follow asks for the accounts of an entity and of the entities that the message went to.
 func (o *explainOptions) follow(ctx context.Context, first, id string) ([]api.Account, error) {
 	var accounts []api.Account
 	names := []string{first}

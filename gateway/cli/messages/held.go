@@ -35,7 +35,7 @@ is asked for all messages. --json prints a message a line, as crosstown record d
 	return c
 }
 
-// Scheduled is crosstown scheduled.
+// Scheduled returns the command crosstown scheduled.
 func Scheduled(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "scheduled",
@@ -95,7 +95,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 // cancelledAtOnce is the number of messages one request cancels.
 const cancelledAtOnce = 250
 
-// cancel cancels scheduled messages and returns how many. One that has become active meanwhile stays.
+// cancel cancels scheduled messages and returns how many. A message that has become active by then stays.
 func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progress) (n int, err error) {
 	gone, err := inParts(numbers, cancelledAtOnce, func(some []int64) error {
 		err := b.link.CancelScheduled(ctx, b.entity, some)
@@ -111,8 +111,8 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 	return n, err
 }
 
-// inParts calls do with some of the numbers at a time. The broker does all of them, for each
-// partition, or none: if a message is missing, inParts asks for each alone. It counts the missing ones.
+// inParts calls do with some of the numbers at a time. For each partition, the broker does all of
+// them or none: if a message is missing, inParts asks for each alone. It counts the missing ones.
 func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int, err error) {
 	for some := range slices.Chunk(numbers, atOnce) {
 		err := do(some)
@@ -132,7 +132,7 @@ func inParts(numbers []int64, atOnce int, do func(some []int64) error) (gone int
 	return gone, nil
 }
 
-// Deferred is crosstown deferred.
+// Deferred returns the command crosstown deferred.
 func Deferred(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use:   "deferred",
@@ -189,7 +189,7 @@ The exit code is 4 if no message fits.`,
 // heldNumbers are sequence numbers by the id of their session.
 type heldNumbers map[string][]int64
 
-// all are those of all sessions.
+// all returns the numbers of all sessions.
 func (h heldNumbers) all() (numbers []int64) {
 	for _, some := range h {
 		numbers = append(numbers, some...)
@@ -211,7 +211,7 @@ func (b *browser) heldIn(ctx context.Context, s *selection) (heldNumbers, error)
 	return found, err
 }
 
-// deferredAtOnce is the number of deferred messages one request is for.
+// deferredAtOnce is the number of deferred messages that one request asks for.
 const deferredAtOnce = 100
 
 // receiveDeferred receives deferred messages by their numbers, those of each session under its lock.

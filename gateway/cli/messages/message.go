@@ -19,8 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// printMessage prints a message for a person, or as a line. received says that it was delivered, and not peeked
-// at: then this delivery counts too.
+// printMessage prints a message for a person, or as a line. received says that it was delivered,
+// not peeked at: then this delivery counts too.
 func printMessage(out io.Writer, asJSON bool, entity string, a amqp.Arrival, received bool) error {
 	counts := fmt.Sprintf("  failed deliveries: %d", a.DeliveryCount)
 	if received {
@@ -49,7 +49,7 @@ func printReceived(out io.Writer, asJSON bool, ts []remote.Taken) error {
 	return nil
 }
 
-// textOf is a message for a person, who looks at a terminal or at a file. counts ends the first line.
+// textOf returns a message as text for a person, who reads it on a terminal or in a file. counts ends the first line.
 func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "#%d  %s  %s", a.SequenceNumber, a.MessageID, stateWords[a.State])
@@ -94,14 +94,14 @@ func textOf(a *amqp.Arrival, counts string, terminal bool) string {
 	return b.String()
 }
 
-// dumped is how many bytes of a body that is not text a terminal shows.
+// dumped is how many bytes of a non-text body a terminal shows.
 const dumped = 256
 
 // isControl reports whether a terminal may take a character for a command.
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// contentOf is a body for a program that reads bytes, and for a person: what the data sections hold together, or
-// an AMQP value or sequence as text.
+// contentOf returns a body for a program that reads bytes, and for a person: what the data sections
+// hold together, or an AMQP value or sequence as text.
 func contentOf(a *amqp.Arrival) []byte {
 	if payload, ok := a.Body.Payload(); ok {
 		return payload
@@ -113,7 +113,7 @@ func contentOf(a *amqp.Arrival) []byte {
 	return []byte(value.Text(v))
 }
 
-// typedText is a property's value, with its AMQP type: of a described one that is its descriptor.
+// typedText returns a property's value with its AMQP type, or with its descriptor if it is a described value.
 func typedText(v any) string {
 	if d, ok := v.(value.Described); ok {
 		return fmt.Sprintf("%s (%s)", propertyText(v), value.Text(d.Descriptor))

@@ -28,7 +28,7 @@ type peekOptions struct {
 	session sessionChoice
 }
 
-// Peek is crosstown peek.
+// Peek returns the command crosstown peek.
 func Peek(environ []string) *cobra.Command {
 	var o peekOptions
 	c := &cobra.Command{
@@ -106,7 +106,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	})(c, args)
 }
 
-// sub is the queue or subscription, or with --dlq its dead-letter queue.
+// sub returns the queue or subscription, or with --dlq its dead-letter queue.
 func (o *peekOptions) sub(entity string) (holder, address string, err error) {
 	if o.dlq {
 		return entity, entity + core.DeadLetter.Suffix(), nil
@@ -150,7 +150,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 	return rows.Flush()
 }
 
-// inSession fits the messages of the session that is named, or else of the first message's.
+// inSession returns a condition for messages of the named session, or else of the first message's session.
 func (o *peekOptions) inSession() func(*amqp.Arrival) bool {
 	var key core.SessionKey
 	known := false

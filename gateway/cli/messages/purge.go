@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// purgeWait is how long a purge waits for the next message of another broker, and longestPurgeWait
-	// how long at most where it sees messages that do not come.
+	// purgeWait is how long a purge waits for the next message of another broker, and
+	// longestPurgeWait the longest it waits if it sees messages that do not arrive.
 	purgeWait        = time.Second
 	longestPurgeWait = 4 * time.Second
 )
@@ -35,7 +35,7 @@ type purgeOptions struct {
 	dlq    bool
 }
 
-// Purge is crosstown queue purge, or subscription purge: kind is the word, and names are those of the arguments.
+// Purge returns the command crosstown queue purge, or subscription purge, by kind; names are the arguments' names.
 func Purge(environ []string, names, kind string) *cobra.Command {
 	var o purgeOptions
 	entity := "orders"
@@ -127,7 +127,7 @@ func (o *purgeOptions) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// left says what an entity still holds; only a gateway tells.
+// left says what an entity still holds; only a gateway reports it.
 func (o *purgeOptions) left(c *cobra.Command, name string) string {
 	var n api.Entity
 	if o.Ask(c.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, name), &n) != nil {
@@ -186,7 +186,7 @@ func (o *purgeOptions) state(c *cobra.Command, t *command.Target, name, state st
 	return b.receiveDeferred(c.Context(), found, remote.ReceiverOptions{Delete: true}, func(*remote.Receiver, []remote.Taken) error { return nil })
 }
 
-// purgeActive removes what can be received of an entity or sub-queue.
+// purgeActive removes the messages that can be received from an entity or sub-queue.
 func purgeActive(c *cobra.Command, o *command.Flags, t *command.Target, name string) (int, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || address.Management {

@@ -59,7 +59,7 @@ func (o *outcome) validate() error {
 	return nil
 }
 
-// Receive is crosstown receive.
+// Receive returns the command crosstown receive.
 func Receive(environ []string) *cobra.Command {
 	var o receiveOptions
 	c := &cobra.Command{
@@ -203,7 +203,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked: see crosstown peek", page[0].SequenceNumber)
 }
 
-// receive receives from an entity, or from one of its sessions. There were messages before.
+// receive receives from an entity, or from one of its sessions. before is the number of messages received earlier.
 func (o *receiveOptions) receive(c *cobra.Command, link *remote.Client, entity string, before int, wait time.Duration) (int, error) {
 	receiver, err := openReceiver(c.Context(), link, entity, remote.ReceiverOptions{Delete: o.mode == "delete"}, o.session, wait)
 	if err != nil {
@@ -249,7 +249,7 @@ func (o *receiveOptions) print(out io.Writer, ts []remote.Taken) error {
 	return err
 }
 
-// settle ends the locks, to the last one even if some are lost.
+// settle ends all locks, even if some are lost.
 func (o *outcome) settle(ctx context.Context, r *remote.Receiver, ts []remote.Taken) error {
 	var errs []error
 	switch {
@@ -281,7 +281,7 @@ func drain(ctx context.Context, r *remote.Receiver, count int, wait time.Duratio
 	}
 	for count == 0 || received < count {
 		ts, err := r.Take(ctx, count-received, wait)
-		if len(ts) == 0 { // what was on its way would be lost where the remote removes what it delivers
+		if len(ts) == 0 { // messages in flight would be lost if the remote removes what it delivers
 			rest, failed := r.Rest(context.WithoutCancel(ctx))
 			return received, cmp.Or(errors.Join(hand(rest), err), failed)
 		}

@@ -19,7 +19,7 @@ import (
 const (
 	// peekPause is how long entities without new messages are left alone.
 	peekPause = 200 * time.Millisecond
-	// firstAsk and mostAsked are the least and most messages in one request to a partition that has new ones.
+	// firstAsk and mostAsked are the least and greatest number of messages per request to a partition with new ones.
 	firstAsk, mostAsked = 32, 250
 )
 
@@ -32,7 +32,7 @@ type recordOptions struct {
 	tap    bool
 }
 
-// Record is crosstown record.
+// Record returns the command crosstown record.
 func Record(environ []string) *cobra.Command {
 	var o recordOptions
 	c := &cobra.Command{
@@ -138,7 +138,7 @@ func watched(o *command.Flags, args []string) (*command.Target, []string, error)
 	return t, append([]string{first}, args[min(1, len(args)):]...), nil
 }
 
-// track is what is recorded of a partition of an entity.
+// track is the state of recording one partition of an entity.
 type track struct {
 	entity    string
 	partition uint16
@@ -209,11 +209,11 @@ func (r *recorder) run(ctx context.Context, entities []string) error {
 	}
 }
 
-// open adds tracks for the partitions that have messages: those are recorded in the order in which
+// open adds tracks for the partitions that have messages, which are recorded in the order in which
 // they arrived.
 func (r *recorder) open(ctx context.Context, entity string) error {
 	r.discover(entity, 0)
-	for from := int64(0); from >= 0; { // behind the last partition it is negative
+	for from := int64(0); from >= 0; { // after the last partition it is negative
 		first, err := r.peek(ctx, entity, from, 1)
 		if err != nil || len(first) == 0 {
 			return err
@@ -225,7 +225,7 @@ func (r *recorder) open(ctx context.Context, entity string) error {
 	return nil
 }
 
-// pass records until every track is empty, or the requested number of messages: then it is done.
+// pass records until every track is empty, or until the requested number of messages is recorded: then it is done.
 func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	for _, t := range r.tracks {
 		t.empty = false
@@ -261,8 +261,8 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// look peeks at a partition. Messages behind it tell of other partitions. Where nothing is new it
-// asks for one message only: the same one is there again the next time.
+// look peeks at a partition. Messages after it reveal other partitions. While nothing is new it
+// asks for only one message: the same one is there again the next time.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

@@ -22,8 +22,8 @@ import (
 // askedToMove is the number of messages one request asks a gateway to move.
 const askedToMove = 200
 
-// takeWait is how long to wait for the next chosen message of another broker before what is left counts as
-// locked by other receivers.
+// takeWait is how long to wait for the next chosen message of another broker before the rest counts
+// as locked by other receivers.
 const takeWait = 5 * time.Second
 
 // relocation moves chosen messages of an entity to another, or removes them. A gateway does it; with
@@ -44,7 +44,7 @@ type relocation struct {
 	twice   []int64 // in the target, and still here: their locks had ended
 }
 
-// newRelocation makes one that removes messages; done says what is done to them.
+// newRelocation makes a relocation that removes messages; done says what is done to them.
 func newRelocation(c *cobra.Command, flags *command.Flags, b *browser, done string) *relocation {
 	return &relocation{flags: flags, target: b.target, link: b.link, from: b.entity, progress: command.NewProgress(c.ErrOrStderr(), done), notes: c.ErrOrStderr()}
 }
@@ -72,7 +72,7 @@ func (m *relocation) run(ctx context.Context, numbers []int64) error {
 	return m.outcome()
 }
 
-// scope is the queue or topic that the request is about, where it is one: its policy is enough then.
+// scope returns the queue or topic that the request is about if it is only one: then its policy is enough.
 func (m *relocation) scope() string {
 	from, to := command.PolicyHolder(m.from), command.PolicyHolder(m.to)
 	if m.to == "" || core.FoldName(from) == core.FoldName(to) {
@@ -101,8 +101,8 @@ func (m *relocation) outcome() error {
 	return errors.Join(errs...)
 }
 
-// receive moves messages as any client can: it locks those in front of them, too, and releases those
-// afterwards.
+// receive moves messages as any client can: it also locks the messages before them, and releases
+// these afterwards.
 func (m *relocation) receive(ctx context.Context, numbers []int64) error {
 	wanted := map[int64]bool{}
 	for _, n := range numbers {
@@ -177,7 +177,7 @@ func (m *relocation) store(ctx context.Context, to *deposit.Storer, r *remote.Re
 	return errors.Join(failed, err, r.Release(context.WithoutCancel(ctx), kept))
 }
 
-// copied is a message as the target is to get it.
+// copied returns a message as the target is to get it.
 func (m *relocation) copied(t *remote.Taken) *core.Message {
 	x := *t.Message
 	if x.TimeToLive > 0 { // its broker has added both for clients

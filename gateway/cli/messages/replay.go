@@ -25,9 +25,9 @@ const (
 	bytesTogether = 4 << 20
 	// sendPatience bounds how long the gateway may take for what is sent at once.
 	sendPatience = time.Minute
-	// longestPause keeps what a slow replay waits within the range of a duration.
+	// longestPause keeps the pauses of a slow replay within the range of a duration.
 	longestPause = 100 * 365 * 24 * time.Hour
-	// mostRefusals is how many lines that the gateway has refused an error tells of.
+	// mostRefusals is how many of the refused lines an error lists.
 	mostRefusals = 10
 )
 
@@ -37,7 +37,7 @@ type replayOptions struct {
 	to    []string
 }
 
-// Replay is crosstown replay.
+// Replay returns the command crosstown replay.
 func Replay(environ []string) *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
@@ -153,7 +153,7 @@ func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replay
 	}
 }
 
-// run sends all lines. What is sent when ctx ends is answered first.
+// run sends all lines. When ctx ends, it waits for the answers to what it has sent.
 func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 	defer func() {
 		err = errors.Join(err, r.flush(ctx))
@@ -204,7 +204,7 @@ func (r *replayer) interrupted(line int) error {
 	return fmt.Errorf("%s: interrupted before line %d: send the rest with: tail -n +%[2]d FILE | crosstown replay", r.name, line)
 }
 
-// destination is where a message of an entity goes.
+// destination returns where a message of an entity goes.
 func (r *replayer) destination(entity string) (string, error) {
 	if to, ok := r.moved[core.FoldName(entity)]; ok && entity != "" {
 		return to, nil

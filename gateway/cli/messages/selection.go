@@ -22,7 +22,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/builtin"
 )
 
-// selection is the flags that choose messages. A message must fit all that are given.
+// selection is the flags that choose messages. A message must match all flags that are given.
 type selection struct {
 	where      string
 	ids        []string
@@ -153,7 +153,7 @@ func bodyFields(m *core.Message) (any, error) {
 	return builtin.Named(builtin.JSON).Decode(context.Background(), "application/json", m.Body.Bytes)
 }
 
-// propertyText is a property's value as --property has it.
+// propertyText returns a property's value in the form that --property takes.
 func propertyText(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -174,7 +174,7 @@ func propertyOf(a *amqp.Arrival, name string) string {
 	return propertyText(v)
 }
 
-// browser looks for messages of an entity, without locking or removing one.
+// browser looks for messages of an entity, without locking or removing any.
 type browser struct {
 	target *command.Target
 	link   *remote.Client
@@ -186,7 +186,7 @@ type browser struct {
 	seen   func(n int)              // is told how many messages were looked at; may be nil
 }
 
-// chosen are the flags of a command about messages of an entity that they choose.
+// chosen are the flags of a command about messages of an entity; the flags choose the messages.
 type chosen struct {
 	command.Flags
 	selection
@@ -200,7 +200,7 @@ func (o *chosen) bind(c *cobra.Command, environ []string) {
 	c.Args = cobra.MaximumNArgs(1)
 }
 
-// browsing is what a command runs: it opens the entity of its argument for use, and explains use's error.
+// browsing returns what a command runs: it opens the argument's entity for use, and explains use's error.
 func (o *chosen) browsing(use func(c *cobra.Command, b *browser) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if _, err := o.fits(); err != nil {
@@ -241,7 +241,7 @@ func (o *chosen) list(c *cobra.Command, b *browser, columns ...column) error {
 	return nil
 }
 
-// report prints what was done, and returns failed, too: why the rest was not.
+// report prints what was done, and returns failed, the reason why the rest was not.
 func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, format string, args ...any) error {
 	return errors.Join(o.Print(c, done, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
@@ -249,8 +249,8 @@ func (o *chosen) report(c *cobra.Command, failed error, done map[string]any, for
 	}), failed)
 }
 
-// find calls use with each message that fits, until it returns an error. more reports whether there may
-// be others behind the last.
+// find calls use with each message that fits, until it returns an error. more reports whether there
+// may be others after the last.
 func (b *browser) find(ctx context.Context, o *selection, use func(*amqp.Arrival) error) (more bool, err error) {
 	fits, err := o.fits()
 	if err != nil {

@@ -22,13 +22,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// messageFlags say what a message has.
+// messageFlags are the flags that describe a message.
 var messageFlags = []string{
 	"count", "property", "content-type", "message-id", "correlation-id", "subject", "session", "to", "reply-to", "reply-to-session",
 	"partition-key", "schedule", "ttl",
 }
 
-// maxUnscheduled is the number of messages that are gathered at most before they are scheduled.
+// maxUnscheduled is the largest number of messages that are gathered before they are scheduled.
 const maxUnscheduled = 1000
 
 type sendOptions struct {
@@ -36,7 +36,7 @@ type sendOptions struct {
 	file          string
 	records       bool
 	count         int
-	message       core.Message // that all are copies of, as far as flags are its fields
+	message       core.Message // that all are copies of; flags set its fields
 	properties    []string
 	messageID     string
 	correlationID string
@@ -45,7 +45,7 @@ type sendOptions struct {
 	ttl           string
 }
 
-// Send is crosstown send.
+// Send returns the command crosstown send.
 func Send(environ []string) *cobra.Command {
 	var o sendOptions
 	c := &cobra.Command{
@@ -200,7 +200,7 @@ type body struct {
 	err  error
 }
 
-// bodies yields what to send. An error is the last that it yields.
+// bodies yields what to send. If it yields an error, it yields nothing after that.
 func (o *sendOptions) bodies(stdin io.Reader, args []string) iter.Seq[body] {
 	switch {
 	case o.file != "":

@@ -20,7 +20,7 @@ const hintPatience = 5 * time.Second
 
 // sessionChoice says which session to receive from, if any.
 type sessionChoice struct {
-	id    string // "" where it is not named, and that of a session too
+	id    string // "" if it is not named, but also the id of a session
 	exact bool   // id names a session, without a flag
 	next  bool
 	flags *pflag.FlagSet
@@ -61,7 +61,7 @@ func openReceiver(ctx context.Context, link *remote.Client, entity string, o rem
 	return r, err
 }
 
-// told is what the management API says of an entity, for hints. A client without Manage gets nothing.
+// told returns what the management API says about an entity, for hints. A client without Manage gets nothing.
 func told(ctx context.Context, t *command.Target, entity string) (e core.Entity, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, hintPatience)
 	defer cancel()
@@ -83,7 +83,7 @@ func isTopic(ctx context.Context, t *command.Target, entity string) bool {
 	return ok && e.Kind == core.Topic
 }
 
-// sessionHint adds to an error that an entity requires sessions, where the command named none.
+// sessionHint adds to an error that the entity requires sessions, if the command named none.
 func sessionHint(ctx context.Context, t *command.Target, entity string, session sessionChoice, err error) error {
 	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)

@@ -71,7 +71,7 @@ type table struct {
 	rows    int
 }
 
-// tableRows is after how many rows a table is printed: its columns are as wide as those need.
+// tableRows is the number of rows after which a table is printed; its columns are as wide as these rows need.
 const tableRows = 1000
 
 func newTable(out io.Writer, asJSON bool, entity string, columns ...column) *table {
@@ -95,7 +95,7 @@ func (t *table) add(a *amqp.Arrival) error {
 	return nil
 }
 
-// lineOf is a peeked message as a backup has it.
+// lineOf returns a peeked message in the form of a backup's line.
 func lineOf(entity string, a amqp.Arrival) record.Line {
 	if a.TimeToLive > 0 && a.TimeToLive < core.Forever {
 		a.ExpiresAt = a.EnqueuedTime.Add(a.TimeToLive)

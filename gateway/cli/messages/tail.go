@@ -18,7 +18,7 @@ type tailOptions struct {
 	dlq   bool
 }
 
-// Tail is crosstown tail.
+// Tail returns the command crosstown tail.
 func Tail(environ []string) *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{

@@ -34,7 +34,7 @@ type tapping struct {
 // errEnough says that the requested number of messages is recorded.
 var errEnough = errors.New("enough")
 
-// run records until ctx ends, or the requested number of messages, or a tap ends.
+// run records until ctx or a tap ends, or the requested number of messages is recorded.
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {

@@ -23,7 +23,7 @@ type diffOptions struct {
 	named bool
 }
 
-// Diff is crosstown diff. It ends with ErrDifferent if there are differences.
+// Diff returns the command crosstown diff, which ends with ErrDifferent if there are differences.
 func Diff(environ []string) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{

@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 )
 
-// Export is crosstown export.
+// Export returns the command crosstown export.
 func Export(environ []string) *cobra.Command {
 	var o command.Flags
 	var output string

@@ -35,7 +35,7 @@ type importOptions struct {
 	dryRun bool
 }
 
-// Import is crosstown import.
+// Import returns the command crosstown import.
 func Import(environ []string) *cobra.Command {
 	var o importOptions
 	c := &cobra.Command{
@@ -126,7 +126,7 @@ func (o *importOptions) tell(w io.Writer, r *declaration.Report) {
 	}
 }
 
-// untoldPolicies is what a reader of a live namespace must know.
+// untoldPolicies is a note for whoever reads a live namespace.
 const untoldPolicies = "a management API does not tell the policies of the namespace itself: add those that clients use to the configuration of the gateway, under policies"
 
 // writeContents writes a configuration file. It may hold keys: only its owner may read it.

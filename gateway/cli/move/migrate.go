@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// idle is when a link counts as empty.
+	// idle is the time without messages after which a link counts as empty.
 	idle = time.Second
 	// arrived is how long to wait for messages that a kept link has already received.
 	arrived = time.Millisecond
 	// nextSessionWait bounds the wait for a session, which is there unless another receiver has it.
 	nextSessionWait = 2 * time.Second
-	// lockedPause is how long messages that others have locked are left alone.
+	// lockedPause is how long to wait before trying again for messages that others have locked.
 	lockedPause = 500 * time.Millisecond
-	// soon is when a scheduled message is left to become active: it could while it is moved.
+	// soon is how close to its time a scheduled message is not moved: it could become active meanwhile.
 	soon = 30 * time.Second
 	// mostSessions bounds the sessions that are kept because they have messages that the target refuses.
 	mostSessions = 1000
@@ -46,7 +46,7 @@ type migrateOptions struct {
 	patience string
 }
 
-// Migrate is crosstown migrate.
+// Migrate returns the command crosstown migrate.
 func Migrate(environ []string) *cobra.Command {
 	var o migrateOptions
 	c := &cobra.Command{
@@ -145,8 +145,8 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// sameNamespace reports whether two connection strings lead to one namespace. A gateway may have several
-// at one address, and tells which.
+// sameNamespace reports whether two connection strings lead to one namespace. A gateway may have
+// several at one address, and says which one it is.
 func (o *migrateOptions) sameNamespace(ctx context.Context, a, b *command.Target) (bool, error) {
 	if a.Text == b.Text || endpointOf(a) != endpointOf(b) {
 		return a.Text == b.Text, nil
@@ -175,7 +175,7 @@ func endpointOf(t *command.Target) string {
 	return net.JoinHostPort(core.FoldHost(host), port)
 }
 
-// entitiesOf are the queues and subscriptions to move, and the topics they are of.
+// entitiesOf returns the queues and subscriptions to move, and the subscriptions' topics.
 func entitiesOf(ctx context.Context, admin *https.AdminClient, names []string) (all []core.Entity, err error) {
 	list := func(l core.Listing) ([]core.Entity, error) {
 		found, _, err := admin.Entities(ctx, command.AnyIdentity, l, 0, 1<<30)
@@ -245,7 +245,7 @@ func (m *mover) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(m.notes, format+"\n", args...)
 }
 
-// entity moves the messages of a queue or subscription. A topic's own are those that are scheduled.
+// entity moves the messages of a queue or subscription. A topic's own messages are the scheduled ones.
 func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error) {
 	if e.Kind == core.Topic {
 		return n, m.topic(ctx, e)
@@ -300,8 +300,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// drain moves the active messages of an entity or its dead-letter queue, from, until none is left but
-// those that were refused. Those that others have locked come back when their locks end.
+// drain moves the active messages of an entity or its dead-letter queue, from, until only refused
+// ones are left. Messages that others have locked come back when their locks end.
 func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n int, err error) {
 	refused := map[int64]bool{}
 	defer m.release()
@@ -343,8 +343,8 @@ func (m *mover) release() {
 	m.sessions = nil
 }
 
-// pass moves what is available: of all sessions that are free, one after the other, each once. A session
-// with a message that stays is kept until the end, so that it does not come before the others again.
+// pass moves the available messages: of all free sessions, one after the other, each once. A session
+// with a message that stays is kept until the end, so that it is not accepted again before the others.
 func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refused map[int64]bool) (n int, err error) {
 	if !e.Settings.RequiresSession || from != e.Name {
 		r, err := m.source.Receiver(ctx, from, remote.ReceiverOptions{Largest: e.Settings.MaxMessageSizeInKilobytes << 10})
@@ -385,8 +385,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves what the sessions that are kept have brought since they counted as empty: on a slow line the
-// next message of a session may come after that.
+// late moves messages that kept sessions have delivered since they counted as empty: on a slow
+// connection a session's next message may arrive that late.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -403,7 +403,7 @@ func (m *mover) late(ctx context.Context, from, to string, refused map[int64]boo
 	return n, nil
 }
 
-// receive moves what a link brings, until it brings nothing for a while. It counts the messages that stay.
+// receive moves what a link delivers, until it delivers nothing for a while. It counts the messages that stay.
 func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string, refused map[int64]bool, while time.Duration) (n, stay int, err error) {
 	for ctx.Err() == nil {
 		taken, err := r.Take(ctx, 0, while)
@@ -461,8 +461,8 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared is a message as the target shall store it: with what is left of its life, and a key by which
-// it is recognized if it is delivered again.
+// prepared returns a message as the target is to store it: with the rest of its life, and a key by
+// which it is recognized if it is delivered again.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {
@@ -480,8 +480,8 @@ func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	return &x
 }
 
-// scheduled moves the scheduled messages of a queue. Those that are due soon are left to become active;
-// due is when the last of them does. It counts what cannot be moved.
+// scheduled moves the scheduled messages of a queue. Messages that are due soon are left to become
+// active; due is when the last of these does. It counts the messages that cannot be moved.
 func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, n int, err error) {
 	deferred := 0
 	refused := map[int64]bool{}

@@ -39,7 +39,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter goes before it")
 }
 
-// read reads the entities, and reports what is not taken over to notes.
+// read reads the entities, and reports to notes what is not taken over.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
 		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Connection is crosstown connection.
+// Connection returns the command crosstown connection.
 func Connection(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "connection", Short: "List and close the connections of clients to a gateway",

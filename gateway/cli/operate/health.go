@@ -14,10 +14,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// healthTimeout bounds one question after a gateway's health.
+// healthTimeout bounds one request for a gateway's health.
 const healthTimeout = 5 * time.Second
 
-// Health is crosstown health.
+// Health returns the command crosstown health.
 func Health(environ []string) *cobra.Command {
 	var named command.Flags
 	c := &cobra.Command{
@@ -62,8 +62,8 @@ name another gateway than that of this container.`,
 	return c
 }
 
-// askHealth prints the answer of the gateway that listens at an address. It is
-// an error if there is none, or one that says no.
+// askHealth prints the answer of the gateway that listens at an address. It returns an error if
+// there is no answer, or an unhealthy one.
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugin is crosstown plugin.
+// Plugin returns the command crosstown plugin.
 func Plugin(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "plugin", Short: "List, reload, check and create plugins"})
 	c.AddCommand(pluginListCommand(environ), pluginReloadCommand(environ), pluginCheckCommand(), pluginNewCommand(), pluginProtoCommand())
@@ -61,7 +61,7 @@ func printStates(out io.Writer, _ []string, states *[]host.State) error {
 	return w.Flush()
 }
 
-// describe lists what a plugin says of itself.
+// describe lists what a plugin says about itself.
 func describe(d *host.Description) []string {
 	if d == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Session is crosstown session.
+// Session returns the command crosstown session.
 func Session(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "session", Short: "List, show and change the sessions of a queue or subscription",
@@ -90,7 +90,7 @@ func lockedCount(s *api.Session) string {
 	return strconv.FormatInt(s.Locked, 10)
 }
 
-// sessionText is a session's id, quoted where it would not be seen.
+// sessionText returns a session's id, quoted if it would not be visible.
 func sessionText(id string) string {
 	if quoted := strconv.Quote(id); id == "" || len(quoted) != len(id)+2 {
 		return quoted

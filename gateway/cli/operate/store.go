@@ -13,10 +13,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// errDamaged is the end of a look at a store that found damage.
+// errDamaged is the error of a check of a store that found damage.
 var errDamaged = errors.New("the store is damaged: restore a copy, or start the gateway once with --repair")
 
-// Store is crosstown store.
+// Store returns the command crosstown store.
 func Store(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",

@@ -35,7 +35,7 @@ type topView struct {
 	Entities    []topRow       `json:"entities"`
 }
 
-// topOrders compare rows, the first shown first, by what --sort may be.
+// topOrders has, for each value of --sort, the comparison of rows: smaller rows are shown first.
 var topOrders = map[string]func(a, b *topRow) int{
 	"in":        func(a, b *topRow) int { return cmp.Compare(b.In, a.In) },
 	"out":       func(a, b *topRow) int { return cmp.Compare(b.Out, a.Out) },
@@ -48,7 +48,7 @@ var topOrders = map[string]func(a, b *topRow) int{
 }
 
 const (
-	// leastInterval is the shortest one between two refreshes.
+	// leastInterval is the shortest time between two refreshes.
 	leastInterval = 100 * time.Millisecond
 	// liveRows is the number of entities a terminal shows.
 	liveRows = 20
@@ -63,7 +63,7 @@ type topOptions struct {
 	rows     int
 }
 
-// Top is crosstown top.
+// Top returns the command crosstown top.
 func Top(environ []string) *cobra.Command {
 	var o topOptions
 	orders := strings.Join(slices.Sorted(maps.Keys(topOrders)), ", ")
@@ -133,7 +133,7 @@ func (o *topOptions) watch(ctx context.Context, out io.Writer) error {
 	}
 }
 
-// topLook is what the gateway was asked for at one moment.
+// topLook is what the gateway answered at one moment.
 type topLook struct {
 	status      api.Status
 	list        api.EntityList
@@ -165,8 +165,8 @@ func (o *topOptions) look(ctx context.Context) (*topLook, time.Duration, error) 
 	return &l, time.Since(began), nil
 }
 
-// view computes rates. What came in and is not there any more went out; a message that is scheduled counts
-// as come in, and again when it becomes active.
+// view computes rates. Messages that came in and are no longer there went out; a scheduled message
+// counts as incoming when it is sent, and again when it becomes active.
 func (o *topOptions) view(before, now *topLook) *topView {
 	v := &topView{At: now.list.At, Namespace: now.status.Namespace, Gateway: now.status.Gateway, Connections: now.connections, Entities: []topRow{}}
 	was := map[string]*api.Entity{}

@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// print writes a view as text, with that many entities at most; 0: all.
+// print writes a view as text, with at most rows entities; 0: all.
 func (v *topView) print(out *bytes.Buffer, rows int) error {
 	fmt.Fprintf(out, "%s  namespace %s", v.At.UTC().Format(api.InstantLayout), v.Namespace)
 	if g := v.Gateway; g != nil {

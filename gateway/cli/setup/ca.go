@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
 
-// CA is crosstown ca.
+// CA returns the command crosstown ca.
 func CA(environ []string) *cobra.Command {
 	var dir string
 	c := &cobra.Command{

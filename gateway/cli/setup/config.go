@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// Config is crosstown config.
+// Config returns the command crosstown config.
 func Config(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{Use: "config", Short: "Check a configuration, and print the one that is in force"})
 	asJSON := false

@@ -17,7 +17,7 @@ import (
 // maxConnectionString bounds what is read from standard input.
 const maxConnectionString = 1 << 16
 
-// Context is crosstown context.
+// Context returns the command crosstown context.
 func Context(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "context", Short: "Save and choose the namespaces that commands connect to",
@@ -102,7 +102,7 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 	return made, command.CheckConnection(made.ConnectionString, made.CA)
 }
 
-// reading is what a command runs that reads the contexts.
+// reading returns the function that a command runs if it reads the contexts.
 func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		f, err := command.LoadContexts(environ)
@@ -113,7 +113,7 @@ func reading(environ []string, run func(c *cobra.Command, f *command.Contexts, a
 	}
 }
 
-// changeContexts reads the contexts, has them changed, saves them and prints what change says it did.
+// changeContexts reads the contexts, lets change change them, saves them and prints what change says it did.
 func changeContexts(c *cobra.Command, environ []string, change func(*command.Contexts) (did string, err error)) error {
 	f, err := command.LoadContexts(environ)
 	if err != nil {

@@ -1,2 +1,2 @@
-// Package setup is the commands that set up clients and gateways: doctor, context, token, config and ca.
+// Package setup has the commands that set up clients and gateways: doctor, context, token, config and ca.
 package setup

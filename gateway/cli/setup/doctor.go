@@ -22,16 +22,16 @@ import (
 const (
 	// stepTimeout bounds a step of an examination.
 	stepTimeout = 5 * time.Second
-	// skewAllowed is how far clocks may be apart: tokens and schedules go by them.
+	// skewAllowed is how far clocks may differ: tokens and schedules depend on them.
 	skewAllowed = 5 * time.Second
-	// renewSoon is how long before its end a certificate is worth a word.
+	// renewSoon is how long before its end a certificate causes a warning.
 	renewSoon = 30 * 24 * time.Hour
 )
 
-// errSick is the end of an examination in which a check has failed.
+// errSick is the error of an examination in which a check has failed.
 var errSick = errors.New("a check has failed: see the remedy above")
 
-// Doctor is crosstown doctor.
+// Doctor returns the command crosstown doctor.
 func Doctor(environ []string) *cobra.Command {
 	var o command.Flags
 	c := &cobra.Command{
@@ -79,7 +79,7 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// examination follows the way of a connection.
+// examination checks the steps of a connection, one after the other.
 type examination struct {
 	flags    *command.Flags
 	target   *command.Target
@@ -135,7 +135,7 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 	return x.note("port", ok, "", "%s accepts, within %v", x.conn.RemoteAddr(), time.Since(began).Round(10*time.Microsecond))
 }
 
-// certificate begins TLS, where the connection string asks for it.
+// certificate begins TLS, if the connection string asks for it.
 func (x *examination) certificate(ctx context.Context) bool {
 	defer func() { _ = x.conn.Close() }()
 	if x.target.Emulator {

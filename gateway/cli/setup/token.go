@@ -33,7 +33,7 @@ type tokenOptions struct {
 	curl   bool
 }
 
-// Token is crosstown token.
+// Token returns the command crosstown token.
 func Token(environ []string) *cobra.Command {
 	var o tokenOptions
 	c := &cobra.Command{
@@ -172,7 +172,7 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 	return nil, fmt.Errorf("no policy of %s, whose key this connection string may see, has exactly %v: a token has all rights of its policy; --create-policy NAME makes a policy on an entity", where, rights)
 }
 
-// entitySigner looks for a policy of an entity, and makes it if it is asked for; nil: there is none.
+// entitySigner looks for a policy of an entity, and makes one if that is requested; it returns nil if there is none.
 func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity string, rights core.Right, fits func(string, core.Right) bool) (*signer, error) {
 	if topic, _, ok := core.SplitSubscription(entity); ok {
 		entity = topic
@@ -202,8 +202,8 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	return &signer{made.Name, made.PrimaryKey, rights}, err
 }
 
-// namespaceSigner looks for a policy of the namespace whose key is at hand: that of the connection string,
-// or any of a namespace that was created at run time. Brokers other than Crosstown show none.
+// namespaceSigner looks for a policy of the namespace whose key is available: the one of the connection
+// string, or any one of a namespace that was created at run time. Brokers other than Crosstown show none.
 func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits func(string, core.Right) bool) *signer {
 	for _, p := range o.ownPolicies(c.Context()) {
 		rights, err := core.ParseRights(p.Rights)
@@ -221,7 +221,7 @@ func (o *tokenOptions) namespaceSigner(c *cobra.Command, t *command.Target, fits
 	return nil
 }
 
-// ownPolicies are the policies of the connection string's namespace; none where it has no Manage.
+// ownPolicies are the policies of the connection string's namespace; none if the connection string lacks Manage.
 func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	var page api.NamespaceList
 	if err := o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page); err != nil {
@@ -236,8 +236,8 @@ func (o *tokenOptions) ownPolicies(ctx context.Context) []api.Policy {
 	return n.Policies
 }
 
-// curlCommands are commands for a shell that use a token, as far as its rights allow. Where they are not
-// known, the gateway judges.
+// curlCommands returns commands for a shell that use a token, as far as its rights allow. If these
+// are not known, the gateway decides.
 func (o *tokenOptions) curlCommands(t *command.Target, entity string, made *madeToken, rights core.Right) (all []string) {
 	if entity == "" {
 		return nil

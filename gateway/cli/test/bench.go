@@ -13,17 +13,17 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// benchIdle is after which time the gateway removes the queue of a run that was killed.
+// benchIdle is the time after which the gateway removes the queue of a run that was killed.
 const benchIdle = 10 * time.Minute
 
 // benchNamespace is the namespace of a run of crosstown bench.
 type benchNamespace struct {
 	command.Flags
 	environ []string
-	target  *command.Target // nil before Find, and where the run has URLs
+	target  *command.Target // nil before Find, and if the run has URLs
 }
 
-// Bench is crosstown bench.
+// Bench returns the command crosstown bench.
 func Bench(environ []string) *cobra.Command {
 	return bench.Command(nil, &benchNamespace{environ: environ})
 }

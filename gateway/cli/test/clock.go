@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// Clock is crosstown clock.
+// Clock returns the command crosstown clock.
 func Clock(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "clock", Short: "Show, freeze and move the time of a namespace with virtual time",
@@ -55,7 +55,7 @@ with the store memory). A policy with Manage on the namespace allows these comma
 	return c
 }
 
-// clockMoveCommand makes a command that moves a clock as request says, nil: that only shows it.
+// clockMoveCommand makes a command that moves a clock as request says, or only shows it if request is nil.
 func clockMoveCommand(environ []string, use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) *cobra.Command {
 	var namespace string
 	c := &cobra.Command{Use: use, Short: short, Args: args}

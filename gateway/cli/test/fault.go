@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// inFaults is where the fault rules of a namespace are, "" for that of the connection string.
+// inFaults returns an inquiry about the fault rules of a namespace, "" for the connection string's own.
 func inFaults(method, namespace string, names ...string) command.Inquiry {
 	if namespace == "" {
 		return command.Inquiry{Method: method, Path: api.FaultsPath, Names: names}
@@ -22,7 +22,7 @@ func inFaults(method, namespace string, names ...string) command.Inquiry {
 	return command.Inquiry{Method: method, Path: api.NamespacesPath, Names: append([]string{namespace, api.FaultsOf}, names...)}
 }
 
-// Fault is crosstown fault.
+// Fault returns the command crosstown fault.
 func Fault(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "fault", Short: "Make operations of clients go wrong on demand, for tests",

@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Namespace is where a run goes that names no URL.
+// Namespace is the target of a run that names no URL.
 type Namespace interface {
 	// Bind adds the flags that choose the namespace.
 	Bind(c *cobra.Command)
 	// Find sets in the options how to connect. It changes nothing in the namespace.
 	Find(o *Options) error
-	// MakeQueues makes queues for a run, with sessions if it is about sessions. Remove removes them.
+	// MakeQueues makes queues for a run, with sessions if it is about sessions. remove removes them.
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 

@@ -100,7 +100,7 @@ func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }
 
-// now measures every process. One that has ended has used nothing.
+// now measures every process. A process that has ended counts as having used nothing.
 func (a *account) now() []usage {
 	all := make([]usage, len(a.processes))
 	for i, p := range a.processes {

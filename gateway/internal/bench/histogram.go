@@ -51,8 +51,8 @@ func (h *histogram) merge(other *histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// quantile returns the duration that a share q (0 to 1) of the counted does not
-// exceed, to the bucket's upper edge; 0 when nothing was counted.
+// quantile returns the duration that a share q (0 to 1) of the counted durations does not exceed,
+// rounded up to the bucket's upper edge; 0 if nothing was counted.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.count))
 	if float64(rank) < q*float64(h.count) {

@@ -2,8 +2,8 @@ package bench
 
 import "sync"
 
-// ledger keeps the books of one run: which messages of which sender the broker
-// has acknowledged, and which have arrived. It takes two bits per message.
+// ledger records, for one run, which messages of each sender the broker has acknowledged, and which
+// have arrived. It takes two bits per message.
 type ledger struct {
 	pages []page // by sender
 }
@@ -76,8 +76,8 @@ func (b *bitmap) set(n uint64) bool {
 	return true
 }
 
-// order watches that the numbers of each sender rise at one receiver. It
-// belongs to that receiver's goroutine.
+// order checks that the numbers of each sender rise at one receiver. It belongs to that receiver's
+// goroutine.
 type order struct {
 	next    []uint64 // by sender: one above the highest number seen
 	strayed int64

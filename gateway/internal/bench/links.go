@@ -34,7 +34,7 @@ type ReceiverLink interface {
 // Delivery is a message that was received.
 type Delivery interface {
 	Payload() []byte
-	// Accept completes the message in the way that the options say.
+	// Accept completes the message as the options say.
 	Accept(ctx context.Context) error
 	// Release gives it back.
 	Release(ctx context.Context) error

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mode says what a run looks for.
+// Mode says what a run measures.
 type Mode string
 
 // The modes.
@@ -32,9 +32,9 @@ const (
 
 // Options say what to run. Start from Defaults.
 type Options struct {
-	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://…
-	// for the gateway's own protocol; connections are spread over them.
-	// ConnectionString is a Service Bus connection string. Either is set.
+	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://… for the
+	// gateway's own protocol; connections are spread over them. ConnectionString is a Service Bus
+	// connection string. Exactly one of the two is set.
 	URLs             []string
 	ConnectionString string
 	// Entity is the queue's address. It should hold nothing else: the first
@@ -50,9 +50,8 @@ type Options struct {
 	Roots *x509.CertPool
 
 	Mode Mode
-	// Messages or Duration ends the sending; both zero is 100,000 messages, or ten
-	// seconds in modes latency, lone and idle. In mode sessions Messages is how many
-	// there are.
+	// Messages or Duration ends the sending; both zero is 100,000 messages, or ten seconds in modes
+	// latency, lone and idle. In mode sessions, Messages is the number of sessions.
 	Messages int64
 	Duration time.Duration
 	// Rate is messages per second over all senders, in latency mode.
@@ -70,13 +69,13 @@ type Options struct {
 	FillThenDrain bool
 	// Verify keeps a ledger of every message: lost, doubled, out of order.
 	Verify bool
-	// Patience ends the run when no message has arrived for so long.
+	// Patience is the time without an arriving message after which the run ends.
 	Patience time.Duration
 	// Processes are charged with the CPU time they use during the run.
 	Processes []Process
 }
 
-// Process is one to be charged: its name in the report and its id.
+// Process is a process to charge: its name in the report and its id.
 type Process struct {
 	Name string
 	PID  int

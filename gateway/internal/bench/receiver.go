@@ -72,8 +72,8 @@ func (r *receiver) receive(ctx, done context.Context) error {
 	}
 }
 
-// replenish restores the credit of settled messages, half a window at a time,
-// so that no more than Credit messages are on the way or unsettled.
+// replenish restores the credit of settled messages, half a window at a time, so that no more than
+// Credit messages are in flight or unsettled.
 func (r *receiver) replenish() error {
 	half := int64(max(r.run.o.Credit/2, 1))
 	if r.spent.Add(1)%half != 0 {

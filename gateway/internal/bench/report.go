@@ -90,7 +90,7 @@ func percentiles(h *histogram) Percentiles {
 	return Percentiles{us(h.quantile(0.5)), us(h.quantile(0.99)), us(h.quantile(0.999)), us(h.max)}
 }
 
-// interrupted is the report of a run that did not wait for the messages that are missing.
+// interrupted counts missing messages as pending, because the run did not wait for them.
 func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
 
 // Check returns an error when the books do not balance.

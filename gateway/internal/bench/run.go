@@ -48,9 +48,9 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load and reports what it found. o is valid: see Options.Validate.
-// progress, if not nil, gets a line a second. The report is valid, as far as it goes, beside an error too; that
-// messages were lost or doubled is not an error here: see Report.Check.
+// Run runs a load and reports what it found. o is valid: see Options.Validate. progress, if not
+// nil, gets a line a second. The report is valid, as far as it goes, even with an error; lost or
+// doubled messages are not an error here: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -293,7 +293,7 @@ func (r *run) endPhase(name string, messages int64) {
 	})
 }
 
-// poll is how often the books are looked at.
+// poll is how often the books are checked.
 const poll = 20 * time.Millisecond
 
 // awaitBalance returns when all that was acknowledged has arrived, when what is

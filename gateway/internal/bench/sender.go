@@ -106,17 +106,16 @@ func (s *sender) settle(ctx context.Context, f flight) error {
 	return nil
 }
 
-// pace says when messages are due. The zero pace says always now.
+// pace says when messages are due. With the zero pace, messages are always due now.
 type pace struct {
 	interval time.Duration
 	at       time.Duration // of the next message
 }
 
-// next waits until the next message is due and returns when that was, on the
-// run's clock; ok is false when ctx has ended. It never skips: after a stall
-// the messages that were due meanwhile follow at once, each with its own time.
-// That its own timer is late, by up to a millisecond, delays the message and is
-// not counted as its latency.
+// next waits until the next message is due and returns when that was, on the run's clock; ok is
+// false when ctx has ended. It never skips: after a stall, the messages that were due in the
+// meantime follow at once, each with its own time. Its timer may be up to a millisecond late; that
+// delays the message but does not count as latency.
 func (p *pace) next(ctx context.Context, elapsed func() time.Duration) (due time.Duration, ok bool) {
 	now := elapsed()
 	if p.interval == 0 {

@@ -71,8 +71,8 @@ func (o *Options) readURL(address string) (target, error) {
 	return t, nil
 }
 
-// ports are those of the schemes: of the gateway's own protocol, where a gateway
-// listens for HTTP.
+// ports has the default port of each scheme; the gateway's own protocol uses the gateway's HTTP
+// ports.
 var ports = map[string]string{"amqp": "5672", "amqps": "5671", "ws": "5300", "wss": "8443"}
 
 func (t *target) setAddress(u *url.URL) {

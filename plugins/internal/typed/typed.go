@@ -1,5 +1,5 @@
-// Package typed turns the values of the plugin contract into those of core/value
-// and back, for both ends of the contract.
+// Package typed converts between the values of the plugin contract and those of core/value, for
+// both ends of the contract.
 package typed
 
 import (
@@ -19,8 +19,7 @@ type Error string
 
 func (e Error) Error() string { return string(e) }
 
-// Of returns the value that v stands for. It checks v, because its sender is
-// another program.
+// Of returns the value that v represents. It checks v, because its sender is another program.
 func Of(v *pb.Value) (any, error) { return of(v, 0) }
 
 func of(v *pb.Value, depth int) (any, error) {
@@ -162,7 +161,7 @@ func arrayOf(a *pb.Array, depth int) (any, error) {
 	return out, err
 }
 
-// From returns v, a value of core/value's types, as the contract has it.
+// From returns v, a value of core/value's types, in the contract's form.
 func From(v any) (*pb.Value, error) { return from(v, 0) }
 
 func from(v any, depth int) (*pb.Value, error) {
@@ -298,5 +297,5 @@ func init() {
 	}
 }
 
-// Text returns s with what is not UTF-8 replaced: a single bad byte would end the stream.
+// Text returns s with invalid UTF-8 replaced: a single bad byte would end the stream.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

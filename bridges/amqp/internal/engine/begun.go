@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// LargeFrame is the size of a frame, in bytes, from which a transfer need not come whole: what is left of it can be
-	// read to where it stays. Smaller ones are cheaper to take together.
+	// LargeFrame is the frame size, in bytes, from which a transfer is taken before all of it has arrived:
+	// the rest can be read directly to its final place. Smaller frames are cheaper to take whole.
 	LargeFrame = 8 << 10
-	// LeastBegun is the number of its bytes that must have arrived, so that the size of the message can be read.
+	// LeastBegun is the number of bytes of such a frame that must have arrived: enough to read the size of the message.
 	LeastBegun = 1 << 10
 )
 
@@ -21,7 +21,7 @@ type begun struct {
 	last bool  // the frame ends that message
 }
 
-// begin takes the beginning of a frame, where that is worth it, and returns how many bytes it has taken.
+// begin takes the beginning of a frame, if that is worth it, and returns how many bytes it has taken.
 func (c *Conn) begin(b []byte) int {
 	if c.state != stateOpened || len(b) < LeastBegun {
 		return 0
@@ -48,8 +48,8 @@ func (c *Conn) goOn(b []byte) int {
 	return n
 }
 
-// Into returns where the next bytes of the peer go if they are a message's, nil if they are for Receive. A caller that reads
-// them there calls Filled; nothing may be received meanwhile.
+// Into returns the memory for the peer's next bytes if they belong to a message, or nil if they are
+// for Receive. A caller that reads into it then calls Filled, and must not call Receive in between.
 func (c *Conn) Into() []byte {
 	p := c.filling()
 	if p == nil || p.discard {
@@ -59,13 +59,13 @@ func (c *Conn) Into() []byte {
 	return p.Payload[at : at+c.begun.left]
 }
 
-// Filled says that n bytes of the peer are where Into said.
+// Filled says that n bytes of the peer were read into the memory that Into returned.
 func (c *Conn) Filled(n int, now time.Time) {
 	c.heard = now
 	c.came(n)
 }
 
-// filling returns the message that waits for the rest of a frame, nil if it is not awaited any more.
+// filling returns the message that waits for the rest of a frame, or nil if that is no longer awaited.
 func (c *Conn) filling() *partial {
 	if l := c.begun.link; l != nil && l.state == linkOpen && l.partial.active {
 		return &l.partial
@@ -73,7 +73,7 @@ func (c *Conn) filling() *partial {
 	return nil
 }
 
-// came takes n bytes of the payload, which are where they belong.
+// came takes n bytes of the payload, which are in their final place already.
 func (c *Conn) came(n int) {
 	c.begun.left -= n
 	p, ended := c.filling(), c.begun

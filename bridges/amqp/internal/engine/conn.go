@@ -24,8 +24,8 @@ const (
 	stateDone
 )
 
-// maxHandshakeFrame bounds the frames before and with the open in bytes. AMQP 1.0 §2.4.1 has them be 512 at most, to
-// which not every client keeps.
+// maxHandshakeFrame bounds, in bytes, the frames up to and including the open. AMQP 1.0 §2.4.1
+// allows 512, but not every client keeps to that.
 const maxHandshakeFrame = 8 << 10
 
 // minHeartbeat bounds how often a peer can make us send heartbeats.
@@ -49,7 +49,7 @@ type Conn struct {
 	spoken    time.Time // when bytes were last taken
 
 	sessions map[uint16]*Session
-	ended    map[uint16]struct{} // channels whose sessions have ended, and no others have begun
+	ended    map[uint16]struct{} // channels whose session has ended and on which no other has begun
 	bounds   Bounds
 	links    int // of all sessions, including refused ones until the peer detaches them
 	attached int // links so far
@@ -99,11 +99,11 @@ type Bounds struct {
 	Links    int
 }
 
-// Bound changes the bounds from now on; at first they are those of the options.
+// Bound changes the bounds, which are at first those of the options.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
-// Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used: all
-// whole frames, and of the next one what it can, unless it is waiting for Authenticated or for room.
+// Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used:
+// all whole frames, and as much of the next one as it can, unless it is waiting for Authenticated or for room.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -354,13 +354,13 @@ func (c *Conn) Opened() bool { return c.state == stateOpened }
 // Closing reports whether we have sent a close and await the peer's.
 func (c *Conn) Closing() bool { return c.state == stateClosing }
 
-// Waiting reports whether Receive takes nothing before Authenticated is called, or Handler.Reserve grants what it asks for.
+// Waiting reports whether Receive takes nothing until Authenticated is called or Handler.Reserve grants memory.
 func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
 // Reserved returns how many bytes Handler.Reserve has granted for messages that are not complete.
 func (c *Conn) Reserved() int64 { return c.reserved }
 
-// Done reports whether nothing more will be received; what is left to send should be sent, and the transport closed.
+// Done reports whether nothing more will be received. The remaining output should be sent, and the transport closed.
 func (c *Conn) Done() bool { return c.state == stateDone }
 
 // Err returns the error the connection was closed with by either side, nil if there was none.
@@ -397,7 +397,7 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard says that the peer is known to be alive at now although nothing was received: we are not reading.
+// Heard says that the peer counts as alive at now although nothing was received, because we are not reading.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -422,7 +422,7 @@ func (c *Conn) Flush() {
 	c.dirty = c.dirty[:0]
 }
 
-// Links returns the links that are attached on both sides. They may be detached meanwhile.
+// Links returns the links that are attached on both sides. They may be detached during the iteration.
 func (c *Conn) Links() iter.Seq[*Link] {
 	return func(yield func(*Link) bool) {
 		for _, s := range c.sessions {
@@ -438,13 +438,13 @@ func (c *Conn) Links() iter.Seq[*Link] {
 // Sessions returns how many sessions are open.
 func (c *Conn) Sessions() int { return len(c.sessions) }
 
-// Attachments is the number of links, with those that are being attached or detached.
+// Attachments returns the number of links, including those that are being attached or detached.
 func (c *Conn) Attachments() int { return c.links }
 
 // Unsettled returns how many deliveries that were sent are not settled.
 func (c *Conn) Unsettled() int { return c.unsettled }
 
-// reference is bytes that follow the first at bytes of Conn.out.
+// reference holds bytes to send after the first at bytes of Conn.out.
 type reference struct {
 	at    int
 	bytes []byte
@@ -453,8 +453,8 @@ type reference struct {
 // Buffered returns how many bytes wait for Take.
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
-// Take returns the bytes for the peer: it appends them to parts, in order. What was encoded is in out, which now is the
-// caller's; large bodies are where they were. The next output uses the memory of spare.
+// Take returns the bytes for the peer: it appends them to parts, in order. Encoded bytes are in out,
+// which now belongs to the caller; large bodies are not copied. The next output uses the memory of spare.
 func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
 	out, at := c.out, 0
 	for _, r := range c.refs {

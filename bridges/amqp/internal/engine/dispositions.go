@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// run is a range of deliveries with one outcome, not said yet.
+// run is a range of deliveries with one outcome that is not sent yet.
 type run struct {
 	active      bool
 	settled     bool
@@ -16,8 +16,8 @@ type run struct {
 	state       wire.DeliveryState
 }
 
-// Settle answers a Disposed: it tells the peer the outcome of the delivery, and settles it. Nothing is said if the peer
-// has settled or detached since.
+// Settle answers a Disposed: it tells the peer the outcome of the delivery, and settles it. Nothing
+// is sent if the peer has settled or detached since.
 func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	d, ok := s.unsettled[id]
 	if !ok {
@@ -36,8 +36,8 @@ func (s *Session) Reopen(id uint32) {
 	}
 }
 
-// Acknowledge answers a Disposed: it tells the peer a state of the delivery without settling it. The peer may give the
-// delivery another outcome afterwards. Nothing is said if the peer has settled or detached since.
+// Acknowledge answers a Disposed: it tells the peer a state of the delivery without settling it. The peer may
+// give the delivery another outcome afterwards. Nothing is sent if the peer has settled or detached since.
 func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	if _, ok := s.unsettled[id]; ok {
 		s.Reopen(id)
@@ -45,7 +45,7 @@ func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// say adds to the run, or says it and begins another.
+// say adds to the run, or sends it and begins another.
 func (s *Session) say(role wire.Role, id uint32, settled bool, state wire.DeliveryState) {
 	if s.ended || s.conn.state != stateOpened {
 		return
@@ -93,8 +93,8 @@ func (s *Session) sayDispositions() {
 	s.conn.emit(s.channel, d)
 }
 
-// disposition takes a disposition of the peer, AMQP 1.0 §2.7.6. Its range is as long as the peer likes; the work is
-// bounded by the deliveries that are unsettled.
+// disposition takes a disposition of the peer, AMQP 1.0 §2.7.6. The peer may name a range of any
+// length; the number of unsettled deliveries bounds the work.
 func (s *Session) disposition(d *wire.Disposition) {
 	if d.Role == wire.RoleSender {
 		return // about messages that we have settled already

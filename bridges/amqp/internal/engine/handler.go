@@ -9,8 +9,8 @@ import (
 
 // Admission says which messages there is room for.
 type Admission interface {
-	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received or
-	// Conn.Reserved no longer counts them. begun says that parts of messages are there already: then it cannot wait.
+	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received
+	// or Conn.Reserved no longer counts them. If begun is set, parts of messages have arrived, and this one cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
 	// Crowded says that a message of n bytes or more is thrown away because there is no room, and returns why it is
 	// rejected.
@@ -22,8 +22,8 @@ type Admission interface {
 	TooLarge(l *Link, size int64) *wire.Error
 }
 
-// Handler receives what the peer does. The methods of Conn call it, and it may call them.
-// Byte slices in arguments are good until it returns, unless said otherwise.
+// Handler receives what the peer does. The methods of Conn call it, and it may call them. Byte
+// slices in arguments are valid until the method returns, unless a comment says otherwise.
 type Handler interface {
 	Admission
 	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
@@ -35,7 +35,7 @@ type Handler interface {
 	Opened(o *wire.Open)
 	// Attached asks for Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused says that a message is thrown away whose beginning is head, and that the client is told why.
+	// Refused says that a message that begins with head is thrown away, and that the client is told why.
 	Refused(l *Link, head []byte, why *wire.Error)
 	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
 	// message is not settled, a Settle.
@@ -43,19 +43,19 @@ type Handler interface {
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
 	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed says that a message or an outcome which the peer has sent with this transactional state is not handed over:
-	// the transaction lacks it. It may be called several times for one of them.
+	// Missed says that a message or an outcome which the peer has sent with this transactional state is not
+	// handed over, so the transaction lacks it. It may be called several times for the same message or outcome.
 	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
 	Lapsed(l *Link) *wire.Error
 	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.
 	Flowed(l *Link)
-	// Detached says that a link is no more, because the peer or the end of its session or connection took it. The peer
-	// awaits the answer, which Link.AnswerLater holds back.
+	// Detached says that a link is gone, because the peer detached it or because its session or
+	// connection ended. The peer awaits the answer, which Link.AnswerLater holds back.
 	Detached(l *Link)
 }
 
-// Verdict is the answer to Room.
+// Verdict is the answer to Admission.Reserve.
 type Verdict uint8
 
 // The verdicts. After Later nothing is read until Conn.Receive is called again with what it did not take.
@@ -78,7 +78,7 @@ type Message struct {
 // Tag is the delivery-tag of a delivery we send.
 type Tag [16]byte
 
-// Disposal is the peer's word on a delivery we sent.
+// Disposal is what the peer says about a delivery we sent.
 type Disposal struct {
 	ID      uint32 // delivery-id
 	Tag     Tag
@@ -105,5 +105,5 @@ type Options struct {
 	Begins      func() *wire.Error
 	Leeway      time.Duration // how much before its time Tick sends a heartbeat, so that many go out together
 	Limits      value.Limits  // of values in performatives
-	ByReference int           // bytes of a body from which Take does not copy them; 0: it copies all
+	ByReference int           // size in bytes from which Take does not copy a body; 0: it copies all
 }

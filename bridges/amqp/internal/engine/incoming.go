@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// partial is a message of which not every frame has arrived.
+// partial is a message whose frames have not all arrived.
 type partial struct {
 	active  bool
 	discard bool        // refused: only its size counts
@@ -24,7 +24,7 @@ type partial struct {
 	Message
 }
 
-// keptHead is the number of bytes of a refused message that are kept: a request says there who awaits its answer.
+// keptHead is the number of bytes of a refused message that are kept: in a request, they say who awaits the answer.
 const keptHead = 2 << 10
 
 // A message that is too large is read to its end and then rejected, because a detached link leaves some clients waiting
@@ -34,11 +34,11 @@ const (
 	farTooLargeBytes  = 1 << 20
 )
 
-// maxLeap is the number of times the memory of a message that turns out larger than it seemed is asked for at once. From 64 KiB
-// the steps are 1, 18 and 100 MiB, which leaves little garbage.
+// maxLeap is the factor by which the memory of a message that turns out larger than it seemed may
+// grow at once. From 64 KiB the steps are 1, 18 and 100 MiB, which leaves little garbage.
 const maxLeap = 17
 
-// receive takes a transfer frame, AMQP 1.0 §2.6.12, of whose payload so many bytes are left to come.
+// receive takes a transfer frame, AMQP 1.0 §2.6.12; left is the number of its payload's bytes still to come.
 func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	if s.window == 0 {
 		s.End(fault(wire.CondWindowViolation, "a transfer beyond the session window"))
@@ -222,8 +222,8 @@ func (l *Link) complete() {
 	l.session.conn.handler.Received(l, m)
 }
 
-// extend asks for more memory for a message that turns out larger than it seemed: for as much as makes few steps, or else
-// for twice as much as it has. It cannot wait: nothing is read in the meantime, and others may wait for what it has.
+// extend asks for more memory for a message that turns out larger than it seemed: for enough to need few steps,
+// or else for twice as much as it has. It cannot wait: nothing would be read, and others may need its memory.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
 	var wanted int64
@@ -237,8 +237,8 @@ func (l *Link) extend() {
 	l.refuse(c.handler.Crowded(l, wanted))
 }
 
-// append adds what has come of a frame's payload, and makes room for what is left: once, for all that the message has been
-// granted. What a peer says and does not send costs nothing then but address space.
+// append adds the part of a frame's payload that has arrived, and makes room for the rest: once, for all bytes
+// that the message has been granted. Bytes that a peer announces but does not send then cost only address space.
 func (p *partial) append(payload []byte, left int) {
 	if need := len(p.Payload) + len(payload) + left; need > cap(p.Payload) {
 		p.Payload = append(uncleared(max(need, int(p.granted))), p.Payload...)
@@ -329,7 +329,7 @@ func (l *Link) Replenish(n int) {
 	}
 }
 
-// grant gives the peer credit when it is worth a flow: when it has none, or a quarter of its allowance.
+// grant gives the peer credit when that is worth a flow: when it has none left, or can get a quarter of its allowance.
 func (l *Link) grant() {
 	if l.state != linkOpen || l.attach.Role == wire.RoleReceiver || l.owed >= l.allowance {
 		return

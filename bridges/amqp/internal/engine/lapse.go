@@ -14,12 +14,12 @@ type span struct {
 	first, last uint32
 }
 
-// maxSpans bounds the ranges that a session remembers. Beyond it the oldest are as if the peer had settled them.
+// maxSpans bounds the ranges that a session remembers. Beyond it the oldest are treated as if the peer had settled them.
 const maxSpans = 4096
 
-// Lapse forgets the unsettled deliveries that the peer may not settle any more, and have no outcome yet: those whose
-// time has ended, as extended says, by now. It returns how many they are, and when the next one lapses; zero means
-// never. When the peer gives them an outcome after all, the answer is Handler.Lapsed.
+// Lapse forgets the unsettled deliveries that have no outcome yet and that the peer may no longer settle:
+// those whose time, as extended returns it, has ended by now. It returns their number, and when the next
+// one lapses; zero means never. If the peer gives one an outcome after all, the answer is Handler.Lapsed.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32

@@ -161,7 +161,7 @@ func (l *Link) Accept(t Terms) bool {
 	return true
 }
 
-// keptName is the number of bytes of a refused link's that name are kept.
+// keptName is the number of bytes of a refused link's name that are kept.
 const keptName = 64
 
 // Refuse answers the attach with err, AMQP 1.0 §2.6.3: an attach without the terminus that would be ours, then a
@@ -172,7 +172,7 @@ func (l *Link) Refuse(err *wire.Error) {
 	}
 	l.sayRefused()
 	l.state, l.refused = linkDetached, true
-	// The peer may leave it at that: keep little.
+	// The peer may never detach in turn: keep little.
 	l.attach = &wire.Attach{Name: strings.Clone(l.attach.Name[:min(len(l.attach.Name), keptName)]), Role: l.attach.Role}
 	l.session.conn.emit(l.session.channel, &wire.Detach{Handle: l.handle, Closed: true, Error: err})
 }
@@ -188,8 +188,8 @@ func (l *Link) sayRefused() {
 	l.session.conn.emit(l.session.channel, reply)
 }
 
-// source is the source in the answer to the peer's attach. It has nothing of what the peer has asked for that is not
-// carried out.
+// source returns the source in the answer to the peer's attach. It leaves out whatever the peer has
+// asked for that is not carried out.
 func (l *Link) source() *wire.Source {
 	asked := l.attach.Source
 	if asked == nil {
@@ -205,7 +205,7 @@ func (l *Link) source() *wire.Source {
 	return s
 }
 
-// target is the same of the target.
+// target does the same for the target.
 func (l *Link) target() *wire.Target {
 	if l.attach.Target == nil {
 		return nil
@@ -247,8 +247,8 @@ func (l *Link) fail(err *wire.Error) {
 	l.session.conn.handler.Detached(l)
 }
 
-// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes. One of a link that is gone
-// is late.
+// detach takes a detach of the peer, §2.6.6. Links are never suspended: every detach closes. A
+// detach of a link that is gone is late and ignored.
 func (s *Session) detach(d *wire.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {

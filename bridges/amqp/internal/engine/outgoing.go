@@ -9,11 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxUnsaid is the number of bytes that may wait for Take before deliveries are cut off: few enough for one largeRoom.
+// maxUnsaid is the number of bytes that may wait for Take before deliveries are cut off: they fit into one largeRoom.
 const maxUnsaid = 128 << 10
 
-// Payload is an encoded message, in parts that follow each other. What is in Copied may change once Send has returned;
-// the others may not, until the message is sent.
+// Payload is an encoded message, in parts that follow each other. Copied may change once Send has
+// returned; the other parts must not change until the message is sent.
 type Payload struct {
 	Copied     []byte
 	Body, Tail []byte
@@ -21,8 +21,8 @@ type Payload struct {
 
 func (p *Payload) size() int { return len(p.Copied) + len(p.Body) + len(p.Tail) }
 
-// rest is what was cut off of a delivery: what the peer's session window did not let through, or what would have been
-// too much at once.
+// rest is the part of a delivery that was cut off because the peer's session window was full, or
+// because it would have been too much at once.
 type rest struct {
 	link    *Link
 	payload Payload
@@ -33,8 +33,8 @@ func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery, which the peer may settle until some time; the zero time sets no end. The tag of one that is
-// settled already is empty, as with Service Bus. Send returns the delivery-id. The link must be Ready.
+// Send sends a delivery, which the peer may settle until the given time; the zero time sets no end. A delivery that
+// is sent settled has an empty tag, as with Service Bus. Send returns the delivery-id. The link must be Ready.
 func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
@@ -96,8 +96,8 @@ func (c *Conn) Unsent() int {
 	return n
 }
 
-// sayTransfer appends a frame, and more until payload or the peer's window is used up, or enough waits for Take. It leaves
-// in payload what is left.
+// sayTransfer appends a frame, and more until payload or the peer's window is used up, or enough
+// waits for Take. It leaves the unsent rest in payload.
 func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	c := s.conn
 	copied := payload.size()
@@ -130,7 +130,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 // frameOverhead is about how many bytes a frame takes besides its payload.
 const frameOverhead = 64
 
-// say has Take return the first n bytes of part, or all of it, takes them off part and returns how many are left of n.
+// say queues the first n bytes of part, or all of it, for Take, cuts them off, and returns how many of n remain.
 func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	k := min(n, len(*part))
 	if b := (*part)[:k]; refer && k > 0 {
@@ -185,13 +185,13 @@ func (l *Link) flowed(f *wire.Flow) {
 }
 
 const (
-	// smallRoom is the largest room in bytes for what is to be said that a connection keeps.
+	// smallRoom is the size in bytes of the largest output buffer that a connection keeps.
 	smallRoom = 4 << 10
-	// largeRoom is that of a connection that has more to say. It has room for maxUnsaid and a frame.
+	// largeRoom is the size of the buffer of a connection with more output. It has room for maxUnsaid bytes and a frame.
 	largeRoom = 256 << 10
 )
 
-// largeRooms are for connections that have just much to say.
+// largeRooms are for connections that have much output at the moment.
 var largeRooms = sync.Pool{New: func() any { return new([largeRoom]byte) }}
 
 // grow makes room for n bytes more.

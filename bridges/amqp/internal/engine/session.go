@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// outgoingWindow is what we announce as ours. Credit and the peer's window are what holds us back.
+// outgoingWindow is the window that we announce. What limits us is credit and the peer's window.
 const outgoingWindow = 1<<31 - 1
 
 // Session is one session. Numbers of transfers and deliveries are serial numbers that wrap around (AMQP 1.0 §2.8.10).
@@ -147,7 +147,7 @@ func (s *Session) abandon() {
 	s.run = run{}
 }
 
-// touch has the session looked at by the next Flush.
+// touch makes the next Flush look at the session.
 func (s *Session) touch() {
 	if !s.dirty {
 		s.dirty = true
@@ -186,7 +186,7 @@ func (s *Session) sayFlow(l *Link, drain bool) {
 	s.conn.emit(s.channel, f)
 }
 
-// flowed takes a flow of the peer, §2.5.6 and §2.6.7. One for a link that is gone is late, and counts for the session.
+// flowed takes a flow of the peer, §2.5.6 and §2.6.7. A flow for a link that is gone is late, and counts only for the session.
 func (s *Session) flowed(f *wire.Flow) {
 	s.remoteWindow = left(f.IncomingWindow, s.nextOutgoing-f.NextIncomingID.Or(0))
 	s.nextIncoming = f.NextOutgoingID
@@ -200,8 +200,8 @@ func (s *Session) flowed(f *wire.Flow) {
 	}
 }
 
-// left returns what is left of a window or credit that the peer granted before it knew of used more frames or
-// deliveries. A peer that names deliveries that were never sent is granted nothing.
+// left returns what is left of a window or credit that the peer granted before it knew of the last
+// used frames or deliveries. A peer that names deliveries that were never sent is granted nothing.
 func left(granted, used uint32) uint32 {
 	if used > granted {
 		return 0

@@ -13,9 +13,9 @@ const (
 	MaxTxnID       = 32
 )
 
-// Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it returns is its own
-// and good until the next call of Decode; these three are decoded without allocation, except for states other than
-// Accepted and Released. It is for one goroutine at a time.
+// Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it
+// returns belongs to it and is valid until the next call of Decode; these three are decoded without
+// allocation, except for states other than Accepted and Released. It is for one goroutine at a time.
 type Decoder struct {
 	Limits value.Limits // of each map and each other value of any type
 
@@ -109,7 +109,7 @@ func (d *Decoder) decodeDisposition(f *fields) *Disposition {
 	return p
 }
 
-// decodeRare decodes the performatives of which a connection sees few, and returns nil for a descriptor of none.
+// decodeRare decodes the performatives that are rare, and returns nil if the descriptor is not one of theirs.
 func decodeRare(f *fields) Performative {
 	switch f.of {
 	case DescOpen:

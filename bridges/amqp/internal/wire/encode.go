@@ -293,7 +293,7 @@ func (l *list) flag(v bool) {
 	}
 }
 
-// putText appends a text that is there, also when it is empty, if set says so.
+// putText appends a text; set says that it is present, even if it is empty.
 func putText[T ~string](l *list, s T, set bool, appendTo func([]byte, T) []byte) {
 	if set || s != "" {
 		put(l, s, appendTo)

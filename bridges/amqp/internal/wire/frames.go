@@ -61,8 +61,8 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	return f, int(size), nil
 }
 
-// CutTransfer returns the beginning of the first frame of b, of which b has only a part, and its length in bytes; 0 if
-// the frame is not a transfer, or its performative not complete. CutFrame has checked the header.
+// CutTransfer returns the beginning of the first frame of b, of which b has only a part, and its length in bytes;
+// or 0 if the frame is not a transfer or its performative is not complete. CutFrame has checked the header.
 func CutTransfer(b []byte) (f Frame, n int) {
 	if len(b) < frameHeader || FrameType(b[5]) != FrameAMQP || int(b[4])*4 >= len(b) {
 		return Frame{}, 0
@@ -94,9 +94,9 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	return closeFrame(append(out, payload...), start, 0), nil
 }
 
-// AppendTransfer appends a frame of at most maxSize bytes with t, without its payload: the caller has size bytes left, of
-// which the first n follow. The frame says more if t does or if something is left. The following frames of a delivery
-// need only the handle (§2.7.5). On error the returned slice is dst.
+// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload: the caller, which
+// has size bytes left, is to append the first n. The frame's more flag is set if t's is or if bytes are left.
+// The following frames of a delivery need only the handle (§2.7.5). On error the returned slice is dst.
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {

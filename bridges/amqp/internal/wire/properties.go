@@ -25,7 +25,7 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header section. A count is there also when it is 0: rhea reads an absent one as undefined.
+// AppendHeader appends a header section. A count is written even if it is 0: rhea reads an absent one as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
 	putOpt(&l, h.Durable, value.AppendBool)
@@ -78,7 +78,7 @@ type texts struct {
 	empty uint16 // bit n: field n is the empty string
 }
 
-// last returns the copy of the data of the field just read, which are n bytes.
+// last returns the copy of the data of the field just read, which has n bytes.
 func (t *texts) last(n int) string {
 	at := t.end - len(t.b)
 	return t.copy[at-n : at]

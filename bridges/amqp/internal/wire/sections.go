@@ -108,7 +108,7 @@ func SplitHead(b []byte) (out Sections) {
 	return out
 }
 
-// MessageSize returns how many bytes an encoded message has at least, by the sizes that its sections say. b is its start.
+// MessageSize returns the least size in bytes of the message that starts with b, by the sizes its sections state.
 func MessageSize(b []byte) int {
 	size := 0
 	for size < len(b) {
@@ -233,7 +233,7 @@ func AppendDataSection(dst, payload []byte) []byte {
 	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
 }
 
-// AppendDataHead appends what a data section of n bytes has before them.
+// AppendDataHead appends the part of a data section that precedes its n bytes.
 func AppendDataHead(dst []byte, n int) []byte {
 	return value.AppendBinaryHead(value.AppendDescriptor(dst, uint64(DescData)), n)
 }
