@@ -22,7 +22,7 @@ import (
 // adminGrace is how long a scrape or a profile may continue when the gateway stops.
 const adminGrace = time.Second
 
-// openAdmin opens the listener for operators, nil unless it is configured.
+// openAdmin opens the listener for operators, or returns nil if none is configured.
 func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Listener, error) {
 	if c.AdminListen == "" {
 		return nil, nil
@@ -40,8 +40,8 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 // besideConnections is the number of connections that an additional listener may have.
 const besideConnections = 64
 
-// besideAdmission is the admission of an additional listener, so that neither
-// keeps the other's clients out.
+// besideAdmission makes the separate admission of an additional listener, so that clients of one
+// listener do not keep out those of another.
 func besideAdmission(log *slog.Logger) *listen.Admission {
 	return listen.NewAdmission(listen.AdmissionOptions{Connections: besideConnections, Strangers: besideConnections, Logger: log})
 }
@@ -59,7 +59,7 @@ func adminHandler(metrics http.Handler) http.Handler {
 	return mux
 }
 
-// adminPages are what the admin listener shows, which is nothing while there is no store.
+// adminPages are the pages of the admin listener. There are none while there is no store.
 type adminPages struct{ shown atomic.Pointer[http.Handler] }
 
 func (p *adminPages) show(h http.Handler) {
@@ -79,7 +79,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "The gateway waits for its message store.", http.StatusServiceUnavailable)
 }
 
-// serveHandler serves h on ln until ctx ends, and gives what is in flight adminGrace then.
+// serveHandler serves h on ln until ctx ends, and then gives requests in flight adminGrace to end.
 func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
@@ -102,11 +102,11 @@ func serveHandler(ctx context.Context, ln net.Listener, h http.Handler, log *slo
 	return nil
 }
 
-// leastFlush is how long the last traces may take even when the drain time is over.
+// leastFlush is how long sending the last traces may take even if the drain time is over.
 const leastFlush = 500 * time.Millisecond
 
-// openTraces makes what traces messages, nil if nothing does. stop sends the last
-// traces, in what is left of the drain time since ctx ended.
+// openTraces creates the tracing of messages, or returns nil if it is not configured. stop sends
+// the last traces, within what remains of the drain time since ctx ended.
 func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tracing.Tracing, stop func(), err error) {
 	t, err = tracing.New(ctx, tracing.Options{
 		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Sample: c.Traces.Sample, Version: versionText(), Logger: log,
@@ -129,8 +129,8 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 	}, nil
 }
 
-// warnOfPermissions warns of a data directory that others may write into, and of keys in it that others may
-// read. A directory that is not there yet is made for its owner alone.
+// warnOfPermissions warns if others may write to the data directory, or read keys in it. A
+// directory that does not exist yet will be created for its owner alone.
 func warnOfPermissions(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // whose files have other permissions
 		return

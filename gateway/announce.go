@@ -14,7 +14,7 @@ import (
 // emulatorReady is the line that starters of the official emulator's container wait for.
 const emulatorReady = "Emulator Service is Successfully Up!"
 
-// announcement is what a newcomer needs to connect.
+// announcement is what a new user needs to connect.
 type announcement struct {
 	c         *config.Config
 	listeners []net.Listener
@@ -26,14 +26,14 @@ type announcement struct {
 	newKeys   []config.NewKey
 }
 
-// connections are the connection strings, without TLS and with it, and the host:port of the first.
+// connections returns the connection strings, without TLS and with it, and the host:port of the first.
 func (a *announcement) connections() (plain, secure, address string) {
 	address, secured := endpoints(a.listeners)
 	policy := policyFor(a.c)
 	return fmt.Sprintf("Endpoint=sb://%s;%s;UseDevelopmentEmulator=true", address, policy), fmt.Sprintf("Endpoint=sb://%s;%s", secured, policy), address
 }
 
-// text is the announcement as the start-up lines.
+// text returns the announcement as the start-up lines.
 func (a *announcement) text() string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
@@ -60,7 +60,7 @@ func (a *announcement) text() string {
 	}
 	plain, secure, address := a.connections()
 	scheme := "http"
-	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // clients of this machine alone
+	if a.c.MayBePlain(local(a.listeners[0])) && listen.IsLoopback(address) { // only clients on this machine
 		line("connect", "%s", plain)
 	} else {
 		scheme, address = "https", strings.TrimPrefix(strings.SplitN(secure, ";", 2)[0], "Endpoint=sb://")
@@ -98,7 +98,7 @@ func (a *announcement) text() string {
 	return b.String()
 }
 
-// security says which connections a listener takes.
+// security says which kinds of connections a listener accepts.
 func (a *announcement) security(ln net.Listener) string {
 	public := !listen.IsLoopback(ln.Addr().String())
 	switch {
@@ -110,12 +110,12 @@ func (a *announcement) security(ln net.Listener) string {
 	return "plain and with TLS"
 }
 
-// isPublic reports whether other machines reach a listener.
+// isPublic reports whether other machines can reach a listener.
 func (a *announcement) isPublic() bool {
 	return slices.ContainsFunc(a.listeners, func(ln net.Listener) bool { return !listen.IsLoopback(ln.Addr().String()) })
 }
 
-// local is the address from which a client of this machine calls a listener.
+// local returns the address at which a client on this machine reaches a listener.
 func local(ln net.Listener) string {
 	host, port, _ := net.SplitHostPort(ln.Addr().String())
 	if net.ParseIP(host).IsUnspecified() {
@@ -124,8 +124,8 @@ func local(ln net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// endpoints picks the addresses to show: the first listener, and for TLS the one
-// on the usual port, if there is one.
+// endpoints picks the addresses to show: the first listener, and for TLS the one on the usual port,
+// if there is one.
 func endpoints(listeners []net.Listener) (plain, secure string) {
 	for _, ln := range listeners {
 		host, port, _ := net.SplitHostPort(ln.Addr().String())
@@ -143,8 +143,8 @@ func endpoints(listeners []net.Listener) (plain, secure string) {
 	return plain, secure
 }
 
-// policyFor writes the connection string's part about the policy: the first
-// with the Manage right. Only the public development key is shown.
+// policyFor returns the part of the connection string about the policy, which is the first with the
+// Manage right. Only the public development key is shown.
 func policyFor(c *config.Config) string {
 	all := c.AllPolicies()
 	policy := all[0]

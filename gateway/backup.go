@@ -79,14 +79,14 @@ histories are not in it: a locked message can be received after a restore.`,
 	return c
 }
 
-// backupOptions are the options of a backup of a running gateway.
+// backupOptions are the options for a backup of a running gateway.
 type backupOptions struct {
 	command.Flags
 	whole command.Output
 	rate  string
 }
 
-// asksGateway reports whether a flag, the environment or the current context names a gateway, and no flag a store.
+// asksGateway reports whether a flag, a variable or the context names a gateway, and no flag names a store.
 func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	if slices.ContainsFunc(storeFlags, c.Flags().Changed) {
 		return false
@@ -95,10 +95,10 @@ func (o *backupOptions) asksGateway(c *cobra.Command) bool {
 	return o.Given() || config.Variable(o.Environ, command.ConnectionVariable) != "" || config.Variable(o.Environ, command.ContextVariable) != "" || err == nil && contexts.Current != ""
 }
 
-// notInBackup is what a restore needs besides the backup of a gateway's files.
+// notInBackup names what a restore needs besides the backup of a gateway's files.
 const notInBackup = "not in it: the keys that the gateway made (keys/) and its development CA (ca.pem, ca.key.pem), which are files of the data directory"
 
-// ofGateway takes the backup of a running gateway, and knows whether it is whole.
+// ofGateway takes the backup of a running gateway, and checks that it is complete.
 func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 	o.Data = config.Data(o.Environ)
 	q := command.Inquiry{Method: http.MethodGet, Path: api.BackupPath}
@@ -148,7 +148,7 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 
 var storeFlags = []string{"config", "data", "store"}
 
-// bindStoreFlags adds the gateway's own flags that say which store it has.
+// bindStoreFlags adds those of the gateway's flags that select its store.
 func bindStoreFlags(c *cobra.Command) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	config.Bind(all)
@@ -157,7 +157,7 @@ func bindStoreFlags(c *cobra.Command) {
 	}
 }
 
-// openForCopy opens the store of the command line. One that is read must be there.
+// openForCopy opens the store of the command line. If read is set, the store must already exist.
 func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {
@@ -182,7 +182,7 @@ func hasEntries(dir string) bool {
 	return err == nil && len(entries) > 0
 }
 
-// backupTo writes to the file that args name, which is complete or not there, or to standard output.
+// backupTo writes to standard output or to the file that args name. If it fails, there is no such file.
 func backupTo(c *cobra.Command, st *store, args []string) (err error) {
 	b := &backup.Writer{Store: st.Store, By: versionText(), Progress: command.NewProgress(c.ErrOrStderr(), "backed up").At}
 	if len(args) == 0 {
@@ -235,7 +235,7 @@ comes through a pipe and is damaged, the entities that were created are deleted 
 			} else if _, err := f.Seek(0, io.SeekStart); err != nil { // a pipe or a terminal
 				in = buffered
 			}
-			if err := backup.Check(in); err != nil { // before a store is opened, and its files made
+			if err := backup.Check(in); err != nil { // before a store is opened and its files are created
 				return err
 			}
 			from, header, err := backup.Open(in)
@@ -259,7 +259,7 @@ comes through a pipe and is damaged, the entities that were created are deleted 
 	return c
 }
 
-// restoreArchive puts the files of a store into the data directory.
+// restoreArchive restores the files of a store to the data directory.
 func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
 	settings, err := config.Load(c.Flags(), environ)
 	if err != nil {

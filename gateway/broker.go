@@ -15,13 +15,13 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// unavailable is what the words of the configuration mean to the broker.
+// unavailable maps the words of the configuration to the broker's values.
 var unavailable = map[string]broker.Unavailable{
 	"": broker.Refuse, config.Refuse: broker.Refuse, config.Pass: broker.Pass, config.Park: broker.Park,
 }
 
-// newBroker makes the broker of a namespace, with the plugins in its pipelines.
-// What they are is known by then, of those that could be started.
+// newBroker makes the broker of a namespace, with the plugins in its pipelines. By then, the kinds
+// of the plugins that could be started are known.
 func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents *config.Contents, live namespaces.Live, log *slog.Logger) (*broker.Broker, error) {
 	pipes := pipelineBuilder{c: t.c, plugins: t.plugins, traces: t.traces}
 	pipelines, err := pipes.pipelines(contents.Pipelines)
@@ -50,7 +50,7 @@ type pipelineBuilder struct {
 	traces  *tracing.Tracing
 }
 
-// pipelines are what messages pass on their way in.
+// pipelines returns the pipelines through which incoming messages pass.
 func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, error) {
 	var lines []broker.Pipeline
 	for i := range all {
@@ -75,8 +75,7 @@ func (p *pipelineBuilder) pipelines(all []config.Pipeline) ([]broker.Pipeline, e
 	return lines, nil
 }
 
-// filters are the plugins that rules may ask: all but those that do not route,
-// as far as is known.
+// filters returns the plugins that rules may ask: all except those known not to route.
 func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 	var all []broker.Stage
 	for i := range p.c.Plugins {
@@ -115,7 +114,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	return false
 }
 
-// retries are how long abandoned messages wait.
+// retries converts the settings that say how long abandoned messages wait.
 func retries(configured []config.Retry) []broker.Retry {
 	all := make([]broker.Retry, len(configured))
 	for i, r := range configured {
@@ -124,7 +123,7 @@ func retries(configured []config.Retry) []broker.Retry {
 	return all
 }
 
-// histories are which entities remember what happens to their messages.
+// histories converts the settings that say which entities keep a history of their messages.
 func histories(configured []config.History) []broker.History {
 	all := make([]broker.History, len(configured))
 	for i, h := range configured {
@@ -135,8 +134,8 @@ func histories(configured []config.History) []broker.History {
 	return all
 }
 
-// gatewayName is what this gateway is called in histories: the machine's name,
-// and the port of its first listener.
+// gatewayName returns the name of this gateway in histories: the machine's name and the port of its
+// first listener.
 func gatewayName(c *config.Config) string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 type certificate struct {
 	config *tls.Config
 	hosts  []string // names of this gateway
-	ca     string   // file of the development CA, "" with a certificate of the user's
-	issued *issued  // for hosts of namespaces; nil with a certificate of the user's
+	ca     string   // file of the development CA, or "" if the user has configured a certificate
+	issued *issued  // for hosts of namespaces; nil if the user has configured a certificate
 	own    atomic.Pointer[tls.Certificate]
 }
 
-// openCertificate loads the configured certificate or has a development one
-// made for the hosts and ports of the listeners.
+// openCertificate loads the configured certificate, or creates a development certificate for the
+// hosts and ports of the listeners.
 func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, error) {
 	cert := &certificate{hosts: hosts(c, listeners)}
 	if c.TLS.Cert != "" {
@@ -46,13 +46,13 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}
 	}
-	// No ALPN: a server that offers protocols turns away clients that name others,
-	// and the first bytes show the protocol anyway.
+	// No ALPN: a server that offers protocols rejects clients that name other ones, and the first
+	// bytes show the protocol anyway.
 	cert.config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.forHello}
 	return cert, nil
 }
 
-// forHello is for tls.Config.GetCertificate.
+// forHello is used as tls.Config.GetCertificate.
 func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c.issued != nil {
 		if made, err := c.issued.forHello(hello); made != nil || err != nil {
@@ -62,7 +62,7 @@ func (c *certificate) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 	return c.own.Load(), nil
 }
 
-// hosts are the names and addresses that clients may reach the listeners by.
+// hosts returns the names and addresses by which clients may reach the listeners.
 func hosts(c *config.Config, listeners []net.Listener) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, c.TLS.Hosts...)
 	if name, err := os.Hostname(); err == nil {
@@ -86,20 +86,20 @@ func ports(listeners []net.Listener) []string {
 	return all
 }
 
-// maxIssued is the number of certificates that are kept; then they are created again.
+// maxIssued is how many certificates are kept before all of them are dropped and created again.
 const maxIssued = 1000
 
-// issued are certificates for hosts of namespaces, which the development CA makes at the first
-// handshake for one: namespaces come and go.
+// issued are certificates for hosts of namespaces. As namespaces come and go, the development CA
+// creates a certificate at the first handshake for its host.
 type issued struct {
 	ca *devca.Authority
 
 	mu         sync.Mutex
-	namespaces answers // nil: there are none yet
+	namespaces answers // nil before there are any
 	byHost     map[string]*tls.Certificate
 }
 
-// serve has certificates made for the hosts of namespaces. On nil it does nothing.
+// serve enables certificates for the hosts of namespaces. i may be nil.
 func (i *issued) serve(namespaces answers) {
 	if i == nil {
 		return
@@ -109,7 +109,7 @@ func (i *issued) serve(namespaces answers) {
 	i.namespaces = namespaces
 }
 
-// forHello is the certificate's function of that name: nil means the gateway's own certificate.
+// forHello serves certificate.forHello: a nil result means the gateway's own certificate.
 func (i *issued) forHello(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	host := strings.ToLower(hello.ServerName)
 	if name, _, err := net.SplitHostPort(host); err == nil { // go-amqp asks for HOST:PORT

@@ -12,25 +12,25 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// hostNames distinguishes the names of a gateway from names that a web page could use to reach it:
-// a page's owner may have the page's own name resolve to this machine, and to the browser the
-// gateway is then the page's own server (DNS rebinding). The published key is no protection then,
-// so while it is valid HTTP clients must call the gateway by a name that is not theirs to give out.
+// hostNames distinguishes the names of a gateway from names that a web page could use to reach it: the page's
+// owner may make the page's own name resolve to this machine, and the browser then takes the gateway for the
+// page's own server (DNS rebinding). The published key is no protection against that. So while it is valid,
+// HTTP clients must call the gateway by a name that such an owner cannot control.
 type hostNames struct {
 	own         []string                 // lower-cased
-	namespaces  answers                  // has hosts of its own
-	certificate func() *x509.Certificate // the user's, as it is now; nil with a development certificate
-	private     bool                     // containers and other machines come too, by names of their network
+	namespaces  answers                  // knows the hosts of namespaces
+	certificate func() *x509.Certificate // returns the user's current certificate; nil with a development certificate
+	private     bool                     // containers and other machines also call it, by names of their network
 }
 
-// privateDomains are not delegated in public DNS: in private ones they are for
-// containers' hosts, services of Kubernetes, and local networks.
+// privateDomains are not delegated in public DNS. Private DNS uses them for containers' hosts,
+// Kubernetes services and local networks.
 var privateDomains = []string{".internal", ".local", ".svc", ".test", ".lan", ".home.arpa"}
 
 // answers knows the hosts of namespaces, which are created and deleted at run time.
 type answers interface{ Answers(host string) bool }
 
-// newHostNames is for what listens at these addresses.
+// newHostNames makes the hostNames for listeners at these addresses.
 func newHostNames(c *config.Config, cert *certificate, others answers, addresses ...string) *hostNames {
 	n := &hostNames{namespaces: others, private: slices.ContainsFunc(addresses, func(address string) bool { return !listen.IsLoopback(address) })}
 	for _, name := range append([]string{c.Namespace, c.Namespace + ".servicebus.windows.net"}, cert.hosts...) {
@@ -42,7 +42,7 @@ func newHostNames(c *config.Config, cert *certificate, others answers, addresses
 	return n
 }
 
-// check refuses a host, which may have a port, that is no name of the gateway.
+// check refuses a host, with or without a port, that is not a name of the gateway.
 func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil
@@ -67,7 +67,7 @@ func (n *hostNames) has(host string) bool {
 	if name == "" { // browsers always name one
 		return true
 	}
-	if _, err := netip.ParseAddr(name); err == nil { // a page's owner cannot make up an address
+	if _, err := netip.ParseAddr(name); err == nil { // the page's owner cannot control an address
 		return true
 	}
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(n.own, name) {

@@ -21,7 +21,7 @@ type devEndpoint struct {
 	listener net.Listener
 }
 
-// openDevIdentity opens the development token endpoint, nil unless it is requested.
+// openDevIdentity opens the development token endpoint, or returns nil if it is not requested.
 func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error) {
 	if !c.DevIdentity {
 		return nil, nil
@@ -37,7 +37,7 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	return &devEndpoint{identity, listeners[0]}, nil
 }
 
-// listeners are the listeners that the certificate must cover.
+// listeners returns the listeners that the certificate must cover.
 func (d *devEndpoint) listeners() []net.Listener {
 	if d == nil {
 		return nil
@@ -45,7 +45,7 @@ func (d *devEndpoint) listeners() []net.Listener {
 	return []net.Listener{d.listener}
 }
 
-// serve answers plain and with TLS, which a client secret's credential insists on, until ctx ends.
+// serve answers both without TLS and with it, which a client secret's credential requires, until ctx ends.
 func (d *devEndpoint) serve(ctx context.Context, cert *certificate, log *slog.Logger) error {
 	mux := listen.New(d.listeners(), listen.Options{TLS: cert.config, Admission: besideAdmission(log), Logger: log})
 	tasks := rungroup.New(ctx)
@@ -67,13 +67,13 @@ func hangUp(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// environment is what makes an SDK's managed identity use the endpoint.
+// environment returns the variables that make an SDK's managed identity use the endpoint.
 func (d *devEndpoint) environment() string {
 	address, _ := endpoints(d.listeners())
 	return fmt.Sprintf("IDENTITY_ENDPOINT=http://%s%s IDENTITY_HEADER=%s", address, devidentity.AppServicePath, d.identity.Secret())
 }
 
-// newIssuers returns the verifier of the issuers that are believed, nil if there are none.
+// newIssuers returns the verifier for the trusted issuers, or nil if there are none.
 func newIssuers(c *config.Config, dev *devEndpoint, log *slog.Logger) (auth.Issuers, error) {
 	var all []issuer.Issuer
 	for _, i := range c.Issuers {

@@ -16,7 +16,7 @@ import (
 
 func main() {
 	memory.Pace()
-	logging.Disable() // go-redis' own: the store reports what matters
+	logging.Disable() // go-redis's own logging; the store reports what matters
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

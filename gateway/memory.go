@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// pools are what the clients of a gateway share, and the level that the memory in use sets.
+// pools are the memory pools that all clients of a gateway share, and the level that memory usage sets.
 type pools struct {
 	gauge       fair.Gauge
 	watch       *memory.Watch
@@ -21,12 +21,12 @@ type pools struct {
 	streams     *fair.Pool // places of feeds and event streams
 }
 
-// parts are the numbers of bytes of the memory each class may have by default.
+// parts are the default numbers of bytes of memory for each class.
 type parts struct {
 	messages    int64 // in progress
 	connections int64 // with sessions and links
-	cache       int64 // the file store's
-	remembered  int64 // by a store: ids and keys of moves; and as much for histories
+	cache       int64 // the file store's cache
+	remembered  int64 // for a store's ids and keys of moves, and as much again for histories
 }
 
 func partsOf(available int64) parts {
@@ -37,17 +37,17 @@ func partsOf(available int64) parts {
 	}
 }
 
-// sum is what all classes may have together.
+// sum returns how much all classes together may use.
 func (p parts) sum() int64 { return p.messages + p.connections + p.cache + 2*p.remembered }
 
-// newPools shares the memory out as docs/limits.md says.
+// newPools divides the memory as docs/limits.md says.
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))
-	if limited { // have the collector work harder before the container is killed
+	if limited { // let the collector work harder before the container is killed
 		debug.SetMemoryLimit(available / 10 * 9)
 	}
 	of := partsOf(available)
-	if n, err := memory.Parse(c.MessageMemory); err == nil { // else it is not set, for it was validated
+	if n, err := memory.Parse(c.MessageMemory); err == nil { // otherwise it is not set, because it was validated
 		of.messages = n
 	}
 	log.Debug("memory", "available", available, "messages", of.messages)
@@ -59,13 +59,13 @@ func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *
 	return p
 }
 
-// memorySetting is the configured limit of the process; 0: there is none.
+// memorySetting returns the configured limit of the process, or 0 if there is none.
 func memorySetting(c *config.Config) int64 {
 	n, _ := memory.Parse(c.Memory) // it was validated
 	return n
 }
 
-// holders are what the pools hold, and the three policies that hold most.
+// holders describes what the pools hold, and the three policies that hold most.
 func (p *pools) holders() []slog.Attr {
 	var most []string
 	for _, h := range p.messages.Largest(3) {
@@ -77,10 +77,10 @@ func (p *pools) holders() []slog.Attr {
 	}
 }
 
-// refusedLately is for how long a refusal is worth a word.
+// refusedLately is how long a refusal is reported.
 const refusedLately = time.Minute
 
-// degraded says why the gateway refuses requests; "": it does not.
+// degraded returns why the gateway refuses requests, or "" if it does not.
 func (p *pools) degraded() string {
 	if u := p.watch.Usage(); u.Level >= fair.Tight {
 		return fmt.Sprintf("memory is %s: %d bytes of %d are used, and what takes more is refused as busy until some is free", u.Level, u.Used, u.Limit)
@@ -91,7 +91,7 @@ func (p *pools) degraded() string {
 	return ""
 }
 
-// addHealth adds to what /health tells: the level, and what is in use.
+// addHealth adds the level and the usage to the answer of /health.
 func (p *pools) addHealth(told map[string]any) map[string]any {
 	type use struct {
 		Held    int64 `json:"held"`

@@ -23,8 +23,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// namespaceServer makes the broker of each namespace with all that belongs to it, and keeps the
-// namespaces that are served.
+// namespaceServer starts the broker of each namespace and everything around it, and keeps track of
+// the namespaces that are being served.
 type namespaceServer struct {
 	c       *config.Config
 	store   core.Store
@@ -32,8 +32,8 @@ type namespaceServer struct {
 	plugins *host.Host
 	remotes *remotes
 	watched *metrics.Metrics
-	memory  *fair.Pool      // of messages in progress
-	running *rungroup.Group // of the brokers: if one fails, the gateway does
+	memory  *fair.Pool      // for messages in progress
+	running *rungroup.Group // runs the brokers: if one fails, the gateway fails
 	log     *slog.Logger
 
 	histories *history.History
@@ -42,7 +42,7 @@ type namespaceServer struct {
 	open map[string]*admin.Served // by the namespace's ID
 }
 
-// directory opens the namespaces that there are.
+// directory opens the existing namespaces.
 func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, hosts []string) (*namespaces.Directory, error) {
 	return namespaces.Open(ctx, namespaces.Options{
 		Own: t.c.Own(), Configured: t.c.Others(), Registry: t.store, Open: t.serve,
@@ -50,8 +50,8 @@ func (t *namespaceServer) directory(ctx context.Context, issuers auth.Issuers, h
 	})
 }
 
-// serve makes what serves one namespace: the gateway's own, a configured one or one
-// of the registry. Its broker's configured entities exist then, and it is counted.
+// serve starts serving one namespace: the gateway's own, a configured one or one of the registry.
+// When it returns, the broker's configured entities exist, and metrics include the namespace.
 func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live namespaces.Live) (namespaces.Served, error) {
 	log := t.log
 	if n.Name != t.c.Namespace {
@@ -112,8 +112,8 @@ func (t *namespaceServer) serve(ctx context.Context, n core.Namespace, live name
 	return served, nil
 }
 
-// serializers are the serializers of a namespace: entities have some of their own in the
-// gateway's own only.
+// serializers returns the serializers of a namespace. Only in the gateway's own namespace can
+// entities have their own.
 func (t *namespaceServer) serializers(n core.Namespace) *config.Serializers {
 	all := t.c.Serializers
 	if n.ID != t.c.Namespace {
@@ -133,34 +133,34 @@ func (t *namespaceServer) note(id string, is *admin.Served) {
 	t.open[id] = is
 }
 
-// of returns the namespace of an ID, nil if it is not served.
+// of returns the namespace with an ID, or nil if it is not served.
 func (t *namespaceServer) of(id string) *admin.Served {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.open[id]
 }
 
-// count is the number of namespaces that are served.
+// count returns the number of namespaces that are served.
 func (t *namespaceServer) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.open)
 }
 
-// stages are what the stages of all namespaces have done.
+// stages returns the counts of the stages of all namespaces.
 func (t *namespaceServer) stages() []broker.StageCounts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := []broker.StageCounts{} // none is an empty list in JSON
+	all := []broker.StageCounts{} // no stages must be an empty list in JSON
 	for _, each := range t.open {
 		all = append(all, each.Broker.Stages()...)
 	}
 	return all
 }
 
-// declare creates the configured entities of a namespace that do not exist. Those that do keep
-// their settings, because a client may have changed them on purpose, and the log tells how they differ;
-// with update they are changed.
+// declare creates the configured entities of a namespace that do not exist. Existing ones keep
+// their settings, because a client may have changed them on purpose, and the log says how they
+// differ. If update is set, declare changes them instead.
 func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, update bool, log *slog.Logger) error {
 	return declaration.Declare(ctx, admin, c, declaration.Options{
 		Identity: core.Identity{{Policy: "configuration", Rights: core.AllRights}}, Update: update,

@@ -16,9 +16,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// pushes deliver what the configuration has delivered by HTTP, as tasks of the group.
+// pushes deliver messages by HTTP as configured, as tasks of the group.
 type pushes struct {
-	c        *config.Config // what the gateway was started with
+	c        *config.Config // the configuration at the start of the gateway
 	group    *rungroup.Group
 	broker   core.Broker
 	messages *fair.Pool
@@ -35,8 +35,8 @@ type runningPush struct {
 	stopped    chan struct{}
 }
 
-// set replaces the pushes. A push with the same configuration continues. One with another configuration
-// starts again when the requests in flight of the old one have ended. Calls must not overlap.
+// set replaces the pushes. A push whose configuration is unchanged continues. A push with another
+// configuration starts again when the old one's requests in flight have ended. Calls must not overlap.
 func (p *pushes) set(configured []webhooks.PushOptions) {
 	type key struct{ namespace, name string }
 	before := map[key]*runningPush{}
@@ -60,7 +60,7 @@ func (p *pushes) set(configured []webhooks.PushOptions) {
 	p.inForce.Store(&all)
 }
 
-// start starts a push that replaces another one, which may be nil.
+// start starts a push. old is the push that it replaces, or nil.
 func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	ctx, stop := context.WithCancel(p.group.Context())
 	r := &runningPush{configured: o, stop: stop, stopped: make(chan struct{})}
@@ -84,7 +84,7 @@ func (p *pushes) start(o webhooks.PushOptions, old *runningPush) *runningPush {
 	return r
 }
 
-// list returns the pushes that are in force.
+// list returns the current pushes.
 func (p *pushes) list() (all []*webhooks.Push) {
 	for _, r := range *p.inForce.Load() {
 		all = append(all, r.Push)
@@ -92,8 +92,8 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached says which receivers outside of the gateway do not answer; "" if all do. It names none: /health is for
-// strangers too.
+// unreached says what kinds of receivers outside of the gateway do not answer, or returns "" if all
+// do. It does not name them, because strangers can read /health.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

@@ -15,26 +15,26 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// reloads are the requests to a running gateway to read its configuration again.
+// reloads are requests to a running gateway to read its configuration again.
 type reloads struct {
 	asked <-chan os.Signal
-	read  func() (*config.Config, error) // what the configuration says now
+	read  func() (*config.Config, error) // reads the current configuration
 	level *slog.LevelVar                 // of the log
 }
 
-// reloader takes up changes of the configuration: the log's level, policies,
-// hosts and quotas of namespaces, retries, hooks and pushes with their secrets, the certificate,
-// and entities that do not exist yet. It takes up all of a configuration, or nothing that is wrong.
+// reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
+// namespaces, retries, hooks and pushes with their secrets, the certificate, and entities that do
+// not exist yet. If anything in a configuration is wrong, it applies nothing of it.
 type reloader struct {
 	reloads
-	began       *config.Config // what the gateway was started with
+	began       *config.Config // the configuration at the start of the gateway
 	certificate *certificate
 	directory   *namespaces.Directory
 	served      *namespaceServer
 	hooks       *webhooks.Inbound
 	pushes      *pushes
 	log         *slog.Logger
-	taken       **config.Config // what was taken up last
+	taken       **config.Config // the configuration applied last
 }
 
 func (r *reloader) run(ctx context.Context) error {
@@ -89,7 +89,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	return nil
 }
 
-// take takes up a configuration's namespaces.
+// take applies a configuration's namespaces.
 func (r *reloader) take(ctx context.Context, c *config.Config) {
 	all := append([]core.Namespace{c.Own()}, c.Others()...)
 	r.directory.Configure(all)
@@ -98,11 +98,11 @@ func (r *reloader) take(ctx context.Context, c *config.Config) {
 	}
 }
 
-// takeUp takes up what a namespace is configured to have.
+// takeUp applies the configured contents of a namespace.
 func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Contents, update bool) {
 	t := r.served.of(name)
 	if t == nil {
-		return // it is new: that needs a restart
+		return // a new namespace needs a restart
 	}
 	t.Broker.SetRetries(retries(contents.Retries))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {

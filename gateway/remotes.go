@@ -21,8 +21,8 @@ import (
 
 // remotes are the other brokers of the configuration.
 type remotes struct {
-	all       []admin.Remote                        // by namespace, as they are configured
-	serve     func(context.Context, net.Conn) error // AMQP for namespaces of this gateway; set by run
+	all       []admin.Remote                        // by namespace, in the order of the configuration
+	serve     func(context.Context, net.Conn) error // serves AMQP for namespaces of this gateway; set by run
 	directory *namespaces.Directory                 // set by run
 }
 
@@ -39,7 +39,7 @@ func newRemotes(c *config.Config, log *slog.Logger) (*remotes, error) {
 	return r, nil
 }
 
-// add adds those of a namespace.
+// add adds the remotes of a namespace.
 func (r *remotes) add(namespace string, all []config.Remote, log *slog.Logger) error {
 	for i := range all {
 		o, err := r.options(&all[i])
@@ -76,8 +76,8 @@ func (r *remotes) options(m *config.Remote) (remote.Options, error) {
 	return o, err
 }
 
-// keyOf is a policy that a namespace of this gateway has now, the one with the most rights. The
-// namespace may be one of the registry that does not exist yet.
+// keyOf returns a policy that a namespace of this gateway has now: the one with the most rights.
+// The namespace may also be one of the registry that does not exist yet.
 func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key string, err error) {
 	n, err := r.directory.Describe(ctx, namespace)
 	most := core.Right(0)
@@ -89,8 +89,8 @@ func (r *remotes) keyOf(ctx context.Context, namespace string) (policy, key stri
 	return policy, key, err
 }
 
-// trusting is TLS with a server of that name, whose certificate is signed by an authority of the
-// file, or one that the system trusts.
+// trusting returns the TLS configuration for a server with that name, whose certificate must be
+// signed by an authority in the file or one that the system trusts.
 func trusting(file, name string) (*tls.Config, error) {
 	t := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if file == "" {
@@ -110,7 +110,7 @@ func trusting(file, name string) (*tls.Config, error) {
 // dialHome connects to this gateway itself.
 func (r *remotes) dialHome(ctx context.Context) (net.Conn, error) {
 	near, far := net.Pipe()
-	go func() { _ = r.serve(context.WithoutCancel(ctx), far) }() // ends with the connection
+	go func() { _ = r.serve(context.WithoutCancel(ctx), far) }() // it ends with the connection
 	return near, nil
 }
 
@@ -124,7 +124,7 @@ func (r *remotes) of(namespace string) (all []admin.Remote) {
 	return all
 }
 
-// byName is the remotes of a namespace as its broker knows them, traced.
+// byName returns the remotes of a namespace in the form for its broker, with tracing.
 func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]core.Remote {
 	all := map[string]core.Remote{}
 	for _, m := range r.of(namespace) {
@@ -134,7 +134,7 @@ func (r *remotes) byName(namespace string, traces *tracing.Tracing) map[string]c
 	return all
 }
 
-// statesOf returns the states of a namespace's remotes, nil if it has none.
+// statesOf returns the states of a namespace's remotes, or nil if it has none.
 func (r *remotes) statesOf(namespace string) func() []remote.State {
 	all := r.of(namespace)
 	if len(all) == 0 {
@@ -149,8 +149,7 @@ func (r *remotes) statesOf(namespace string) func() []remote.State {
 	}
 }
 
-// run keeps the connections to remotes as tasks of the group: serve is the AMQP
-// bridge.
+// run keeps the connections to remotes as tasks of the group. serve is the AMQP bridge.
 func (r *remotes) run(g *rungroup.Group, t *namespaceServer, d *namespaces.Directory, serve func(context.Context, net.Conn) error) {
 	r.serve, r.directory = serve, d
 	for _, m := range r.all {

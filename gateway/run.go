@@ -20,17 +20,16 @@ import (
 // The exit codes.
 const (
 	exitOK      = 0
-	exitFailure = 1 // it could not do, or not continue, what was requested
+	exitFailure = 1 // the program could not do, or not continue, what was requested
 	exitUsage   = 2 // the command line or the configuration is wrong
 
 	exitDifferent = 3 // crosstown diff has found differences
 	exitNothing   = 4 // there was no message to print, move or remove
 )
 
-// run is the program: it carries out one command line and returns the exit
-// code. It ends soon after ctx does.
+// run carries out one command line and returns the exit code. It ends soon after ctx ends.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
-	understood := false // the command line is
+	understood := false // whether the command line was understood
 	root := rootCommand(environ)
 	beforeRun(root, func() { understood = true })
 	root.SetArgs(args)
@@ -69,7 +68,7 @@ func isAn[E error](err error) bool {
 	return ok
 }
 
-// beforeRun has f called when a command's line has been understood and it begins to run.
+// beforeRun calls f when a command's line has been understood and the command begins to run.
 func beforeRun(c *cobra.Command, f func()) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
@@ -118,7 +117,7 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	return root
 }
 
-// shortNames gives commands that list and remove the names that shells have for that.
+// shortNames gives commands that list and remove things the usual short names of shell commands.
 func shortNames(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	switch c.Name() {
@@ -132,8 +131,8 @@ func shortNames(c *cobra.Command) {
 	}
 }
 
-// usageTemplate is cobra's own without what no command here has. The flags of crosstown itself are those
-// of crosstown serve, and are listed there: between them the commands would be hard to find.
+// usageTemplate is cobra's own template without parts that no command here uses. The flags of crosstown
+// itself are those of crosstown serve, and are listed only there, because they would hide the commands.
 const usageTemplate = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} [command]{{end}}{{if .HasExample}}
@@ -158,7 +157,7 @@ Flags:
 "{{.CommandPath}} [command] --help" explains a command.{{end}}
 `
 
-// grouped lists the commands by what they are for.
+// grouped lists the commands by purpose.
 func grouped(root *cobra.Command) {
 	root.SetUsageTemplate(usageTemplate)
 	root.AddGroup(cli.Groups()...)
@@ -181,12 +180,12 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// fullVersion is what `crosstown version` and `crosstown --version` print.
+// fullVersion returns what `crosstown version` and `crosstown --version` print.
 func fullVersion() string {
 	return fmt.Sprintf("crosstown %s %s %s/%s", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionText is the release, or what the module and its revision are called.
+// versionText returns the release or, without one, the version or revision of the module.
 func versionText() string {
 	if version != "" {
 		return version

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// chain makes a chain of configured serializers, nil if there are none: built in
-// ones, else plugins.
+// chain makes a chain of the configured serializers, or returns nil if there are none. Names that
+// are not built in are those of plugins.
 func chain(names []string, plugins *host.Host) (*payload.Chain, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -32,7 +32,7 @@ func chain(names []string, plugins *host.Host) (*payload.Chain, error) {
 	return payload.NewChain(members...), nil
 }
 
-// bodyDecoder decodes bodies for rules: by the configured chain, else JSON.
+// bodyDecoder returns the function with which rules decode bodies: by the configured chain or, without one, as JSON.
 func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message) (any, error), error) {
 	names := c.Chain
 	if len(names) == 0 {
@@ -45,7 +45,7 @@ func bodyDecoder(c *config.Serializers, plugins *host.Host) (func(*core.Message)
 	return ours.Body, nil
 }
 
-// transcoder makes what the configured serializers do for receivers.
+// transcoder makes the transcoder that applies the configured serializers for receivers.
 func transcoder(c *config.Serializers, plugins *host.Host, now func() time.Time, log *slog.Logger) (*payload.Transcoder, error) {
 	shared, err := chain(c.Chain, plugins)
 	if err != nil {
@@ -75,7 +75,7 @@ func newPlugins(c *config.Config, log *slog.Logger) *host.Host {
 	return host.New(all, log)
 }
 
-// pluginHealth is what /health says of plugins: nothing, if there are none.
+// pluginHealth returns what /health says about plugins, which is nothing if there are none.
 func pluginHealth(h *host.Host) map[string]any {
 	conditions := map[string]host.Condition{}
 	for _, s := range h.States() {

@@ -40,7 +40,7 @@ import (
 )
 
 func serveCommanded(c *cobra.Command, environ []string) error {
-	// Never stopped: a hang-up must not end the gateway, while it begins and ends neither.
+	// This is never stopped, so that a hang-up does not end the gateway while it starts or stops.
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGHUP)
 	read := func() (*config.Config, error) { return config.Load(c.Flags(), environ) }
@@ -57,13 +57,12 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 	}, newLogger(c.ErrOrStderr(), settings.Log, again.level), again)
 }
 
-// serve runs a gateway until ctx ends, and stops it in the reverse order of its
-// start: no more connections, what is in flight within the drain time, broker,
-// store, plugins. It calls ready once everything is.
+// serve runs a gateway until ctx ends, and then stops it in the reverse order of its start: it
+// accepts no more connections, ends what is in flight within the drain time, and then stops broker,
+// store and plugins. It calls ready once everything has started.
 //
-// A store that has lost what it held is begun again: everything behind the listeners
-// ends as if the gateway stopped, so that clients connect again, and starts as if it
-// did.
+// If the store has lost its contents, it is begun again: everything behind the listeners ends as if
+// the gateway stopped, so that clients connect again, and then starts anew.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
@@ -134,7 +133,7 @@ func serve(ctx context.Context, c *config.Config, ready func(*announcement) erro
 	}
 }
 
-// server is what of a gateway stays while the store behind it may be another one.
+// server is the part of a gateway that stays when the store is opened again.
 type server struct {
 	c           *config.Config
 	ready       func(*announcement) error
@@ -153,11 +152,11 @@ type server struct {
 	issuers     auth.Issuers
 	plugins     *host.Host
 
-	taken  *config.Config // the configuration that was taken up last
-	lostAt time.Time      // when the store was last found to have lost what it held; zero: never
+	taken  *config.Config // the configuration applied last
+	lostAt time.Time      // when the store was last found to have lost its contents; zero: never
 }
 
-// guard is hostNames.guard while the public development key is in force.
+// guard is hostNames.guard while the public development key is valid.
 func (g *server) guard(others answers, addresses ...string) func(http.Handler) http.Handler {
 	if !g.c.HasDevKey() {
 		return func(h http.Handler) http.Handler { return h }
@@ -165,8 +164,8 @@ func (g *server) guard(others answers, addresses ...string) func(http.Handler) h
 	return newHostNames(g.c, g.certificate, others, addresses...).guard
 }
 
-// serveFrom serves from a store until ctx ends or the store has lost what it held,
-// and closes it.
+// serveFrom serves from a store until ctx ends or the store has lost its contents, and closes the
+// store.
 func (g *server) serveFrom(ctx context.Context, st *store) (err error) {
 	defer func() { err = errors.Join(err, st.Close()) }()
 	behind := rungroup.New(context.WithoutCancel(ctx))
@@ -250,7 +249,7 @@ func (g *server) openBackend(ctx context.Context, st *store, running *rungroup.G
 	return b, nil
 }
 
-// seen is the front through which a bridge calls the namespaces, traced and counted.
+// seen returns the front through which a bridge calls the namespaces, with tracing and counting.
 func (g *server) seen(b *backend, protocol string) *intercept.Front {
 	return intercept.New(b.directory, append(g.traces.Protocol(protocol), b.metrics.Protocol(protocol), b.pools.messages)...)
 }
@@ -263,7 +262,7 @@ func (g *server) serveAMQP(front *rungroup.Group, b *backend) *amqp.Bridge {
 	return bridge
 }
 
-// serveWebSocket starts the tunnel for AMQP and the native protocol. The HTTP server answers by them.
+// serveWebSocket starts the tunnel for AMQP and the native protocol, and returns their handlers for the HTTP server.
 func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.Bridge) (tunnel, native http.Handler) {
 	t := websocket.NewTunnel(bridge.ServeConn, websocket.TunnelOptions{Origins: g.c.WebSocket.Origins, Logger: g.log})
 	front.Go("amqp over websocket", t.Run)
@@ -274,7 +273,7 @@ func (g *server) serveWebSocket(front *rungroup.Group, b *backend, bridge *amqp.
 	return t, n
 }
 
-// showAdmin shows the pages for operators at the admin listener, if there is one, until hide is called.
+// showAdmin shows the operators' pages at the admin listener, if there is one, until hide is called.
 func (g *server) showAdmin(b *backend) (hide func()) {
 	if g.admin == nil {
 		return func() {}
@@ -287,15 +286,15 @@ func (g *server) showAdmin(b *backend) (hide func()) {
 	return func() { g.pages.show(nil) }
 }
 
-// startPushes starts the pushes, as they were configured last.
+// startPushes starts the pushes of the latest configuration.
 func (g *server) startPushes(front *rungroup.Group, b *backend, taking *reloader) {
 	taking.pushes = &pushes{c: g.c, group: front, broker: g.seen(b, "push"), messages: b.pools.messages, log: g.log}
 	taking.pushes.set(g.taken.Pushes())
 	b.metrics.Pushes(taking.pushes.list)
 }
 
-// serveHTTPS starts the HTTP server with all that it answers: the bridge's own paths, WebSockets, hooks,
-// the console and the administration API.
+// serveHTTPS starts the HTTP server with all its paths: those of the bridge, WebSockets, hooks, the
+// console and the administration API.
 func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking *reloader, tunnel, native http.Handler) {
 	c, log := g.c, g.log
 	over := g.seen(b, "https")
@@ -320,7 +319,7 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	front.Go("https", func(ctx context.Context) error { return web.Serve(ctx, g.mux.HTTP()) })
 }
 
-// announce prints how to connect, once: not when the store is opened again.
+// announce prints how to connect. It does so only once, not again when the store is opened again.
 func (g *server) announce(ctx context.Context, st *store) error {
 	if !g.lostAt.IsZero() {
 		return nil
@@ -331,7 +330,7 @@ func (g *server) announce(ctx context.Context, st *store) error {
 	return g.ready(&announcement{g.c, g.listeners, st, st.About(ctx), g.certificate, g.dev, g.admin, g.newKeys})
 }
 
-// awaitEnd waits until the bridges shall stop. The error is that of a store which has failed.
+// awaitEnd waits until the bridges must stop. If the store has failed, it returns the store's error.
 func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():
@@ -347,7 +346,7 @@ func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	return nil
 }
 
-// grace is the drain time as bridges take it: to them, 0 is their default.
+// grace returns the drain time for bridges, to which 0 would mean their default.
 func grace(c *config.Config) time.Duration { return max(c.DrainTimeout, time.Millisecond) }
 
 func amqpOptions(c *config.Config, shared *pools, log *slog.Logger) amqp.Options {
@@ -424,7 +423,7 @@ func newMetrics(c *config.Config, log *slog.Logger) *metrics.Metrics {
 	})
 }
 
-// observed is the store with its calls timed.
+// observed returns the store with its calls timed.
 func observed(m *metrics.Metrics, st *store) core.Store {
 	if r := st.redis; r != nil {
 		m.Flushes(r.Flushes)

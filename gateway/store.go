@@ -23,7 +23,7 @@ type store struct {
 	file  *file.Store  // nil if it is another engine
 }
 
-// openStore opens the engine that the configuration names; auto is files in the data directory.
+// openStore opens the engine that the configuration names. The engine auto means files in the data directory.
 func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store, error) {
 	switch {
 	case c.KeepsFiles():
@@ -40,7 +40,7 @@ func openStore(ctx context.Context, c *config.Config, log *slog.Logger) (*store,
 	}
 }
 
-// filesDir is where the file store keeps its data.
+// filesDir returns the directory of the file store's data.
 func filesDir(c *config.Config) string { return filepath.Join(c.Data, "messages") }
 
 func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
@@ -55,7 +55,7 @@ func fileStore(c *config.Config, log *slog.Logger) (*store, error) {
 	return &store{Store: opened, file: opened}, nil
 }
 
-// lost is closed once the store has lost what it held; nil if it cannot.
+// lost returns a channel that is closed once the store has lost its contents, or nil if it cannot.
 func (s *store) lost() <-chan struct{} {
 	if s.redis == nil {
 		return nil
@@ -63,7 +63,7 @@ func (s *store) lost() <-chan struct{} {
 	return s.redis.Lost()
 }
 
-// failed is closed once the store has stopped because of an error of the disk; nil if it cannot.
+// failed returns a channel closed once the store has stopped because of a disk error, or nil if it cannot.
 func (s *store) failed() <-chan struct{} {
 	if s.file == nil {
 		return nil
@@ -71,8 +71,8 @@ func (s *store) failed() <-chan struct{} {
 	return s.file.Failed()
 }
 
-// addHealth adds to what /health tells: what the file store takes; for which causes Redis did
-// not serve recently, and when it was found to have lost what it held.
+// addHealth adds to the answer of /health the usage of the file store, or for Redis, why it did not
+// serve recently, and when it was found to have lost its contents.
 func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any {
 	if s.file != nil {
 		u := s.file.Usage()
@@ -100,7 +100,7 @@ func (s *store) addHealth(told map[string]any, lostAt time.Time) map[string]any 
 	return told
 }
 
-// archive takes the store as it is now: see file.Archive. Other engines answer what to use instead.
+// archive archives the store as it is now: see file.Archive. Other engines say what to use instead.
 func (s *store) archive(ctx context.Context) (admin.Archive, error) {
 	switch {
 	case s.file != nil:

@@ -21,7 +21,7 @@ type testServer struct {
 	ConnectionString string `json:"connectionString"`
 	WithTLS          string `json:"tlsConnectionString"`
 	CA               string `json:"ca,omitempty"` // file with the certificate that TLS clients must trust
-	// CustomEndpoint is the option of .NET's client which keeps the port of the TLS connection.
+	// CustomEndpoint is the option of the .NET client that keeps the port of the TLS connection.
 	CustomEndpoint string `json:"customEndpointAddress"`
 	Address        string `json:"address"` // host:port of everything
 	URL            string `json:"url"`     // for HTTP
@@ -31,7 +31,7 @@ type testServer struct {
 	Version       string `json:"version"`
 }
 
-// testServerLife is how long the token is good that is printed.
+// testServerLife is how long the printed token is valid.
 const testServerLife = 7 * 24 * time.Hour
 
 func testServerCommand() *cobra.Command {

@@ -21,9 +21,9 @@ const (
 	storeReminder = time.Minute
 )
 
-// awaitStore opens the store. While Redis is away it tries again and again, for as
-// long as the configuration says; meanwhile HTTP clients are answered at ln, /health
-// with the reason. The store is nil if ctx ends first.
+// awaitStore opens the store. While Redis is unavailable, it retries for as long as the
+// configuration says. In the meantime HTTP clients are answered at ln, and /health says the reason.
+// The store is nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
 	startup.tell("The gateway opens its message store.")

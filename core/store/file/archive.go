@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// linksDir is below the store's directory, so that it is on the same file system. The log passes it over.
+	// linksDir is in the store's directory, so that it is on the same file system. The log ignores it.
 	linksDir = "backup"
-	// archiveHead is the name of an archive's first file: it is what the archive begins with.
+	// archiveHead is the name of the first file in an archive.
 	archiveHead = "crosstown-archive.json"
 )
 
-// ArchiveHead says what an archive has: a tar of this as JSON, then of the files of a store as they were at one moment.
+// ArchiveHead says what an archive contains: a tar of this as JSON, then of a store's files at one moment.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
 	By    string        `json:"by"` // the version of Crosstown
@@ -42,8 +42,8 @@ type Archive struct {
 	head ArchiveHead
 }
 
-// Archive gives the store's files as they are now a second name each. There is one archive at a time: a second is refused with
-// core.Conflict.
+// Archive gives each of the store's files, as they are now, a second name. Only one archive may
+// exist at a time: another one is refused with core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is under way: wait until it has ended.")
@@ -120,7 +120,7 @@ func (a *Archive) Close() {
 	a.of.archiving.Store(false)
 }
 
-// removeLinks removes what an archive has left, also one whose process was killed.
+// removeLinks removes what an archive has left, even one whose process was killed.
 func (s *Store) removeLinks() {
 	dir := filepath.Join(s.dir, linksDir)
 	names, err := s.o.fs.ReadDir(dir)
@@ -135,15 +135,15 @@ func (s *Store) removeLinks() {
 	}
 }
 
-// ErrCut says that an archive is not whole.
+// ErrCut says that an archive is incomplete or damaged.
 var ErrCut = errors.New("the backup is cut off or damaged: nothing of it can be used")
 
-// IsArchive reports whether a file that begins so is an archive.
+// IsArchive reports whether a file that begins with these bytes is an archive.
 func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive reads an archive to its end and passes its files on. One that is not whole is ErrCut.
+// ReadArchive reads an archive to its end and passes its files to take. An incomplete one is ErrCut.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()
@@ -172,8 +172,8 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 	return nil, err
 }
 
-// Restore unpacks an archive into the directory of a store, which must be empty or missing. It appears at once, when all is
-// read and sound.
+// Restore unpacks an archive into the directory of a store, which must be empty or missing. The
+// directory appears in one step, after everything was read and found sound.
 func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty: restore into another data directory, or move it away", dir)
@@ -182,7 +182,7 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if err := errors.Join(os.RemoveAll(temp), durable.MkdirAll(temp)); err != nil {
 		return nil, err
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // gone already after the rename
+	defer func() { _ = os.RemoveAll(temp) }() // after the rename it no longer exists
 	head, err := ReadArchive(r, func(name string, in io.Reader) error {
 		return durable.Create(filepath.Join(temp, name), 0o600, func(w io.Writer) error {
 			_, err := io.Copy(w, in)

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// clock is the store's clock: the wall clock when it was made and the time that has passed since,
-// adjusted to the wall clock slowly, so that a step of the wall clock neither ends locks nor stops
-// time. Only where the wall clock is more than maxSlew ahead (the machine slept, or its clock was
-// set), the store's follows at once.
+// clock is the store's clock. It starts with the wall clock's time, continues with the time that
+// passes, and is slowly adjusted to the wall clock, so that a step of the wall clock neither ends
+// locks nor stops time. Only if the wall clock is more than maxSlew ahead (the machine slept, or
+// its clock was set), the store's clock follows at once.
 type clock struct {
 	start  time.Time // with its monotonic reading
 	offset atomic.Int64
 	log    *slog.Logger
 	wall   func() time.Time
-	behind bool // the wall clock was found far behind, and that was said
+	behind bool // the wall clock was found far behind, and this was logged
 }
 
 const (
 	// maxSlew is the largest difference that is adjusted slowly.
 	maxSlew = 24 * time.Hour
-	// slewForward and slewBack are how much is adjusted each adjustEvery.
+	// slewForward and slewBack are the largest adjustments in each adjustEvery.
 	slewForward = time.Second
 	slewBack    = 500 * time.Millisecond
 	adjustEvery = time.Second
 )
 
-// newClock makes a clock that shows no earlier time than latest, the last that the store has kept,
-// unless that is too far ahead of the wall clock to be right.
+// newClock makes a clock that shows no time before latest, the last time that the store has kept,
+// unless latest is too far ahead of the wall clock to be right.
 func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock {
 	c := &clock{start: time.Now(), wall: wall, log: log}
 	now := wall()
@@ -44,12 +44,12 @@ func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock 
 	return c
 }
 
-// Now is what the clock shows.
+// Now returns the time that the clock shows.
 func (c *clock) Now() time.Time {
 	return c.start.Round(0).Add(time.Since(c.start) + time.Duration(c.offset.Load()))
 }
 
-// adjust moves the clock towards the wall clock. It is called each adjustEvery.
+// adjust moves the clock towards the wall clock. It must be called every adjustEvery.
 func (c *clock) adjust() {
 	diff := c.wall().Round(0).Sub(c.Now())
 	switch {

@@ -1,9 +1,9 @@
 // Package file is the embedded store that keeps its messages: one gateway, one directory, no
-// server beside it. It is the store in memory with a journal, so what it answers is what the memory engine
-// answers, and what is here is how that lasts.
+// separate server. It is the store in memory with a journal, so it gives the same answers as the
+// memory engine; this package makes them last.
 //
-// Package journal encodes the effects of calls (state.Effect says which) for the log of package wal:
-// frames of effects, records of messages that the effects name, and snapshots. What waits for what:
+// Package journal encodes the effects of calls (see state.Effect) for the log of package wal: frames of
+// effects, records of messages to which the effects refer, and snapshots. These rules say what waits for what:
 //
 //   - An answer that acknowledges waits until everything that was in the log when its call left the
 //     partition is as durable as Options.Sync promises. Locks are given and extended without waiting.
@@ -14,7 +14,7 @@
 // Messages beyond Options.Memory are not kept in memory: they are read from the log when they are
 // delivered, after the partition's mutex is released.
 //
-// A snapshot is written when the log has grown enough, and at Close. It counts which segments still
-// have records that messages name. Those without are removed; those with few are compacted: their
-// records are appended again, as effects like others, and the next snapshot finds nothing in them.
+// A snapshot is written when the log has grown enough, and at Close. It finds out which segments still contain
+// records of messages. Segments without such records are removed, and segments with few are compacted: their
+// records are appended again as normal effects, and the next snapshot finds the segments empty.
 package file

@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Inspection is what the files of a store's directory are, and how sound.
+// Inspection describes the files in a store's directory, and whether they are sound.
 type Inspection struct{ wal.Inspection }
 
-// Inspect reads a directory and changes nothing; a gateway may use it meanwhile, and what it is
-// writing may look torn. With contents it checks those of all messages and snapshots too.
+// Inspect reads a directory and changes nothing. A gateway may use the directory in the meantime, and what it is
+// writing may look torn. If contents is true, Inspect also checks the contents of all messages and snapshots.
 func Inspect(dir string, contents bool) (*Inspection, error) {
 	found, err := wal.Inspect(fsys.OS{}, dir, contents)
 	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
@@ -27,13 +27,13 @@ func Inspect(dir string, contents bool) (*Inspection, error) {
 	return &Inspection{*found}, nil
 }
 
-// inspectNamed finds segments that messages name and that are missing or cut. Only a store that was
-// closed in order has a snapshot which names all; of others a loss of power may have left a part of a
-// body that no message names.
+// inspectNamed finds segments to which messages refer and that are missing or cut. The store must have
+// been closed in order, so that its snapshot knows all messages. Otherwise a loss of power may have left
+// part of a body to which no message refers.
 func inspectNamed(dir string, found *wal.Inspection) error {
 	newest := slices.MaxFunc(found.Snapshots, func(a, b wal.SnapshotReport) int { return cmp.Compare(a.ID, b.ID) })
 	if newest.Damage != "" {
-		return nil // which is said
+		return nil // already reported
 	}
 	in, err := wal.OpenSnapshot(fsys.OS{}, dir, wal.SnapshotInfo{ID: newest.ID, Size: newest.Size})
 	if err != nil {
@@ -41,7 +41,7 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	}
 	mem := state.New(state.Options{})
 	err = journal.Load(mem, in)
-	named := make(map[uint32]bool) // whether it has a large body
+	named := make(map[uint32]bool) // by segment; true: it contains a large body
 	if err == nil {
 		mem.Records(func(r state.Ref, large bool) { named[wal.Position(r.Position).Segment()] = large })
 	}
@@ -58,18 +58,18 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	return err
 }
 
-// Usage is what a store takes on the disk and in memory.
+// Usage says how much a store takes on the disk and in memory.
 type Usage struct {
 	Segments  int   // files of the log and of large bodies
 	Bytes     int64 // of these files and the snapshots
-	Unsynced  int64 // bytes acknowledged that a loss of power would lose, about
-	Resident  int64 // bytes of messages that are in memory beside the log
-	Snapshots int   // that there are
+	Unsynced  int64 // about how many acknowledged bytes a loss of power would lose
+	Resident  int64 // bytes of messages in memory besides the log
+	Snapshots int   // the number of snapshots
 	Free      int64 // bytes that the file system has left
 	Failed    bool  // the store has stopped because of an error of the disk
 }
 
-// Usage looks at the files that the store knows.
+// Usage returns the sizes of the files that the store knows.
 func (s *Store) Usage() Usage {
 	u := Usage{Resident: s.journal.InMemory(), Failed: s.log.Err() != nil}
 	u.Free, _ = s.log.Space()

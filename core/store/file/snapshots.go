@@ -8,8 +8,8 @@ import (
 const (
 	// checkEvery is how often the store looks whether a snapshot is due.
 	checkEvery = time.Second
-	// compactBelow is the share of a segment, in percent, below which what messages name of it is
-	// appended again.
+	// compactBelow is the percentage of a segment below which the records that messages still use
+	// are appended again.
 	compactBelow = 30
 )
 
@@ -42,7 +42,7 @@ func (s *Store) snapshotDue() bool {
 	return s.journal.Appended()-s.lastAt >= max(s.o.SnapshotAfter, s.lastSize)
 }
 
-// pause waits before a snapshot that failed is tried again.
+// pause delays the next attempt after a snapshot that failed.
 func (s *Store) pause() {
 	select {
 	case <-s.stop:

@@ -17,10 +17,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Sync says when what is acknowledged survives a loss of power.
+// Sync says when acknowledged data survive a loss of power.
 type Sync string
 
-// The modes. In each of them what is acknowledged survives the end of the process.
+// The modes. In each of them, acknowledged data survive the end of the process.
 const (
 	SyncInterval Sync = "interval" // after Options.Interval at most
 	SyncAlways   Sync = "always"   // when it is acknowledged
@@ -34,10 +34,10 @@ type Options struct {
 	// Memory is the number of bytes of messages that stay in memory; others are read from the log.
 	// Default 128 MiB; negative: none.
 	Memory int64
-	// Remember is the number of bytes the message ids of duplicate detection may take in memory, and as many
-	// again histories: see state.Options. Default 128 MiB; negative: no limit.
+	// Remember is the number of bytes that the message ids of duplicate detection may take in memory, and the
+	// number that histories may take: see state.Options. Default 128 MiB; negative: no limit.
 	Remember int64
-	// SnapshotAfter is the number of bytes the log grows between two snapshots at least, default 64 MiB.
+	// SnapshotAfter is the least number of bytes by which the log grows between two snapshots, default 64 MiB.
 	SnapshotAfter int64
 	// Repair starts with the sound part of damaged synced data, instead of refusing to start.
 	Repair bool
@@ -48,10 +48,10 @@ type Options struct {
 	fs          fsys.FS // for tests
 	segmentSize int
 	recent      int
-	compact     int64 // instead of compactBelow; negative: never
+	compact     int64 // used instead of compactBelow; negative: never compact
 }
 
-// ErrDamaged says that a message is not what was written, or is missing.
+// ErrDamaged says that a message is missing, or differs from what was written.
 var ErrDamaged = state.ErrDamaged
 
 // Store is a core.Store in the files of a directory.
@@ -70,14 +70,14 @@ type Store struct {
 
 	archiving    atomic.Bool
 	snapshotting sync.Mutex
-	lastAt       int64 // journal.Appended at the last snapshot
+	lastAt       int64 // the value of journal.Appended at the last snapshot
 	lastSize     int64 // bytes of the last snapshot
 }
 
 // Opening says what was found when a store was opened.
 type Opening struct {
 	Took     time.Duration
-	Replayed int // frames behind the snapshot
+	Replayed int // frames after the snapshot
 }
 
 var _ core.Store = (*Store)(nil)
@@ -110,8 +110,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open opens the store in a directory, which it makes if there is none. Errors say what is to be
-// done.
+// Open opens the store in a directory, which it creates if needed. Errors say what to do about
+// them.
 func Open(dir string, o Options) (*Store, error) {
 	begun := time.Now()
 	o = o.withDefaults()
@@ -140,7 +140,7 @@ func Open(dir string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// repairHint says how to start in spite of damage.
+// repairHint adds to an error how to start in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
 		return fmt.Errorf("%w: restore a backup; or start once with --repair, which keeps all that is sound and loses what is not (%s is kept as a copy)", err, filepath.Base(damage.File))
@@ -148,7 +148,7 @@ func repairHint(err error) error {
 	return err
 }
 
-// replay makes the state of the newest sound snapshot and the log behind it.
+// replay restores the state from the newest sound snapshot and the log after it.
 func (s *Store) replay() error {
 	now := s.o.Clock
 	var own *replayClock
@@ -219,12 +219,12 @@ func (s *Store) adjust(c *clock) {
 	}
 }
 
-// WithTime is a view of the store whose time is f of the store's.
+// WithTime returns a view of the store whose time is f of the store's time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &view{Store: s.View(f), of: s}
 }
 
-// view is a view of a store: its calls are those of the memory engine.
+// view is a view of a store. The memory engine serves its calls.
 type view struct {
 	*state.Store
 	of *Store
@@ -236,17 +236,17 @@ func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
 // About implements core.Store.
 func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
 
-// Opened says what was found when the store was opened.
+// Opened describes what was found when the store was opened.
 func (s *Store) Opened() Opening { return s.opened }
 
-// Dir is the store's directory.
+// Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Failed is closed when the store stops because of an error of the disk: nothing is acknowledged or
-// delivered from then on. Opening the directory again is safe.
+// Failed returns a channel that is closed when the store stops because of an error of the disk.
+// From then on, nothing is acknowledged or delivered. It is safe to open the directory again.
 func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 
-// Err is why the store has stopped, or nil.
+// Err returns why the store has stopped, or nil.
 func (s *Store) Err() error { return s.log.Err() }
 
 // Probe returns nil when an append would succeed now.
@@ -286,10 +286,10 @@ func (s *Store) About(context.Context) core.About {
 	return about
 }
 
-// lowSpace is how much space beyond what is kept is worth a warning.
+// lowSpace is the free space, beyond what is kept, below which the store warns.
 const lowSpace = 1 << 30
 
-// Close waits for calls in flight, writes a snapshot and gives the directory free.
+// Close waits for calls in flight, writes a snapshot and unlocks the directory.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.stop)

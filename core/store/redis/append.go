@@ -12,17 +12,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// stored is a message in the form in which it is stored.
+// stored is a message as it is stored.
 type stored struct {
-	record []byte // nil if only its id and key are noted
-	id     string // its id for duplicate detection; "" for none
-	key    string // of a repeatable move; "" for none
+	record []byte // nil if only the id and the key are noted
+	id     string // for duplicate detection; "" for none
+	key    string // the key of a repeatable move; "" for none
 	due    any    // ms, "" if it is not scheduled
 	ttl    any    // ms, "" if it does not expire
 	sid    string // the name of its session; "" for none
 }
 
-// size estimates what Redis takes for the message, until it is measured.
+// size estimates how many bytes the message takes in Redis until they are measured.
 func (m *stored) size() int {
 	size := len(m.record) + 32
 	if m.id != "" {
@@ -53,8 +53,8 @@ type sending struct {
 	err      error
 }
 
-// Append stores groups of messages in order, each group as a whole or not at all. After a group
-// whose answer was lost, the other groups of the call fail, too, to keep their order.
+// Append stores groups of messages in order, each group as a whole or not at all. If the answer to
+// a group is lost, the following groups of the call fail, too, to keep their order.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.enter(ctx); err != nil {
@@ -135,7 +135,7 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 	return messages, size, nil
 }
 
-// timed is a message's data for duplicate detection, moves and due times, without the record.
+// timed returns a message's data for duplicate detection, moves and due times, without the record.
 func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	st := sh.noted(m)
 	if due := m.ScheduledEnqueueTime; !due.IsZero() && due.UnixMilli() > now.UnixMilli() {
@@ -147,12 +147,12 @@ func (sh *shard) timed(m *core.Message, now time.Time) stored {
 	return st
 }
 
-// noted is the data of a message that is not stored, for duplicate detection and moves.
+// noted returns what duplicate detection and moves need to know of a message that is not stored.
 func (sh *shard) noted(m *core.Message) stored {
 	return stored{id: sh.duplicateKey(m), key: keyOf(m), due: "", ttl: ""}
 }
 
-// keyOf is the key of m's move; "" for none.
+// keyOf returns the key of m's move, or "" if there is none.
 func keyOf(m *core.Message) string {
 	if m.Transit == nil {
 		return ""
@@ -160,7 +160,7 @@ func keyOf(m *core.Message) string {
 	return m.Transit.Key
 }
 
-// duplicateKey is m's id for duplicate detection; "" if the entity has none.
+// duplicateKey returns m's id for duplicate detection, or "" if the entity does not detect duplicates.
 func (sh *shard) duplicateKey(m *core.Message) string {
 	if sh.DuplicateWindow.Milliseconds() <= 0 || m.MessageID.IsZero() {
 		return ""
@@ -236,15 +236,15 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	}
 }
 
-// A few small messages that are handed over are stored and locked by one script. For more, their
-// way through Lua costs more than the second script.
+// Up to this many small messages are stored, handed over and locked by one script. For more,
+// passing them through Lua costs more than a second script.
 const (
 	maxScripted      = 8
 	maxScriptedBytes = 16 << 10
 )
 
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
-// sweep in front stores what is due before them.
+// sweep before it stores the messages that were due earlier.
 func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
@@ -265,8 +265,8 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, h
 	return numbers, err
 }
 
-// addEntries is appendPlain with what follows it in the same exchange: the lock call of hand or,
-// without one, the doorbell.
+// addEntries does the work of appendPlain and, in the same exchange, what follows: the lock call of
+// hand or, without one, the doorbell.
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepArgs := append(sh.stateArgs(now), 0)
 	opened := s.recents.opened.Load()
@@ -331,8 +331,8 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 	return numbers, nil
 }
 
-// scriptNumbers reads the numbers that a script returns, one for each message: 0 for a known one
-// that it did not store.
+// scriptNumbers reads the numbers that a script returns, one for each message. The number of a
+// known message, which the script did not store, is 0.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
 		return nil, fmt.Errorf("%d numbers for %d messages: %w", len(reply), messages, errUnanswered)
@@ -356,7 +356,7 @@ func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	}
 }
 
-// appendArgs are the arguments of append.lua after those of the state.
+// appendArgs returns the arguments of append.lua that follow those of the state.
 func (sh *shard) appendArgs(messages []stored) []any {
 	args := make([]any, 0, 2+6*len(messages))
 	args = append(args, sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds())

@@ -28,7 +28,7 @@ type batcher[T any] struct {
 	waiting  []*pendingCall[T]
 	bytes    int // of waiting calls
 	flushing int
-	alone    bool // no flush begins beside those in flight
+	alone    bool // no flush begins while another is in flight
 }
 
 // pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
@@ -45,8 +45,8 @@ func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall
 }
 
 // submit adds work and waits for its flush. If ctx ends first, the flush continues without the
-// caller, which must not read work any more. A caller whose context leaves enough time makes the
-// flush itself, and stays until its end.
+// caller, which must not read work any more. A caller whose context leaves enough time runs the
+// flush itself, and stays until it ends.
 func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
 	t := &pendingCall[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
@@ -66,7 +66,7 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	}
 }
 
-// outlasts reports whether ctx leaves time for d, unless it is cancelled.
+// outlasts reports whether the deadline of ctx leaves time for d. ctx may still be cancelled earlier.
 func outlasts(ctx context.Context, d time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
@@ -79,8 +79,8 @@ func (b *batcher[T]) enqueue(t *pendingCall[T]) {
 	}
 }
 
-// queue adds a call to the waiting ones, unless they are too many. If departs, the caller must
-// start a flush.
+// queue adds a call to the waiting ones, unless there are too many. If departs is true, the caller
+// must start a flush.
 func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,14 +95,14 @@ func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// setAlone has calls wait for the flushes in flight, or not any more.
+// setAlone sets whether further calls must wait for the flushes in flight.
 func (b *batcher[T]) setAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alone = alone
 }
 
-// pendingCallOverhead stands for the memory of a waiting call beside its bytes.
+// pendingCallOverhead is the memory that a waiting call is counted with in addition to its bytes.
 const pendingCallOverhead = 256
 
 // flushAll flushes until no call waits.
@@ -112,8 +112,8 @@ func (b *batcher[T]) flushAll() {
 	}
 }
 
-// flushOnce makes one flush for a caller: without a goroutine of its own the flush saves two
-// switches. For calls that wait after it, it starts flushAll.
+// flushOnce runs one flush in the caller's goroutine, which saves two goroutine switches. If calls
+// still wait afterwards, it starts flushAll.
 func (b *batcher[T]) flushOnce() {
 	batch := b.nextBatch()
 	if batch == nil {

@@ -18,8 +18,8 @@ var errReply = errors.New("redis: a script's answer has an unexpected form")
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// operate is the frame of single operations: it counts the call, finds the shard, bounds the time
-// and wraps errors. what names the operation.
+// operate runs a single operation: it counts the call, finds the shard, bounds the time and wraps
+// errors. what names the operation.
 func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
 	if err := p.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -36,8 +36,8 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	return p.wrapError(what+" in "+sh.keys.prefix, err)
 }
 
-// lockNumbers locks those of some messages that are available, or deferred messages, all or none. Of
-// the latter those whose time to live is over expire, even if the call fails.
+// lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
+// messages, all or none. Deferred messages whose time to live has ended expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
 	what, sc, state := "lock messages by number", lockNumbersScript, core.Active
 	if r.Deferred {
@@ -105,8 +105,8 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	return numbers, nil
 }
 
-// leaseUnder is lease with Policy.Sessions for messages of a locked session: proof is that of its lock,
-// and key the session's. ok is false if its lock is missing.
+// leaseUnder returns a lease, with Policy.Sessions one under a session's lock, the proof of that lock and the
+// session's key. ok is false if the queue has sessions and the lock is missing or another partition's.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
 	l = sh.lease(now)
 	if !sh.Sessions {
@@ -143,7 +143,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 		for i, n := range own {
 			args[i] = n
 		}
-		if void == 1 { // nothing to cancel, but every operation sweeps
+		if void == 1 { // there is nothing to cancel, but every operation sweeps
 			sc, args = sweepScript, []any{0}
 		}
 		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
@@ -199,9 +199,9 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	return stats, err
 }
 
-// Peek returns messages in order. Their locks and counts are read a moment after their entries. It finds
-// those of a session, and those that are deferred or scheduled, in the lists and sets of these, which it
-// reads step by step: Redis serves others meanwhile.
+// Peek returns messages in order. Their locks and counts are read a moment after their entries. It
+// finds the messages of a session, and deferred or scheduled messages, in their own lists and sets.
+// It reads these in steps, between which Redis serves other clients.
 func (p *handle) Peek(ctx context.Context, r core.PeekRequest) (ds []core.Delivery, err error) {
 	err = p.operate(ctx, "peek", func(ctx context.Context, sh *shard) error {
 		if r.Session != "" && !sh.Sessions {
@@ -249,8 +249,8 @@ func (sh *shard) page() int {
 	return int(max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load()))))
 }
 
-// peekPage returns the messages of a page of entries that are in the states wanted, and the last position,
-// 0 if there are none.
+// peekPage returns the messages on a page of entries that are in the states wanted, and the last
+// position on the page, or 0 if the page is empty.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
 	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
@@ -265,7 +265,7 @@ func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, 
 	return ds, entries[len(entries)-1].n, err
 }
 
-// numbersIn returns the positions of deferred or scheduled messages from a position on, in order.
+// numbersIn returns, in order, the positions of the deferred or scheduled messages at or after from.
 func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from int64) ([]int64, error) {
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
@@ -281,7 +281,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 		members, _ := reply[1].([]any)
 		for i := 0; i < len(members); i += 2 { // with their scores
 			member, _ := members[i].(string)
-			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // others are reserved
+			if n, err := strconv.ParseInt(member, 10, 64); err == nil && n >= from { // the others are reserved
 				numbers = append(numbers, n)
 			}
 		}
@@ -292,7 +292,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	}
 }
 
-// peekNumbers returns the messages of positions, in the states that are requested.
+// peekNumbers returns the messages at these positions that are in the states requested.
 func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
 	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(numbers))
@@ -317,7 +317,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	return s.peeked(ctx, sh, entries, wanted)
 }
 
-// peeked makes deliveries of entries in the states that are requested.
+// peeked makes deliveries of those entries that are in the states requested.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh, entries)
 	if err != nil {
@@ -342,7 +342,7 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted f
 	return s.attachBodies(ctx, sh, ds, missing)
 }
 
-// messageState is the data of a message beside its entry.
+// messageState is the data of a message that is not in its entry.
 type messageState struct {
 	sideData
 	state    core.State
@@ -350,7 +350,7 @@ type messageState struct {
 	reserved bool      // for a transaction: not visible yet
 }
 
-// maxLocksSearched bounds the locks of a queue among which those of peeked messages are searched.
+// maxLocksSearched is the largest number of locks in a queue that Peek searches for those of its messages.
 const maxLocksSearched = 20_000
 
 func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) ([]messageState, error) {

@@ -31,7 +31,7 @@ func catalogueValue(e *core.Entity) (string, error) {
 	return revisionPrefix(e.Revision, e.ID) + string(record), nil
 }
 
-// withoutRevision is a value without its revisionPrefix.
+// withoutRevision returns a value without its revisionPrefix.
 func withoutRevision(value string) ([]byte, error) {
 	parts := strings.SplitN(value, ":", 3)
 	if len(parts) != 3 {
@@ -40,7 +40,7 @@ func withoutRevision(value string) ([]byte, error) {
 	return []byte(parts[2]), nil
 }
 
-// parseCatalogue reads a catalogue value and the time of last use, which is kept beside it.
+// parseCatalogue reads a catalogue value and the time of last use, which is stored separately.
 func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	var e core.Entity
 	text, err := withoutRevision(value)
@@ -63,7 +63,7 @@ func scoreMillis(score any) (int64, bool) {
 	return int64(f), err == nil
 }
 
-// withCatalogue is the frame of operations on the catalogue.
+// withCatalogue runs an operation on a catalogue: it counts the call, bounds its time and wraps errors.
 func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
 	subject := what + " " + namespace + "/" + name
 	if err := s.enter(ctx); err != nil {
@@ -97,8 +97,8 @@ func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace st
 	return reply[1:], nil
 }
 
-// changedNames are the folded names to report to watchers when e changes: its own, and that of a
-// subscription's topic.
+// changedNames returns the folded names to report to watchers when e changes: its own and, for a
+// subscription, its topic's.
 func changedNames(e *core.Entity) []string {
 	names := []string{core.FoldName(e.Name)}
 	if topic := topicOf(e); topic != "" {
@@ -107,7 +107,7 @@ func changedNames(e *core.Entity) []string {
 	return names
 }
 
-// topicOf is the folded name of a subscription's topic, "" for other entities.
+// topicOf returns the folded name of a subscription's topic, or "" for other entities.
 func topicOf(e *core.Entity) string {
 	if e.Kind != core.Subscription {
 		return ""
@@ -173,8 +173,8 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 	return e, nil
 }
 
-// fence tells a topic's partitions the version of its subscriptions, unless it is 0: they refuse
-// publications with an older one. If that fails, or this gateway dies, the next Topic does it.
+// fence tells a topic's partitions the version of its subscriptions, unless version is 0. They then refuse
+// publications with an older version. If fence fails, or this gateway dies, the next Topic repeats it.
 func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
@@ -209,8 +209,8 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	return s.exchange(ctx, replicated, cmds...)
 }
 
-// unlinkPartitions removes all messages of an entity, one partition after the other. topicStays
-// says that a subscription's topic is not deleted with it.
+// unlinkPartitions removes all messages of an entity, partition by partition. topicStays says that
+// the topic of a subscription is not being deleted as well.
 func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
@@ -221,7 +221,7 @@ func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays
 
 func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
-		// Queues without streams do not change any more.
+		// Queues whose streams are gone do not change any more.
 		var streams []string
 		for sub := range core.SubQueues {
 			streams = append(streams, s.names.stream(e.Ref(r.Index, sub)))
@@ -297,7 +297,7 @@ func first(reply []any) any {
 	return reply[0]
 }
 
-// parseAll reads catalogue values, without those that have been deleted.
+// parseAll reads catalogue values, leaving out those of deleted entities.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
 		return nil, errReply
@@ -316,12 +316,12 @@ func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	return es, nil
 }
 
-// nameMember is an entity's member in the zset of names: its kind, then its folded name.
+// nameMember returns an entity's member in the zset of names: its kind, then its folded name.
 func nameMember(kind core.Kind, folded string) string {
 	return strconv.Itoa(int(kind)) + ":" + folded
 }
 
-// Entities lists entities of a kind by folded name, top at most after the first skip.
+// Entities lists the entities of a kind by folded name. It skips the first skip and returns at most top.
 func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
@@ -365,8 +365,8 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity, q core.Namespac
 	return e, err
 }
 
-// update replaces an entity, and changes rules of it: pairs as lua/entity_update.lua takes them. It
-// also returns the version of a subscription's topic.
+// update replaces an entity and changes its rules, which are given in pairs as
+// lua/entity_update.lua takes them. For a subscription it also returns the version of the topic.
 func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
@@ -400,7 +400,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 	return e, version, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
 // with all its subscriptions.
 func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
@@ -436,7 +436,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		return err
 	}
 	values := reply[1:]
-	for i := 2; i+1 < len(values); i += 2 { // behind the topic itself, its subscriptions
+	for i := 2; i+1 < len(values); i += 2 { // after the topic itself come its subscriptions
 		subscription, _ := values[i].(string)
 		names = append(names, subscription)
 	}
@@ -455,14 +455,14 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 			s.log.Warn("rules of a deleted subscription stay behind", "entity", gone.ID, "err", err)
 		}
 	}
-	if e.Kind == core.Topic { // subscriptions may have used the shared keys until they were gone
+	if e.Kind == core.Topic { // its subscriptions may have used the shared keys until they were gone
 		s.unlinkPartitions(ctx, &e, false)
 	}
 	return nil
 }
 
-// TouchEntities records when entities were last used. It ignores unknown names and earlier times;
-// the revision stays.
+// TouchEntities records when entities were last used, without changing their revisions. It ignores
+// unknown names and earlier times.
 func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil

@@ -16,13 +16,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// changes reports to watchers which entities and namespaces have changed. In a change with an empty
-// namespace, the name is that of a namespace.
+// changes reports to watchers which entities and namespaces have changed. If the namespace of a
+// change is empty, its name is that of a namespace.
 type changes struct {
 	store          *Store
 	origin         string        // identifies this store's own changes
 	pubsub         *redis.PubSub // owned by run after open
-	uncertainUntil atomic.Int64  // Unix nanoseconds: until then, own changes are treated as others'
+	uncertainUntil atomic.Int64  // Unix nanoseconds; before it, own changes are treated like those of others
 
 	mu                sync.Mutex
 	watchers          map[*func(namespace, name string)]struct{}
@@ -31,11 +31,11 @@ type changes struct {
 
 // Intervals of Pub/Sub connections.
 const (
-	maxSilence       = 15 * time.Second // a connection without an answer for so long is dead
+	maxSilence       = 15 * time.Second // a connection that has been silent for longer is dead
 	pingEvery        = 5 * time.Second
 	resubscribeDelay = 250 * time.Millisecond
-	// uncertainFor is how long after a lost answer the change may still happen and be published: a
-	// server that is silent for longer has lost the connection.
+	// uncertainFor is how long after a lost answer the change may still happen and be published. It
+	// ends when a silent connection counts as dead.
 	uncertainFor = 2 * maxSilence
 )
 
@@ -46,7 +46,7 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
 	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
-		_ = c.pubsub.Close() // the subscription has failed
+		_ = c.pubsub.Close() // the subscription's error counts
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
 	}
 	return nil
@@ -77,8 +77,8 @@ func addTo[F any](mu *sync.Mutex, watchers map[*F]struct{}, changed F) (stop fun
 	}
 }
 
-// notify calls the watchers: those of entities if the namespace is not empty, else those of
-// namespaces, all if both are empty. They do not block.
+// notify calls the watchers of entities or, if the namespace is empty, those of namespaces; if name
+// is empty, too, it calls both. Watchers do not block.
 func (c *changes) notify(namespace, name string) {
 	var watchers []*func(string, string)
 	var registrars []*func(string)
@@ -106,7 +106,7 @@ func (c *changes) notifyUncertain(namespace string, names []string) {
 	}
 }
 
-// isOwn reports whether a change was reported when it was made.
+// isOwn reports whether the change is this store's own, which was reported when it was made.
 func (c *changes) isOwn(origin string) bool {
 	return origin == c.origin && time.Now().UnixNano() > c.uncertainUntil.Load()
 }
@@ -125,7 +125,7 @@ func (c *changes) run(ctx context.Context) {
 	}
 }
 
-// payload is what is published about changed entities of a namespace.
+// payload returns the message to publish about changed entities of a namespace.
 func (c *changes) payload(namespace string, names ...string) string {
 	return c.origin + "\x00" + namespace + "\x00" + strings.Join(names, "\x00")
 }
@@ -161,7 +161,7 @@ func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 			case <-stop:
 				return
 			case <-ticker.C:
-				_ = pubsub.Ping(ctx) // a broken connection shows when it is read
+				_ = pubsub.Ping(ctx) // if the connection is broken, reading it fails
 			}
 		}
 	}()

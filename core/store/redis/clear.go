@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Clear removes all messages of a partition, and everything kept about them, with one script. Redis
-// frees the memory in the background.
+// Clear removes all messages of a partition and all data about them with one script. Redis frees
+// the memory in the background.
 func (p *handle) Clear(ctx context.Context) error {
 	return p.operate(ctx, "clear", func(ctx context.Context, sh *shard) error {
 		if p.Subscription != "" {

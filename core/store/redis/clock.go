@@ -14,10 +14,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// clock is the server's clock, on which all gateways agree, or the clock given in Options. It is
-// behind the server's clock by at most the error of the readings, and never ahead of it: nothing
-// becomes due early. Between readings it follows this machine's monotonic clock, so changes of the
-// machine's time do not matter.
+// clock follows the server's clock, on which all gateways agree, or the clock given in Options. It
+// lags the server's clock by at most the error of the readings, and is never ahead of it, so
+// nothing becomes due early. Between readings it follows this machine's monotonic clock, so changes
+// to the machine's time do not matter.
 type clock struct {
 	given func() time.Time
 	last  atomic.Pointer[reading]
@@ -30,24 +30,24 @@ type reading struct{ local, earliest, latest time.Time }
 const (
 	// clockRefresh is how often the server's clock is read.
 	clockRefresh = time.Second
-	// clockTimeout bounds a reading: one that takes longer says little, and a master that hangs must not keep the
-	// gateway from registering.
+	// clockTimeout bounds a reading. A slower one would say little, and a master that hangs must
+	// not keep the gateway from registering.
 	clockTimeout = time.Second
 	// firstReadings is how often it is read before the store is used.
 	firstReadings = 3
-	// drift bounds how differently two clocks measure an interval, as its 1/drift: more than NTP
-	// slows a clock down or speeds it up.
+	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of it, which
+	// is more than NTP slews a clock.
 	drift = 2000
 )
 
-// at is the reading at a later instant.
+// at returns the bounds of the server's clock at a later instant.
 func (r *reading) at(local time.Time) reading {
 	age := local.Sub(r.local)
 	return reading{local, r.earliest.Add(age - age/drift), r.latest.Add(age + age/drift)}
 }
 
-// narrowed tightens a reading by an earlier one. If they contradict each other, the clock was set,
-// or belongs to another server: then the earlier reading is ignored.
+// narrowed tightens a reading by an earlier one. If the two contradict each other, the clock was
+// set, or is another server's, and narrowed ignores the earlier reading.
 func (r reading) narrowed(before *reading) reading {
 	if before == nil {
 		return r
@@ -72,21 +72,21 @@ func (c *clock) now() time.Time {
 	return c.server()
 }
 
-// server is the server's clock, even if Options have another.
+// server returns the time by the server's clock, even if Options give another clock.
 func (c *clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
 	return r.earliest.Add(age - age/drift)
 }
 
-// skew is how far the server's clock was ahead of this machine's clock.
+// skew returns how far the server's clock was ahead of this machine's clock.
 func (c *clock) skew() time.Duration {
 	r := c.last.Load()
 	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
 	return middle.Sub(r.local.Round(0)) // by the wall clock
 }
 
-// Now is the store's clock, UTC.
+// Now returns the time by the store's clock, in UTC.
 func (s *Store) Now() time.Time {
 	now := s.clock.now().UTC()
 	if s.time != nil {
@@ -95,16 +95,16 @@ func (s *Store) Now() time.Time {
 	return now
 }
 
-// WithTime is a view of the store whose time is f of the store's. The shards of the partitions that
-// are used through it have its time.
+// WithTime returns a view of the store whose time is f of the store's time. Partitions used through
+// the view have shards with the view's time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return &Store{connection: s.connection, time: f}
 }
 
-// millis is Now in the form that scripts take.
+// millis returns Now in the form that scripts take.
 func (s *Store) millis() int64 { return s.Now().UnixMilli() }
 
-// instant is the time of a millisecond; 0 is the zero time.
+// instant returns the time for a number of milliseconds, or the zero time for 0.
 func instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
@@ -114,8 +114,8 @@ func instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the cluster has no master")
 
-// readClock reads the server's clock. The server answers at some instant between question and
-// receipt, so a slow answer says less. In a cluster, masters that do not answer are ignored.
+// readClock reads the server's clock. The server reads it at some instant between the request and its answer,
+// so a slow answer is less precise. In a cluster, masters that do not answer are ignored.
 func (s *Store) readClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading

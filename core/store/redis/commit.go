@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit does a piece of work with one script, as a whole or not at all. When the answer is lost,
-// it returns Busy, and it is unknown whether the work was done.
+// Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
+// is lost, it returns Busy, and it is unknown whether the work was done.
 func (p *handle) Commit(ctx context.Context, w core.Work) (numbers []int64, err error) {
 	err = p.operate(ctx, "commit", func(ctx context.Context, sh *shard) error {
 		numbers, err = p.commit(ctx, sh, &w)
@@ -40,7 +40,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		return nil, err
 	}
 	arriving := arriving(w, messages, publications)
-	var full error // the refusal of a full entity
+	var full error // why a full entity refuses the work
 	if !w.Check && (w.Grows() || len(arriving) > 0) {
 		size += e.size + outgoingSize
 		budget := s.sizeBudget(ctx, sh)
@@ -92,7 +92,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	return sh.sequenceNumbers(reply, len(messages)+len(publications))
 }
 
-// workArgs are the arguments of commit.lua, without transfers and dead letters.
+// workArgs returns the arguments of commit.lua except transfers and dead letters.
 func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publishArgs) []any {
 	settles := sh.settleArgs(len(w.Settlements), func(i int) *core.Settlement { return &w.Settlements[i] })
 	own, void := sh.positions(w.Cancels)
@@ -135,8 +135,8 @@ func reservedNumbers(ms []core.Reserved) []int64 {
 	return numbers
 }
 
-// reserve makes messages reserved until a time. Duplicate detection checks them when their
-// transaction commits.
+// reserve reserves messages for a transaction until a time. Duplicate detection checks them when
+// the transaction commits.
 func reserve(messages []stored, publications []publication, until time.Time) {
 	at := strconv.FormatInt(until.UnixMilli(), 10) + "r"
 	for i := range messages {
@@ -170,7 +170,7 @@ func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err erro
 	return args, size, err
 }
 
-// notedOnly are the messages of the work whose ids are noted but which are not stored.
+// notedOnly returns those messages of the work that are not stored, but whose ids are noted.
 func notedOnly(w *core.Work) map[*core.Message]bool {
 	var spare map[*core.Message]bool
 	for i := range w.Effects {
@@ -190,7 +190,7 @@ func notedOnly(w *core.Work) map[*core.Message]bool {
 	return spare
 }
 
-// arriving are the messages and publications of the work that are stored, without those from the
+// arriving returns the messages and publications of the work that are stored, except those from the
 // topic's own queue.
 func arriving(w *core.Work, messages []stored, publications []publication) []stored {
 	replaced := map[int]bool{}
@@ -213,7 +213,7 @@ func arriving(w *core.Work, messages []stored, publications []publication) []sto
 	return all
 }
 
-// flag is a condition in the form that scripts take.
+// flag returns a condition in the form that scripts take.
 func flag(set bool) int {
 	if set {
 		return 1

@@ -16,7 +16,7 @@ const (
 	maxPiped = 2000
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfq"
-	// queueCountSuffixes are those that it reads of the main queue only.
+	// queueCountSuffixes are the keys that it reads only of the main queue.
 	queueCountSuffixes = "xtb"
 	// countedAtOnce is the number of queues that are swept and counted at a time.
 	countedAtOnce = 16
@@ -25,7 +25,7 @@ const (
 // errDue says that a queue must be swept before it is counted.
 var errDue = errors.New("something is due")
 
-// countGroup is a queue with the partitions of a call that are the queue or its sub-queues.
+// countGroup is one queue and those partitions of a call that are this queue or its sub-queues.
 type countGroup struct {
 	queue core.Ref
 	at    []int // their indexes in the call
@@ -37,9 +37,9 @@ func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage
 	return nil, nil
 }
 
-// StatsOf counts many partitions, with one script for each queue and its sub-queues, all in one
-// pipeline, which the client splits by node. Queues with something due are swept and counted one by
-// one.
+// StatsOf counts the messages of many partitions. It runs one script for each queue with its
+// sub-queues, all in one pipeline, which the client splits by node. A queue in which something is
+// due is swept first and then counted by itself.
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	groups := groupByQueue(ps)
@@ -132,7 +132,7 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	return nil
 }
 
-// measureCounted adds the sizes. Empty sub-queues have none.
+// measureCounted adds the sizes. Those of empty sub-queues are zero.
 func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []core.Partition, counted []core.Counted) {
 	var asked []place
 	var places []int
@@ -154,7 +154,7 @@ func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []c
 	}
 }
 
-// piped sends commands that only read, maxPiped at a time. Each answer has its own error.
+// piped sends read-only commands, maxPiped at a time. Each command keeps its own error.
 func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
 	replies := make([]*redis.Cmd, 0, n)
 	for from := 0; from < n; from += maxPiped {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// dialer dials as go-redis does, with connections that are reset if something over them has timed out: else the
-// kernel would go on to send what is not acknowledged, and a server that was cut off would get writes of long ago.
+// dialer dials as go-redis does, but connections with a timed-out operation are reset on Close: else the
+// kernel would resend unacknowledged data, and a server that was cut off would later get old writes.
 func dialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Minute}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -39,7 +39,7 @@ func dialer(config *tls.Config) func(ctx context.Context, network, addr string) 
 	}
 }
 
-// resetting is a connection that Close resets once a deadline has passed.
+// resetting is a connection that Close resets if one of its deadlines has passed.
 type resetting struct{ *net.TCPConn }
 
 func (c *resetting) Read(b []byte) (int, error) {
@@ -54,7 +54,7 @@ func (c *resetting) Write(b []byte) (int, error) {
 
 func (c *resetting) note(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		_ = c.SetLinger(0) // without it the connection is closed as any other
+		_ = c.SetLinger(0) // if this fails, the connection is closed normally
 	}
 	return err
 }

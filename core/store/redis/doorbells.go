@@ -16,8 +16,8 @@ import (
 // available disarms it and publishes on its channel, once. So a busy partition publishes nothing,
 // and an idle one costs nothing.
 //
-// One connection per master listens: a message on a sharded channel reaches only the node of its
-// slot. What a lost connection or a dead gateway has failed to publish, a poll each second finds.
+// One connection per master listens, because a message on a sharded channel reaches only the node of its slot. If a
+// ring was not published because a connection was lost or a gateway died, a poll every second finds the messages.
 type doorbells struct {
 	store *Store
 	woken chan struct{} // the watched partitions have changed; holds at most one
@@ -49,13 +49,13 @@ func (b *doorbells) init(s *Store) {
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
 }
 
-// Watch tells w of messages that become available to Lock. It also wakes w once after it has begun
-// to listen: earlier rings may have been missed.
+// Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
+// to listen, because earlier rings may have been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.names.doorbell(p.Ref), p, &watcher{w})
 }
 
-// watcher tells one Watch from another of the same core.Watcher.
+// watcher distinguishes several Watch calls with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
 func (b *doorbells) add(channel string, p *handle, own *watcher) (remove func()) {
@@ -139,7 +139,7 @@ func (b *doorbells) handles() map[string]*handle {
 	return all
 }
 
-// connect adapts the listeners to the watched partitions and their current nodes.
+// connect opens and closes listeners to match the watched partitions and their current nodes.
 func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.handles() {
@@ -180,8 +180,8 @@ func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, erro
 	return node, nil
 }
 
-// subscribe makes a listener listen to exactly these channels. It takes one command for each,
-// because a command takes channels of one slot only.
+// subscribe makes a listener listen to exactly these channels. It sends one command per channel,
+// because the channels of a command must be in one slot.
 func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()
@@ -215,7 +215,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 	}
 }
 
-// listenTo calls watchers for what a listener receives, and when it has begun to listen.
+// listenTo calls watchers once it has begun to listen, and then for each ring that a listener receives.
 func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	listen(ctx, ln.pubsub, func(message any) {
@@ -253,10 +253,10 @@ func (b *doorbells) drop(node *redis.Client) {
 // pollBatch is the number of partitions one exchange polls.
 const pollBatch = 500
 
-// poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are
-// new messages: then the sender died before it could ring. Messages in sessions are stored by
-// scripts only, which ring. Those of dead letters it wakes when something is due in their queue,
-// where another gateway has sent or locked it: to lock dead letters sweeps the queue.
+// poll wakes the watchers of partitions whose doorbell is not armed, or is armed although there are new messages,
+// which means that the sender died before it could ring. This does not concern messages in sessions: only scripts
+// store them, and these ring. Watchers of dead letters are woken when something is due in the main queue and
+// another gateway has sent to it or locked its messages, because locking dead letters sweeps the main queue.
 func (b *doorbells) poll(ctx context.Context) {
 	bounded, cancel := b.store.bounded(ctx)
 	defer cancel()

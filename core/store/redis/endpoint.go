@@ -18,7 +18,7 @@ const (
 	socketTimeout = 5 * time.Second
 )
 
-// endpoint is what a URL points to. One of the options is set.
+// endpoint is what a URL points to. Exactly one of the options is set.
 type endpoint struct {
 	safe     string // the URL without credentials
 	single   *redis.Options
@@ -26,8 +26,8 @@ type endpoint struct {
 	sentinel *redis.FailoverOptions
 	wait     time.Duration // Options.Patience
 	patience patience      // of its connections
-	replicas int           // that have to confirm what is written; 0: none
-	fsync    bool          // on their disks, and the master's
+	replicas int           // how many must confirm each write; 0: none
+	fsync    bool          // replicas and master must also have synced it to disk
 }
 
 // parseURL reads the forms of URLs that Open documents.
@@ -115,7 +115,7 @@ func normal(raw string) string {
 	return scheme + "://" + authority[:at] + hosts[0] + path + "?" + query
 }
 
-// safeURL is the URL without user, password and parameters other than addresses.
+// safeURL returns the URL without user, password and parameters other than addresses.
 func safeURL(u *url.URL) string {
 	c := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	if more := u.Query()["addr"]; len(more) > 0 {
@@ -154,7 +154,7 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The URL's credentials are those of the data, as in every other URL.
+	// The URL's credentials are for the data servers, as in every other URL.
 	o.Username, o.Password = o.SentinelUsername, o.SentinelPassword
 	o.SentinelUsername, o.SentinelPassword = user, password
 	if db != "" {
@@ -169,8 +169,8 @@ func parseSentinel(u *url.URL) (*redis.FailoverOptions, error) {
 // them before every reply.
 const protocol = 2
 
-// tune sets what the store relies on, overriding the URL: no command is sent twice, and contexts
-// bound every exchange.
+// tune sets the options on which the store relies, overriding the URL: go-redis does not resend
+// commands, and contexts bound every exchange.
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {

@@ -9,20 +9,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// quota estimates how many bytes a partition takes: the last measurement, and what this gateway has
-// added since. Other gateways add, too, so the estimate is refreshed the sooner, the nearer it is
+// quota estimates how many bytes a partition takes: the last measurement plus what this gateway has
+// added since. As other gateways add, too, the estimate is measured again sooner the closer it is
 // to the limit.
 type quota struct {
 	mu        sync.Mutex
 	measured  int64
-	at        time.Time     // of the measurement; zero: none
-	pause     time.Duration // how long the measurement is not repeated
+	at        time.Time     // when it was measured; zero: never
+	pause     time.Duration // how long to wait before measuring again
 	since     int64         // bytes added since, including pending
 	pending   int64         // bytes being sent
 	measuring *measurement  // in flight; nil: none
 }
 
-// measurement is a question to Redis; all calls that need the answer share it.
+// measurement is a request to Redis, shared by all calls that need its answer.
 type measurement struct {
 	done chan struct{}
 	// Set before done closes.
@@ -30,7 +30,7 @@ type measurement struct {
 	err    error // why Redis did not answer
 }
 
-// quotaFresh is how long a measurement holds while the partition is more than half full.
+// quotaFresh is how long a measurement is valid while the partition is more than half full.
 const quotaFresh = time.Second
 
 // sizeBudget is one call's use of a quota.
@@ -40,8 +40,8 @@ type sizeBudget struct {
 	failure error
 }
 
-// sizeBudget begins a call that stores messages. It measures if the estimate is too old for the
-// decision.
+// sizeBudget begins a call that stores messages. If the estimate is too old to decide whether they
+// fit, it measures first.
 func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	r := sizeBudget{quota: &sh.quota, max: sh.MaxBytes}
 	if r.max <= 0 {
@@ -65,8 +65,8 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 }
 
 // refresh measures if the estimate is stale for a limit of max bytes. One call measures at a time,
-// without holding the mutex; the others wait for it, so that a Redis that does not answer costs
-// each the same time.
+// without holding the mutex, and the others wait for its answer. So a Redis that does not answer
+// delays all of them equally.
 func (q *quota) refresh(ctx context.Context, max int64, measure func() (measured, error)) error {
 	for {
 		q.mu.Lock()
@@ -135,7 +135,7 @@ func (q *quota) finish(ctx context.Context, m *measurement, measure func() (meas
 	return err
 }
 
-// take adds a group's bytes to the estimate, or refuses them if the partition is full already.
+// take adds a group's bytes to the estimate, or refuses the group if the partition is already full.
 func (r sizeBudget) take(size int) error {
 	if r.max <= 0 {
 		return nil
@@ -156,7 +156,7 @@ func (r sizeBudget) take(size int) error {
 	return nil
 }
 
-// give subtracts a group that was not sent.
+// give takes the bytes of a group that was not sent off the estimate again.
 func (r sizeBudget) give(size int) {
 	if r.max <= 0 {
 		return
@@ -167,14 +167,14 @@ func (r sizeBudget) give(size int) {
 	r.quota.pending -= int64(size)
 }
 
-// stored notes that bytes have arrived.
+// stored notes that bytes were stored.
 func (q *quota) stored(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending = max(0, q.pending-int64(size))
 }
 
-// lately is the estimate if it is too soon to measure again.
+// lately returns the estimate if it is too soon to measure again.
 func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

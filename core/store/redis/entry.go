@@ -15,10 +15,10 @@ type entry struct {
 	record    string
 	body      string // a shared body, if the script has attached it
 	enqueued  int64  // enqueued time if it differs from the record's, else 0
-	origin    int64  // its first number; 0: n
+	origin    int64  // its original number; 0: n
 	count     uint32
 	overrides string
-	reason    string // why the broker dead-lettered it: m, x or nothing
+	reason    string // why the broker dead-lettered it: m, x or "" for neither
 }
 
 var errEntry = errors.New("redis: a stream entry has an unexpected form")
@@ -80,7 +80,7 @@ func (e *entry) set(name, text string) (err error) {
 	return err
 }
 
-// parseEntryID returns the n of an ID 0-n.
+// parseEntryID returns n of an ID of the form 0-n.
 func parseEntryID(id string) (int64, error) {
 	if len(id) < 3 || id[:2] != "0-" {
 		return 0, errEntry
@@ -93,7 +93,7 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// sideData is the data of a message beside its entry.
+// sideData is the data of a message that is not in its entry.
 type sideData struct {
 	count     uint32
 	overrides string
@@ -108,8 +108,8 @@ func parseSideData(count, overrides any) (a sideData, err error) {
 	return a, err
 }
 
-// delivery describes the message of an entry, without a lock. bodiless says that its shared body
-// has yet to be read.
+// delivery describes the message of an entry, without a lock. bodiless is true if its shared body
+// must still be read.
 func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delivery, bodiless bool, err error) {
 	m, enqueued, bodiless, err := decodeRecord(e.record)
 	if err != nil {
@@ -151,7 +151,7 @@ func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delive
 	return d, bodiless, nil
 }
 
-// brokerReason are the properties that say why the broker dead-lettered a message.
+// brokerReason returns the properties that say why the broker dead-lettered a message.
 func brokerReason(reason string, count uint32) core.Properties {
 	var properties core.Properties
 	switch reason {
@@ -174,8 +174,8 @@ func deadLetterProperties(reason, description string) core.Properties {
 	return properties
 }
 
-// mergeOverrides merges the properties that settlements have set before, at and after
-// dead-lettering.
+// mergeOverrides merges properties into m: those that settlements set before dead-lettering, those
+// set when it was dead-lettered, and those set after.
 func mergeOverrides(m *core.Message, before string, when core.Properties, after string) error {
 	if err := override(m, before); err != nil {
 		return err
@@ -198,8 +198,8 @@ func override(m *core.Message, maps string) error {
 	return nil
 }
 
-// overrideOf is an encoded map of properties with its length in front, so that maps can be
-// appended; nil for no properties.
+// overrideOf encodes a map of properties with its length in front, so that maps can be
+// concatenated. It returns nil if there are no properties.
 func overrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil

@@ -11,9 +11,9 @@ import (
 // errClosed is returned after Close.
 var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
 
-// wrapError says what a failed exchange with Redis means to the caller, counts it and logs the
-// cause. It returns Busy where a retry may help, at once or after an operator's action, else the
-// bare error. A server that has lost its data does not answer NotFound. what names the operation.
+// wrapError translates a failed exchange with Redis into the caller's error, counts it and logs the cause. It
+// returns Busy if a retry may help, immediately or after an operator has acted, and otherwise err itself. If
+// the server has lost its data, the error is never NotFound. what names the operation.
 func (s *Store) wrapError(what string, err error) error {
 	if err == nil {
 		return nil
@@ -33,8 +33,8 @@ func (s *Store) wrapError(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// refusal is the error for peers. SDKs wait for ten seconds after "server busy"; what passes
-// within seconds has the condition of a time-out, after which they try again at once.
+// refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure that passes
+// within seconds therefore gets the condition of a time-out, after which they try again at once.
 func (f *failure) refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {
@@ -43,7 +43,7 @@ func (f *failure) refusal() error {
 	return r
 }
 
-// ended is the error of a call whose context has ended.
+// ended returns the error of a call whose context has ended.
 func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
 }

@@ -17,11 +17,11 @@ import (
 
 var _ core.Backups = (*Store)(nil)
 
-// copyLife is how long keys of an export or import stay that has ended before it could remove them,
-// and so the time that one step may take.
+// copyLife is how long the keys of an export or import stay if it ends without removing them. It
+// therefore also bounds the time of one step.
 const copyLife = 10 * time.Minute
 
-// errIdle ends an export or import whose keys may have ended because its caller has waited so long.
+// errIdle ends an export or import that waited so long for its caller that its keys may have expired.
 var errIdle = core.Refuse(core.Timeout, "nothing was read or written for %v: keep the other side of the copy running", copyLife-time.Minute)
 
 // copyPage is the number of members of a key that are read at once.
@@ -31,7 +31,7 @@ const copyPage = 500
 // stateSuffixes: stream, head, counts, overrides, deferred, scheduled, names of sessions.
 const exportSuffixes = "mhdpfqn"
 
-// twin names keys beside those of a partition, in the same slot.
+// twin names temporary keys for a partition's keys, in the same slot.
 type twin struct {
 	tag string
 	id  string
@@ -39,10 +39,10 @@ type twin struct {
 
 func (s *Store) twin(r core.Ref) twin { return twin{s.names.tag(r), "~" + rand.Text() + "~"} }
 
-// of is the name beside a key.
+// of returns the temporary name for a key.
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
 
-// homes are an entity's own queue, and the subscriptions that a topic's partition knows.
+// homes returns the entity itself and, for a topic's partition, the subscriptions that it knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
 	own, err := s.rdb.SMembers(ctx, s.names.subscriptions(r)).Result()
@@ -54,7 +54,7 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 	return homes, ids, err
 }
 
-// NamespaceIDs lists the namespaces that have entities, by the keys of their catalogues.
+// NamespaceIDs lists the namespaces that have entities. It finds them by the keys of their catalogues.
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
@@ -98,7 +98,7 @@ type export struct {
 	store *Store
 	twin  twin
 	take  func(*core.Stored) error
-	taken error // take's
+	taken error // the error of take
 	homes []core.Ref
 	keys  []string // the copies
 	beat  time.Time
@@ -143,7 +143,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 	}
 }
 
-// codeOf reads the word of a script's answer, "" for ok.
+// codeOf returns the error code in a script's answer, or "" for ok.
 func codeOf(raw any) core.Code {
 	reply, _ := raw.([]any)
 	word, _ := first(reply).(string)
@@ -160,7 +160,7 @@ func errorOf(c core.Code) error {
 	return c
 }
 
-// remove removes the copies, as well as it can: they have an end.
+// remove removes the copies. If that fails, they expire.
 func (x *export) remove(ctx context.Context) { x.store.unlink(ctx, x.keys) }
 
 func (s *Store) unlink(ctx context.Context, keys []string) {
@@ -174,7 +174,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	}
 }
 
-// extend keeps the copies while they are read.
+// extend postpones the copies' expiry while they are being read.
 func (x *export) extend(ctx context.Context) error {
 	switch idle := time.Since(x.beat); {
 	case idle < copyLife/4:
@@ -191,7 +191,7 @@ func (x *export) extend(ctx context.Context) error {
 	return err
 }
 
-// give passes a thing on.
+// give passes a thing to take.
 func (x *export) give(t *core.Stored) error {
 	x.taken = x.take(t)
 	return x.taken
@@ -317,7 +317,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 				return err
 			}
 		}
-		from, limit = entries[len(entries)-1].n+1, sh.page() // by the size of the messages so far
+		from, limit = entries[len(entries)-1].n+1, sh.page() // the page size follows from the messages read so far
 	}
 }
 
@@ -387,7 +387,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []e
 // globs escapes the special characters of SCAN's patterns.
 var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", "\\", "\\\\")
 
-// catalogues finds the keys of all namespaces' entities.
+// catalogues finds the keys of all namespaces' catalogues.
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
 	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
 	var mu sync.Mutex

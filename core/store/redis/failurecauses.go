@@ -12,13 +12,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failure is a cause for which Redis does not serve.
+// failure is a reason why Redis does not serve.
 type failure struct {
 	cause  string // for metrics and health: Failure.Cause
 	word   string // start of the server's answer
 	within string // or a part of it; "" for most
 	text   string // for peers
-	passes bool   // by itself, mostly within seconds
+	passes bool   // it ends by itself, mostly within seconds
 	remedy string // for operators
 }
 
@@ -64,7 +64,7 @@ func init() {
 	}
 }
 
-// failureOf is the failure behind err if a retry may help, else nil.
+// failureOf returns the failure behind err if a retry may help, and otherwise nil.
 func failureOf(err error) *failure {
 	if _, few := errors.AsType[*notReplicated](err); few {
 		return &tooFewConfirm
@@ -84,8 +84,8 @@ func failureOf(err error) *failure {
 	return nil
 }
 
-// Away reports whether Open failed because the server cannot serve now, but may later with the same
-// settings. It names the cause.
+// Away reports whether Open failed because the server cannot serve now, but may do so later with
+// the same settings. cause names the reason.
 func Away(err error) (cause string, away bool) {
 	f := failureOf(err)
 	if f == nil {
@@ -94,7 +94,7 @@ func Away(err error) (cause string, away bool) {
 	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
 }
 
-// Failure is a cause for which Redis did not serve, and how often.
+// Failure is a reason why Redis did not serve, with a count.
 type Failure struct {
 	Cause  string    `json:"cause"`  // one of a small set
 	Reason string    `json:"reason"` // Redis' last answer

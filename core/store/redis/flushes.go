@@ -6,8 +6,8 @@ import "sync/atomic"
 // than maxBatch.
 var flushBounds = [...]int{1, 2, 5, 10, 20, 50, 100, maxBatch}
 
-// Flushes is a histogram of the exchanges with Redis that calls of one kind have shared, by the
-// number of items: messages, publications or locks.
+// Flushes is a histogram of exchanges with Redis, each shared by calls of one kind, by the number
+// of items: messages, publications or locks.
 type Flushes struct {
 	Operation string   // append, publish, settle or renew
 	Bounds    []int    // upper bounds of all counts but the last
@@ -30,7 +30,7 @@ func (f *flushes) count(items int) {
 	f.items.Add(uint64(items))
 }
 
-// Flushes returns how many items share an exchange with Redis.
+// Flushes returns, for each kind of call, how many items shared an exchange with Redis.
 func (s *Store) Flushes() []Flushes {
 	kinds := []struct {
 		operation string

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// format is the format of this version's data; the registry holds that of a store. Version 8fcb296
-// wrote it, and every later version reads what that one wrote.
+// format is the format of the data that this version writes; the registry records the format of a store.
+// Version 8fcb296 wrote this format, and every later version can read what that version wrote.
 const format = 3
 
-// checkFormat marks a new store with the format, and refuses a store of another one.
+// checkFormat marks a new store with the format, and refuses a store that has another format.
 func (s *Store) checkFormat(ctx context.Context) error {
 	key := s.names.registry().format
 	given, err := s.rdb.Get(ctx, key).Int()

@@ -13,21 +13,21 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// handOver is the part of a call that brings messages to a queue which locks some of them for a
-// receiver of this gateway. The receiver then needs neither the doorbell nor a lock call of its own,
-// and messages that this call has brought are not read back. lock.lua hands over only while no other
-// gateway waits for the queue's messages; else it wakes all of them.
+// handOver belongs to a call that stores messages in a queue, and locks some of them for a receiver
+// of this gateway. The receiver then needs neither the doorbell nor its own lock call, and the
+// call's own messages need not be read back. lock.lua hands over only while no other gateway waits
+// for the queue's messages; otherwise it wakes all of them.
 type handOver struct {
 	store   *Store
 	shard   *shard
 	watcher core.Watcher
 	lease   lease
-	bytes   int64 // that the receiver takes
+	bytes   int64 // how many the receiver takes
 	args    []any // of lock.lua, without those of the state
 }
 
-// reserve begins to hand over, if a receiver of this gateway takes messages; else it returns nil.
-// The lock call also returns the records, if they are at most inline messages.
+// reserve begins a hand-over if a receiver of this gateway takes messages; otherwise it returns
+// nil. The lock call also returns the records if they are at most inline messages.
 func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if sh.Sessions {
 		return nil
@@ -47,12 +47,12 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	return nil
 }
 
-// command is the lock call, to follow the commands that bring messages.
+// command returns the lock call, which must follow the commands that store messages.
 func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
 	return redis.NewCmd(ctx, lockScript.variants[h.shard.features].command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
-// fail ends the hand-over of a call that failed, if there is one.
+// fail ends the hand-over of a call that has failed. h may be nil.
 func (h *handOver) fail(err error) {
 	if h == nil {
 		return
@@ -60,11 +60,11 @@ func (h *handOver) fail(err error) {
 	if mayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
-	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver asks by itself
+	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver then makes its own lock call
 }
 
-// finish hands over what was locked. reply is lock.lua's. The call has stored the messages under
-// their numbers, which rise; 0 stands for one that it has not stored.
+// finish hands over the messages that were locked. reply is the answer of lock.lua. The call has
+// stored messages under numbers, which rise; 0 marks a message that it has not stored.
 func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers []int64, messages []stored) {
 	word := ""
 	if len(reply) > 0 {
@@ -89,7 +89,7 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
 
-// deliver makes deliveries of claims. It has the records of messages that the call itself has stored.
+// deliver makes deliveries of claims. It already has the records of messages that the call itself has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
 	own := make([]entry, 0, len(messages))
 	for i, n := range numbers {
@@ -106,7 +106,7 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }
 
-// entries returns the entries of claims in their order, and reads the missing ones.
+// entries returns the entries of claims in the order of the claims, and reads those that are missing.
 func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
 	var found []entry
 	var ours, others []claim

@@ -31,7 +31,7 @@ var eventKinds = map[string]core.EventKind{
 // reasons are the reasons for which scripts dead-letter messages, by letter.
 var reasons = map[string]string{"m": core.ReasonMaxDeliveryCount, "x": core.ReasonExpired}
 
-// annotation is an event that the broker has noted, as it is encoded.
+// annotation is the encoded form of an event that the broker has noted.
 type annotation struct {
 	Time   int64 // ms
 	Kind   string
@@ -102,7 +102,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	})
 }
 
-// Recollect returns the events of a message. It reads the whole history in pages, so that other
+// Recollect returns the events of a message. It reads the whole history, in pages, so that other
 // commands are not delayed.
 func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []core.Event, err error) {
 	if p.History.Max <= 0 {
@@ -112,7 +112,7 @@ func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []
 		if err := p.sweep(ctx, sh); err != nil {
 			return err
 		}
-		// Scripts trim to about this length.
+		// Scripts trim only to about this length.
 		if _, err := p.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}

@@ -12,19 +12,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// fillSuffixes are the ends of a queue's keys, beside stream and head, that an import fills or finds
-// empty.
+// fillSuffixes are the ends of a queue's keys, besides stream and head, that an import either fills
+// or requires to be empty.
 const fillSuffixes = messageDataSuffixes + sessionSuffixes
 
 const (
-	// importMost is the number of things an import writes at once, and importBytes about how large they
-	// are when nothing more is added.
+	// importMost is the number of things an import writes at once, and importBytes is the
+	// approximate size at which it writes them.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import writes keys beside those of the partition, and puts them in their place in one step. If it
-// fails, nothing has changed.
+// Import writes temporary keys beside those of the partition, and then renames all of them in one
+// step. If it fails, nothing has changed.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	if err := s.enter(ctx); err != nil {
@@ -61,8 +61,8 @@ type intake struct {
 	cmds  []*redis.Cmd // to be sent
 	size  int
 	beat  time.Time          // of the last flush
-	lasts map[core.Ref]int64 // the number given last of each queue
-	keys  map[string]bool    // that were written; true: since the last flush
+	lasts map[core.Ref]int64 // the last number given in each queue
+	keys  map[string]bool    // keys written; true: since the last flush
 }
 
 // begin checks that the partition is empty.
@@ -73,7 +73,7 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 	return x.fill(ctx, r, 0)
 }
 
-// fill puts the keys in their place if do is 1; with 0 it only checks.
+// fill puts the keys in their place if do is 1; if do is 0, it only checks that it could.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.names
 	keys := []any{names.stream(r), names.subscriptions(r)}
@@ -109,7 +109,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	}
 }
 
-// remove removes what was written and is not in its place.
+// remove removes the temporary keys that are left.
 func (x *intake) remove(ctx context.Context) {
 	var keys []string
 	for key := range x.keys {
@@ -118,7 +118,7 @@ func (x *intake) remove(ctx context.Context) {
 	x.store.unlink(ctx, keys)
 }
 
-// do adds a command on a key beside the partition's.
+// do adds a command on a temporary key.
 func (x *intake) do(ctx context.Context, command, key string, args ...any) {
 	key = x.twin.of(key)
 	x.keys[key] = true
@@ -132,7 +132,7 @@ func (x *intake) flush(ctx context.Context) error {
 	}
 	x.beat = time.Now()
 	for key, written := range x.keys {
-		if written || x.size > 0 { // all of them: what came first must not end before the last
+		if written || x.size > 0 { // extends all keys: the first must not expire before the last is written
 			x.cmds = append(x.cmds, redis.NewCmd(ctx, "PEXPIRE", key, copyLife.Milliseconds()))
 			x.keys[key] = false
 		}
@@ -176,9 +176,9 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	return x.flush(ctx)
 }
 
-// message writes a message. None is left to the cursor, which passes the last: those that are
-// available are to be delivered again, for lock.lua takes those by their numbers, and the others may
-// have wide gaps.
+// message writes a message. The cursor passes the last message, so it delivers none of them. Those
+// available are stored as messages to deliver again, because lock.lua takes these by number; numbers
+// of messages that the cursor delivers must not have wide gaps between them.
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)

@@ -10,15 +10,15 @@ import (
 const stateKeys = 15
 
 // keyset holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
-// cluster, with those of a topic's subscriptions. A queue and its dead letters share it, too, so
-// moves between them are one step.
+// cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
+// tag, too, so moves between them are one step.
 type keyset struct {
 	prefix   string
 	stream   string
 	head     string
 	doorbell string // a channel
 	seen     string // shared by the queue and its dead letters
-	moved    string // likewise
+	moved    string // shared in the same way
 	state    []any  // KEYS[1..15] of lua/state.lua
 	shared   []any  // the keys of lua/shared_bodies.lua; nil except for subscriptions
 	sessions []any  // the keys of lua/sessions.lua
@@ -28,8 +28,8 @@ type keyset struct {
 // keySuffixes are the ends of KEYS[1..12] of lua/state.lua, in order. Each is one letter.
 const keySuffixes = "mhlrdpfqgxyw"
 
-// Ends of other keys. Those of the bodies that subscriptions share, and of the ids that a topic has
-// seen, follow the hash tag directly.
+// Ends of other keys. Those for the bodies that subscriptions share, and for the ids that a topic
+// has seen, follow the hash tag directly.
 const (
 	targetSuffixes      = "mhw" + sharedSuffix // of every queue that publications fill: stream, head, doorbell, shares
 	streamSuffix        = "m"
@@ -53,12 +53,12 @@ const (
 // naming is the prefix of all keys and channels of a store.
 type naming string
 
-// tag is the hash tag of a partition.
+// tag returns the hash tag of a partition.
 func (p naming) tag(r core.Ref) string {
 	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
 }
 
-// base is the start of all keys of a queue, topic or subscription.
+// base returns the start of all keys of a queue, topic or subscription.
 func (p naming) base(r core.Ref) string {
 	if r.Subscription == "" {
 		return p.tag(r)
@@ -69,7 +69,7 @@ func (p naming) base(r core.Ref) string {
 // subPrefixes follow the base, for each sub-queue.
 var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
 
-// prefix is the start of all keys of a queue or sub-queue.
+// prefix returns the start of all keys of a queue or sub-queue.
 func (p naming) prefix(r core.Ref) string { return p.base(r) + subPrefixes[r.Sub] }
 
 func (p naming) doorbell(r core.Ref) string { return p.prefix(r) + "w" }
@@ -78,15 +78,15 @@ func (p naming) head(r core.Ref) string { return p.prefix(r) + "h" }
 
 func (p naming) stream(r core.Ref) string { return p.prefix(r) + "m" }
 
-// history is the key of the history of a queue and its sub-queues.
+// history returns the key of the history of a queue and its sub-queues.
 func (p naming) history(r core.Ref) string { return p.base(r) + historySuffix }
 
-// bodies and refs are the keys of what the subscriptions of a topic's partition share.
+// bodies and refs return the keys of the data that the subscriptions of a topic's partition share.
 func (p naming) bodies(r core.Ref) string { return p.tag(r) + bodiesSuffix }
 
 func (p naming) refs(r core.Ref) string { return p.tag(r) + refsSuffix }
 
-// subscriptions is the key of the set of a topic's subscriptions' IDs.
+// subscriptions returns the key of the set of IDs of a topic's subscriptions.
 func (p naming) subscriptions(r core.Ref) string { return p.tag(r) + subscriptionsSuffix }
 
 func (p naming) keys(r core.Ref) keyset {
@@ -115,8 +115,8 @@ func withSuffixes(prefix, suffixes string) []any {
 	return keys
 }
 
-// all returns every key that a partition of an entity may have, with its sub-queues; for a topic
-// also those that its subscriptions share.
+// all returns every key that a partition of an entity with its sub-queues may have and, for a
+// topic, the keys that its subscriptions share.
 func (p naming) all(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
@@ -132,10 +132,10 @@ func (p naming) all(r core.Ref) []string {
 	return keys
 }
 
-// changes is the channel on which gateways publish changes of the catalogue.
+// changes returns the channel on which gateways publish changes of the catalogue.
 func (p naming) changes() string { return string(p) + "ct:changes" }
 
-// probe is the key that Probe writes; n spreads it over the slots of a cluster.
+// probe returns the key that Probe writes; n spreads it over the slots of a cluster.
 func (p naming) probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
 
 // catalogueKeys holds the names of a namespace's catalogue keys. seal exists for a while after the
@@ -159,15 +159,15 @@ func (p naming) registry() registryKeys {
 	return registryKeys{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
 }
 
-// all are the keys in the order in which the scripts that change the catalogue take them.
+// all returns the keys in the order in which the scripts that change the catalogue take them.
 func (k *catalogueKeys) all() []any {
 	return []any{k.entities, k.names, k.accessed, k.versions, k.fences}
 }
 
-// member is the member of locks for a message and its lock's nonce.
+// member returns the member that stands in locks for a message under a lock with this nonce.
 func member(n int64, nonce string) string { return padded(n) + nonce }
 
-// padded is a number with 15 digits, so that the order of strings is that of numbers: 2^48 has 15.
+// padded returns a number with 15 digits, enough for 2^48, so that strings sort like the numbers.
 func padded(n int64) string {
 	var b [15]byte
 	for i := len(b) - 1; i >= 0; i-- {
@@ -177,5 +177,5 @@ func padded(n int64) string {
 	return string(b[:])
 }
 
-// entryID is the ID of a number's stream entry.
+// entryID returns the ID of the stream entry with a number.
 func entryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }

@@ -23,8 +23,8 @@ const (
 	maxInline     = 8        // messages whose records a script returns, to save a round trip
 	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
-	maxReadBytes  = 4 << 20  // and about how many bytes
-	muchGarbage   = 32 << 20 // bytes that were read in vain and are to be collected at once
+	maxReadBytes  = 4 << 20  // about how many bytes one XRANGE reads
+	muchGarbage   = 32 << 20 // above this many bytes read in vain, the garbage is collected at once
 )
 
 // claim is a locked message whose entry has not been read.
@@ -47,16 +47,16 @@ func (sh *shard) lease(now int64) lease {
 	return l
 }
 
-// secret is the nonce as locks has it.
+// secret returns the nonce in the form in which locks holds it.
 func secret(nonce uint64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], nonce)
 	return string(b[:])
 }
 
-// Lock locks messages by their numbers, or available messages, up to some bounds: first those to deliver
-// again, then new ones, each by number, and in a session all by number. It ignores the end of ctx once it
-// has begun, so that no locked message is forgotten.
+// Lock locks messages by their numbers, or available messages up to some bounds: first those to
+// deliver again, then new ones, each group by number; in a session, all by number. Once it has
+// begun, it ignores the end of ctx, so that no locked message is forgotten.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)
@@ -81,13 +81,13 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	return ds, next, err
 }
 
-// lockMost locks available messages, up to r.Most. How large they are is known once they are read: what
-// is too much is unlocked, before another call can lock what follows.
+// lockMost locks available messages, up to r.Most. As their sizes are known only once they are read, it then
+// unlocks those that are too many, before another call can lock the messages behind them.
 func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	room := cmp.Or(r.Bytes, math.MaxInt64)
 	for {
 		reply, err := s.claim(sh, r.Session, min(max(r.Messages-len(ds), 0), sh.affordable(room)))
-		if err != nil && len(ds) > 0 { // messages that are locked must not be forgotten
+		if err != nil && len(ds) > 0 { // the locked messages must not be forgotten
 			return ds, s.Now(), nil
 		}
 		if err != nil {
@@ -106,9 +106,9 @@ func (s *Store) lockMost(sh *shard, r *core.LockRequest) (ds []core.Delivery, ne
 	}
 }
 
-// fit returns the first of some locked messages that are no larger than room together, and takes them
-// off it. If there are none before, the first one fits. It unlocks the others. If that fails, they fit,
-// too: what follows would come before them.
+// fit returns the first of some locked messages, as many as fit into room, and subtracts their sizes from it.
+// If before is false, the first message always fits. It unlocks the others. If that fails, they are returned
+// as well, because otherwise later messages would be delivered before them.
 func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []core.Delivery {
 	for i := range ds {
 		size := int64(ds[i].Size())
@@ -119,7 +119,7 @@ func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []c
 		if s.unlock(sh, ds[i:]) {
 			garbage := core.SizeOf(ds[i:])
 			if clear(ds[i:]); garbage > muchGarbage {
-				runtime.GC() // they are read again, in the same memory
+				runtime.GC() // so that they are read again into the same memory
 			}
 			return ds[:i]
 		}
@@ -129,7 +129,7 @@ func (s *Store) fit(sh *shard, ds []core.Delivery, room *int64, before bool) []c
 	return ds
 }
 
-// unlock releases locks, and reports whether they have ended.
+// unlock releases locks, and reports whether they are released.
 func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	settlements := make([]core.Settlement, len(ds))
 	for i := range ds {
@@ -140,8 +140,8 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 	})
 }
 
-// refuseLock refuses to lock messages of an entity with sessions outside of a session, unless the
-// entity is gone.
+// refuseLock refuses to lock messages outside of a session if the entity has sessions, or reports
+// that the entity is gone.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
@@ -167,7 +167,7 @@ func (sh *shard) weigh(size int64) {
 	sh.average.Store(size)
 }
 
-// affordable is the number of messages that take about the given number of bytes: one while their size is unknown.
+// affordable returns how many messages take about that many bytes, or 1 while their size is unknown.
 func (sh *shard) affordable(bytes int64) int {
 	average := sh.average.Load()
 	if average == 0 {
@@ -180,7 +180,7 @@ func (sh *shard) affordable(bytes int64) int {
 type locked struct {
 	deliveries []core.Delivery
 	next       time.Time
-	rest       bool // there may be more: ask again
+	rest       bool // there may be more messages: ask again
 }
 
 // claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
@@ -213,7 +213,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	return out, err
 }
 
-// inline is the number of records a script may return.
+// inline returns the number of records that a script may return.
 func (sh *shard) inline() int {
 	if sh.average.Load() > maxInlineBody {
 		return 0
@@ -280,8 +280,8 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
 
-// deliverEntries is deliver for entries that are at hand, in the order of the claims. A claim
-// without an entry is left out: its lock has ended already, and another receiver has completed the
+// deliverEntries is deliver for entries that have been read, in the order of the claims. It leaves
+// out a claim without an entry: the lock has already ended, and another receiver has completed the
 // message.
 func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
@@ -297,8 +297,8 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		entries = entries[1:]
 		d, bodiless, err := sh.delivery(e, c.sideData, state)
 		if err != nil {
-			// The lock expires, the delivery counts as failed, and the message is dead-lettered in
-			// the end.
+			// The lock will expire and the delivery count as failed, so that the message is finally
+			// dead-lettered.
 			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}

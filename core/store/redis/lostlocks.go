@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// lostLocks are the leases of lock calls whose answers were lost. They may have locked messages that
-// no receiver knows of: at the end of such a lock a message would have one failed delivery more,
-// and might be dead-lettered without having been delivered at all. So the partition's next lock
-// call of this gateway ends these locks first.
+// lostLocks are the leases of lock calls whose answers were lost. Such a call may have locked
+// messages of which no receiver knows. When such a lock ends, a failed delivery is counted, so a
+// message might be dead-lettered without ever having been delivered. Therefore this gateway's next
+// lock call on the partition ends these locks first.
 type lostLocks struct {
 	mu     sync.Mutex
 	leases []lease
@@ -20,7 +20,7 @@ func (l *lostLocks) add(each lease) {
 	l.leases = append(l.leases, each)
 }
 
-// next returns a lease whose locks are to be ended. Those that have ended by themselves are dropped.
+// next returns a lease whose locks must be ended. It drops leases that have expired.
 func (l *lostLocks) next(now int64) (each lease, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +33,7 @@ func (l *lostLocks) next(now int64) (each lease, ok bool) {
 	return lease{}, false
 }
 
-// undone forgets a lease.
+// undone forgets a lease whose locks have been ended.
 func (l *lostLocks) undone(each lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

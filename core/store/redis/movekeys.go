@@ -26,8 +26,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 	})
 }
 
-// knowsAll reports whether nothing of a group would be stored, because earlier moves have stored
-// all of it.
+// knowsAll reports whether earlier moves have already stored the whole group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
 	args := []any{"ZMSCORE", sh.keys.moved}
 	for i := range group {

@@ -30,7 +30,7 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// withRegistry is the frame of operations on the registry.
+// withRegistry runs an operation on the registry: it counts the call, bounds its time and wraps errors.
 func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
 	subject := what + " " + name
 	if err := s.enter(ctx); err != nil {
@@ -87,7 +87,7 @@ func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, e
 	return n, err
 }
 
-// Namespaces lists namespaces after a name by folded name, top at most.
+// Namespaces lists the namespaces after a name, by folded name, and returns at most top.
 func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {

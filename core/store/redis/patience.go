@@ -16,23 +16,23 @@ import (
 // patiencePause is how long a call waits between two tries.
 const patiencePause = 25 * time.Millisecond
 
-// patience tries again what a server has certainly not run, because it does not serve for a moment.
+// patience retries commands that a server has certainly not run because it does not serve for a moment.
 type patience struct {
 	wait      time.Duration // see Options
-	alone     bool          // there is no other server that could take its place
+	alone     bool          // no other server could take the place of this one
 	clustered bool
 	absences  *absences
 }
 
-// absences are times at which servers were first found not to serve. In a cluster there is one for each hash tag of
-// keys: meanwhile other servers, and other slots of the same one, may serve.
+// absences are the times at which servers were first found not to serve. In a cluster there is one time for
+// each hash tag, because other servers, and other slots of the same server, may still serve.
 type absences struct {
-	count atomic.Int64 // of since
+	count atomic.Int64 // the length of since
 	mu    sync.Mutex
-	since map[string]time.Time // by tag; "" of a single server
+	since map[string]time.Time // by tag; the tag is "" for a single server
 }
 
-// maxAbsences bounds what is kept of partitions that are not used again.
+// maxAbsences bounds the number of times kept, because some tags are not used again.
 const maxAbsences = 1024
 
 // of returns when what serves a command was first found not to serve.
@@ -57,7 +57,7 @@ func (a *absences) end(tag string) {
 	a.count.Store(int64(len(a.since)))
 }
 
-// tag names what serves a command.
+// tag names the part of the store that serves a command.
 func (p patience) tag(c redis.Cmder) string {
 	if !p.clustered || c == nil {
 		return ""
@@ -71,8 +71,8 @@ func (p patience) tag(c redis.Cmder) string {
 
 var _ redis.Hook = patience{}
 
-// DialHook waits for a server that refuses connections: it starts again. go-redis counts failed connections,
-// and dials once a second after a few.
+// DialHook retries when a server refuses connections, because it may be restarting. go-redis itself
+// counts failed connections and, after a few, dials only once a second.
 func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	if !p.alone {
 		return next
@@ -117,8 +117,8 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// retry calls do until its error is none that passes, or what serves the command has not served it for too long:
-// calls do not wait for what stays away.
+// retry repeats do while it fails with an error that passes, but not if the server has been away
+// for longer than p.wait: calls do not wait for a server that stays away.
 func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, passes func(error) bool) error {
 	began := time.Now()
 	err := do()
@@ -140,13 +140,13 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 		}
 		again := do()
 		if again != nil && ctx.Err() != nil {
-			return err // why it did not serve, and not that the time is over
+			return err // the reason why it did not serve, rather than that ctx has ended
 		}
 		err = again
 	}
 }
 
-// passes reports whether a command has not run for a cause that passes by itself.
+// passes reports whether a command has not run, for a reason that passes by itself.
 func passes(err error) bool {
 	f := failureOf(err)
 	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause

@@ -10,9 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// pipelineErrors sets the error of each command of a failed pipeline. When the server refuses a new
-// connection's set-up, such as its password, go-redis returns an error for the pipeline, but leaves
-// its commands without an error, and with zero values as answers.
+// pipelineErrors sets the error of each command of a failed pipeline. If the server refuses to set
+// up a new connection, for instance because of a wrong password, go-redis returns an error for the
+// pipeline, but its commands have no errors, and zero values as answers.
 type pipelineErrors struct{}
 
 var _ redis.Hook = pipelineErrors{}
@@ -29,7 +29,7 @@ func (pipelineErrors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 		}
 		for _, c := range cs {
 			if c.Err() != nil {
-				return err // the server has answered some: each has its own error
+				return err // the server has answered some commands: each has its own error
 			}
 		}
 		for _, c := range cs {
@@ -39,7 +39,7 @@ func (pipelineErrors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-// failed is the first error of a pipeline's commands, except for missing values.
+// failed returns the first error among a pipeline's commands, except for missing values.
 func failed(cs []redis.Cmder, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); e != nil && !isNil(e) {
@@ -52,7 +52,7 @@ func failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// aborted is the refusal of one of a transaction's commands, if err says only that there was one.
+// aborted returns the refusal of one of a transaction's commands if err says only that it aborted.
 func aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

@@ -10,25 +10,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// markBytes is the number of bytes of a nonce that name the gateway of a lock that lives with a link.
+// markBytes is the number of bytes of a nonce that identify the gateway, for locks that end with their link.
 const markBytes = 3
 
-// markOf is how the nonces of a gateway's locks of sessions, and of those that its broker has for work of its own,
-// begin. Those of version 8fcb296 begin with nobody's.
+// markOf returns the first bytes of the nonces of a gateway's locks: those of sessions, and those
+// that its broker takes for its own work. Nonces of version 8fcb296 begin with no gateway's mark.
 func markOf(gateway string) string {
 	sum := sha1.Sum([]byte(gateway))
 	return string(sum[:markBytes])
 }
 
-// marked is a nonce that begins with a mark.
+// marked returns a nonce that begins with a mark.
 func marked(mark string) uint64 {
 	b := []byte(secret(core.NewNonce()))
 	copy(b, mark)
 	return binary.BigEndian.Uint64(b)
 }
 
-// peers are the gateways that are registered. One whose registration has not changed for gatewayLife has ended; only
-// time counts in which the server has answered this gateway at each look.
+// peers are the registered gateways. A gateway has ended if its registration has not changed for
+// gatewayLife. Only time in which the server has answered each of this gateway's looks counts.
 type peers struct {
 	mu    sync.Mutex
 	known map[string]*peer // by id
@@ -38,13 +38,13 @@ type peers struct {
 type peer struct {
 	registered string
 	since      time.Time
-	done       map[string]bool // doorbells of partitions whose locks of this gateway have been ended
+	done       map[string]bool // doorbells of partitions in which this gateway's locks have been ended
 }
 
-// forgetAfter is how long after its last second a gateway is known: all others have ended its locks by then.
+// forgetAfter is how long a gateway stays known after its last registration. By then all others have ended its locks.
 const forgetAfter = time.Minute
 
-// note takes what is registered at a time, and returns the ids of gateways that are there and those to be forgotten.
+// note takes the registrations at a time, and returns the ids of the gateways that are present or to be forgotten.
 func (p *peers) note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +70,8 @@ func (p *peers) note(registered map[string]string, now time.Time) (there, forgot
 	return there, forgotten
 }
 
-// ended returns the marks of gateways that have ended and whose locks in a partition were not ended yet. done must be
-// called once they are.
+// ended returns the marks of gateways that have ended and whose locks in a partition must still be
+// ended. done must be called afterwards.
 func (p *peers) ended(channel string) (marks []any, done func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *peers) ended(channel string) (marks []any, done func()) {
 	}
 }
 
-// endLocks ends what gateways that have ended had locked in a partition, and reports whether there are such gateways.
+// endLocks ends the locks in a partition of gateways that have ended, and reports whether there are such gateways.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	marks, done := p.peers.ended(sh.keys.doorbell)
 	if len(marks) == 0 {
@@ -106,7 +106,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// endLocks does so in all partitions that this gateway waits for.
+// endLocks ends the locks of ended gateways in all partitions that this gateway waits for.
 func (s *Store) endLocks(ctx context.Context) (err error) {
 	for _, p := range s.doorbells.handles() {
 		sh, done := p.shard(p.place)

@@ -14,16 +14,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// publication is a core.Publication in the form in which it is stored.
+// publication is a core.Publication as it is stored.
 type publication struct {
-	stored        // in the topic's own queue; the record is nil, or of the id alone for a history, unless it is scheduled
+	stored        // in the topic's own queue; the record is set if it is scheduled, or, with the id alone, for a history
 	noted  bool   // only its id and key are noted
-	source string // the lock that it comes from; "" if it comes from a sender
+	source string // the lock of the message it was made from; "" if a sender sent it
 	body   []byte // the body that the copies share; nil if each has its own
 	copies []copied
 }
 
-// copied is a copy in the form in which it is stored.
+// copied is a copy as it is stored.
 type copied struct {
 	to     place
 	record []byte
@@ -41,10 +41,9 @@ type publishing struct {
 	err     error
 }
 
-// Publish stores groups of publications in order, each group with all its copies or not at all. A
-// group is one script, which takes some microseconds for each copy and blocks the server meanwhile.
-// After a group whose answer was lost, or whose version is too old, the other groups of the call
-// fail, too.
+// Publish stores groups of publications in order, each group with all its copies or not at all.
+// Each group takes one script, which blocks the server for some microseconds per copy. If the
+// answer to a group is lost, or its version is too old, the following groups of the call fail, too.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	if err := p.enter(ctx); err != nil {
@@ -111,7 +110,7 @@ func fromSenders(group []publication) []stored {
 	return all
 }
 
-// noLock stands for a lock of another partition: it is never a member of locks.
+// noLock replaces a lock of another partition: it is never a member of locks.
 const noLock = "elsewhere"
 
 // encoder encodes a group of publications.
@@ -122,7 +121,7 @@ type encoder struct {
 	items     int                 // publications and copies
 	size      int                 // bytes
 	needsRoom bool                // some publications come from senders
-	reserve   bool                // they are reserved, without copies
+	reserve   bool                // store publications as reserved, without copies
 }
 
 // recordOf identifies a record.
@@ -165,7 +164,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	}
 	e.size += p.stored.size()
 	if e.sh.hasHistory() {
-		// A history needs the id, even if there are no copies.
+		// A history needs the id even if there are no copies.
 		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
 		}
@@ -265,7 +264,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	}
 }
 
-// publish runs topic_publish.lua. Behind it, in the same exchange, copies are locked for receivers of
+// publish runs topic_publish.lua and, after it in the same exchange, locks copies for receivers of
 // this gateway.
 func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply []any, code core.Code, err error) {
 	now := s.millis()
@@ -296,19 +295,19 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	case len(reply) > 0 && reply[0] == "ok":
 		return reply[1:], "", nil
 	}
-	// Nothing was stored: more is due than one call sweeps.
+	// Nothing was stored, because more is due than one call sweeps.
 	for _, t := range b.order {
 		t.quiet = false
 	}
 	return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
 }
 
-// maxHandOvers is the number of subscriptions' copies one exchange locks: the server does nothing else
-// meanwhile.
+// maxHandOvers is the number of subscriptions whose copies one exchange locks: the server does
+// nothing else in the meantime.
 const maxHandOvers = 16
 
-// reserveTargets begins to hand over copies to receivers of this gateway. Their doorbells are left to
-// the lock calls. done must be called afterwards.
+// reserveTargets begins to hand over copies to receivers of this gateway. The lock calls ring the
+// doorbells of these subscriptions. done must be called afterwards.
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
@@ -346,7 +345,7 @@ func (sh *shard) published(reply []any, groups [][]publication) ([]core.Appended
 	return answers, nil
 }
 
-// sequenceNumbers converts the positions that a script returns, one for each message; 0 stays 0.
+// sequenceNumbers converts a script's positions, one per message, to sequence numbers; 0 stays 0.
 func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error) {
 	numbers, err := scriptNumbers(positions, messages)
 	for i, n := range numbers {
@@ -368,8 +367,8 @@ type publishArgs struct {
 	groups  []any
 }
 
-// publishTarget is a subscription's queue that gets copies. Whether they expire or belong to
-// sessions decides which of its keys the script takes.
+// publishTarget is a subscription's queue that gets copies. The script takes some of its keys only
+// if copies expire or belong to sessions.
 type publishTarget struct {
 	at                int // from 1
 	to                place
@@ -403,7 +402,7 @@ func (b *publishArgs) group(version int64, group []publication) {
 	}
 }
 
-// record returns the index of a record, from 1.
+// record returns the index of a record, counted from 1.
 func (b *publishArgs) record(record []byte) int {
 	first := &record[0]
 	if b.known[first] == 0 {
@@ -422,7 +421,7 @@ func (b *publishArgs) target(to place) *publishTarget {
 	return t
 }
 
-// allKeys are the keys after those of the topic's state.
+// allKeys returns the keys that follow those of the topic's state.
 func (b *publishArgs) allKeys() []any {
 	k := &b.sh.keys
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
@@ -443,11 +442,11 @@ func (b *publishArgs) allKeys() []any {
 	return keys
 }
 
-// targetKeys is the number of keys topic_publish.lua takes of every target.
+// targetKeys is the number of keys that topic_publish.lua takes for every target.
 const targetKeys = len(targetSuffixes)
 
-// keysOf are all keys that topic_publish.lua may take of a target: those of every target, expiry,
-// and those of sessions. They are made once.
+// keysOf returns all keys that topic_publish.lua may take for a target: those for every target,
+// then those for expiry and for sessions. They are made once.
 func (sh *shard) keysOf(names naming, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)
@@ -457,7 +456,7 @@ func (sh *shard) keysOf(names naming, r core.Ref) []any {
 	return keys
 }
 
-// allArgs are the arguments after those of the topic's state.
+// allArgs returns the arguments that follow those of the topic's state.
 func (b *publishArgs) allArgs() []any {
 	args := make([]any, 0, 4+len(b.order)+len(b.records)+len(b.groups))
 	args = append(args, b.sh.DuplicateWindow.Milliseconds(), core.KeyLife.Milliseconds(), len(b.order), len(b.records))

@@ -10,21 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// recentBytes is the number of bytes of records a gateway keeps of what it has stored.
+// recentBytes bounds the records that a gateway keeps of messages that it has stored.
 const recentBytes = 16 << 20
 
-// recents are records of messages that this gateway has stored and has a receiver for. When it locks
-// such a message it does not read it back. An entry of a stream never changes, so a record is right as
-// long as the server is the one that has stored it. A server that has lost entries may give their
-// numbers to others; but it has broken the connections to it, so the first connection that is opened
-// after that empties the recents. A cluster has connections to replicas, which may become masters:
-// its recents are always empty.
+// recents are records of messages that this gateway has stored and has a receiver for, so that it
+// need not read them back when it locks them. An entry of a stream never changes, so a record stays
+// right as long as its server keeps its data. A server that has lost entries may reuse their
+// numbers, but it has also broken its connections, so the first connection opened after that
+// empties the recents. A cluster has connections to replicas, which may become masters, so its
+// recents are always empty.
 type recents struct {
-	opened atomic.Uint64 // connections so far
+	opened atomic.Uint64 // connections opened so far
 
 	mu      sync.Mutex
 	records map[recent]string // nil if they are not used
-	order   []recent          // of what was added, with what was taken out meanwhile
+	order   []recent          // what was added, including what was taken out since
 	bytes   int
 }
 
@@ -33,7 +33,7 @@ type recent struct {
 	n     int64
 }
 
-// watch switches the recents on. Connections opened with the returned hook empty them.
+// watch turns the recents on. The returned hook empties them whenever a connection is opened.
 func (r *recents) watch() func(context.Context, *redis.Conn) error {
 	r.records = make(map[recent]string)
 	return func(context.Context, *redis.Conn) error {
@@ -46,7 +46,7 @@ func (r *recents) watch() func(context.Context, *redis.Conn) error {
 	}
 }
 
-// add adds the records of messages that were stored as numbers since opened connections were open.
+// add adds records of messages stored under numbers. opened must be read before they were stored.
 func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stored) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 	}
 }
 
-// take takes out the entries of claims that are there, and returns the other claims.
+// take removes and returns the entries that are kept of claims, and returns the other claims.
 func (r *recents) take(sh *shard, claims []claim) (entries []entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *recents) drop(key recent) {
 	delete(r.records, key)
 }
 
-// entriesOf returns the entries of claims in their order: it reads those that are not kept.
+// entriesOf returns the entries of claims in their order. It reads those that are not kept.
 func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {
@@ -109,7 +109,7 @@ func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]ent
 	return inOrder(claims, recent, read), nil
 }
 
-// inOrder joins entries that are in the order of claims. A claim may have none.
+// inOrder joins two lists of entries in the order of claims. A claim may have no entry.
 func inOrder(claims []claim, some, others []entry) []entry {
 	if len(some) == 0 {
 		return others

@@ -92,7 +92,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	if fields&fieldNoBody != 0 {
 		body = nil
 	}
-	var record strings.Builder // which, unlike make, does not clear its memory first
+	var record strings.Builder // unlike make, it does not clear its memory first
 	record.Grow(len(head) + len(body))
 	record.Write(head)
 	record.Write(body) // the only copy of the body
@@ -251,7 +251,7 @@ var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder
 var errRecord = errors.New("the record is not one of a message")
 
 // decodeRecord is the reverse of encodeRecord. The message shares the record's memory. bodiless
-// says that its body is stored elsewhere.
+// is true if its body is stored elsewhere.
 func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool, err error) {
 	r := readers.Get().(*reader)
 	r.src.Reset(record)

@@ -6,9 +6,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// refreshOnFailure reads the map of a cluster again when a node could not be reached: a replica may
-// have taken its place. go-redis itself does so only every ten seconds, and when a node redirects
-// it.
+// refreshOnFailure reads a cluster's map again when a node could not be reached, because a replica
+// may have taken its place. go-redis itself does so only every ten seconds, and when a node
+// redirects it.
 type refreshOnFailure struct{ cluster *redis.ClusterClient }
 
 var _ redis.Hook = refreshOnFailure{}
@@ -29,7 +29,7 @@ func (r refreshOnFailure) ProcessPipelineHook(next redis.ProcessPipelineHook) re
 
 func (r refreshOnFailure) after(ctx context.Context, err error) error {
 	if err != nil && isUnreachable(err) {
-		r.cluster.ReloadState(ctx) // in the background, and not often
+		r.cluster.ReloadState(ctx) // in the background, and rate-limited
 	}
 	return err
 }

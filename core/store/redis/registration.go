@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// gatewayLife is how long after its last second a gateway counts as there.
+	// gatewayLife is how long a gateway counts as present after its last registration.
 	gatewayLife = 10 * time.Second
-	// agreement is how long all gateways that there are have to read a newer format before it is written. What one
-	// of an older version still has in flight has ended by then.
+	// agreement is how long all present gateways must be able to read a newer format before it is
+	// written. By then, whatever a gateway of an older version had in flight has ended.
 	agreement = 10 * time.Second
-	// lookLife is how long after a good look at the stamp and the mark the store is used without another one.
+	// lookLife is how long after a successful look at the stamp and the mark the store is used without another one.
 	lookLife = 5 * time.Second
 )
 
-// register tells other gateways that this one runs, and the highest format that it reads. It returns those that
-// are there, with their formats, and forgets those that are not.
+// register tells other gateways that this one runs, and the highest format that it reads. It
+// returns the gateways that are present with their formats, and forgets those that are gone.
 func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.names.registry().gateways, s.clock.server().UnixMilli()
 	pipe := s.rdb.Pipeline()
@@ -44,16 +44,16 @@ func (s *Store) register(ctx context.Context) (there map[string]int, err error) 
 	return there, err
 }
 
-// unregister is register for a gateway that ends. If it fails, the others find out.
+// unregister removes the registration of a gateway that ends. If it fails, the others notice by themselves.
 func (s *Store) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.rdb.HDel(ctx, s.names.registry().gateways, s.id).Err()
 }
 
-// raiseFormat sets the store's mark to the format that this gateway reads, once all gateways have read it for a while.
-// One that does not register, of version 8fcb296 for instance, listens to changes all the same. The stamp changes
-// with the mark: gateways that do not know the format take the store for another one within a second.
+// raiseFormat sets the store's mark to the format that this gateway reads, once all gateways have read it for a
+// while. A gateway that does not register, such as version 8fcb296, is counted as it listens to changes. The stamp
+// changes with the mark: gateways that do not know the format take the store for another one within a second.
 func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.reads) <= s.stamp.mark.Load() {
 		return nil
@@ -81,7 +81,7 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 		redis.NewCmd(ctx, "SET", k.stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
 }
 
-// listening is the number of gateways that listen to changes, at all nodes.
+// listening returns the number of gateways that listen to changes, at all nodes.
 func (s *Store) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {
@@ -105,8 +105,8 @@ func (s *Store) listening(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// keepPresent reads the server's clock each second, checks that the server still holds its data, and registers the
-// gateway, until ctx ends.
+// keepPresent, until ctx ends, reads the server's clock each second, checks that the server still
+// holds its data, and registers the gateway.
 func (s *Store) keepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
@@ -132,8 +132,8 @@ func (s *Store) keepPresent(ctx context.Context) {
 	}
 }
 
-// look refuses what would be sent to a store that the gateway may not know any more: its last good look at stamp and
-// mark is old, and another one fails.
+// look returns an error if the gateway cannot be sure that it still knows the store: its last
+// successful look at the stamp and the mark is old, and another one fails.
 func (s *Store) look() error {
 	last := s.stamp.seen.Load()
 	if last == nil || time.Since(*last) < lookLife {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// removalInterval is how often a store looks for deleted namespaces that no store empties: the
-	// one that did may have died.
+	// removalInterval is how often a store looks for deleted namespaces that no store empties,
+	// because the one that did may have died.
 	removalInterval = 15 * time.Second
-	// removalLease is how long a store has a deleted namespace to itself after each page of removed
-	// entities.
+	// removalLease is how long a store's lease of a deleted namespace lasts after each page of
+	// removed entities.
 	removalLease = time.Minute
 	// removalPage is the number of entities that are looked up at a time.
 	removalPage = 100
-	// sealLife is how long the ID of a deleted namespace is marked as deleted: calls that have
-	// begun to create an entity in it have ended by then.
+	// sealLife is how long the ID of a deleted namespace is marked as deleted. By then, calls that
+	// had begun to create an entity in it have ended.
 	sealLife = time.Hour
 )
 
-// remover removes what deleted namespaces held. All stores do; the registry says which namespaces
-// are left, and leases them.
+// remover removes the contents of deleted namespaces. Every store has one; the registry lists the
+// namespaces that remain, and leases them.
 type remover struct {
 	store *Store
 	woken chan struct{} // there is something to remove; holds at most one
@@ -41,7 +41,7 @@ func (r *remover) signal() {
 	}
 }
 
-// run removes what is left, and looks again each removalInterval, until ctx ends.
+// run removes what remains and, until ctx ends, looks again every removalInterval.
 func (r *remover) run(ctx context.Context) {
 	ticker := time.NewTicker(removalInterval)
 	defer ticker.Stop()
@@ -94,8 +94,8 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 }
 
 // remove removes all entities of a deleted namespace, prevents new ones, and then removes the
-// namespace from the list. Watchers are not told: users of its entities know that the namespace is
-// gone.
+// namespace from the list. It does not tell watchers, because users of the entities know that the
+// namespace is gone.
 //
 // An entity stays in the catalogue until its keys are gone, so that another store can finish the
 // work.
@@ -159,7 +159,7 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 	return err
 }
 
-// unlink removes all keys of an entity whose topic, if it has one, is deleted as well.
+// unlink removes all keys of an entity. If the entity has a topic, that is being deleted as well.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.store.rdb.Pipeline()
 	for i := range e.Partitions {

@@ -18,7 +18,7 @@ const (
 	syncTimeout    = 2 * time.Second
 )
 
-// waitCommand waits for replicas.
+// waitCommand returns the command that waits for replicas.
 func (t *endpoint) waitCommand() []any {
 	if t.fsync {
 		return []any{"WAITAOF", 1, t.replicas, syncTimeout.Milliseconds()}
@@ -27,8 +27,8 @@ func (t *endpoint) waitCommand() []any {
 }
 
 // markAndWait queues a write that marks the end of all that the connection has written so far, then the wait for
-// replicas to have read up to there. Without the mark the wait would be about the connection's last write: a script
-// that finds that all was done before has none, from Redis 7.2 on.
+// replicas to have read up to this mark. Without the mark, the wait would be for the connection's last write.
+// From Redis 7.2 on, a script that finds everything already done writes nothing, so its answer would not wait.
 func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
 	return pipe.Do(ctx, "SET", marker, "", "EX", 60), pipe.Do(ctx, t.waitCommand()...)
 }
@@ -41,9 +41,9 @@ func (t *endpoint) nameOf(node *redis.Client) string {
 	return t.safe
 }
 
-// notReplicated is the error of a call for which too few replicas have answered. Unless it was refused before it
-// was sent, it is unknown whether it took effect: it must not be sent again, neither to another partition nor as
-// another move.
+// notReplicated is the error of a call to which too few replicas have answered. Unless it was
+// refused before it was sent, it is unknown whether it took effect. It must then not be sent again,
+// neither to another partition nor as another move.
 type notReplicated struct {
 	node      string
 	want, got int
@@ -62,13 +62,13 @@ func (e *notReplicated) Error() string {
 	return text
 }
 
-// replication knows the masters that have too few replicas.
+// replication records which masters have too few replicas.
 type replication struct {
 	mu      sync.Mutex
 	lagging map[*redis.Client]*notReplicated // refusals
 }
 
-// refusal refuses what waits, before it is sent, while too few replicas answer.
+// refusal refuses, before sending, calls that wait for replicas while too few replicas answer.
 func (r *replication) refusal(node *redis.Client) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *replication) refusal(node *redis.Client) error {
 // probeInterval is how often a master with too few replicas is probed.
 const probeInterval = 100 * time.Millisecond
 
-// note makes calls fail until the master has its replicas.
+// note makes calls to a master fail until it has its replicas again.
 func (r *replication) note(s *Store, node *redis.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *replication) note(s *Store, node *redis.Client) {
 	s.background.Go(func() { r.await(s, node) })
 }
 
-// await probes a master until it has its replicas, or is a master no more.
+// await probes a master until it has its replicas, or is no longer a master.
 func (r *replication) await(s *Store, node *redis.Client) {
 	for first := true; ; first = false {
 		ctx, cancel := s.bounded(s.running)
@@ -120,7 +120,7 @@ func (r *replication) await(s *Store, node *redis.Client) {
 	r.mu.Unlock()
 }
 
-// probeReplicas returns nil if the replicas of a master have what it has written so far.
+// probeReplicas returns nil if a master's replicas have everything that it has written so far.
 func (s *Store) probeReplicas(ctx context.Context, node *redis.Client) error {
 	marker, err := s.probeKey(ctx, node)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Store) isMaster(ctx context.Context, node *redis.Client) bool {
 	return err != nil || slices.Contains(masters, node)
 }
 
-// lagOf returns the replicas of a master, and how far they are behind.
+// lagOf describes the replicas of a master, and how far they are behind.
 func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	info, err := node.Info(ctx, "replication").Result()
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Store) checkReplicas(ctx context.Context) error {
 	})
 }
 
-// warnings are those about a master whose replicas confirm what is written, but might not keep it.
+// warnings returns warnings about a master whose replicas confirm writes, but might not keep them.
 func (s *Store) warnings(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
 	t := &s.endpoint
 	if t.replicas == 0 {
@@ -232,7 +232,7 @@ func (s *Store) warnings(ctx context.Context, node *redis.Client, facts map[stri
 	return all
 }
 
-// priorities are the replicas' priorities, as a Sentinel reports them.
+// priorities returns the replicas' priorities, as a Sentinel reports them.
 func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	if t.sentinel == nil {
 		return nil
@@ -241,7 +241,7 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 	for _, addr := range o.SentinelAddrs {
 		c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: o.SentinelUsername, Password: o.SentinelPassword, TLSConfig: o.TLSConfig, MaxRetries: -1, DialTimeout: dialTimeout, Protocol: protocol})
 		replicas, err := c.Replicas(ctx, o.MasterName).Result()
-		_ = c.Close() // it only asked
+		_ = c.Close() // it was only used to ask
 		if err != nil {
 			continue
 		}

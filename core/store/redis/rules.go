@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// rulesOf is the key of a subscription's rules: a zset in which all scores are 0, so that rules are
-// ordered by name and a page of them is found by rank.
+// rulesOf returns the key of a subscription's rules: a zset in which all scores are 0, so that
+// rules are ordered by name and a page is found by rank.
 func (k *catalogueKeys) rulesOf(e *core.Entity) string { return k.rules + e.ID }
 
-// ruleMember is a rule's member in that zset: its folded name, a zero byte, JSON.
+// ruleMember returns a rule's member in that zset: its folded name, a zero byte, JSON.
 func ruleMember(r *core.Rule) (string, error) {
 	record, err := json.Marshal(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 		return nil, nil
 	}
 	last := int64(-1)
-	if end := int64(skip) + int64(top) - 1; end >= 0 { // else there are no such rules
+	if end := int64(skip) + int64(top) - 1; end >= 0 { // otherwise there are no such rules
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
@@ -67,7 +67,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 	return rules, err
 }
 
-// Rule returns a subscription's rule of that name, or NotFound.
+// Rule returns the subscription's rule of that name, or NotFound.
 func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
 	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
 		folded := core.FoldName(name)
@@ -87,8 +87,8 @@ func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Ru
 	return r, err
 }
 
-// readRules fills in the rules of subscriptions. They may be newer than the version that was read
-// before: once a later change has returned, publications with that version are refused.
+// readRules fills in the rules of subscriptions. They may be newer than the version that was read before.
+// That does no harm: once the later change has returned, publications with the older version are refused.
 func (s *Store) readRules(ctx context.Context, k *catalogueKeys, subscriptions []core.Entity) error {
 	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.rulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {

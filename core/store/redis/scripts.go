@@ -19,7 +19,7 @@ import (
 var lua embed.FS
 
 // script is a file of lua/ and the form of its calls: the number of keys (or more), of fixed
-// arguments, and of arguments for each item, 0 if there are no items. A test compares this with the
+// arguments, and of arguments per item (0 if there are no items). A test compares these with the
 // file's header.
 type script struct {
 	name        string
@@ -27,12 +27,12 @@ type script struct {
 	keys, fixed int
 	moreKeys    bool
 	repeat      int
-	awaited     exchangeMode // replicated, if its answer waits for replicas
+	awaited     exchangeMode // replicated if its answer waits for replicas
 
-	before   string                   // a file that goes in front of lua/state.lua
-	plain    string                   // likewise, for partitions that need no other preludes
-	preludes []string                 // files that go in front of the script
-	parts    []string                 // scripts that go in front as functions of their ARGV
+	before   string                   // a file placed before lua/state.lua
+	plain    string                   // the same for partitions that need no other preludes
+	preludes []string                 // files placed before the script
+	parts    []string                 // scripts placed before it as functions of their ARGV
 	variants [allFeatures + 1]*script // with more preludes, by features; only for scripts on a partition's state
 }
 
@@ -198,7 +198,7 @@ func luaFile(name string) string {
 	return string(text)
 }
 
-// command is an EVALSHA command. exchange sends the whole script where the server does not know it.
+// command returns an EVALSHA command. If the server does not know the script, exchange sends all of it.
 func (s *script) command(keys []any, args ...any) []any {
 	_, sha := s.text()
 	c := make([]any, 0, 3+len(keys)+len(args))
@@ -207,13 +207,13 @@ func (s *script) command(keys []any, args ...any) []any {
 	return append(c, args...)
 }
 
-// fits reports whether a call has as many keys and arguments as the script's header says.
+// fits reports whether a call has as many keys and arguments as the script's header demands.
 func (s *script) fits(keys, args int) bool {
 	extra := args - s.fixed
 	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
 }
 
-// eval runs a script once and returns its reply, also with a notReplicated.
+// eval runs a script once and returns its reply, even if the error is a notReplicated.
 func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (any, error) {
 	if !sc.fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.name, len(keys), len(args), core.Internal)
@@ -221,7 +221,7 @@ func (s *Store) eval(ctx context.Context, sc *script, keys []any, args ...any) (
 	return s.ask(ctx, sc.awaited, sc.command(keys, args...)...)
 }
 
-// do sends one command, once: if its answer is lost, it may have run and must not be repeated.
+// do sends one command, once. If its answer is lost, it may have run and must not be repeated.
 func (s *Store) do(ctx context.Context, args ...any) (any, error) {
 	return s.ask(ctx, 0, args...)
 }
@@ -233,14 +233,14 @@ func (s *Store) ask(ctx context.Context, how exchangeMode, args ...any) (any, er
 	return c.Val(), err
 }
 
-// once is a command that go-redis does not repeat. MaxRetries has that effect for a single server,
+// once is a command that go-redis does not repeat. For a single server MaxRetries has that effect,
 // but not for a cluster.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
 // transition runs a script on a partition's state, repeatedly until everything due at now has been
-// swept. Refusals of the script are returned as code.
+// swept. If the script refuses, code says why.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Messages that are due in the queue itself may become dead letters.

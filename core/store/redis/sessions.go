@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sessionName is a session's name in scripts: its key and, if the id differs from it, a zero byte
-// and the id.
+// sessionName returns a session's name in scripts: its key and, if the id differs from it, a zero
+// byte and the id.
 func sessionName(id string) string {
 	key := string(core.KeyOfSession(id))
 	if key == id {
@@ -21,7 +21,7 @@ func sessionName(id string) string {
 	return key + "\x00" + id
 }
 
-// sessionID is the reverse of sessionName.
+// sessionID returns the id of a sessionName.
 func sessionID(name string) string {
 	if _, id, ok := strings.Cut(name, "\x00"); ok {
 		return id
@@ -29,7 +29,7 @@ func sessionID(name string) string {
 	return name
 }
 
-// sessionOf is the sessionName of a message's session, "" for none.
+// sessionOf returns the sessionName of a message's session, or "" if it has none.
 func sessionOf(m *core.Message) string {
 	if !m.HasSession() {
 		return ""
@@ -37,8 +37,8 @@ func sessionOf(m *core.Message) string {
 	return sessionName(m.SessionID)
 }
 
-// AcceptSession locks a session, with messages or without, or the one that has waited longest, or takes
-// over its lock. It ignores the end of ctx once it has begun, so that no lock is forgotten.
+// AcceptSession locks a given session, which may be empty, or the one that has waited longest, or takes over
+// a session's lock. Once it has begun, it ignores the end of ctx, so that no lock is forgotten.
 func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	what, takesOver := "accept session", !r.Next && !r.TakeOver.IsZero()
 	if takesOver {
@@ -93,7 +93,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	return l, ok, next, err
 }
 
-// proofOf is a lock's value in the hash holders of lua/sessions.lua.
+// proofOf returns a lock's value in the hash holders of lua/sessions.lua.
 func proofOf(l *core.SessionLock) string {
 	if l.Mode == core.Exclusive {
 		return secret(l.Nonce)
@@ -143,8 +143,8 @@ func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	})
 }
 
-// numbersOf returns positions of messages of a session from one on, in order: up to limit that are available, locked and
-// deferred each, and all that are scheduled.
+// numbersOf returns, in order, positions of a session's messages at or after from: up to limit each
+// of the available, the locked and the deferred ones, and all scheduled ones.
 func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, from int64, limit int) ([]int64, error) {
 	due, err := s.numbersIn(ctx, sh, core.Scheduled, from)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	return slices.Compact(numbers), nil
 }
 
-// claimInSession is claim in a session.
+// claimInSession does the work of claim in a session.
 func (s *Store) claimInSession(sh *shard, l *core.SessionLock, limit int) (locked, error) {
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
@@ -207,7 +207,7 @@ func (s *Store) claimInSession(sh *shard, l *core.SessionLock, limit int) (locke
 	return out, err
 }
 
-// flushHeld answers renewals of messages in sessions: until when their sessions are locked.
+// flushHeld answers renewals of messages in sessions with the times until which their sessions are locked.
 func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*renewing]) {
 	var args []any
 	var all []*core.Renewal
@@ -237,7 +237,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 	}
 }
 
-// SessionState returns the state that was set last, nil for none.
+// SessionState returns the state that was set last, or nil if there is none.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
 	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
 		reply, err := p.inSession(ctx, sh, p.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
@@ -263,13 +263,13 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	})
 }
 
-// stateKey is the key of states, changed or stateful in lua/session_state_set.lua.
+// stateKey returns the key of states, changed or stateful in lua/session_state_set.lua.
 func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
 
 // listPage is the number of sessions one exchange reads.
 const listPage = 1000
 
-// ListSessions lists sessions by key: those with messages or state or, with a since, those whose
+// ListSessions lists sessions by key: those with messages or state or, if since is set, those whose
 // state was set later.
 func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
 	err = p.operate(ctx, "list sessions", func(ctx context.Context, sh *shard) error {
@@ -302,7 +302,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 	return ids, err
 }
 
-// activePage lists sessions with messages or state, limit at most; last is "" if there are none.
+// activePage lists at most limit sessions with messages or state; last is "" if there are none.
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
 	reply, _, err := s.transition(ctx, sh, s.millis(), sessionListScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
@@ -316,7 +316,7 @@ func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey
 }
 
 // statefulPage reads the next sessions with state and returns those whose state was set later than
-// since. It is not one step: a session whose state is set meanwhile may be missing.
+// since. It takes several steps, so it may miss a session whose state is set in the meantime.
 func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionKey, since time.Time) (page []string, last core.SessionKey, err error) {
 	from := "-"
 	if after != "" {

@@ -70,8 +70,8 @@ func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
 	}
 }
 
-// inLongRuns puts completions in the order of their numbers, which lets one run of settle.lua end
-// them. The order of other outcomes shows: in the numbers of dead letters, for one.
+// inLongRuns sorts completions by number, so that one run of settle.lua can end them. Other
+// outcomes keep their order, because it shows, for instance in the numbers of dead letters.
 func inLongRuns(all []settlingItem) {
 	for i := range all {
 		if all[i].Outcome != core.Complete || all[i].Session != nil {
@@ -87,7 +87,7 @@ type settlingItem struct {
 	err *error
 }
 
-// within is the session lock that a settlement names, nil for none.
+// within returns the session lock that a settlement names, or nil if there is none.
 func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	if !sh.Sessions {
 		return nil
@@ -95,7 +95,7 @@ func (sh *shard) within(st *core.Settlement) *core.SessionLock {
 	return st.Session
 }
 
-// settleArgs are the arguments of settle.lua: runs of locks in rising order, with the same outcome.
+// settleArgs returns the arguments of settle.lua: runs of locks in rising order, each with one outcome.
 func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any {
 	args := make([]any, 0, 8+n)
 	var under *core.SessionLock
@@ -125,13 +125,13 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 	return args
 }
 
-// follows reports whether a settlement can be in a run behind another one.
+// follows reports whether a settlement can follow another one in the same run.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
 		(st.Outcome == core.Complete || st.Properties.IsEmpty() && last.Properties.IsEmpty() && st.Backoff == last.Backoff)
 }
 
-// proofHere is the proof of a lock of this partition, "" for another's.
+// proofHere returns the proof of a session lock of this partition, or "" if it is another partition's.
 func (sh *shard) proofHere(l *core.SessionLock) string {
 	if l.Index != sh.Index {
 		return ""
@@ -148,8 +148,8 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	}
 	reply, err := settle()
 	if err != nil && isUnreachable(err) {
-		// Whether it ran is unknown. Repeated, it finds the locks that it has ended lost, and
-		// changes nothing.
+		// It is unknown whether the script ran. If it is repeated, it finds that the locks it had
+		// ended are lost, and changes nothing.
 		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
 			return nil
 		}
@@ -182,8 +182,8 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 }
 
 // repeatable returns the settlements that may be repeated, and fails the others with err. In a
-// session, a message that has come back is locked under the same token by its next delivery, which
-// the repetition would end.
+// session, a message that has come back is locked under the same token by its next delivery, so a
+// repeated settlement would end the wrong lock.
 func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem) {
 	if !sh.Sessions {
 		return all
@@ -198,7 +198,7 @@ func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem)
 	return kept
 }
 
-// lost is the refusal for a lost lock. st is the settlement that found it lost, or nil.
+// lost returns the refusal for a lost lock. st is the settlement that found it lost, or nil.
 func (sh *shard) lost(st *core.Settlement) error {
 	if sh.Sessions && (st == nil || st.Session == nil) {
 		return core.SessionLockLost
@@ -206,7 +206,7 @@ func (sh *shard) lost(st *core.Settlement) error {
 	return core.LockLost
 }
 
-// outcomeWord is settle.lua's word for an outcome.
+// outcomeWord returns settle.lua's word for an outcome.
 func outcomeWord(st *core.Settlement) string {
 	b := st.Backoff.Bound()
 	switch {
@@ -218,7 +218,7 @@ func outcomeWord(st *core.Settlement) string {
 	return fmt.Sprintf("delay %v %d %g %d", st.Outcome, b.First.Milliseconds(), b.Factor, b.Max.Milliseconds())
 }
 
-// overrideFor are the properties that a settlement sets; complete and release set none.
+// overrideFor returns the properties that a settlement sets; complete and release set none.
 func overrideFor(st *core.Settlement) any {
 	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
 		return ""

@@ -9,13 +9,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// place is a partition and the policy that it is used with.
+// place is a partition, and the policy with which it is used.
 type place struct {
 	core.Ref
 	core.Policy
 }
 
-// handle is a place to work at: its core.Operations.
+// handle gives access to a place: it has the methods of core.Operations.
 type handle struct {
 	*Store
 	place
@@ -27,7 +27,7 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 }
 
 // shard is what this gateway keeps about a partition in use: its keys, the calls that wait to share
-// a round trip, and an estimate of its size. All of it can be lost.
+// a round trip, and an estimate of its size. Nothing in it must be preserved.
 type shard struct {
 	place
 	keys      keyset
@@ -40,22 +40,22 @@ type shard struct {
 	renews    batcher[*renewing]
 	lostLocks lostLocks
 	quota     quota
-	targets   sync.Map // core.Ref of a target of publications → its keys
+	targets   sync.Map // keys by the core.Ref of a target of publications
 	// average is the recent size of a record in bytes.
 	average atomic.Int64
-	mark    string // markOf this gateway
+	mark    string // this gateway's mark: see markOf
 
 	users int // guarded by shards.mu
 }
 
-// shards keeps the shards in use, and some that were.
+// shards keeps the shards in use, and some unused ones.
 type shards struct {
 	mu    sync.Mutex
 	all   map[place]*shard
-	limit int // above it, unused ones are dropped
+	limit int // with more shards, unused ones are dropped
 }
 
-// idleShards is the number of unused shards that are kept at least.
+// idleShards is the least number of unused shards that are kept.
 const idleShards = 1024
 
 // shard returns the shard of p; done must be called after use.
@@ -80,7 +80,7 @@ func (s *Store) shard(p place) (sh *shard, done func()) {
 	}
 }
 
-// known returns the shard of p, nil if it is not in use.
+// known returns the shard of p, or nil if it is not in use.
 func (m *shards) known(p place) *shard {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,14 +125,14 @@ func (m *shards) trim() {
 }
 
 // queueOf returns the queue whose dead letters the shard holds. The policy of dead letters does not
-// say whether the queue has sessions: the script finds out.
+// say whether the queue has sessions, so the script finds that out.
 func (s *Store) queueOf(sh *shard) *shard {
 	p := sh.place
 	p.Sub -= core.DeadLetter - core.Main
 	return s.newShard(p, p.Sub == core.Main)
 }
 
-// stateArgs are ARGV[1..4] of lua/state.lua.
+// stateArgs returns ARGV[1..4] of lua/state.lua.
 func (sh *shard) stateArgs(now int64) []any {
 	return []any{now, uint8(sh.Sub), sh.MaxDeliveryCount, sh.expired}
 }
@@ -140,5 +140,5 @@ func (sh *shard) stateArgs(now int64) []any {
 // hasHistory reports whether the partition has a history.
 func (sh *shard) hasHistory() bool { return sh.History.Max > 0 }
 
-// sequenceNumber is the number of the message at position n.
+// sequenceNumber returns the sequence number of the message at position n.
 func (sh *shard) sequenceNumber(n int64) int64 { return core.SequenceNumber(sh.Index, n) }

@@ -9,18 +9,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sharedBody is the size of a body, in bytes, from which the copies of a publication share it:
-// below, keeping it apart costs more.
+// sharedBody is the size of a body, in bytes, from which the copies of a publication share it. For
+// smaller bodies, storing them separately costs more.
 const sharedBody = 512
 
-// missingBody is a delivery whose shared body has yet to be read.
+// missingBody is a delivery whose shared body must still be read.
 type missingBody struct {
 	at          int   // index of the delivery
 	publication int64 // number of the publication whose body it shares
 }
 
-// attachBodies reads the missing bodies. A delivery whose body is gone is left out: another
-// receiver has completed the message.
+// attachBodies reads the missing bodies. It leaves out deliveries whose bodies are gone: other
+// receivers have completed these messages.
 func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery, missing []missingBody) ([]core.Delivery, error) {
 	if len(missing) == 0 {
 		return ds, nil

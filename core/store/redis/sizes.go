@@ -12,11 +12,11 @@ import (
 // measured is the number of bytes a queue or topic takes.
 type measured struct {
 	bytes int64
-	work  time.Duration // about how long Redis worked for the measurement
+	work  time.Duration // about how long Redis worked on the measurement
 }
 
 const (
-	// workPerCommand is about how long Redis works for a command.
+	// workPerCommand is about how long Redis works on one command.
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
 	// seenSamples is the number of ids that are read to estimate their length.
@@ -27,8 +27,8 @@ const (
 	forgetMost  = 5000
 )
 
-// sizes are the bytes that queues and topics take. Where measuring costs Redis much work, it is the
-// last measurement, and what was added since.
+// sizes returns how many bytes queues and topics take. If measuring would cost Redis much work, it
+// returns the last measurement plus what was added since.
 func (s *Store) sizes(ctx context.Context, ps []place) (sizes []int64, errs []error) {
 	sizes, errs = make([]int64, len(ps)), make([]error, len(ps))
 	var asked []place
@@ -69,8 +69,8 @@ func (m *measuring) ask(of int, command ...any) {
 	m.of, m.asked = append(m.of, of), append(m.asked, command)
 }
 
-// usage asks for the memory of a key. Redis samples that many values of hashes and the like; 0:
-// all.
+// usage asks for the memory of a key. samples is the number of values that Redis samples in hashes
+// and similar keys; 0 means all.
 func (m *measuring) usage(of int, key string, samples ...any) {
 	command := []any{"MEMORY", "USAGE", key}
 	if len(samples) > 0 {
@@ -94,9 +94,9 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 }
 
 // measure asks Redis for the memory of queues with everything kept about their messages and
-// sessions: of a main queue with its sub-queues, and of a topic's own with its subscriptions'. A
-// stream is measured as a whole: its first nodes say little about the others. What an empty stream
-// takes does not count.
+// sessions: of a main queue with its sub-queues, and of a topic's own queue with those of its
+// subscriptions. Streams are measured as a whole, because their first nodes say little about the
+// others. The size of an empty stream does not count.
 func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	m := &measuring{Store: s, found: make([]measured, len(ps)), errs: make([]error, len(ps))}
 	m.forgetIDs(ctx, ps)
@@ -179,8 +179,8 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	return m.found, m.errs
 }
 
-// holds reports whether a key with that length has anything in it, and counts the work to measure
-// it.
+// holds reports whether a key whose length was read has anything in it, and counts the work of
+// measuring the key.
 func (m *measuring) holds(of int, length *redis.Cmd) bool {
 	n, _ := length.Int64()
 	m.found[of].work += time.Duration(n) * workPerEntry
@@ -190,13 +190,13 @@ func (m *measuring) holds(of int, length *redis.Cmd) bool {
 // add adds answers to the sizes.
 func (m *measuring) add(replies []*redis.Cmd, of []int) {
 	for i, r := range replies {
-		n, _ := r.Int64() // 0 where the key does not exist
+		n, _ := r.Int64() // 0 if the key does not exist
 		m.found[of[i]].bytes += n
 	}
 }
 
-// forgetIDs drops the ids that duplicate detection does not need any more. Without it, the ids of
-// the last messages before a pause would count until the next message.
+// forgetIDs drops the ids that duplicate detection no longer needs. Otherwise, when sending pauses,
+// the ids of the last messages would be counted until the next message comes.
 func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	due := make([]bool, len(ps))
 	for i, p := range ps {

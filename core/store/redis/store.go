@@ -25,25 +25,25 @@ type Options struct {
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Patience is for how long after a server has ceased to serve calls wait for it: it may start again, or a
-	// replica take over. Default: 2 s; negative: not at all.
+	// Patience is how long calls wait after a server has ceased to serve, because it may restart,
+	// or a replica may take over. Default: 2 s; negative: not at all.
 	Patience time.Duration
 
-	reads int // the highest format that it reads, 0: format; tests set it
+	reads int // the highest format that the store reads, 0: format; tests set it
 }
 
-// Store is a core.Store on Redis, or a view of one with a time of its own.
+// Store is a core.Store on Redis, or a view of one with its own time.
 type Store struct {
 	*connection
-	time func(now time.Time) time.Time // of a view; nil: not a view
+	time func(now time.Time) time.Time // nil unless this is a view
 }
 
 // connection is what a store and its views share.
 type connection struct {
 	rdb       redis.UniversalClient
-	cluster   *redis.ClusterClient // rdb, when it is a cluster
+	cluster   *redis.ClusterClient // equal to rdb if that is a cluster
 	endpoint  endpoint
-	id        string // names this gateway, where several wait for messages and in the registry
+	id        string // names this gateway among those that wait for messages, and in the registry
 	reads     int    // the highest format that it reads
 	names     naming
 	log       *slog.Logger
@@ -63,7 +63,7 @@ type connection struct {
 	running     context.Context // until stop
 	stop        context.CancelFunc
 
-	agreedSince time.Time // all gateways read what this one reads; owned by keepPresent
+	agreedSince time.Time // since when all gateways read what this one reads; owned by keepPresent
 
 	gate   sync.RWMutex
 	closed bool // guarded by gate
@@ -99,7 +99,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// connect makes a store that has asked nothing yet.
+// connect makes a store that has not sent anything yet.
 func connect(url string, o Options) (*Store, error) {
 	t, err := parseURL(url)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// bounded is the context of one exchange with Redis.
+// bounded returns the context of one exchange with Redis.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
@@ -240,7 +240,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	return s.wrapError("probe "+s.endpoint.safe, err)
 }
 
-// probeKey is a key that the node owns: in a cluster, one in its slots.
+// probeKey returns a key that the node owns: in a cluster, one in its slots.
 func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
 	if s.cluster == nil {
 		return s.names.probe(0), nil
@@ -322,7 +322,7 @@ func (s *Store) About(ctx context.Context) core.About {
 	return a
 }
 
-// describe adds what one server's INFO says.
+// describe adds the facts of one server's INFO.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	if a.Detail == s.endpoint.safe {
 		a.Detail = facts["redis_version"] + " at " + s.endpoint.safe
@@ -337,7 +337,7 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	}
 }
 
-// parseInfo reads INFO's lines.
+// parseInfo parses the lines of INFO.
 func parseInfo(info string) map[string]string {
 	facts := make(map[string]string)
 	for line := range strings.Lines(info) {

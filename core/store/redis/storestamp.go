@@ -13,22 +13,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// storeStamp tells a server's data from that of another server, or of the same one after it has
-// lost everything: an empty volume, an emptied database, a failover to an empty replica. A store
-// that opens an empty server stamps it.
+// storeStamp distinguishes a server's data from that of another server, or of the same server after
+// it has lost everything: an empty volume, an emptied database, a failover to an empty replica. A
+// store that opens an empty server stamps it.
 type storeStamp struct {
-	text string // without the format that may follow it, behind a slash
+	text string // without the format, which may follow it after a slash
 	once sync.Once
 	lost chan struct{}             // closed once the server has another stamp, or none
-	away atomic.Bool               // likewise, with replicas: another node may have the data
+	away atomic.Bool               // the same with replicas: another node may have the data
 	mark atomic.Int64              // the format that gateways write
-	seen atomic.Pointer[time.Time] // when the server was asked that answered with both
+	seen atomic.Pointer[time.Time] // when the request was sent to which the server answered with both
 }
 
 // errLost is returned after the server has lost its data.
 var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is set up again. Try again."))
 
-// readStamp reads the stamp, or makes one.
+// readStamp reads the stamp, or creates one.
 func (s *Store) readStamp(ctx context.Context) error {
 	s.stamp.lost = make(chan struct{})
 	key := s.names.registry().stamp
@@ -43,9 +43,9 @@ func (s *Store) readStamp(ctx context.Context) error {
 	return s.intact()
 }
 
-// Lost is closed once the server has lost its data. From then on all calls are Busy: close the
-// store and open it again, which begins a new one. With replicas it stays open, and the calls are Busy
-// until the data are back.
+// Lost returns a channel that is closed once the server has lost its data. From then on all calls
+// are Busy: close the store and open it again, which begins a new one. With replicas the channel
+// stays open, and calls are Busy until the data are back.
 func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 
 // lost returns an error once the server has lost its data.
@@ -62,7 +62,7 @@ func (s *Store) lost() error {
 	}
 }
 
-// intact returns an error if the server has lost its data, or cannot be asked.
+// intact returns an error if the server has lost its data, or does not answer.
 func (s *Store) intact() error {
 	if err := s.lost(); err != nil && !s.stamp.away.Load() {
 		return err
@@ -78,7 +78,7 @@ func (s *Store) intact() error {
 	mark, _ := found[1].(string)
 	stamp, _, _ := strings.Cut(text, "/")
 	switch gone := stamp != s.stamp.text; {
-	case atoi(mark) > s.reads: // a gateway of a later version has set it: Open says so
+	case atoi(mark) > s.reads: // a gateway of a later version has set it: Open explains that
 		s.stamp.once.Do(func() { close(s.stamp.lost) })
 		return errLost
 	case gone && s.endpoint.replicas > 0:

@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// awaited are the scripts whose answers wait for replicas, their refusals too: a call that is repeated because its
-// answer was lost must not hear "it is done" of what one server alone has. Beside them wait what makes, fills and
-// fences partitions, whether an entity exists where that is a refusal, and whether the key of a move is known.
-// Locks, renewals, accepted and released sessions, sweeps, touches, annotations and reads do not wait: what a
-// failover takes of them is a lock that ends early or late.
+// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is repeated
+// because its answer was lost must not be told "already done" about data that one server alone has. Other
+// commands wait, too: those that create, fill and fence partitions, those that refuse because of whether an
+// entity exists, and the look-up of the key of a move. Locks, renewals, accepted and released sessions,
+// sweeps, touches, annotations and reads do not wait: a failover can only make their locks end early or late.
 var awaited = []string{
 	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "purge", "clear", "session_state_set", "partition_fill",
 	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
@@ -30,12 +30,12 @@ const (
 	replicated                             // the answer waits for replicas, if the store has any to wait for
 )
 
-// resends is how often a command that runs elsewhere is sent there at once.
+// resends is how often a command is resent at once if it must run elsewhere.
 const resends = 3
 
-// exchange sends commands together and returns the first error; each command has its answer. A command that
-// answers NOSCRIPT is sent again as a whole, alone: the others have run. If replicas are too few, it returns a
-// notReplicated, and the commands still have their answers.
+// exchange sends commands together and returns the first error; each command keeps its own answer. A script
+// call that gets NOSCRIPT is sent again with the whole script, alone, as the others have run. If too few
+// replicas answer, it returns a notReplicated, but the commands still have their answers.
 func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.look(); err != nil {
 		return failCommands(cmds, err)
@@ -56,7 +56,7 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 		for again := 0; ; again++ {
 			if err = s.sendReplicated(ctx, how, rest); err != nil {
 				if few, ok := errors.AsType[*notReplicated](err); ok && len(rest) < len(cmds) {
-					few.refused = false // what was sent before has run
+					few.refused = false // what was sent earlier has run
 				}
 				return err
 			}
@@ -64,14 +64,14 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 				return firstError(cmds)
 			}
 			if s.cluster != nil && slices.ContainsFunc(rest, isMoved) {
-				_, _ = s.masters(ctx) // for the map; without it, the commands are answered as before
+				_, _ = s.masters(ctx) // refreshes the map; if that fails, the commands are answered as before
 			}
 			wholeScripts(rest)
 		}
 	}, passes)
 }
 
-// pipe exchanges commands by go-redis' own ways.
+// pipe exchanges commands by go-redis's own means.
 func (s *Store) pipe(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
 	var pipe redis.Pipeliner
 	switch {
@@ -92,7 +92,7 @@ func (s *Store) pipe(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) e
 	return err
 }
 
-// wholeScripts turns the calls of scripts that the server does not know into whole ones, and returns them.
+// wholeScripts adds the script to those calls whose script the server does not know, and returns them.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
 		if !redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
@@ -110,8 +110,8 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	return unknown
 }
 
-// unsent returns the commands that have not run and can be sent again, and how. A transaction that was aborted is
-// sent again as a whole.
+// unsent returns the commands that have not run and can be sent again, and how to send them. An
+// aborted transaction is sent again as a whole.
 func unsent(how exchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again exchangeMode) {
 	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || isNil(c.Err()) })
 	for _, c := range cmds {
@@ -130,7 +130,7 @@ func unsent(how exchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again excha
 	return rest, again
 }
 
-// isElsewhere reports whether a command runs at another node, or as a whole script.
+// isElsewhere reports whether a command must run at another node, or as a whole script.
 func isElsewhere(c *redis.Cmd) bool {
 	return isMoved(c) || redis.HasErrorPrefix(c.Err(), "ASK") || redis.HasErrorPrefix(c.Err(), "NOSCRIPT")
 }
@@ -146,7 +146,7 @@ func firstError(cmds []*redis.Cmd) error {
 	return nil
 }
 
-// firstKey is the key of a command that decides where it is sent.
+// firstKey returns the key of a command that decides where it is sent.
 func firstKey(c redis.Cmder) string {
 	at := 1
 	args := c.Args()
@@ -163,16 +163,16 @@ func firstKey(c redis.Cmder) string {
 	return key
 }
 
-// nodeBatch is what one master is sent.
+// nodeBatch is what is sent to one master.
 type nodeBatch struct {
 	node   *redis.Client
 	asking bool
 	cmds   []*redis.Cmd
 }
 
-// sendReplicated sends commands to the masters of their keys once, each with what waits for its replicas behind
-// them. A transaction goes to one master as a whole, also while the cluster's map changes. It returns an error if a
-// master was not reached, or has too few replicas.
+// sendReplicated sends commands once to the masters of their keys, followed at each master by the
+// wait for its replicas. A transaction goes to one master as a whole, even while the cluster's map
+// changes. It returns an error if a master was not reached, or has too few replicas.
 func (s *Store) sendReplicated(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
@@ -216,8 +216,8 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 	return err
 }
 
-// nodeFor is the master of a command's first key or, if its slot is being moved and the command was told so, the
-// one that the slot moves to.
+// nodeFor returns the master of a command's first key. If the key's slot is being moved and the
+// command was redirected, it returns the master that the slot moves to.
 func (s *Store) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
 		masters, err := s.masters(ctx)
@@ -296,7 +296,7 @@ func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) e
 	}
 	ran := slices.ContainsFunc(b.cmds, func(c *redis.Cmd) bool { return c.Err() == nil || mayHaveRun(c.Err()) })
 	if !ran && refusal != nil {
-		return nil // the server says no to all
+		return nil // the server refuses all commands
 	}
 	few := &notReplicated{node: s.endpoint.nameOf(b.node), want: s.endpoint.replicas, got: got, refused: !ran}
 	if refusal != nil {
@@ -312,8 +312,8 @@ func isAnswer(err error) bool {
 	return ok
 }
 
-// confirmed is the number of replicas that have what was sent before a WAIT, or a WAITAOF, which answers with the number of
-// servers before it: 0 if this one has not synced it.
+// confirmed returns the number of replicas that have what was sent before a WAIT or WAITAOF. The answer to WAITAOF
+// begins with the number of local syncs: if that is 0, this server has not synced, and confirmed returns 0.
 func confirmed(waited *redis.Cmd) int {
 	switch got := waited.Val().(type) {
 	case int64:
@@ -327,11 +327,11 @@ func confirmed(waited *redis.Cmd) int {
 	return 0
 }
 
-// readTransaction gives the answers of EXEC to its commands.
+// readTransaction distributes the answers of EXEC to its commands.
 func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	fail := func(err error) {
 		for _, c := range cmds {
-			if c.Err() == nil { // else it was refused when it was queued
+			if c.Err() == nil { // otherwise it was refused when it was queued
 				c.SetErr(err)
 			}
 		}
@@ -363,11 +363,11 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 }
 
-// rawReply reads a whole reply of RESP2, as go-redis returns it. It reads errors in arrays, too, where go-redis loses
-// its place.
+// rawReply reads a whole reply of RESP2, as go-redis returns it, including errors in arrays, which
+// make go-redis lose its position in the stream.
 type rawReply struct{ rest []byte }
 
-// refused is a server's answer that is an error.
+// refused is a server's answer that reports an error.
 type refused string
 
 func (e refused) Error() string { return string(e) }

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// isUnreachable reports whether err is an error of the connection, not of the server: it is unknown
-// whether the command ran.
+// isUnreachable reports whether err comes from the connection, not from the server, so that it is
+// unknown whether the command ran.
 func isUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
 		if _, bare := e.(syscall.Errno); !bare { // that is of a file or a process
@@ -33,15 +33,15 @@ func isUnreachable(err error) bool {
 		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
 }
 
-// refusing are replies of servers that have not run the command: they do not serve now, or refuse
-// the connection.
+// refusing are replies of servers that have not run the command, because they do not serve now or
+// refuse the connection.
 var refusing = []string{
 	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
 	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
 }
 
-// certain marks the error of a step that was sent once as core.NotDone, if the server has not begun
-// with it.
+// certain marks the error of a step that was sent once as core.NotDone if the server has not begun
+// the step.
 func certain(err error) error {
 	if didNotRun(err) {
 		return core.CertainlyNotDone(err)

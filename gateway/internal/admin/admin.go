@@ -37,13 +37,13 @@ import (
 type Options struct {
 	Directory *namespaces.Directory
 	Broker    *intercept.Front                 // of all namespaces
-	Served    func(namespaceID string) *Served // nil if the namespace is not served
+	Served    func(namespaceID string) *Served // returns nil if the namespace is not served
 	Clients   *clients.Registry
 	History   *history.History
 	Process   *Process
 	Remotes   []Remote                // in the order of their namespaces
-	Pushes    func() []*webhooks.Push // in force
-	Hooks     func() []webhooks.Hook  // in force
+	Pushes    func() []*webhooks.Push // returns the current ones
+	Hooks     func() []webhooks.Hook  // returns the current ones
 	Plugins   *host.Host
 	Stages    func() []broker.StageCounts // of all namespaces
 	Metrics   http.Handler                // of all namespaces
@@ -55,8 +55,8 @@ type Options struct {
 type Served struct {
 	Broker   *broker.Broker
 	Counters *metrics.Counters
-	Metrics  http.Handler  // of the namespace alone
-	Faults   *faults.Rules // nil: it allows none
+	Metrics  http.Handler  // of this namespace alone
+	Faults   *faults.Rules // nil if it does not allow faults
 	Taps     *taps.Taps
 }
 
@@ -79,20 +79,20 @@ func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 type call struct {
 	*http.Request
 	id     core.Identity
-	path   string // behind that of the endpoint, without outer slashes
-	status int    // of the answer, if it is not 200
+	path   string // the rest of the path after the endpoint's, without outer slashes
+	status int    // of the answer, unless it is 200
 	memory *fair.Waiter
 }
 
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// read reads the body, JSON, into request. An empty body leaves it as it is.
+// read decodes the body, which is JSON, into request. An empty body leaves request unchanged.
 func (c *call) read(request any, example string) error {
 	return c.readAtMost(maxBody, request, example)
 }
 
-// gather reads the body, of at most most bytes, into the memory for messages in progress.
+// gather reads the body, of at most most bytes, and counts it as memory of messages in progress.
 func (c *call) gather(most int64) ([]byte, error) {
 	body, err := c.memory.Gather(c.Context(), fair.Arrival{Reader: c.Body, Size: c.ContentLength, Limit: most, Control: true})
 	switch code := core.CodeOf(err); {
@@ -104,7 +104,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
 }
 
-// readAtMost is read of a body of at most so many bytes.
+// readAtMost is read for a body of at most most bytes.
 func (c *call) readAtMost(most int64, request any, example string) error {
 	body, err := c.gather(most)
 	if err != nil {
@@ -121,13 +121,13 @@ func (c *call) readAtMost(most int64, request any, example string) error {
 	return nil
 }
 
-// Routes are the handlers by path. A path that ends in a slash stands for all below it.
+// Routes returns the handlers by path. A path that ends in a slash includes all paths below it.
 func (a *API) Routes() map[string]http.Handler {
 	routes := map[string]http.Handler{}
 	for _, e := range []struct {
 		path    string
-		below   bool   // it is the endpoint of the paths below it, too
-		methods string // that it has, as the header Allow lists them; "": answer decides
+		below   bool   // the endpoint also serves the paths below it
+		methods string // allowed methods, in the form of the header Allow; "": answer decides
 		rights  func(core.Identity) error
 		answer  func(*call) (any, error)
 	}{
@@ -190,8 +190,8 @@ func (a *API) Routes() map[string]http.Handler {
 	return routes
 }
 
-// authenticate verifies the credentials of a request: a token or, for GET, the name and key of a policy
-// as user and password, because monitors cannot sign tokens. An operator may name another namespace.
+// authenticate verifies the credentials of a request. They are a token or, for GET, the name and key of a
+// policy as user and password, because monitors cannot sign tokens. An operator may name another namespace.
 func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	var grant core.Grant
 	var err error
@@ -248,8 +248,8 @@ func (a *API) reach(c *call, address core.Address) (core.Entity, *Served, error)
 	return e, n, err
 }
 
-// listened is reach for an entity itself, named behind path, of a client with Listen on it. isNot says what
-// another name is refused as.
+// listened is reach for an entity itself, which is named after path; the client needs Listen on it.
+// isNot is the text of the refusal of other names.
 func (a *API) listened(c *call, isNot, path string) (e core.Entity, n *Served, err error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil || c.path == "" || address.Sub != core.Main || address.Management {
@@ -268,21 +268,21 @@ func write(w http.ResponseWriter, status int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // the client may have gone
 }
 
-// methodError refuses a request for its method, with the code NotAllowed.
+// methodError refuses the method of a request, with the code NotAllowed.
 type methodError struct {
 	error
-	methods string // that there are, as the header Allow lists them
+	methods string // allowed methods, in the form of the header Allow
 }
 
 func (e *methodError) Unwrap() error { return e.error }
 
-// wrongMethod refuses a request whose method is none of these.
+// wrongMethod refuses a request whose method is not among methods.
 func wrongMethod(methods string) error {
 	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed here: use %s.", methods), methods}
 }
 
-// refuse answers with an error. The client gets the text of a refusal, and of other errors only the id
-// under which the log has them.
+// refuse answers with an error. If the error is a refusal, the client gets its text; otherwise the
+// client gets only the id under which the log has the error.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	tracking, code := refusals.NewTracking(), core.CodeOf(err)
 	told := refusals.Told{Tracking: tracking, Code: code, Err: err, Stranger: code == core.Unauthorized}
@@ -301,5 +301,5 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }
 
-// textOf is the text of an error for clients: its own, or else its code.
+// textOf returns the text of an error for clients: its own text or, without one, its code.
 func textOf(err error) string { return cmp.Or(core.TextOf(err), string(core.CodeOf(err))) }

@@ -17,8 +17,8 @@ type Archive interface {
 	Close()
 }
 
-// backup streams the files of the store. One that does not come to its end breaks the connection, so that no client takes it
-// for a whole one.
+// backup streams the files of the store. If it fails before the end, it breaks the connection, so
+// that no client takes the answer for complete.
 func (a *API) backup(c *call) (any, error) {
 	rate := int64(0)
 	if text := c.URL.Query().Get("limit-rate"); text != "" {
@@ -44,11 +44,11 @@ func (a *API) backup(c *call) (any, error) {
 	}), nil
 }
 
-// paced writes so many bytes a second, until the request or the gateway ends.
+// paced writes at most rate bytes a second, until the request or the gateway ends.
 type paced struct {
 	ctx   context.Context
 	to    io.Writer
-	rate  int64 // 0: without a limit
+	rate  int64 // 0: unlimited
 	began time.Time
 	n     int64
 }

@@ -11,7 +11,7 @@ import (
 // ownClock shows or moves the clock of the client's namespace.
 func (a *API) ownClock(c *call) (any, error) { return a.clock(c, c.id.Namespace()) }
 
-// clock shows or moves the clock of a namespace. It answers when what is due then has been done.
+// clock shows or moves the clock of a namespace. It answers after everything that is due by then has been done.
 func (a *API) clock(c *call, name string) (any, error) {
 	switch c.Method {
 	case http.MethodGet:
@@ -34,7 +34,7 @@ func (a *API) clock(c *call, name string) (any, error) {
 	return api.Clock{Namespace: name, Now: at, Frozen: !clock.Frozen.IsZero(), Ahead: at.Sub(now).Round(time.Millisecond).String()}, nil
 }
 
-// moveOf reads what a request does to a clock.
+// moveOf returns the change to a clock that a request demands.
 func moveOf(c *call) (func(core.VirtualClock, time.Time) (core.VirtualClock, error), error) {
 	var request api.ClockRequest
 	if err := c.read(&request, `{"freeze": true}, {"advance": "5m"}, {"set": "2030-01-01T00:00:00Z"} or {"resume": true}`); err != nil {

@@ -63,7 +63,7 @@ func (a *API) deposit(c *call) (any, error) {
 	return told, nil
 }
 
-// depositedMessages reads the lines of a deposit.
+// depositedMessages parses the lines of a deposit.
 func depositedMessages(body []byte) (ms []*core.Message, err error) {
 	n := 0
 	for line := range bytes.Lines(body) {

@@ -10,13 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
-// showMetrics returns the handler of the metrics that the client may see: all with Manage on the
-// gateway's own namespace, those of another namespace with Manage there.
+// showMetrics returns the handler of the metrics that the client may see: all metrics with Manage
+// on the gateway's own namespace, or those of another namespace with Manage there.
 func (a *API) showMetrics(c *call) (any, error) {
 	if a.isOperator(c.id) {
 		return a.Metrics, nil
 	}
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // it needs Manage, and starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this requires Manage, and starts the namespace
 		return nil, err
 	}
 	n, err := a.served(c.id)
@@ -54,13 +54,13 @@ func (a *API) explain(c *call) (any, error) {
 	return api.AccountOf(c.id.Namespace(), &account), nil
 }
 
-// leastPurge is the smallest number of messages that the limits of any tier let one call remove. A call
-// that removes fewer has found no more, apart from messages that have just arrived.
+// leastPurge is the smallest number of messages that one call may remove under the limits of any
+// tier. A call that removes fewer has found no more, apart from messages that have just arrived.
 const leastPurge = 500
 
 // purge removes all messages of an entity that can be received, for clients with Listen on it.
 func (a *API) purge(c *call) (any, error) {
-	later := time.Now().Add(core.KeyLife) // all messages were enqueued before
+	later := time.Now().Add(core.KeyLife) // later than the enqueued times of all messages
 	total, last := 0, false
 	for {
 		n, err := a.Broker.Purge(c.Context(), c.id, core.At(c.path), later, math.MaxInt)
@@ -75,7 +75,7 @@ func (a *API) purge(c *call) (any, error) {
 		case c.Context().Err() != nil:
 			return nil, c.Context().Err()
 		}
-		last = n < leastPurge // one more call tells whether a partition failed
+		last = n < leastPurge // one more call finds out whether a partition failed
 	}
 }
 
@@ -126,7 +126,7 @@ func entityOf(e *core.Entity, n *core.Runtime) api.Entity {
 	}
 }
 
-// history answers with the samples of an entity, or of the client's namespace, or of the gateway.
+// history answers with the samples of an entity, of the client's namespace, or of the gateway.
 func (a *API) history(c *call) (any, error) {
 	if c.URL.Query().Has("gateway") {
 		return a.gatewayHistory(c)
@@ -154,7 +154,7 @@ func (a *API) history(c *call) (any, error) {
 	return told, nil
 }
 
-// gatewayHistory is for operators.
+// gatewayHistory answers operators with the gateway's own history.
 func (a *API) gatewayHistory(c *call) (any, error) {
 	if err := a.operates(c.id); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func (a *API) ownFaults(c *call) (any, error) {
 	return a.faults(c, &about, c.path)
 }
 
-// faults lists or changes the fault rules of a namespace, or the rule of a name.
+// faults lists or changes the fault rules of a namespace, or the rule with a name.
 func (a *API) faults(c *call, about *namespaces.About, name string) (any, error) {
 	served := a.Served(about.ID)
 	if served == nil || served.Faults == nil {
@@ -80,7 +80,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 	return r, nil
 }
 
-// durationOf reads a duration as Go or ISO 8601 writes it.
+// durationOf reads a duration in the notation of Go or ISO 8601.
 func durationOf(text string) (time.Duration, error) {
 	if d, err := time.ParseDuration(text); err == nil {
 		return d, nil

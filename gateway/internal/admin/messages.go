@@ -16,11 +16,11 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// movedAtOnce is the number of messages that are under lock at a time.
+// movedAtOnce is the number of messages that are locked at a time.
 const movedAtOnce = 16
 
-// move moves, dead-letters or removes messages, for clients with Listen on their entity and Manage on the
-// target.
+// move moves, dead-letters or removes messages, for clients with Listen on their entity and Manage
+// on the target.
 func (a *API) move(c *call) (any, error) {
 	var r api.MoveRequest
 	if err := c.read(&r, `{"numbers": [7], "to": "orders"}`); err != nil {
@@ -61,8 +61,8 @@ func (a *API) move(c *call) (any, error) {
 	return &m.answer, nil
 }
 
-// may reads the name of an entity, and refuses a client without a right on it before that learns whether
-// there is one.
+// may reads the name of an entity. It refuses a client without a right on the entity before the
+// client can learn whether it exists.
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
@@ -76,17 +76,17 @@ type mover struct {
 	served  *Served
 	id      core.Identity
 	from    core.Address
-	prefix  string // of the keys by which the target knows messages
+	prefix  string // of the keys by which the target recognizes messages
 	request *api.MoveRequest
-	outcome core.Settlement // of messages that are moved
+	outcome core.Settlement // how moved messages are settled
 	answer  api.Moved
 }
 
-// maxForwards is how many entities that forward to another one are looked through.
+// maxForwards is how many entities are followed when each forwards to the next.
 const maxForwards = 4
 
-// check refuses a target that is the source, and one that could drop a message because its id is known. Of
-// messages that are to be dead-lettered it sets the reason.
+// check refuses the source as a target, and a target that might drop a message because it knows the
+// id. If messages are to be dead-lettered, it sets the reason.
 func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
@@ -127,8 +127,8 @@ func (m *mover) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// inSessions moves messages under the locks of their sessions. Those of a session that a receiver holds
-// are refused.
+// inSessions moves messages under the locks of their sessions. If a receiver holds a session, its
+// messages are refused.
 func (m *mover) inSessions(ctx context.Context) error {
 	ids, numbers, err := m.sessions(ctx)
 	if err != nil {
@@ -157,8 +157,8 @@ func (m *mover) inSessions(ctx context.Context) error {
 	return nil
 }
 
-// sessions groups the numbers of active messages by their sessions, whose ids are in the order of their
-// first messages. It peeks at each run of numbers.
+// sessions groups the numbers of active messages by session. The ids are in the order of the
+// sessions' first messages. It peeks at each run of numbers.
 func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.SessionKey][]int64, err error) {
 	numbers = map[core.SessionKey][]int64{}
 	for left := slices.Compact(slices.Sorted(slices.Values(m.request.Numbers))); len(left) > 0; {
@@ -171,7 +171,7 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 			return nil, nil, err
 		}
 		last := left[run-1]
-		if len(ds) > 0 { // it may not tell of all
+		if len(ds) > 0 { // the page may be incomplete
 			last = min(last, ds[len(ds)-1].SequenceNumber)
 		}
 		for ; len(left) > 0 && left[0] <= last; left = left[1:] {
@@ -190,8 +190,8 @@ func (m *mover) sessions(ctx context.Context) (ids []string, numbers map[core.Se
 	return ids, numbers, nil
 }
 
-// all moves messages, of the session that is given or of an entity without sessions. What is under lock is
-// moved, even if the client leaves.
+// all moves messages, either of a session or of an entity without sessions. Messages that are
+// already locked are moved even if the client leaves.
 func (m *mover) all(ctx context.Context, numbers []int64, s core.Session) error {
 	for some := range slices.Chunk(numbers, movedAtOnce) {
 		if err := cmp.Or(ctx.Err(), m.some(context.WithoutCancel(ctx), some, s)); err != nil {
@@ -205,9 +205,9 @@ func (m *mover) refuse(number int64, why string) {
 	m.answer.Refused = append(m.answer.Refused, api.NotMoved{Number: number, Error: why})
 }
 
-// some moves those of some messages that are available: it locks them, stores copies, and completes
-// them. If it is interrupted before the last step, the locks end, and the keys of the copies keep another
-// attempt from storing them again, for a day.
+// some moves those messages with these numbers that are available: it locks them, stores copies,
+// and completes them. If it is interrupted before the last step, the locks end, and for a day, the
+// keys of the copies keep another attempt from storing them again.
 func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error {
 	var session *core.SessionLock
 	if s != nil {
@@ -269,7 +269,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 	return err
 }
 
-// copied is the message that the target gets.
+// copied returns the message that the target gets.
 func (m *mover) copied(d *core.Delivery) *core.Message {
 	x := *d.Message
 	key := fmt.Sprintf("%s%d", m.prefix, d.SequenceNumber)
@@ -320,7 +320,7 @@ func (a *API) testRules(c *call) (any, error) {
 	return answer, nil
 }
 
-// maxJudgements is how many an answer has.
+// maxJudgements is the largest number of judgements in an answer.
 const maxJudgements = 1000
 
 // damaged lists the damaged messages of an entity, for clients with Listen on it.

@@ -71,8 +71,8 @@ func (a *API) namespace(c *call, name string, operator bool) (answer any, err er
 	return answer, fixed(err, http.MethodGet)
 }
 
-// fixed refuses the method of a request that would change a namespace of the configuration, for which
-// there are these methods.
+// fixed refuses a change to a namespace of the configuration with NotAllowed and the methods that
+// it does allow.
 func fixed(err error, methods string) error {
 	if core.CodeOf(err) == core.NotAllowed {
 		return &methodError{err, methods}
@@ -80,7 +80,7 @@ func fixed(err error, methods string) error {
 	return err
 }
 
-// put creates a namespace, or changes it unless the request has If-None-Match: *.
+// put creates a namespace or, unless the request has If-None-Match: *, changes it.
 func (a *API) put(c *call, name string) (any, error) {
 	var request api.NamespaceRequest
 	if err := c.read(&request, `{"hosts": ["a.example"], "policies": [{"name": "app", "rights": "Send,Listen"}], "quotas": {"maxEntities": 10}}`); err != nil {
@@ -97,7 +97,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	about, err := a.Directory.Create(c.Context(), created)
 	if errors.Is(err, core.AlreadyExists) && c.Header.Get("If-None-Match") != "*" {
 		about, changed := a.Directory.Change(c.Context(), name, func(n *core.Namespace) error { return apply(&request, n) })
-		if core.CodeOf(changed) != core.NotFound { // the host may have been what exists
+		if core.CodeOf(changed) != core.NotFound { // it may be only the host that exists
 			return a.describe(c, &about, true), changed
 		}
 	}
@@ -105,7 +105,7 @@ func (a *API) put(c *call, name string) (any, error) {
 	return a.describe(c, &about, true), err
 }
 
-// apply sets what a request gives in a namespace.
+// apply sets the properties in a request for a namespace.
 func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	if request.AllowFaults != nil && *request.AllowFaults != n.AllowFaults {
 		return core.Refuse(core.NotAllowed, "allowFaults cannot be changed: create a namespace with it.")
@@ -133,7 +133,7 @@ func apply(request *api.NamespaceRequest, n *core.Namespace) error {
 	return nil
 }
 
-// list answers with a page of all namespaces to an operator, else with the client's own.
+// list answers an operator with a page of all namespaces, and other clients with their own.
 func (a *API) list(c *call, operator bool) (any, error) {
 	if !operator {
 		about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
@@ -157,7 +157,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	return a.page(c, all, next)
 }
 
-// page is a page of a list. It counts entities if the request asks for that.
+// page returns a page of a list. It counts entities if the request asks for that.
 func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	page := api.NamespaceList{Namespaces: []api.Namespace{}, Next: next}
 	count := c.URL.Query().Get("entities") == "true"
@@ -175,7 +175,7 @@ func (a *API) page(c *call, all []namespaces.About, next string) (any, error) {
 	return page, nil
 }
 
-// describe describes a namespace, with its policies if whole is set.
+// describe describes a namespace, including its policies if whole is set.
 func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespace {
 	n := api.Namespace{
 		Name: about.Name, Kind: api.Created, Hosts: namespaces.HostsOf(&about.Namespace), Connections: about.Connections, Quotas: api.Quotas(about.Quotas), VirtualTime: about.Clock != nil, AllowFaults: about.AllowFaults,
@@ -203,8 +203,8 @@ func (a *API) describe(c *call, about *namespaces.About, whole bool) api.Namespa
 	return n
 }
 
-// byPolicy is a connection string with the host of the request. If that is the host of another
-// namespace, it is localhost if the request came by a name below that, else "".
+// byPolicy returns a connection string with the host of the request. If that is the host of another
+// namespace, it uses localhost if the request's host is a name below localhost, and otherwise returns "".
 func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	if !a.Directory.Answers(r.Host) {
 		return connectionString(r, r.Host, p)
@@ -215,7 +215,7 @@ func (a *API) byPolicy(r *http.Request, p *core.AccessRule) string {
 	return ""
 }
 
-// byHost is a connection string with a host and the port of the request.
+// byHost returns a connection string with the given host and the port of the request.
 func byHost(r *http.Request, p *core.AccessRule, host string) string {
 	if _, port, ok := splitHost(r.Host); ok {
 		host = net.JoinHostPort(host, port)

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	defaultTop = 100 // sessions that are listed
+	defaultTop = 100 // sessions listed by default
 	maxTop     = 1000
 )
 
@@ -49,7 +49,7 @@ func (a *API) listSessions(c *call, e *core.Entity, n *Served) (any, error) {
 	return api.SessionList{Sessions: a.sessionsOf(c, e, all)}, nil
 }
 
-// number reads a parameter that is a whole number from 0 to most.
+// number reads a parameter that must be a whole number from 0 to most. Its default is without.
 func (c *call) number(name string, without, most int) (int, error) {
 	text := c.URL.Query().Get(name)
 	if text == "" {
@@ -70,8 +70,8 @@ func (a *API) session(c *call, e *core.Entity, n *Served) (any, error) {
 	return a.sessionsOf(c, e, []core.SessionInfo{one})[0], nil
 }
 
-// sessionsOf is what the API shows of sessions. Only for locked ones the connections are asked which of
-// them holds them.
+// sessionsOf returns the API's descriptions of sessions. Only if sessions are locked does it search
+// the connections for their holders.
 func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.Session {
 	told := make([]api.Session, len(all))
 	held := false
@@ -89,7 +89,7 @@ func (a *API) sessionsOf(c *call, e *core.Entity, all []core.SessionInfo) []api.
 		return told
 	}
 	holders, err := a.Clients.Holders(c.Context(), c.id, e.Name)
-	if err != nil { // the client may not know
+	if err != nil { // the client may not see the holders
 		return told
 	}
 	for i := range told {
@@ -118,7 +118,7 @@ func (a *API) setState(c *call, e *core.Entity, n *Served) (any, error) {
 	}
 	var state []byte
 	if request.State != nil {
-		state = append([]byte{}, *request.State...) // an empty state is one
+		state = append([]byte{}, *request.State...) // an empty state is also a state
 	}
 	err = s.SetState(c.Context(), state)
 	s.Close()

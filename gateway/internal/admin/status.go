@@ -32,7 +32,7 @@ type Process struct {
 	Store      core.Store
 	Memory     func() memory.Usage
 	Messages   *fair.Pool
-	Namespaces func() int // that are served now
+	Namespaces func() int // returns the number that are served now
 
 	probe storeProbe
 }
@@ -43,7 +43,7 @@ func (p *Process) Vitals(ctx context.Context) history.Vitals {
 	return history.Vitals{Latency: time.Duration(store.LatencyMS * float64(time.Millisecond)), InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
-// storeProbe measures the store, once for all that ask.
+// storeProbe measures the store's latency, once for all concurrent requests.
 type storeProbe struct {
 	mu    sync.Mutex
 	taken time.Time
@@ -52,7 +52,7 @@ type storeProbe struct {
 
 // status describes the client's namespace at this gateway and, for operators, the gateway.
 func (a *API) status(c *call) (any, error) {
-	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // it starts the namespace
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this starts the namespace
 		return nil, err
 	}
 	about, err := a.Directory.Describe(c.Context(), c.id.Namespace())
@@ -83,7 +83,7 @@ func (a *API) gateway(ctx context.Context) *api.Gateway {
 	return g
 }
 
-// of measures how long the store takes, unless that was done lately.
+// of returns how long the store takes, from a recent measurement if there is one.
 func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *storeProbe) of(ctx context.Context, s core.Store) api.Store {
 	return p.state
 }
 
-// milliseconds is a duration to the microsecond.
+// milliseconds returns a duration in milliseconds, to the microsecond.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // reloadTimeout bounds how long a reload of a plugin may take.
@@ -186,7 +186,7 @@ func (a *API) remotes(c *call) (any, error) {
 	for i, m := range shown {
 		if i == 0 || m.Namespace != shown[i-1].Namespace {
 			exports = nil
-			if n := a.Served(m.Namespace); n != nil { // it is not while the gateway stops
+			if n := a.Served(m.Namespace); n != nil { // it is nil while the gateway stops
 				var err error
 				if exports, err = n.Broker.Exports(c.Context()); err != nil {
 					return nil, err
@@ -230,7 +230,7 @@ func (a *API) connections(c *call) (any, error) {
 	}
 }
 
-// connectionOf is a connection as the API shows it.
+// connectionOf converts a connection for the API.
 func connectionOf(o *bridges.Connection) api.Connection {
 	told := api.Connection{
 		ID: o.ID, Protocol: o.Protocol, Peer: o.Peer, Namespace: o.Namespace, Since: o.Since, Policies: o.Policies, Product: o.Product,

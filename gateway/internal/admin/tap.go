@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// tapBeat is how often a client is sent an empty line that is sent nothing else.
+	// tapBeat is how often an idle client is sent an empty line.
 	tapBeat = 15 * time.Second
-	// tapPatience is how long a client may take to read what has arrived in the meantime.
+	// tapPatience is how long a client may take to read what was sent.
 	tapPatience = 30 * time.Second
 )
 
@@ -61,7 +61,7 @@ func (a *API) tap(c *call) (any, error) {
 	}), nil
 }
 
-// show writes what comes by a tap, until ctx or the gateway ends, or the client takes nothing.
+// show writes what a tap yields, until ctx or the gateway ends, or the client no longer reads.
 func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -76,8 +76,8 @@ func show(ctx context.Context, w http.ResponseWriter, t *taps.Tap, entity string
 		}
 	}()
 	lines := json.NewEncoder(patient{w, control})
-	for { // the first flush tells that the tap is open
-		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // a recorder has none
+	for { // the first flush tells the client that the tap is open
+		_ = control.SetWriteDeadline(time.Now().Add(tapPatience)) // test recorders do not support deadlines
 		if control.Flush() != nil {
 			return
 		}
@@ -105,11 +105,11 @@ type patient struct {
 }
 
 func (p patient) Write(line []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // a recorder has none
+	_ = p.control.SetWriteDeadline(time.Now().Add(tapPatience)) // test recorders do not support deadlines
 	return p.ResponseWriter.Write(line)
 }
 
-// tapLines writes a line for each message, one after the other, and one for those that were missed.
+// tapLines writes one line for each message, and a line with the number of missed ones.
 func tapLines(lines *json.Encoder, ds []core.Delivery, missed int, entity string) error {
 	for i := range ds {
 		line := record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: ds[i]}, entity)

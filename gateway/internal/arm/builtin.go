@@ -14,7 +14,7 @@ import (
 // functions are the functions whose value depends only on their arguments.
 var functions map[string]func(args []any) (any, error)
 
-func init() { // some call each other
+func init() { // a function, because some functions call each other
 	functions = map[string]func(args []any) (any, error){
 		"concat": concat, "format": format, "if": choose, "coalesce": coalesce, "length": length, "union": union, "range": numbers,
 		"true": constant(true), "false": constant(false), "null": constant(nil),
@@ -141,7 +141,7 @@ func init() { // some call each other
 
 func constant(v any) func([]any) (any, error) { return func([]any) (any, error) { return v, nil } }
 
-// logic is or where short is true, else and.
+// logic returns the function or if short is true, and otherwise the function and.
 func logic(short bool) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		for i := range args {
@@ -188,7 +188,7 @@ func order(is func(n int) bool) func([]any) (any, error) {
 	}
 }
 
-// extreme is the least or the greatest of numbers, or of those of a list.
+// extreme returns the smallest or the largest of its arguments, or of a list of numbers.
 func extreme(of func(a, b float64) float64) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		if list, ok := args[0].([]any); ok {

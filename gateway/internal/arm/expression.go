@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// An expression is what a text in brackets holds: a call, a text in single quotes or a number, followed
-// by members and indexes.
+// An expression is the content of a text in brackets: a call, a text in single quotes or a number,
+// followed by members and indexes.
 
-// parser evaluates one expression while it reads it.
+// parser evaluates one expression while reading it.
 type parser struct {
 	text string
 	at   int
 	in   *scope
 }
 
-// unevaluated is why an expression has no value outside of Azure.
+// unevaluated says why an expression has no value outside of Azure.
 type unevaluated struct{ why string }
 
 func (u unevaluated) Error() string { return u.why }
 
 func unknownf(format string, args ...any) error { return unevaluated{fmt.Sprintf(format, args...)} }
 
-// evaluate is the value of an expression, without its brackets.
+// evaluate returns the value of an expression, which is given without its brackets.
 func (s *scope) evaluate(text string) (any, error) {
 	p := &parser{text: text, in: s}
 	v, err := p.expression()
@@ -47,7 +47,7 @@ func (p *parser) space() {
 	}
 }
 
-// takes reads a character, if it is the next.
+// takes reads a character if it is c.
 func (p *parser) takes(c byte) bool {
 	p.space()
 	if p.at < len(p.text) && p.text[p.at] == c {
@@ -114,7 +114,7 @@ func (p *parser) operand() (any, error) {
 	if word == "" || minus {
 		return nil, fmt.Errorf("expected a value before %.20q", p.text[p.at:])
 	}
-	if p.takes('.') { // a function of the template's own
+	if p.takes('.') { // a function declared by the template
 		word += "." + p.word()
 	}
 	if !p.takes('(') {
@@ -123,7 +123,7 @@ func (p *parser) operand() (any, error) {
 	return p.call(word)
 }
 
-// quoted reads a text behind its first quote; two quotes stand for one.
+// quoted reads the rest of a text after its first quote; two quotes mean one.
 func (p *parser) quoted() (string, error) {
 	var b strings.Builder
 	for p.at < len(p.text) {
@@ -141,8 +141,8 @@ func (p *parser) quoted() (string, error) {
 	return "", errors.New("a string has no closing quote")
 }
 
-// call reads the arguments of a function and calls it. Where an argument has no value, neither has the
-// call, except that if, coalesce and those of ids need not all of theirs.
+// call reads the arguments of a function and calls it. If an argument has no value, the call has
+// none either. Only if, coalesce and the functions for ids do not need all of their arguments.
 func (p *parser) call(name string) (any, error) {
 	if strings.EqualFold(name, "lambda") {
 		return p.lambda()
@@ -178,7 +178,7 @@ func (p *parser) call(name string) (any, error) {
 	return p.in.function(name, args)
 }
 
-// lateError is an argument without a value, which may not be needed.
+// lateError is the error of an argument without a value, which may not be needed.
 type lateError struct{ err error }
 
 // skip passes over an argument that has no value.
@@ -207,7 +207,7 @@ func (p *parser) skip() bool {
 	return false
 }
 
-// member is a member of an object, by a name without regard to case, as Azure finds it.
+// member returns a member of an object. Like Azure, it ignores the case of the name.
 func member(v any, name string) (any, error) {
 	object, ok := v.(map[string]any)
 	if !ok {

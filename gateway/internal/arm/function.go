@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// ofAzure are the functions whose value only Azure knows; all that begin with list are, too.
+// ofAzure are functions whose value only Azure knows; so are all whose names begin with list.
 var ofAzure = []string{
 	"deployer", "deployment", "environment", "getsecret", "guid", "managementgroup", "managementgroupresourceid", "newguid",
 	"pickzones", "providers", "references", "resourcegroup", "subscription", "tenant",
 	"uniquestring", "utcnow",
 }
 
-// function calls a function. Those that only Azure knows have no value.
+// function calls a function. Functions that only Azure can evaluate have no value.
 func (s *scope) function(name string, args []any) (v any, err error) {
 	if f, ok := s.special(name); ok {
 		v, err = f(args)
@@ -39,7 +39,7 @@ func (s *scope) function(name string, args []any) (v any, err error) {
 	return v, s.spend(v, nil)
 }
 
-// special are the functions that depend on where they are called.
+// special returns a function whose value depends on where it is called.
 func (s *scope) special(name string) (func(args []any) (any, error), bool) {
 	switch name {
 	case "parameters":
@@ -66,7 +66,7 @@ func (s *scope) named(args []any, get func(name string) (any, error)) (any, erro
 	return get(name)
 }
 
-// copyIndex is copyIndex(name, offset), both optional.
+// copyIndex implements copyIndex(name, offset), in which both arguments are optional.
 func (s *scope) copyIndex(args []any) (any, error) {
 	loop, offset := "", 0.0
 	for _, a := range args {
@@ -91,7 +91,7 @@ type lambda struct {
 	in    *scope
 }
 
-// lambda reads a lambda behind its parenthesis.
+// lambda reads a lambda after its opening parenthesis.
 func (p *parser) lambda() (any, error) {
 	l, from := lambda{in: p.in}, p.at
 	for p.takes('\'') {
@@ -99,7 +99,7 @@ func (p *parser) lambda() (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !p.takes(',') { // it is the expression
+		if !p.takes(',') { // this is the lambda's body
 			break
 		}
 		l.names, from = append(l.names, name), p.at
@@ -112,7 +112,7 @@ func (p *parser) lambda() (any, error) {
 	return l, nil
 }
 
-// of is the value of a lambda for some arguments.
+// of returns the value of a lambda for some arguments.
 func (l lambda) of(args ...any) (any, error) {
 	inner := *l.in
 	if inner.bound = maps.Clone(l.in.bound); inner.bound == nil {
@@ -132,7 +132,7 @@ func (s *scope) lambdaVariable(name string) (any, error) {
 	return v, nil
 }
 
-// eachOf has take called with each element of a list, and what a lambda makes of it.
+// eachOf calls take with each element of a list, and what a lambda makes of it.
 func eachOf(args []any, take func(v, made any) error) error {
 	list, err := argument[[]any](args, 0)
 	if err != nil {
@@ -154,7 +154,7 @@ func eachOf(args []any, take func(v, made any) error) error {
 	return nil
 }
 
-// own is a function that the template declares, by its namespace and name.
+// own returns a function that the template declares, by its namespace and name.
 func (s *scope) own(name string) (func(args []any) (any, error), bool) {
 	namespace, name, _ := strings.Cut(name, ".")
 	for _, v := range s.functions {
@@ -171,7 +171,7 @@ func (s *scope) own(name string) (func(args []any) (any, error), bool) {
 	return nil, false
 }
 
-// callOwn calls a function of the template's own, which sees its parameters alone.
+// callOwn calls a function that the template declares. Inside, only its parameters are visible.
 func (s *scope) callOwn(declared any, args []any) (any, error) {
 	inner := newScope(s.shared, nil, map[string]any{})
 	inner.functions = s.functions

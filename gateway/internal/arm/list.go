@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// part is the first n elements of a list or characters of a text, or those behind them.
+// part returns the first n elements of a list or characters of a text, or the rest after them.
 func part(args []any, first bool) (any, error) {
 	n, ok := args[1].(float64)
 	list, isList := args[0].([]any)
@@ -32,7 +32,7 @@ func part(args []any, first bool) (any, error) {
 	return list[at:], nil
 }
 
-// items are the members of an object, in the order of their names.
+// items returns the members of an object, in the order of their names.
 func items(args []any) (any, error) {
 	object, err := argument[map[string]any](args, 0)
 	all := []any{}
@@ -42,7 +42,7 @@ func items(args []any) (any, error) {
 	return all, err
 }
 
-// whole is a whole number from 0 to most.
+// whole returns v as a whole number from 0 to most, if it is one.
 func whole(v any, most int) (int, bool) {
 	n, ok := v.(float64)
 	if !ok || !(n >= 0 && n <= float64(most)) || n != math.Trunc(n) {
@@ -71,7 +71,7 @@ func length(args []any) (any, error) {
 	return nil, fmt.Errorf("%v has no length", args[0])
 }
 
-// joined are the elements of lists; ok is false if the first argument is not a list.
+// joined returns the elements of several lists; ok is false if the first argument is not a list.
 func joined(args []any) (all []any, ok bool, err error) {
 	if len(args) == 0 {
 		return nil, false, nil

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// identifier names a resource, as resourceId does; as a text it has no value outside of Azure.
+// identifier names a resource, as resourceId does. Converted to a text, it has no value outside of Azure.
 type identifier struct {
 	typ  string
-	name string // with slashes; "" is not known
+	name string // with slashes; "" if unknown
 }
 
 func (identifier) unknown() error {
 	return unknownf("the id of a resource has no value outside of Azure")
 }
 
-// resourceID is the identifier that has the last arguments: a type and a name for each of its parts.
+// resourceID makes an identifier from the last arguments: a type, and one name for each of its parts.
 func resourceID(args []any) (any, error) {
 	for i, a := range args {
 		typ, _ := a.(string)
@@ -37,13 +37,13 @@ func resourceID(args []any) (any, error) {
 	return identifier{}, nil
 }
 
-// pending is a part of a resource that is evaluated when it is needed: its other parts may have no value.
+// pending is a part of a resource that is evaluated only when needed, because other parts may have no value.
 type pending struct {
 	v  any
 	in *scope
 }
 
-// memberOf is member, also of what is pending.
+// memberOf is member that also accepts pending.
 func memberOf(v any, name string) (any, error) {
 	later, ok := v.(pending)
 	if !ok {
@@ -64,8 +64,8 @@ func memberOf(v any, name string) (any, error) {
 	return pending{m, later.in}, nil
 }
 
-// reference is reference(resource, version, 'Full'), of a resource of the same deployment by its symbolic name or its id: its
-// properties, or all of it. Properties that only Azure knows have no value.
+// reference implements reference(resource, version, 'Full'): it returns the properties, or all, of a resource
+// of the same deployment, given by symbolic name or id. Properties that only Azure knows have no value.
 func (s *scope) reference(args []any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() has no value outside of Azure")
@@ -91,7 +91,7 @@ func (s *scope) reference(args []any) (any, error) {
 	return pending{properties, in}, nil
 }
 
-// resourceOf finds a resource that the template creates, and its scope; nil if there is none.
+// resourceOf finds a resource that the template creates, and its scope. It returns nil if there is none.
 func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	switch named := named.(type) {
 	case string:
@@ -111,8 +111,8 @@ func (s *scope) resourceOf(named any) (map[string]any, *scope) {
 	return nil, nil
 }
 
-// identified finds a resource of the template, or of those around it, by its id. Where a name has no value, it is the only one
-// of its type.
+// identified finds a resource of the template, or of an enclosing one, by its id. If the id's name
+// has no value, it returns the only resource of that type.
 func (s *scope) identified(id identifier) (found map[string]any, in *scope) {
 	for ; s != nil; s = s.around {
 		all, _ := s.deployed.([]any)

@@ -13,13 +13,13 @@ import (
 // scope is what an expression can refer to.
 type scope struct {
 	shared      *shared
-	around      *scope         // of the deployment that has this one; nil: there is none
+	around      *scope         // of the enclosing deployment; nil if there is none
 	deployed    any            // the resources of the template: a list, or an object by symbolic name
 	parameters  map[string]any // of the template, with type and defaultValue
 	definitions map[string]any // of types
-	given       map[string]any // values of parameters
+	given       map[string]any // given values of parameters
 	variables   map[string]any
-	functions   []any          // of the template's own
+	functions   []any          // declared by the template
 	bound       map[string]any // of the lambdas around an expression, by lower-cased name
 	loops       map[string]int // by name, lower-cased; "" is the innermost
 	nested      int
@@ -28,7 +28,7 @@ type scope struct {
 // shared is what all scopes of a template have in common.
 type shared struct {
 	depth     int             // of the expression that is being evaluated
-	work      int             // done until now
+	work      int             // done so far
 	open      map[string]bool // parameters and variables that are being evaluated
 	unknown   []unknownText
 	problems  []Problem
@@ -45,7 +45,7 @@ func newScope(sh *shared, template, given map[string]any) *scope {
 	return s
 }
 
-// declared is the declaration of a parameter that is given from outside.
+// declared returns the declaration of a parameter for which a value is given.
 func (s *scope) declared(name string) (any, bool) {
 	declared, err := member(s.parameters, name)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *scope) giveOf(name string, of any) {
 		return
 	}
 	v, err := member(of, "value")
-	if err != nil { // such as a reference to a key vault
+	if err != nil { // for instance a reference to a key vault
 		v = lateError{unknownf("the parameters file has no value of the parameter %s: give it with --parameter %[1]s=VALUE", name)}
 	}
 	if v != nil {
@@ -68,7 +68,7 @@ func (s *scope) giveOf(name string, of any) {
 	}
 }
 
-// give sets a parameter from a text, by the parameter's type.
+// give sets a parameter from a text, according to the parameter's type.
 func (s *scope) give(name, text string) {
 	declared, ok := s.declared(name)
 	if !ok {
@@ -84,7 +84,7 @@ func (s *scope) give(name, text string) {
 	s.given[strings.ToLower(name)] = v
 }
 
-// typeOf is the type of a parameter, also of one whose type the template defines.
+// typeOf returns the type of a parameter. It resolves types that the template defines.
 func (s *scope) typeOf(declared any) any {
 	for range maxNested {
 		reference, _ := member(declared, "$ref")
@@ -101,10 +101,10 @@ func (s *scope) typeOf(declared any) any {
 	return typ
 }
 
-// errTooMuch ends the reading of a template that grows without measure.
+// errTooMuch stops reading a template that grows beyond all bounds.
 var errTooMuch = errors.New("the template makes too much: reduce its loops, or import parts of it")
 
-// spend counts a call and the value that it made.
+// spend counts the work of a call and of the value that it returned.
 func (s *scope) spend(v any, err error) error {
 	if s.shared.work += callWork; err == nil {
 		s.shared.work += weight(v, maxWork-s.shared.work)
@@ -115,7 +115,7 @@ func (s *scope) spend(v any, err error) error {
 	return err
 }
 
-// weight is how much is in a value; more than most is not counted.
+// weight estimates the size of a value; it stops counting beyond most.
 func weight(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:
@@ -140,7 +140,7 @@ func (s *scope) problem(place, format string, args ...any) {
 	s.shared.problems = append(s.shared.problems, Problem{place, fmt.Sprintf(format, args...)})
 }
 
-// parameter is the value of a parameter.
+// parameter returns the value of a parameter.
 func (s *scope) parameter(name string) (any, error) {
 	if v, ok := s.given[strings.ToLower(name)]; ok {
 		if late, ok := v.(lateError); ok {
@@ -179,7 +179,7 @@ func (s *scope) variable(name string) (any, error) {
 	})
 }
 
-// enter evaluates a parameter or variable, unless that is in flight: then it refers to itself.
+// enter evaluates a parameter or variable. It is an error if that is already being evaluated.
 func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	key := strings.ToLower(fmt.Sprint(s.nested, " ", what))
 	if s.shared.open[key] {
@@ -190,7 +190,7 @@ func (s *scope) enter(what string, evaluate func() (any, error)) (any, error) {
 	return evaluate()
 }
 
-// loopOfVariable is the loop that makes a variable, which is a list then.
+// loopOfVariable returns the loop that makes a variable, which is then a list.
 func (s *scope) loopOfVariable(name string) map[string]any {
 	loops, _ := s.variables["copy"].([]any)
 	for _, v := range loops {
@@ -202,7 +202,7 @@ func (s *scope) loopOfVariable(name string) map[string]any {
 	return nil
 }
 
-// loopsOf are the loops that make members of an object, each a list.
+// loopsOf returns the loops that make members of an object; each makes a list.
 func loopsOf(object map[string]any) (all []map[string]any) {
 	list, _ := object["copy"].([]any)
 	for _, v := range list {
@@ -215,7 +215,7 @@ func loopsOf(object map[string]any) (all []map[string]any) {
 	return all
 }
 
-// repeat is the list that a loop makes of one of its members.
+// repeat returns the list that a loop makes from one of its members.
 func (s *scope) repeat(loop map[string]any, of string) (any, error) {
 	name, count, err := s.loop(loop)
 	if err != nil {
@@ -245,7 +245,7 @@ func (s *scope) loop(loop map[string]any) (name string, count int, err error) {
 	return name, n, nil
 }
 
-// within is the scope of one round of a loop.
+// within returns the scope for one round of a loop.
 func (s *scope) within(loop string, i int) *scope {
 	inner := *s
 	inner.loops = maps.Clone(s.loops)
@@ -253,7 +253,7 @@ func (s *scope) within(loop string, i int) *scope {
 	return &inner
 }
 
-// resolve is a value without expressions. The error, if any, is that of the first.
+// resolve returns a value with its expressions evaluated. The error, if any, is the first one.
 func (s *scope) resolve(v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -297,8 +297,8 @@ func (s *scope) resolve(v any) (any, error) {
 	return v, nil
 }
 
-// settled resolves the value at a place and reports the expressions in it that have none; what holds
-// one is left out.
+// settled resolves the value at a place. It reports the expressions in it that have no value, and
+// leaves out what contains them.
 func (s *scope) settled(v any, place string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -319,7 +319,7 @@ func (s *scope) settled(v any, place string) any {
 	return v
 }
 
-// settledMembers is settled of an object; members that are not read stay as they are.
+// settledMembers is settled for an object; members that are not read stay as they are.
 func (s *scope) settledMembers(v map[string]any, place string, reads func(name string) bool) map[string]any {
 	all := map[string]any{}
 	for i, loop := range loopsOf(v) {

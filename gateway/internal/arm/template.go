@@ -1,5 +1,5 @@
-// Package arm reads the resources of an ARM template, the JSON that Bicep compiles to, as far as their
-// names and properties do not depend on Azure.
+// Package arm reads the resources of an ARM template, the JSON to which Bicep compiles, as far as
+// their names and properties do not depend on Azure.
 package arm
 
 import (
@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Resource is a resource that a template deploys; one of another service has no more than its path and
-// types. Types and names are those of the resource and of those around it, from the outermost:
+// Resource is a resource that a template deploys. A resource of another service has only its path
+// and types. Types and names are those of the resource and of its parents, from the outermost:
 // ["Microsoft.ServiceBus/namespaces", "queues"] and ["ns", "orders"].
 type Resource struct {
 	Path       string // in the template, such as resources[2]
@@ -22,34 +22,34 @@ type Resource struct {
 	Other      map[string]any // further members, such as sku
 }
 
-// Problem is what is wrong at a place in a template.
+// Problem says what is wrong at a place in a template.
 type Problem struct{ Path, Text string }
 
 const (
-	// maxCopies bounds how often a loop makes a resource.
+	// maxCopies is the largest number of resources that one loop may make.
 	maxCopies = 10_000
 	// maxNested bounds how deeply deployments are nested.
 	maxNested = 20
 	// maxDepth bounds how deeply expressions are nested, those of variables and parameters included.
 	maxDepth = 1000
-	// maxWork bounds what a template makes: the bytes of its texts, and so much for each element, call
-	// and resource. Azure deploys 800 resources at most.
+	// maxWork bounds what a template makes: the bytes of its texts, plus a fixed amount for each
+	// element, call and resource. Azure deploys at most 800 resources.
 	maxWork      = 32 << 20
 	valueWork    = 16
 	callWork     = 64
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression without a value. In a text its number between two zero bytes stands for
-// it: the name of a namespace may have no value without any harm.
+// unknownText is an expression without a value. In a text, its number between two zero bytes
+// replaces it, because, for example, a namespace's name need not have a value.
 type unknownText struct{ expression, why string }
 
 // Options say how a template is read.
 type Options struct {
 	File  map[string]any    // the parameters of a parameters file, each an object with a value
-	Given map[string]string // values of parameters; they win over those of File
-	// Reads reports whether a property counts of the resources of a kind, such as topics/subscriptions, which is
-	// "" for a namespace; with the property "", whether the kind does. What does not count is not evaluated.
+	Given map[string]string // values of parameters, which take precedence over those of File
+	// Reads reports whether a property is used for resources of a kind, such as topics/subscriptions, or ""
+	// for a namespace. For the property "", it reports whether the kind is. What is not used is not evaluated.
 	Reads func(kind, property string) bool
 }
 
@@ -68,7 +68,7 @@ func Read(template map[string]any, o Options) ([]Resource, []Problem) {
 	return s.shared.resources, s.shared.problems
 }
 
-// resources adds a list of resources, or those of an object by symbolic name.
+// resources adds a list of resources, or an object with resources by symbolic name.
 func (s *scope) resources(v any, place string, types, names []string) {
 	switch v := v.(type) {
 	case []any:
@@ -82,7 +82,7 @@ func (s *scope) resources(v any, place string, types, names []string) {
 	}
 }
 
-// each adds a resource, as often as its loop says.
+// each adds a resource, or as many as its loop makes.
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {
@@ -119,7 +119,7 @@ func (s *scope) each(v any, place string, types, names []string) {
 	}
 }
 
-// fullType has the segments of a type, behind those of the resources around it if it is relative to them.
+// fullType returns the segments of a type. If it is relative, those of the resources around it come first.
 func fullType(typ string, around []string) (all []string, relative bool) {
 	all = strings.Split(typ, "/")
 	if len(around) > 0 && !strings.Contains(all[0], ".") {
@@ -131,10 +131,10 @@ func fullType(typ string, around []string) (all []string, relative bool) {
 	return all, false
 }
 
-// kindOf is a type without that of the namespace, in lower case.
+// kindOf returns a type without the namespace's part, in lower case.
 func kindOf(types []string) string { return strings.ToLower(strings.Join(types[1:], "/")) }
 
-// Kind is the type of a resource below a namespace, such as topics/subscriptions, or "" for a namespace.
+// Kind returns the type of a resource below a namespace, such as topics/subscriptions, or "" for a namespace.
 func (r *Resource) Kind() string { return kindOf(r.Types) }
 
 func (s *scope) resource(r map[string]any, place string, types, names []string) {
@@ -171,7 +171,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 		s.problem(place+".name", "%q has %d parts, and a resource of the type %s has %d: separate them by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
-	for i := 1; i < len(names); i++ { // the outermost is not looked at
+	for i := 1; i < len(names); i++ { // the outermost name is not checked
 		if !s.known(names[i], r["name"], place) {
 			return
 		}
@@ -195,7 +195,7 @@ const ServiceBus = "Microsoft.ServiceBus/namespaces"
 // deployments is the type of a nested deployment, such as a module of Bicep.
 const deployments = "Microsoft.Resources/deployments"
 
-// name is a resource's name, in which expressions without a value are marked.
+// name returns a resource's name, in which marks replace expressions without a value.
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
@@ -214,8 +214,8 @@ func (s *scope) name(v any, place string) (string, bool) {
 	return name, true
 }
 
-// marked evaluates concat and format of a name where some of the arguments have no value: those become
-// marks.
+// marked evaluates concat and format in a name in which some arguments have no value. Marks replace
+// these.
 func (s *scope) marked(text string) (any, error) {
 	p := &parser{text: text[1 : len(text)-1], in: s}
 	function := strings.ToLower(p.word())
@@ -262,7 +262,7 @@ func (s *scope) mark(text string) (any, error) {
 	return "\x00" + strconv.Itoa(len(s.shared.unknown)-1) + "\x00", nil
 }
 
-// known reports the expression in a name that has no value.
+// known reports an expression without a value in a name.
 func (s *scope) known(name string, written any, place string) bool {
 	_, rest, ok := strings.Cut(name, "\x00")
 	if !ok {
@@ -294,7 +294,7 @@ func (s *scope) deployment(r map[string]any, place string) {
 	s.inside(properties, template).resources(template["resources"], place+".properties.template.", nil, nil)
 }
 
-// inside is the scope of a nested deployment's template.
+// inside returns the scope of a nested deployment's template.
 func (s *scope) inside(properties, template map[string]any) *scope {
 	inner := *s
 	if options, _ := properties["expressionEvaluationOptions"].(map[string]any); strings.EqualFold(fmt.Sprint(options["scope"]), "inner") {
@@ -305,8 +305,8 @@ func (s *scope) inside(properties, template map[string]any) *scope {
 	return &inner
 }
 
-// arguments are the parameters of a nested deployment. Null stands for the default value. Those without a
-// value matter only where they are used.
+// arguments returns the parameters of a nested deployment. Null means the default value. A
+// parameter without a value matters only where it is used.
 func (s *scope) arguments(v any) map[string]any {
 	all := map[string]any{}
 	parameters, _ := v.(map[string]any)

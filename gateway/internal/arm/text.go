@@ -15,7 +15,7 @@ func onText(f func(string) string) func([]any) (any, error) {
 	}
 }
 
-// onTexts looks for a text in another, without regard to case.
+// onTexts returns a function on two texts that ignores their case.
 func onTexts(f func(a, b string) any) func([]any) (any, error) {
 	return func(args []any) (any, error) {
 		return f(strings.ToLower(textOf(args[0])), strings.ToLower(textOf(args[1]))), nil
@@ -34,7 +34,7 @@ func padLeft(args []any) (any, error) {
 	return strings.Repeat(pad, max(0, width-len([]rune(text)))) + text, nil
 }
 
-// textOf is a value as concat writes it.
+// textOf returns a value in the form in which concat writes it.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -60,7 +60,7 @@ func concat(args []any) (any, error) {
 	return b.String(), nil
 }
 
-// format replaces {0} and so on; of a form such as {0:D3} only digits are known.
+// format replaces {0} and so on. Of formats such as {0:D3}, it supports only digits.
 func format(args []any) (any, error) {
 	text, err := argument[string](args, 0)
 	if err != nil {

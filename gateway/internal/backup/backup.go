@@ -1,5 +1,5 @@
-// Package backup copies all namespaces, entities and messages of a store to a file, and puts those of a file
-// into a store of any kind. The form of the file is that of package record.
+// Package backup copies all namespaces, entities and messages of a store to a file, and restores a
+// file to a store of any kind. The format of the file is that of package record.
 package backup
 
 import (
@@ -22,11 +22,11 @@ type Writer struct {
 	Store    core.Store
 	By       string             // the version of Crosstown
 	Progress func(messages int) // called with the number written so far
-	Entities int                // that are written
+	Entities int                // the number written
 	out      *record.Writer
 }
 
-// Messages is how many are written.
+// Messages returns the number of messages written.
 func (b *Writer) Messages() int { return b.out.Messages() }
 
 // Write writes the backup.
@@ -103,7 +103,7 @@ func (b *Writer) catalogue(ctx context.Context, namespace string, known map[stri
 		if e.Kind == core.Topic {
 			view, err := b.Store.Topic(ctx, namespace, e.Name)
 			if core.CodeOf(err) == core.NotFound {
-				continue // deleted meanwhile
+				continue // deleted in the meantime
 			}
 			if err != nil {
 				return nil, err
@@ -134,7 +134,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		if x.Subscription != "" {
 			var there bool
 			if path, there = known[x.Subscription]; !there {
-				return nil // the subscription was created since
+				return nil // the subscription was created after the catalogue was read
 			}
 		}
 		l := record.Of(x, path)
@@ -142,7 +142,7 @@ func (b *Writer) partition(ctx context.Context, source core.Backups, e *core.Ent
 		return b.out.Write(&l)
 	})
 	if core.CodeOf(err) == core.NotFound {
-		return nil // the entity was deleted meanwhile
+		return nil // the entity was deleted in the meantime
 	}
 	if errors.Is(err, file.ErrDamaged) {
 		return fmt.Errorf("%s: %w: start the gateway once with --repair, which removes what is damaged, then back it up", e.Name, err)

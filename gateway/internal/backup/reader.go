@@ -11,16 +11,16 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Reader reads a backup and refuses what no store has: names and ids that none can have, lines
-// that are twice, missing or out of order.
+// Reader reads a backup. It refuses what no store can contain: impossible names and ids, and lines
+// that are repeated, missing or out of order.
 type Reader struct {
 	*record.Reader
 	unread     *record.Line
 	entities   map[string]*core.Entity // by ID
-	names      map[string]bool         // of entities, folded, behind their namespace
-	partitions map[string]bool         // whose lines were read
-	of         *core.Entity            // whose partition is read
-	last       map[string]int64        // number of the last message by subscription and sub-queue, of that partition
+	names      map[string]bool         // of entities, folded, prefixed with their namespace
+	partitions map[string]bool         // those whose lines were read
+	of         *core.Entity            // the entity whose partition is being read
+	last       map[string]int64        // number of the last message in that partition, by subscription and sub-queue
 }
 
 // Open reads the header of a backup.
@@ -29,8 +29,8 @@ func Open(in io.Reader) (*Reader, *record.Header, error) {
 	return &Reader{Reader: r, entities: map[string]*core.Entity{}, names: map[string]bool{}, partitions: map[string]bool{}}, header, err
 }
 
-// Check reads a backup to its end, and goes back to its beginning. It does nothing with what can
-// be read only once.
+// Check reads a backup to its end, and returns to its beginning. If the backup can be read only
+// once, Check does nothing.
 func Check(in io.Reader) error {
 	file, ok := in.(io.ReadSeeker)
 	if !ok {
@@ -51,7 +51,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next is record.Reader's Next for lines that can be restored.
+// Next is record.Reader's Next, restricted to lines that can be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil
@@ -90,7 +90,7 @@ func checkNamespace(n *core.Namespace) error {
 	return errors.Join(errs...)
 }
 
-// checkID refuses what core.NewIncarnation does not make.
+// checkID refuses ids that core.NewIncarnation does not make.
 func checkID(id string) error {
 	if id == "" || len(id) > 64 || strings.Trim(id, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
 		return fmt.Errorf("%.80q is not the id of a namespace or an entity", id)
@@ -181,5 +181,5 @@ func (b *Reader) checkStored(l *record.Line) error {
 	return nil
 }
 
-// Unread makes Next return a line again.
+// Unread makes the next call of Next return a line again.
 func (b *Reader) Unread(l *record.Line) { b.unread = l }

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Restore puts a backup into a store, and returns how many entities it has created. progress is told how
-// many messages are restored. If it fails, the entities are deleted again.
+// Restore puts a backup into a store, and returns how many entities it has created. progress is called with
+// the number of messages restored so far. If Restore fails, it deletes the entities again.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {
@@ -46,7 +46,7 @@ func (r *restore) run(ctx context.Context) error {
 			err = r.namespace(ctx, *l.Namespace)
 		case l.Entity != nil:
 			err = r.entity(ctx, *l.Entity)
-		default: // what belongs to a partition follows its line
+		default: // what belongs to a partition comes after the partition's line
 			err = r.partition(ctx, l.Partition)
 		}
 		if err != nil {
@@ -55,7 +55,7 @@ func (r *restore) run(ctx context.Context) error {
 	}
 }
 
-// namespace creates a namespace, unless an earlier restore has.
+// namespace creates a namespace, unless an earlier restore has created it.
 func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	_, err := r.store.CreateNamespace(ctx, n)
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -68,7 +68,7 @@ func (r *restore) namespace(ctx context.Context, n core.Namespace) error {
 	return err
 }
 
-// entity creates an entity, in the place of one that was never used.
+// entity creates an entity, replacing one that was never used.
 func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	_, err := r.store.CreateEntity(ctx, e, core.NamespaceQuotas{})
 	if core.CodeOf(err) == core.AlreadyExists {
@@ -91,7 +91,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 	return nil
 }
 
-// errUsed ends the export of a partition that holds something.
+// errUsed ends the export of a partition that is not empty.
 var errUsed = errors.New("it is not empty")
 
 func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, error) {
@@ -99,7 +99,7 @@ func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	if e.Kind == core.Subscription { // its topic was there before the restore, or is twice in the backup
+	if e.Kind == core.Subscription { // its topic existed before the restore, or is twice in the backup
 		return true, nil
 	}
 	for i := range e.Partitions {
@@ -123,7 +123,7 @@ func (r *restore) partition(ctx context.Context, p *record.Partition) error {
 				return
 			}
 			if errors.Is(err, io.EOF) {
-				return // the next call says so again
+				return // the next call reports it again
 			}
 			var x *core.Stored
 			if err == nil {
@@ -153,14 +153,14 @@ func (r *restore) touch(ctx context.Context) error {
 	return nil
 }
 
-// undo deletes the entities that were created. Namespaces stay: the next restore takes them.
+// undo deletes the entities that were created. It leaves namespaces, which the next restore reuses.
 func (r *restore) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	var errs []error
 	for _, e := range r.created {
 		if e.Kind == core.Subscription {
-			continue // it goes with its topic
+			continue // it is deleted with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			errs = append(errs, fmt.Errorf("%s contains a part of the backup and could not be deleted, delete it: %w", &e, err))

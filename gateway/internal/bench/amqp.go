@@ -48,8 +48,7 @@ func (c amqpConn) OpenSender(ctx context.Context, entity string) (SenderLink, er
 	return &amqpSender{link, m}, nil
 }
 
-// amqpSender sends the same message again and again: it is encoded before
-// SendWithReceipt returns.
+// amqpSender sends the same message repeatedly: it is encoded before SendWithReceipt returns.
 type amqpSender struct {
 	link    *amqp.Sender
 	message *amqp.Message
@@ -71,7 +70,7 @@ func (s *amqpSender) sendToSession(ctx context.Context, session string, payload 
 	return s.Send(ctx, payload)
 }
 
-// accepted says what is wrong with an outcome that is not accepted.
+// accepted returns an error for an outcome other than accepted.
 func accepted(state amqp.DeliveryState, err error) error {
 	if err != nil {
 		return plain(err)
@@ -96,8 +95,8 @@ func (c amqpConn) OpenReceiver(ctx context.Context, entity string, o ReceiveOpti
 	return amqpReceiver{link}, nil
 }
 
-// acceptSession implements sessionConnection. Like the SDKs it takes an AMQP
-// session for each receiver.
+// acceptSession implements sessionConnection. Like the SDKs, it uses one AMQP session for each
+// receiver.
 func (c amqpConn) acceptSession(ctx context.Context, entity string, o ReceiveOptions) (link ReceiverLink, release func(context.Context) error, err error) {
 	// A null filter asks for the next session. 0x13700000000C is its descriptor.
 	next := amqp.NewLinkFilter("com.microsoft:session-filter", 0x00000137000000C, nil)

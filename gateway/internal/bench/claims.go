@@ -14,7 +14,7 @@ import (
 // tokenLife outlasts any sensible run, so that tokens need no renewal.
 const tokenLife = 24 * time.Hour
 
-// audience is the resource URI of the entity.
+// audience returns the resource URI of the entity.
 func (t *target) audience() string { return t.address + "/" + t.entity }
 
 // putToken proves our rights on the entity over the connection's $cbs node.
@@ -23,7 +23,7 @@ func (t *target) putToken(ctx context.Context, conn *amqp.Conn) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close(ctx) }() // the token outlives the session that brought it
+	defer func() { _ = session.Close(ctx) }() // the token outlives the session that sent it
 	const replyTo = "bench-claims"
 	replies, err := session.NewReceiver(ctx, "$cbs", &amqp.ReceiverOptions{TargetAddress: replyTo})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux that
-// offers the file to programs.
+// tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux that offers the file to
+// programs.
 const tick = 10 * time.Millisecond
 
 // usage is what a process has used.
@@ -18,7 +18,7 @@ type usage struct {
 	resident int64         // bytes, now
 }
 
-// measure returns what a process has used until now.
+// measure returns what a process has used so far.
 func measure(pid int) (usage, error) {
 	var u usage
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -39,7 +39,7 @@ func measure(pid int) (usage, error) {
 // parseStat reads the CPU time of children and the resident pages from
 // /proc/PID/stat; proc(5) numbers them fields 16, 17 and 24.
 func parseStat(stat string) (children time.Duration, resident int64, err error) {
-	// The second field is the command in parentheses, and may hold anything.
+	// The second field is the command in parentheses, and may contain anything.
 	end := strings.LastIndexByte(stat, ')')
 	fields := strings.Fields(stat[end+1:])
 	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // what follows the command begins with field 3
@@ -63,8 +63,8 @@ type account struct {
 	lap       []usage
 }
 
-// openAccount records what the processes and, where the system reports it, this one
-// have used.
+// openAccount records what the processes have used and, if the system reports it, what this process
+// has used.
 func openAccount(processes []Process) (*account, error) {
 	a := &account{}
 	self := Process{Name: "bench", PID: os.Getpid()}
@@ -88,14 +88,14 @@ func (a *account) begin() {
 	a.lap = a.start
 }
 
-// phase charges what was used since the last phase.
+// phase returns what was used since the last phase.
 func (a *account) phase(messages int64) []Charge {
 	from := a.lap
 	a.lap = a.now()
 	return a.charges(from, a.lap, messages)
 }
 
-// total charges what was used since begin.
+// total returns what was used since begin.
 func (a *account) total(messages int64) []Charge {
 	return a.charges(a.start, a.now(), messages)
 }
@@ -109,7 +109,7 @@ func (a *account) now() []usage {
 	return all
 }
 
-// charges leaves out a process that ended in between.
+// charges returns what each process used between from and to, without processes that ended in between.
 func (a *account) charges(from, to []usage, messages int64) []Charge {
 	var charges []Charge
 	for i, p := range a.processes {

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// acceptSessions sends one message to each of many sessions. Then receivers
-// accept the next session, receive, settle and release, until all are done.
+// acceptSessions sends one message to each of many sessions. Then each receiver repeatedly accepts
+// the next session, receives, settles and releases, until all sessions are done.
 func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	messages, _ := r.o.limits()
 	r.share(l, messages)
@@ -29,7 +29,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	r.endPhase("fill", r.acked.Load())
 
 	var begun atomic.Int64
-	var mu sync.Mutex // of r.sessions and l.receivers
+	var mu sync.Mutex // guards r.sessions and l.receivers
 	for i := range r.o.Receivers {
 		receivers.Go(func() {
 			var took histogram
@@ -56,7 +56,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	return err
 }
 
-// acceptSession takes the next session and its one message, and gives it up.
+// acceptSession accepts the next session, handles its one message, and releases the session.
 func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
 	conn, ok := c.(sessionConnection)
 	if !ok {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// watchdog ends a run that the broker leaves hanging.
+// watchdog ends a run if the broker no longer answers.
 type watchdog struct {
 	run  *run
-	lost chan struct{} // closes when acknowledged messages have stayed away for Patience
+	lost chan struct{} // closed when acknowledged messages have been missing for Patience
 }
 
-// watch looks at the counts until ctx ends. It cancels the run when sends or
-// settlements stay unanswered for Patience.
+// watch checks the counts until ctx ends. It cancels the run if sends or settlements are unanswered
+// for Patience.
 func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	every := time.NewTicker(poll)
 	defer every.Stop()
@@ -26,7 +26,7 @@ func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
-		// Later stages are read first, so that a difference never looks settled.
+		// Later stages are read first, so that unanswered messages never look settled.
 		settled, taken := r.settled.Load(), r.taken.Load()
 		received, acked, sent := r.received.Load(), r.acked.Load(), r.sent.Load()
 		idle := sent == acked && (received >= acked || r.o.Receivers == 0) && settled == taken

@@ -30,10 +30,10 @@ type wsConn struct {
 	last    int64 // id of a request
 	answers map[int64]chan wsFrame
 	feeds   map[int64]chan wsMessage
-	ended   error // why there is no more
+	ended   error // why the connection has ended
 }
 
-// wsFrame is what this package uses of frames, of both directions.
+// wsFrame has the members of frames, in both directions, that this package uses.
 type wsFrame struct {
 	Op          string         `json:"op" msgpack:"op"`
 	ID          int64          `json:"id,omitempty" msgpack:"id,omitempty"`
@@ -131,7 +131,7 @@ func (c *wsConn) read() {
 			answer <- f
 		case feed != nil:
 			for _, m := range f.Messages {
-				feed <- m // it has room for the credit
+				feed <- m // there is room for all the credit
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func (c *wsConn) end(err error) {
 	c.answers, c.feeds = nil, nil
 }
 
-// request sends a request and returns where its answer will come.
+// request sends a request and returns the channel for its answer.
 func (c *wsConn) request(f wsFrame) (<-chan wsFrame, error) {
 	answer := make(chan wsFrame, 1)
 	c.mu.Lock()

@@ -1,7 +1,6 @@
-// Package config is the gateway's configuration, by flags, by environment
-// variables named CROSSTOWN_…, and by one YAML file, in this order of
-// precedence. Loading is strict: everything that is wrong is reported at once,
-// each with its origin and the remedy.
+// Package config is the gateway's configuration. It comes from flags, environment variables named
+// CROSSTOWN_…, and one YAML file, in this order of precedence. Loading is strict: it reports
+// everything that is wrong at once, each problem with its origin and remedy.
 package config
 
 import (
@@ -13,10 +12,10 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Config is the whole configuration. Setting names are those of the file; the
-// flag of tls.cert is --tls-cert and its variable CROSSTOWN_TLS_CERT. Settings
-// with a usage text have a flag; all but lists of structures have a variable.
-// A value that is given must be in the range, or one of the values, if there are any.
+// Config is the whole configuration. Settings have the names of the file: tls.cert is the flag
+// --tls-cert and the variable CROSSTOWN_TLS_CERT. Settings with a usage text have a flag; all
+// except lists of structures have a variable. A value must be in the setting's range, or one of its
+// values, if there are any.
 type Config struct {
 	Namespace      string        `config:"namespace" usage:"name of the gateway's own namespace"`
 	Listen         []string      `config:"listen" usage:"address to listen on, host:port; repeatable, replaces the default listeners"`
@@ -52,13 +51,13 @@ type Config struct {
 
 	newKeys []NewKey `config:"-"` // made, and not kept yet
 
-	// Skipped has a line for each thing in the emulator's file that this version cannot do.
+	// Skipped has one line for each thing in the emulator's file that this version does not support.
 	Skipped []string `config:"-"`
-	// Assumed counts the settings that the emulator's file leaves out: they have the emulator's defaults.
+	// Assumed counts the settings that the emulator's file leaves out, which then have the emulator's defaults.
 	Assumed int `config:"-"`
 }
 
-// TLS says which certificate to show. Without one a development certificate is made.
+// TLS says which certificate to show. Without one, a development certificate is created.
 type TLS struct {
 	Cert  string   `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
 	Key   string   `config:"key" usage:"file of the certificate's private key in PEM"`
@@ -71,14 +70,14 @@ type Log struct {
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 
-// Metrics bounds what is shown to Prometheus. Zeros are the defaults.
+// Metrics bounds what Prometheus gets. Zeros mean the defaults.
 type Metrics struct {
 	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with time series of their own
 	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // likewise, beside the gateway's own
 	Refresh       time.Duration `config:"refresh"`                                // how old the store's counts may be
 }
 
-// AMQP limits what one gateway takes on.
+// AMQP limits the work that one gateway accepts.
 type AMQP struct {
 	MaxConnections int `config:"max-connections" range:"1 to 1073741824"` // of the gateway
 	MaxSessions    int `config:"max-sessions" range:"1 to 65536"`         // of a connection; channels are 16 bits wide (AMQP 1.0 §2.3.1)
@@ -87,7 +86,7 @@ type AMQP struct {
 	MaxFrameSize   int `config:"max-frame-size" range:"512 to 16777216"`  // bytes; the least allowed (AMQP 1.0 §2.8.18)
 }
 
-// WebSocket is for clients that are web pages above all.
+// WebSocket configures WebSockets, which are mainly for web pages.
 type WebSocket struct {
 	Origins []string `config:"origins" usage:"additional origin whose pages may connect by WebSocket, such as https://app.example.com or https://*.example.com; * allows all; repeatable"`
 
@@ -97,7 +96,7 @@ type WebSocket struct {
 }
 
 // Policy is a shared access policy: a name, its keys and the rights they give. A key may be in a file or a
-// variable. A policy without any has one that the gateway makes once, and keeps in the data directory.
+// variable. For a policy without keys, the gateway makes one once and keeps it in the data directory.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
@@ -121,8 +120,8 @@ const DefaultNamespace = "sbemulatorns"
 // defaultListen are the ports of AMQP, of the emulator's management, and of both with TLS.
 var defaultListen = []string{"127.0.0.1:5672", "127.0.0.1:5300", "127.0.0.1:5671", "127.0.0.1:8443"}
 
-// Default returns the defaults of all settings, except for the data directory,
-// which depends on the environment. Zero AMQP limits are the bridge's own.
+// Default returns the defaults of all settings except the data directory, which depends on the
+// environment. Zero AMQP limits mean the bridge's own defaults.
 func Default() *Config {
 	return &Config{
 		Namespace:    DefaultNamespace,
@@ -140,7 +139,7 @@ func Default() *Config {
 	}
 }
 
-// HasDevKey reports whether the development key opens a namespace.
+// HasDevKey reports whether any namespace accepts the development key.
 func (c *Config) HasDevKey() bool {
 	policies := c.AllPolicies()
 	for _, n := range c.Namespaces {
@@ -157,13 +156,13 @@ func (c *Config) HasConsole() bool {
 	return c.Console == "on"
 }
 
-// MayBePlain reports whether a connection from an address, host:port, may do without TLS.
+// MayBePlain reports whether a connection from an address, host:port, may be without TLS.
 func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies returns the configured policies and, unless one of them has its
-// name or LacksDevKey, the development policy.
+// AllPolicies returns the configured policies and the development policy, unless a configured
+// policy has its name or LacksDevKey holds.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
@@ -171,13 +170,13 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey reports whether the development policy is left out: the namespace has a policy of its own, and other machines reach
-// a listener.
+// LacksDevKey reports whether the development policy is left out, because the namespace has its own
+// policy and other machines can reach a listener.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
-// Assumption says which defaults settings have that the emulator's file leaves out; "" if it leaves out none.
+// Assumption says which defaults replace settings that the emulator's file leaves out; "" if none do.
 func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""

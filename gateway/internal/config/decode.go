@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// decode fills v with what a source gave, at a path. It reports every value that does not fit, which leaves
-// v as it was, and every name that a structure does not have; ok says that all values fit.
+// decode fills v with the value that a source has at a path. It reports every value that does not fit,
+// without changing v for it, and every name that a structure does not have. ok says that all values fit.
 func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	if given == nil {
 		return true
@@ -61,7 +61,7 @@ func decode(r *report, given any, v reflect.Value, path string) (ok bool) {
 	return ok
 }
 
-// decodeStructure is decode for the settings of a structure.
+// decodeStructure does the work of decode for the settings of a structure.
 func decodeStructure(r *report, given map[string]any, v reflect.Value, path string) (ok bool) {
 	inner := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
 	var known []string
@@ -85,8 +85,8 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 	return ok
 }
 
-// convert makes from what a source gave (YAML's types, or the text of a flag or variable)
-// what a setting takes, or says what that is.
+// convert converts what a source has given (YAML's types, or the text of a flag or variable) to the
+// type of a setting, or says what the setting accepts.
 func convert(to reflect.Type, v any) (any, error) {
 	text, isText := v.(string)
 	switch to {
@@ -146,7 +146,7 @@ func convert(to reflect.Type, v any) (any, error) {
 	return v, nil
 }
 
-// about is an error with the text that it is about, nil if there is none.
+// about adds to an error the text that it is about; it returns nil for nil.
 func about(text string, err error) error {
 	if err == nil {
 		return nil
@@ -202,9 +202,9 @@ func convertBool(v any) (any, error) {
 // setting is a leaf of Config that a flag or a variable can set.
 type setting struct {
 	path  string // "log.level"
-	usage string // without one it has no flag
-	alone string // what the flag without a value means; "": it needs one
-	words string // its values, if there are a few
+	usage string // without it there is no flag
+	alone string // the meaning of the flag without a value; "": a value is required
+	words string // the allowed values, if they are few
 	typ   reflect.Type
 	index []int // of the field, for reflect.Value.FieldByIndex
 }
@@ -215,8 +215,8 @@ func (s setting) variable() string {
 	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.path))
 }
 
-// settings lists the leaves of a configuration structure; lists of structures and
-// optional ones are left out.
+// settings lists the leaves of a configuration structure, without lists of structures and optional
+// structures.
 func settings(t reflect.Type) []setting {
 	var all []setting
 	for _, f := range fields(t) {
@@ -235,10 +235,10 @@ func settings(t reflect.Type) []setting {
 	return all
 }
 
-// knownFields are the fields of structures, by type: each command binds flags of several.
+// knownFields keeps the fields of structures by type: each command binds flags of several.
 var knownFields sync.Map
 
-// fields lists a structure's fields, those of embedded structures in their place.
+// fields lists a structure's fields, with those of embedded structures instead of these.
 func fields(t reflect.Type) []reflect.StructField {
 	if known, ok := knownFields.Load(t); ok {
 		return known.([]reflect.StructField)
@@ -248,9 +248,9 @@ func fields(t reflect.Type) []reflect.StructField {
 	return all
 }
 
-// ParseDuration reads a duration as Go writes it (90s, 1h30m), as ISO 8601 does
-// (PT1M30S, P14D), in whole days (14d), or "forever". Whatever is too long for a time.Duration, such as
-// .NET's largest TimeSpan, is core.Forever.
+// ParseDuration reads a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
+// whole days (14d), or "forever". A duration that is too long for a time.Duration, such as .NET's
+// largest TimeSpan, becomes core.Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
 		return core.Forever, nil

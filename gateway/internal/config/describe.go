@@ -14,11 +14,11 @@ import (
 // Described is a queue, topic or subscription with its rules.
 type Described struct {
 	core.Entity
-	Rules []core.Rule // of a subscription
+	Rules []core.Rule // for a subscription
 }
 
-// Describe is what would make these entities, with every setting. Each subscription comes behind its
-// topic. Without defaults, settings that have their default value are left out.
+// Describe returns the configuration that would create these entities, with every setting. A subscription
+// must follow its topic. If defaults is false, settings with their default values are left out.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -53,13 +53,13 @@ func Describe(all []Described, defaults bool) *Contents {
 	return c
 }
 
-// isDefault reports whether a rule is the one that a subscription gets if none is given.
+// isDefault reports whether a rule is the one that a subscription gets if no rules are given.
 func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
 
-// OwnSize is the size that a configuration gives an entity: of a partitioned one that of a partition,
-// where administration reports the sum.
+// OwnSize returns the size that a configuration gives an entity. For a partitioned entity that is
+// the size of one partition, whereas administration reports the sum.
 func OwnSize(s *core.Settings) int64 {
 	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
 		return m / core.PartitionedSize
@@ -67,7 +67,7 @@ func OwnSize(s *core.Settings) int64 {
 	return s.MaxSizeInMegabytes
 }
 
-// describe is the reverse of overlay. Destinations lose the host that administration puts in front.
+// describe is the reverse of overlay. It strips the host that administration prepends to destinations.
 func describe[T EntitySettings](to *T, s *core.Settings, k core.Kind, defaults bool) {
 	all, from := reflect.ValueOf(to).Elem(), reflect.ValueOf(s).Elem()
 	usual := core.DefaultSettings(k)
@@ -98,7 +98,7 @@ func policiesFrom(rules []core.AccessRule) []Policy {
 	return all
 }
 
-// YAML is the policies, queues and topics as a file has them.
+// YAML returns the policies, queues and topics in the form of a file.
 func (h *Contents) YAML() ([]byte, error) {
 	shown := Contents{Policies: h.Policies, Queues: h.Queues, Topics: h.Topics}
 	n := printer{}.structure(reflect.ValueOf(shown), "", true)
@@ -119,7 +119,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// written is a value of a setting as YAML; nil if it says nothing.
+// written returns the value of a setting as YAML, or nil if it is unset.
 func written(v reflect.Value) *yaml.Node {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -145,7 +145,7 @@ func written(v reflect.Value) *yaml.Node {
 		if n := written(v.Elem()); n != nil {
 			return n
 		}
-		return scalar(v.Elem().Interface()) // it was given, and says nothing
+		return scalar(v.Elem().Interface()) // it was given, with an empty value
 	case reflect.Slice:
 		if v.IsNil() {
 			return nil
@@ -162,7 +162,7 @@ func written(v reflect.Value) *yaml.Node {
 	return scalar(v.Interface())
 }
 
-// asWritten is the policy without the keys that were read from elsewhere.
+// asWritten returns the policy without keys that were read from elsewhere.
 func (p Policy) asWritten() Policy {
 	if p.KeyFile != "" || p.KeyEnv != "" {
 		p.Key = ""
@@ -175,11 +175,11 @@ func (p Policy) asWritten() Policy {
 
 func scalar(v any) *yaml.Node {
 	n := &yaml.Node{}
-	_ = n.Encode(v) // it was decoded, or is plain
+	_ = n.Encode(v) // it was decoded before, or is a simple value
 	return n
 }
 
-// FormatDuration writes a duration as ParseDuration reads it, without parts that are zero.
+// FormatDuration writes a duration in a form that ParseDuration reads, without parts that are zero.
 func FormatDuration(d time.Duration) string {
 	if d == core.Forever {
 		return "forever"
@@ -194,7 +194,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Line is a rule on one line: what it says in a file.
+// Line returns a rule in the form of a file, on one line.
 func (r *Rule) Line() (string, error) {
 	n := printer{}.structure(reflect.ValueOf(*r), "", true)
 	if len(n.Content) == 0 {

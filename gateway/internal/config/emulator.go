@@ -14,16 +14,16 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// emulator reads the official emulator's Config.json into the same values that
-// a file of our own sets. What this version cannot do is skipped, and said.
+// emulator converts the official emulator's Config.json to the values that our own file would set.
+// It skips what this version does not support, and reports that.
 type emulator struct {
 	path    string
 	r       *report
 	values  map[string]any
 	skipped []string
 	paths   map[string]string // other names of paths in the file
-	assumes map[string]any    // what a property that the file leaves out is, by setting
-	assumed int               // how often
+	assumes map[string]any    // values of properties that the file leaves out, by setting
+	assumed int               // how often such a value was used
 }
 
 // emulatorDefaults are the defaults of the emulator's own schema, which differ from the service's.
@@ -31,9 +31,9 @@ var emulatorDefaults = map[string]any{
 	"max-delivery-count": 3, "default-message-time-to-live": "PT1H", "lock-duration": "PT1M", "duplicate-detection-history-time-window": "PT20S",
 }
 
-// addEmulator adds to values the queues and topics of the emulator's file, if
-// values name one, and its namespace unless they name another. It returns a line for each
-// thing it skipped, and how many settings have the emulator's defaults.
+// addEmulator adds the queues and topics of the emulator's file to values, if values name such a
+// file, and its namespace unless values name another. It returns one line for each thing that it
+// skipped, and how many settings have the emulator's defaults.
 func addEmulator(values map[string]any, r *report) (skipped []string, assumed int) {
 	path, ok := values["emulator-config"].(string)
 	if !ok || path == "" {
@@ -59,7 +59,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON reads JSON as .NET does, with comments; nil means that it is none, and said so.
+// parseJSON reads JSON as .NET does, with comments. If it is not valid, parseJSON reports that and returns nil.
 func parseJSON(path string, data []byte, r *report) any {
 	data = standardJSON(data)
 	var root any
@@ -88,11 +88,11 @@ func (e *emulator) namespace(ns any, i int) {
 	e.add("topics", e.list(ns, "Topics", at), at+".Topics", e.topic)
 }
 
-// add appends to a list of values what convert makes of a list of the file.
+// add converts the elements of a list of the file, and appends them to a list of values.
 func (e *emulator) add(name string, given []any, at string, convert func(v any, at, path string) map[string]any) {
 	list, ok := e.values[name].([]any)
 	if !ok && e.values[name] != nil {
-		return // of the wrong type: decoding says so
+		return // it has the wrong type, which decoding reports
 	}
 	if list = append(list, e.convert(given, at, name, len(list), convert)...); list != nil {
 		e.values[name] = list
@@ -110,7 +110,7 @@ func (e *emulator) convert(given []any, at, path string, n int, convert func(v a
 	return list
 }
 
-// entity converts what has a Name and Properties, which are those of the settings.
+// entity converts an object with a Name and Properties. The properties become the settings.
 func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Type) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -153,7 +153,7 @@ func (e *emulator) topic(t any, at, path string) map[string]any {
 	return entry
 }
 
-// rule converts a rule, whose Properties say by FilterType which filter counts.
+// rule converts a rule. FilterType in its Properties says which of the filters applies.
 func (e *emulator) rule(v any, at, path string) map[string]any {
 	name, properties := member(v, "Name"), member(v, "Properties")
 	entry := map[string]any{"name": name}
@@ -210,7 +210,7 @@ func sameWord(v any, word string) bool {
 	return ok && strings.EqualFold(text, word)
 }
 
-// list returns the list that is v's member; none is empty, anything else a problem.
+// list returns the list in v's member. A missing member is an empty list; anything else is a problem.
 func (e *emulator) list(v any, name, at string) []any {
 	switch list := member(v, name).(type) {
 	case []any:
@@ -236,8 +236,7 @@ func (e *emulator) skip(format string, args ...any) {
 	e.skipped = append(e.skipped, e.path+": skipped "+fmt.Sprintf(format, args...))
 }
 
-// member returns a member of a JSON object, its name compared without regard
-// to case as .NET does, or nil.
+// member returns a member of a JSON object, or nil. Like .NET, it ignores the case of names.
 func member(v any, name string) any {
 	object, _ := v.(map[string]any)
 	for key, value := range object {
@@ -248,22 +247,21 @@ func member(v any, name string) any {
 	return nil
 }
 
-// The official emulator's container finds its file here, and serves management
-// and health on the port that this variable names. What else it is told there
-// (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL)
-// has no meaning without its SQL Server.
+// The official emulator's container finds its file here, and serves management and health on the
+// port in this variable. Its other variables (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
+// SQL_WAIT_INTERVAL) have no meaning without its SQL Server.
 const (
 	containerFile         = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 	containerPortVariable = "EMULATOR_HTTP_PORT"
 	containerPort         = "5300"
 )
 
-// addContainer adds to values what the official emulator's container has by
-// default, if they ask to stand in for it: what they set themselves stays. file
-// is the emulator's configuration, used where it exists.
+// addContainer adds the defaults of the official emulator's container to values, if they ask to
+// replace it. Settings that values already have remain. file is the emulator's configuration, which
+// is used if it exists.
 func addContainer(values map[string]any, environ []string, file string, r *report) {
 	if wanted, err := convertBool(values["emulator"]); err != nil || wanted != true {
-		return // of the wrong type: decoding says so
+		return // it has the wrong type, which decoding reports
 	}
 	set := func(name string, v any, source string) {
 		if values[name] == nil {
@@ -290,7 +288,7 @@ func addContainer(values map[string]any, environ []string, file string, r *repor
 		if address == ":"+containerPort {
 			address = ":" + port
 		}
-		if !slices.Contains(listen, any(address)) { // a listener speaks everything
+		if !slices.Contains(listen, any(address)) { // each listener serves all protocols
 			listen = append(listen, address)
 		}
 	}

@@ -13,8 +13,8 @@ type Queue struct {
 	QueueSettings `config:",squash"`
 }
 
-// QueueSettings are EntitySettings of a queue. Those without a usage text, which the official Go SDK
-// cannot send, have no flag: they are kept and shown, without effect.
+// QueueSettings are the EntitySettings of a queue. Settings without a usage text have no flag,
+// because the official Go SDK cannot send them; they are stored and shown, but have no effect.
 type QueueSettings struct {
 	LockDuration                        *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the queue, with its dead letters"`
@@ -38,21 +38,21 @@ type QueueSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply lays what was given over s.
+// Apply replaces settings in s by those that were given.
 func (q *QueueSettings) Apply(s *core.Settings) {
 	overlay(q, s)
 	addAccessRules(s, q.Policies)
 }
 
-// Topic is a topic to create at start-up, with its subscriptions, as far as they
-// do not exist.
+// Topic is a topic to create at start-up with its subscriptions. Those that already exist are left
+// as they are.
 type Topic struct {
 	Name          string `config:"name"`
 	TopicSettings `config:",squash"`
 	Subscriptions []Subscription `config:"subscriptions"`
 }
 
-// TopicSettings are EntitySettings of a topic, those without a flag as in QueueSettings.
+// TopicSettings are the EntitySettings of a topic. For those without a flag, see QueueSettings.
 type TopicSettings struct {
 	MaxSizeInMegabytes                  *int64         `config:"max-size-in-megabytes" usage:"maximum size of the topic with its subscriptions"`
 	MaxMessageSizeInKilobytes           *int64         `config:"max-message-size-in-kilobytes" usage:"maximum size of a message"`
@@ -72,22 +72,22 @@ type TopicSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply lays what was given over s.
+// Apply replaces settings in s by those that were given.
 func (t *TopicSettings) Apply(s *core.Settings) {
 	overlay(t, s)
 	addAccessRules(s, t.Policies)
 }
 
-// Subscription is a topic's subscription. With rules it gets what they match,
-// without everything; with an empty list of rules, nothing.
+// Subscription is a topic's subscription. If it has rules, it gets what they match. If rules are
+// not given, it gets everything; if the list is empty, nothing.
 type Subscription struct {
 	Name                 string `config:"name"`
 	SubscriptionSettings `config:",squash"`
 	Rules                []Rule `config:"rules"`
 }
 
-// SubscriptionSettings are EntitySettings of a subscription. The official Go SDK
-// cannot send a subscription's status, so there is no flag for it.
+// SubscriptionSettings are the EntitySettings of a subscription. The official Go SDK cannot send a
+// subscription's status, so there is no flag for it.
 type SubscriptionSettings struct {
 	LockDuration                              *time.Duration `config:"lock-duration" usage:"how long a message, or a session, stays locked for its receiver"`
 	RequiresSession                           *bool          `config:"requires-session" usage:"group messages in sessions; also --session-aware"`
@@ -103,17 +103,17 @@ type SubscriptionSettings struct {
 	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription after this time without use"`
 }
 
-// Apply lays what was given over s.
+// Apply replaces settings in s by those that were given.
 func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
 
-// EntitySettings are the given settings of a queue, topic or subscription. The fields, except
-// Policies, are pointers to what the field of the same name in core.Settings holds; nil was not
-// given.
+// EntitySettings are the given settings of a queue, topic or subscription. Except for Policies,
+// each field is a pointer to the value for the field of the same name in core.Settings, or nil if
+// it was not given.
 type EntitySettings interface {
 	QueueSettings | TopicSettings | SubscriptionSettings
 }
 
-// overlay lays what was given over s.
+// overlay replaces settings in s by those that were given.
 func overlay[T EntitySettings](given *T, s *core.Settings) {
 	from, to := reflect.ValueOf(given).Elem(), reflect.ValueOf(s).Elem()
 	for i := range from.NumField() {
@@ -123,7 +123,7 @@ func overlay[T EntitySettings](given *T, s *core.Settings) {
 	}
 }
 
-// each calls visit with every setting that was given, alone, policies left out.
+// each calls visit for each given setting except policies. alone has only that setting.
 func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	all := reflect.ValueOf(given).Elem()
 	for i := range all.NumField() {
@@ -135,7 +135,7 @@ func each[T EntitySettings](given *T, visit func(name string, alone *T)) {
 	}
 }
 
-// addAccessRules replaces the access rules by policies, if there are any.
+// addAccessRules replaces the access rules by those of the policies, if there are any.
 func addAccessRules(s *core.Settings, policies []Policy) {
 	if len(policies) > 0 {
 		s.AuthorizationRules = nil
@@ -145,15 +145,15 @@ func addAccessRules(s *core.Settings, policies []Policy) {
 	}
 }
 
-// Rule is the policy as the authority takes it.
+// Rule converts the policy to an access rule.
 func (p Policy) Rule() core.AccessRule {
 	return core.AccessRule{Name: p.Name, PrimaryKey: p.Key, SecondaryKey: p.SecondaryKey, Rights: p.Rights}
 }
 
-// names counts names without regard to case.
+// names is a set of names that ignores case.
 type names map[string]bool
 
-// add reports whether the name is new.
+// add adds a name, and reports whether it is new.
 func (n *names) add(name string) bool {
 	folded := core.FoldName(name)
 	if (*n)[folded] {
@@ -179,6 +179,6 @@ func Given[T EntitySettings](given *T) (all []GivenSetting) {
 
 // GivenSetting is a setting of an entity that a source gives.
 type GivenSetting struct {
-	Name string // in a file
+	Name string // its name in a file
 	*core.Setting
 }

@@ -14,12 +14,12 @@ const envPrefix = "CROSSTOWN_"
 // otherVariables are used elsewhere in the program; BINARY names the program to tests that start it.
 var otherVariables = []string{envPrefix + "BINARY", envPrefix + "CONNECTION_STRING", envPrefix + "CONTEXT", envPrefix + "CONTEXTS", fileVariable, policyVariable}
 
-// serviceLink matches what Kubernetes and Docker put into the environment of
-// neighbours of a service called crosstown or crosstown-something.
+// serviceLink matches the variables that Kubernetes and Docker set for neighbours of a service
+// called crosstown or crosstown-something.
 var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP|SCTP).*)?$|_NAME$|_ENV_`)
 
-// envLayer is what the environment sets. Variables with our prefix that mean
-// nothing are reported, apart from those that orchestrators make up.
+// envLayer returns what the environment sets. It reports variables with our prefix that have no
+// meaning, except for those that orchestrators invent.
 func envLayer(environ []string, all []setting, r *report) layer {
 	l := newLayer()
 	known := slices.Clone(otherVariables)
@@ -49,8 +49,8 @@ func envLayer(environ []string, all []setting, r *report) layer {
 	return l
 }
 
-// Data returns the default data directory in an environment of NAME=VALUE
-// entries: what CROSSTOWN_DATA says, else a place below the home directory, else "".
+// Data returns the default data directory in an environment of NAME=VALUE entries: the value of
+// CROSSTOWN_DATA or, without it, a directory below the home directory. If there is neither, it returns "".
 func Data(environ []string) string {
 	if dir := Variable(environ, envPrefix+"DATA"); dir != "" {
 		return dir
@@ -67,7 +67,7 @@ func Data(environ []string) string {
 	return ""
 }
 
-// Variable returns a variable's value in an environment of NAME=VALUE entries; the last counts.
+// Variable returns a variable's last value in an environment of NAME=VALUE entries.
 func Variable(environ []string, name string) string {
 	for _, entry := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// Fault is a rule that makes operations of clients go wrong, from the start of the gateway.
+// Fault is a rule that makes clients' operations fail, from the start of the gateway.
 type Fault struct {
 	Name        string            `config:"name"`
 	Operation   string            `config:"operation"`
@@ -28,7 +28,7 @@ type Fault struct {
 	Life        time.Duration     `config:"life"`
 }
 
-// Rule is the rule.
+// Rule converts f to a fault rule.
 func (f *Fault) Rule() faults.Rule {
 	return faults.Rule{
 		Name: f.Name, Operation: faults.Operation(f.Operation), Entity: f.Entity, Client: f.Client, Properties: f.Properties,
@@ -37,8 +37,8 @@ func (f *Fault) Rule() faults.Rule {
 	}
 }
 
-// FaultRules are the rules with which the namespace starts. Each has a name, the same at every gateway
-// with this configuration.
+// FaultRules returns the rules with which the namespace starts. Each has a name, which is the same
+// at every gateway with this configuration.
 func (h *Contents) FaultRules() []faults.Rule {
 	rules := make([]faults.Rule, len(h.Faults))
 	for i := range h.Faults {

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// layer is what one source sets: nested maps, and where each part was set.
+// layer is what one source sets: nested maps, and the origin of each part.
 type layer struct {
 	values  map[string]any
 	origins origins
@@ -34,8 +34,8 @@ func (l layer) set(path string, value any, source string) {
 	l.origins[path] = origin{source: source}
 }
 
-// readFile reads a YAML file. What cannot be read at all is reported at by, the
-// flag or variable that named the file.
+// readFile reads a YAML file. If the file cannot be read at all, it reports that at by, the flag or
+// variable that names the file.
 func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
@@ -47,7 +47,7 @@ func readFile(path string, by origin, r *report) layer {
 	var document yaml.Node
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
-		return l // empty
+		return l // the file is empty
 	case err != nil:
 		r.addAt(syntaxOrigin(path, err), "%v: write it as YAML", err)
 		return l
@@ -121,12 +121,12 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 	}
 	v := f.value(value, inner)
 	f.layer.origins[inner] = origin{f.name, key.Line, inner}
-	if v != nil { // "name:" alone says nothing
+	if v != nil { // "name:" without a value sets nothing
 		values[name] = v
 	}
 }
 
-// scalar decodes what means itself; an instant stays the text that it was.
+// scalar decodes a scalar to its own type. A timestamp remains the text that it was.
 func (f yamlFile) scalar(n *yaml.Node, path string) any {
 	if n.Tag == "!!timestamp" {
 		return n.Value

@@ -14,14 +14,14 @@ const (
 	fileVariable = envPrefix + "CONFIG"
 )
 
-// Policies come as NAME=KEY:RIGHTS beside the file's list, and add to it.
+// Policies given as NAME=KEY:RIGHTS are added to the file's list.
 const (
 	policyFlag     = "policy"
 	policyVariable = envPrefix + "POLICY"
 )
 
-// raw is the text of a flag, decoded later with everything else so that all
-// that is wrong is reported together.
+// raw is the text of a flag. It is decoded later with everything else, so that all problems are
+// reported together.
 type raw struct {
 	values   []string
 	typ      string
@@ -31,7 +31,7 @@ type raw struct {
 func (f *raw) String() string { return strings.Join(f.values, ",") }
 func (f *raw) Type() string   { return f.typ }
 
-// Set keeps the text as it is.
+// Set keeps the text unchanged.
 func (f *raw) Set(s string) error {
 	if !f.repeated {
 		f.values = nil
@@ -40,7 +40,7 @@ func (f *raw) Set(s string) error {
 	return nil
 }
 
-// FlagValues is the annotation of a flag that has its values, if there are a few.
+// FlagValues is the annotation that lists a flag's allowed values, if they are few.
 const FlagValues = "values"
 
 // Bind adds the gateway's flags to a command.
@@ -100,7 +100,7 @@ func bind(flags *pflag.FlagSet, s setting, deflt string) {
 	}
 }
 
-// flagLayer is what the flags that were given set.
+// flagLayer returns what the given flags set.
 func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	l := newLayer()
 	for _, s := range all {
@@ -118,8 +118,8 @@ func flagLayer(flags *pflag.FlagSet, all []setting) layer {
 	return l
 }
 
-// anys turns the texts of a repeated flag, each of which may hold several
-// separated by commas, into a list.
+// anys returns a list of the texts of a repeated flag, each of which may hold several texts
+// separated by commas.
 func anys(texts []string) []any {
 	var all []any
 	for _, t := range texts {

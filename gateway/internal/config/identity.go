@@ -11,16 +11,15 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Identity says whose JSON web tokens are believed.
+// Identity says whose JSON web tokens are trusted.
 type Identity struct {
 	Issuers           []Issuer `config:"issuers"`
 	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
 	DevIdentityListen string   `config:"dev-identity-listen" usage:"address of the development token endpoint, host:port"`
 }
 
-// Issuer is one whose JSON web tokens are accepted, and what they may do. Owner,
-// Sender and Receiver list claims as name=value; a token that has one of them has
-// the role.
+// Issuer is an issuer whose JSON web tokens are accepted, with what they allow. Owner, Sender and
+// Receiver list claims as name=value; a token with one of these claims has the role.
 type Issuer struct {
 	Issuer    string         `config:"issuer"`
 	JWKS      string         `config:"jwks"`      // file; "" asks the issuer
@@ -31,7 +30,7 @@ type Issuer struct {
 	Receiver  []string       `config:"receiver"`
 }
 
-// ServiceBusAudiences are what the SDKs have their tokens made out to.
+// ServiceBusAudiences are the audiences for which the SDKs request their tokens.
 var ServiceBusAudiences = []string{"https://servicebus.azure.net", "https://servicebus.azure.net/"}
 
 const (
@@ -44,7 +43,7 @@ const (
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
 )
 
-// Claim is a name and the value that it must have, or have among others.
+// Claim is the name of a claim and a value that it must equal or contain.
 type Claim struct{ Name, Value string }
 
 // Grants returns the rights that the issuer's roles give, by claim.
@@ -69,7 +68,7 @@ func (i *Issuer) roles() []role {
 	return []role{{"owner", i.Owner, core.AllRights}, {"sender", i.Sender, core.Send}, {"receiver", i.Receiver, core.Listen}}
 }
 
-// ClockLeeway is by how much the issuer's clock may differ.
+// ClockLeeway returns by how much the issuer's clock may differ.
 func (i *Issuer) ClockLeeway() time.Duration {
 	if i.Leeway == nil {
 		return defaultLeeway

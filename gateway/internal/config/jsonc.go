@@ -2,8 +2,8 @@ package config
 
 import "bytes"
 
-// standardJSON makes plain JSON of what .NET's configuration reader accepts: a
-// byte order mark, comments and trailing commas become spaces, so positions stay.
+// standardJSON converts what .NET's configuration reader accepts to plain JSON. It replaces a byte
+// order mark, comments and trailing commas by spaces, so that positions do not change.
 func standardJSON(data []byte) []byte {
 	out := bytes.Clone(data)
 	blank := func(from, to int) {
@@ -16,7 +16,7 @@ func standardJSON(data []byte) []byte {
 	if bytes.HasPrefix(out, []byte("\xef\xbb\xbf")) {
 		blank(0, 3)
 	}
-	comma := -1 // of a comma after which only blanks have come
+	comma := -1 // of a comma followed only by blanks so far
 	for i := 0; i < len(out); {
 		rest := out[i:]
 		switch {

@@ -14,18 +14,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// keysDir is the directory in the data directory with the keys that gateways have made.
+// keysDir is the directory, in the data directory, of the keys that gateways have made.
 const keysDir = "keys"
 
-// NewKey is a key that a gateway made for a policy that has none.
+// NewKey is a key that a gateway has made for a policy without one.
 type NewKey struct {
 	Policy string
 	Key    string
 	File   string // where it is kept
 }
 
-// completeKeys gives each policy of a namespace its keys: those of files and variables, and to a policy
-// without any the one that a gateway made before, or a new one, which KeepKeys keeps.
+// completeKeys gives each policy of a namespace its keys, which may come from files and variables. A policy
+// without keys gets the key that a gateway made for it before, or a new one, which KeepKeys stores.
 func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []string, r *report) {
 	complete := func(path, dir string, policies []Policy) {
 		for i := range policies {
@@ -43,7 +43,7 @@ func (h *Contents) completeKeys(prefix, namespace string, c *Config, environ []s
 	}
 }
 
-// fileName is a name as that of a file, which leads to no other directory.
+// fileName converts a name to a file name that cannot refer to another directory.
 func fileName(name string) string {
 	name = url.PathEscape(name)
 	if strings.Trim(name, ".") == "" {
@@ -52,7 +52,7 @@ func fileName(name string) string {
 	return name
 }
 
-// complete gives the policy its keys; that which the gateway makes is kept in a file.
+// complete gives the policy its keys. file is where a key made by the gateway is kept.
 func (p *Policy) complete(path, file string, c *Config, environ []string, r *report) {
 	p.Key = readKey(path+".key", p.Key, p.KeyFile, p.KeyEnv, environ, r)
 	p.SecondaryKey = readKey(path+".secondary-key", p.SecondaryKey, p.SecondaryKeyFile, p.SecondaryKeyEnv, environ, r)
@@ -74,7 +74,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	}
 }
 
-// readKey is a key as it is written, or that of a file or of a variable.
+// readKey returns a key, which is written in the configuration, or is in a file or a variable.
 func readKey(path, written, file, variable string, environ []string, r *report) string {
 	given := 0
 	for _, source := range []string{written, file, variable} {
@@ -100,8 +100,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys writes the keys that were made to the data directory, and returns them. Another gateway that has made
-// one of them meanwhile is an error.
+// KeepKeys writes the keys that were made to the data directory, and returns them. It fails if
+// another gateway has made one of them in the meantime.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

@@ -12,7 +12,7 @@ const (
 	premium  = "premium"
 )
 
-// Limits are the limits of the enforced tier; none by default.
+// Limits returns the limits of the enforced tier, or none if no tier is enforced.
 func (c *Config) Limits() core.Limits {
 	switch c.Strict {
 	case standard, "true":
@@ -23,7 +23,7 @@ func (c *Config) Limits() core.Limits {
 	return core.Limits{}
 }
 
-// validateLimits reports what the tier that is enforced does not offer.
+// validateLimits reports settings that the enforced tier does not offer.
 func (c *Config) validateLimits(r *report) {
 	limits := c.Limits()
 	if limits.Tier == "" {
@@ -67,7 +67,7 @@ func check(r *report, path string, k core.Kind, given interface{ Apply(*core.Set
 	s := core.DefaultSettings(k)
 	given.Apply(&s)
 	if s.EnablePartitioning && !limits.IsUnpartitioned {
-		return // its size may be the sum: the broker tells
+		return // its size may be the sum over partitions, which the broker checks
 	}
 	if err := limits.Check(&s); err != nil {
 		r.add(path, "%v", err)

@@ -8,16 +8,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Load reads the configuration from flags that Bind made (nil: none), from an
-// environment of NAME=VALUE entries, and from the file that either names. The
-// error, if any, is of type Problems.
+// Load reads the configuration from flags that Bind made (which may be nil), from an environment of
+// NAME=VALUE entries, and from the file that either of them names. The error, if any, is of type
+// Problems.
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	c, r := load(flags, environ)
 	c.overridePolicies()
 	return c, r.err()
 }
 
-// load is Load with what was found, and with all policies.
+// load is Load that also returns the report, and includes all policies.
 func load(flags *pflag.FlagSet, environ []string) (*Config, *report) {
 	r := &report{origins: origins{}}
 	c := Default()
@@ -75,7 +75,7 @@ func Decode[T EntitySettings](flags *pflag.FlagSet) (*T, error) {
 	return given, r.err()
 }
 
-// merge puts settings over others. Maps are merged; all else is replaced.
+// merge adds settings to values, which they override. Maps are merged; everything else is replaced.
 func merge(values, over map[string]any) {
 	for name, v := range over {
 		m, ok := v.(map[string]any)
@@ -98,7 +98,7 @@ func isPolicySeparator(c rune) bool { return c == ';' || c == ' ' || c == '\n' }
 func addPolicies(values map[string]any, entries []any, source string, r *report) {
 	list, ok := values["policies"].([]any)
 	if !ok && values["policies"] != nil {
-		return // of the wrong type: decoding says so
+		return // it has the wrong type, which decoding reports
 	}
 	for _, e := range entries {
 		r.origins[elementPath("policies", len(list))] = origin{source: source}
@@ -109,8 +109,8 @@ func addPolicies(values map[string]any, entries []any, source string, r *report)
 	}
 }
 
-// policiesOf turns NAME=KEY:RIGHTS texts into entries like those of the file's list; NAME=@FILE:RIGHTS has its key in a
-// file, NAME:RIGHTS one that the gateway makes.
+// policiesOf converts NAME=KEY:RIGHTS texts to entries like those in the file's list. In
+// NAME=@FILE:RIGHTS the key is in a file; for NAME:RIGHTS the gateway makes the key.
 func policiesOf(texts []string, source string, r *report) []any {
 	var all []any
 	for _, text := range texts {
@@ -136,13 +136,13 @@ func policiesOf(texts []string, source string, r *report) []any {
 	return all
 }
 
-// NeedRestart lists the settings in which a configuration differs from that of a
-// running gateway and which it takes up at its start only.
+// NeedRestart lists the settings that differ from the configuration of a running gateway and that
+// the gateway reads only at its start.
 func (c *Config) NeedRestart(running *Config) []string {
 	return differences(reflect.ValueOf(*running.fixed()), reflect.ValueOf(*c.fixed()), "")
 }
 
-// fixed is the configuration without what a running gateway takes up.
+// fixed returns the configuration without the settings that a running gateway applies.
 func (c *Config) fixed() *Config {
 	f := *c
 	f.Log.Level, f.Skipped, f.Assumed, f.UpdateEntities = "", nil, 0, false

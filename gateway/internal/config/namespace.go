@@ -7,11 +7,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// defaultPartitions is the number of partitions a partitioned entity gets unless
-// something else is said.
+// defaultPartitions is the number of partitions of a partitioned entity, unless another number is
+// configured.
 const defaultPartitions = 4
 
-// Contents is what a namespace has: the gateway's own, and each further one.
+// Contents is the configuration of one namespace, the gateway's own or a further one.
 type Contents struct {
 	Partitions int        `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
 	Policies   []Policy   `config:"policies"`
@@ -23,16 +23,16 @@ type Contents struct {
 	Remotes    []Remote   `config:"remotes"`
 	Hooks      []Hook     `config:"hooks"`
 	Pushes     []Push     `config:"pushes"`
-	// AllowFaults lets clients with Manage make operations go wrong: for tests.
+	// AllowFaults lets clients with Manage make operations fail, for tests.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
-	// Faults are what goes wrong from the start.
+	// Faults are the faults from the start on.
 	Faults []Fault `config:"faults"`
-	// VirtualTime lets clients with Manage move the namespace's time: for tests.
+	// VirtualTime lets clients with Manage move the namespace's time, for tests.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }
 
-// Namespace is a namespace besides the gateway's own. Its clients are distinguished from those of
-// others by the host that they call, or by their policy.
+// Namespace is a namespace besides the gateway's own. Its clients are recognized by the host that
+// they call, or by their policy.
 type Namespace struct {
 	Name     string   `config:"name"`
 	Hosts    []string `config:"hosts"`
@@ -40,19 +40,19 @@ type Namespace struct {
 	Contents `config:",squash"`
 }
 
-// Quotas bound what a namespace may hold. Zero bounds nothing.
+// Quotas bound what a namespace may hold. Zero means no bound.
 type Quotas struct {
 	MaxEntities      int `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
 	MaxConnections   int `config:"max-connections" range:"1 to 1073741824"`    // at a time, of this gateway
 	MaxSizeMegabytes int `config:"max-size-megabytes" range:"1 to 1073741824"` // the sum of the entities' max-size-in-megabytes
 }
 
-// Own is the gateway's own namespace.
+// Own returns the gateway's own namespace.
 func (c *Config) Own() core.Namespace {
 	return core.Namespace{Name: c.Namespace, Policies: accessRules(c.AllPolicies()), Clock: c.clock(), AllowFaults: c.AllowFaults}
 }
 
-// Others are the further namespaces.
+// Others returns the further namespaces.
 func (c *Config) Others() []core.Namespace {
 	all := make([]core.Namespace, len(c.Namespaces))
 	for i, n := range c.Namespaces {
@@ -63,7 +63,7 @@ func (c *Config) Others() []core.Namespace {
 	return all
 }
 
-// clock is the namespace's virtual clock, nil if it has none.
+// clock returns the namespace's virtual clock, or nil if it has none.
 func (h *Contents) clock() *core.VirtualClock {
 	if !h.VirtualTime {
 		return nil
@@ -79,8 +79,7 @@ func accessRules(policies []Policy) []core.AccessRule {
 	return all
 }
 
-// ContentsOf is what is configured for a namespace: nothing for one that is made at
-// run time.
+// ContentsOf returns the configuration of a namespace, which is empty for one created at run time.
 func (c *Config) ContentsOf(name string) *Contents {
 	if name == c.Namespace {
 		return &c.Contents
@@ -93,8 +92,8 @@ func (c *Config) ContentsOf(name string) *Contents {
 	return &Contents{Partitions: c.Partitions}
 }
 
-// eachContents calls visit with the contents of every namespace, with what begins the paths of its settings,
-// and its name.
+// eachContents calls visit for each namespace, with the prefix of its settings' paths, its name and
+// its contents.
 func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents)) {
 	visit("", c.Namespace, &c.Contents)
 	for i := range c.Namespaces {
@@ -102,7 +101,7 @@ func (c *Config) eachContents(visit func(prefix, namespace string, h *Contents))
 	}
 }
 
-// validateNamespaces checks each of them, and that their clients can be told apart.
+// validateNamespaces checks each namespace, and that their clients can be distinguished.
 func (c *Config) validateNamespaces(r *report) {
 	var names, hosts names
 	names.add(c.Namespace)
@@ -131,8 +130,8 @@ func (c *Config) validateNamespaces(r *report) {
 	}
 }
 
-// validateAccess checks that a namespace has a usable policy, and that its keys open none of those
-// before it.
+// validateAccess checks that a namespace has a usable policy, and that its keys do not open an
+// earlier one.
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {
@@ -151,7 +150,7 @@ func (c *Config) validateAccess(i int, r *report) {
 	}
 }
 
-// validate checks the contents of a namespace, whose settings are at paths that begin with prefix.
+// validate checks the contents of a namespace. The paths of its settings begin with prefix.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
 		r.add(prefix+"virtual-time", "the store %s keeps messages longer than a configured namespace its time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)

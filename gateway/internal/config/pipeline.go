@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pipeline is what messages pass on their way into the queues and topics that
-// it is for. Of several that are for one entity the first counts.
+// Pipeline is what messages pass on their way into the queues and topics whose names match Entity.
+// If several entries match an entity, the first applies.
 type Pipeline struct {
 	Entity   string   `config:"entity"` // a name; * in it is any text
 	Ingress  []Stage  `config:"ingress"`
@@ -17,15 +17,14 @@ type Pipeline struct {
 	FollowTo []string `config:"follow-to"` // the queues and topics that a To may name; * is any text
 }
 
-// Stage is where a plugin is asked.
+// Stage is a step at which a plugin is called.
 type Stage struct {
 	Plugin      string         `config:"plugin"`
 	Values      map[string]any `config:"parameters"`
 	Unavailable string         `config:"unavailable"` // the plugin's own unless given
 }
 
-// What may become of messages that a plugin gives no answer for. The first holds
-// where nothing is said.
+// What happens to messages for which a plugin gives no answer. The first is the default.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
@@ -60,7 +59,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	}
 }
 
-// validatePattern reports what is not a name of a queue or topic, where * is any text.
+// validatePattern reports what is not a name of a queue or topic, in which * matches any text.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
 		r.add(path, "%q is neither a queue's or topic's name nor one with * for any text: %v", pattern, err)
@@ -91,7 +90,7 @@ func validateUnavailable(path, word string, r *report) {
 	}
 }
 
-// UnavailableAt says what becomes of messages that a stage has no answer for.
+// UnavailableAt returns what happens to messages for which a stage gets no answer.
 func (c *Config) UnavailableAt(s *Stage) string {
 	for i := range c.Plugins {
 		if c.Plugins[i].Name == s.Plugin && s.Unavailable == "" {
@@ -101,9 +100,8 @@ func (c *Config) UnavailableAt(s *Stage) string {
 	return s.Unavailable
 }
 
-// History says which queues and topics remember what happens to their messages; a
-// topic's subscriptions remember as it does. Of several that are for one entity
-// the first counts.
+// History selects the queues and topics that record what happens to their messages; subscriptions
+// follow their topic. If several entries match an entity, the first applies.
 type History struct {
 	Entity string        `config:"entity"` // a name; * in it is any text
 	Keep   time.Duration `config:"keep"`   // for how long; 0: DefaultHistory
@@ -116,7 +114,7 @@ const (
 	DefaultEvents  = 100_000
 )
 
-// minEvents is few, but enough for an answer.
+// minEvents is the smallest limit that still gives useful answers.
 const minEvents = 100
 
 func (h *Contents) validateHistories(prefix string, r *report) {
@@ -145,9 +143,8 @@ func (p *History) validate(path string, r *report) {
 	}
 }
 
-// Retry is how long abandoned messages wait for their next delivery in the queues
-// and subscriptions that it is for. Of several that are for one entity the first
-// counts.
+// Retry says how long abandoned messages wait for their next delivery in queues and subscriptions.
+// If several entries match an entity, the first applies.
 type Retry struct {
 	Entity  string        `config:"entity"`  // a name; * in it is any text
 	Backoff time.Duration `config:"backoff"` // after the first failed delivery

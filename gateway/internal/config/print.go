@@ -13,21 +13,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// builtIn are the values of settings that are 0 where nothing is said: the parts that they are for have
-// these defaults.
+// builtIn has the values of settings that are 0 by default: the parts of the gateway that use them
+// then apply these values.
 var builtIn = map[string]any{
 	"amqp.max-connections": 5000, "amqp.max-sessions": 8192, "amqp.max-links": 8192, "amqp.max-unsettled": 10000, "amqp.max-frame-size": 65536,
 	"websocket.max-connections": 20000, "websocket.max-feeds": 256, "websocket.max-frame": 157286400,
 	"metrics.max-entities": 500, "metrics.max-namespaces": 100, "metrics.refresh": "15s",
 }
 
-// Check loads a configuration file, or the emulator's, and reads the certificate too, so that all that
-// stops a start is reported at once.
+// Check loads a configuration file, or the emulator's, and also reads the certificate, so that
+// everything that would prevent a start is reported at once.
 func Check(path string, environ []string) (*Config, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
 	name := fileFlag
-	if data, err := os.ReadFile(path); err == nil { // else it is reported below
+	if data, err := os.ReadFile(path); err == nil { // otherwise it is reported below
 		if name, _, err = formOfFile(path, data); err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func Check(path string, environ []string) (*Config, error) {
 			return nil, Problems{{origin{source: path}, "it is an ARM template, which no gateway reads: check it with crosstown import FILE --dry-run"}}
 		}
 	}
-	_ = flags.Set(name, path) // takes any text
+	_ = flags.Set(name, path) // it accepts any text
 	c, r := load(flags, environ)
 	if c.TLS.Cert != "" && c.TLS.Key != "" {
 		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
@@ -45,8 +45,8 @@ func Check(path string, environ []string) (*Config, error) {
 	return c, r.err()
 }
 
-// Print is the configuration that a gateway with these flags and this environment has, as a file: each
-// setting with its source in a comment. Secrets are masked. The error, if any, is of type Problems.
+// Print returns the configuration of a gateway with these flags and this environment in the form of a file:
+// each setting with its source in a comment. Secrets are masked. The error, if any, is of type Problems.
 func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	c, r := load(flags, environ)
 	if err := r.err(); err != nil {
@@ -64,11 +64,11 @@ func Print(flags *pflag.FlagSet, environ []string) ([]byte, error) {
 	return encode(root)
 }
 
-// printer makes YAML of a configuration: with the source of each setting, and without secrets, if it knows
-// what was read.
+// printer writes a configuration as YAML. If it has the report of what was read, it adds the source
+// of each setting and masks secrets.
 type printer struct{ r *report }
 
-// policies are the policies in force: of several with one name the last, and the development policy.
+// policies returns the policies in force: the last one of each name, and the development policy.
 func (p printer) policies(c *Config) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for i := range c.Policies {
@@ -83,7 +83,7 @@ func (p printer) policies(c *Config) *yaml.Node {
 	return list
 }
 
-// structure prints the settings of a structure. Of one in a list those that say nothing are left out.
+// structure prints the settings of a structure. For a structure in a list, it leaves out unset ones.
 func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode}
 	if policy, ok := v.Interface().(Policy); ok {
@@ -108,7 +108,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 				n = &yaml.Node{Kind: yaml.SequenceNode}
 			}
 			if field.Len() == 0 && n != nil {
-				n.Style = yaml.FlowStyle // it was given, and says that there are none
+				n.Style = yaml.FlowStyle // it was given as an empty list
 			}
 			for i := range field.Len() {
 				n.Content = append(n.Content, p.structure(field.Index(i), elementPath(inner, i), true))
@@ -123,7 +123,7 @@ func (p printer) structure(v reflect.Value, path string, inList bool) *yaml.Node
 	return m
 }
 
-// leaf prints a setting with its source; nil if it says nothing.
+// leaf prints a setting with its source, or returns nil if it is unset.
 func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Node {
 	if p.r == nil {
 		return written(v)
@@ -158,7 +158,7 @@ func (p printer) leaf(v reflect.Value, name, path string, inList bool) *yaml.Nod
 	return n
 }
 
-// source is where a setting was made, "" of a default.
+// source returns the origin of a setting, or "" for a default.
 func (p printer) source(path string) string {
 	at, given := p.r.origins[path]
 	if !given {
@@ -172,12 +172,12 @@ func (p printer) source(path string) string {
 
 var keyOfConnection = regexp.MustCompile(`(?i)(SharedAccess(?:Key|Signature))=[^;]*`)
 
-// valueOfQuery is a parameter of an address, which may be a key.
+// valueOfQuery matches a parameter of an address, which may be a key.
 var valueOfQuery = regexp.MustCompile(`([?&][^=&#]*)=[^&#]*`)
 
 const mask = "***"
 
-// masked is a text without the secrets in it. The public development key is none.
+// masked returns a text without the secrets in it. The public development key is not a secret.
 func masked(name, text string) string {
 	switch name {
 	case "key", "secondary-key", "password":
@@ -203,7 +203,7 @@ func masked(name, text string) string {
 // MaskConnection returns a connection string without the secrets in it.
 func MaskConnection(text string) string { return keyOfConnection.ReplaceAllString(text, "$1="+mask) }
 
-// maskedVariables are variables of a program without their values.
+// maskedVariables returns variables of a program without their values.
 func maskedVariables(all []string) []string {
 	shown := make([]string, len(all))
 	for i, v := range all {

@@ -53,10 +53,10 @@ func (r *report) err() error {
 	return r.problems
 }
 
-// origin is where a setting was made.
+// origin says where a setting was made.
 type origin struct {
 	source string // a file, a variable or a flag
-	line   int    // in a file; 0 if it has none
+	line   int    // in a file; 0 if unknown
 	path   string // in a file
 }
 
@@ -104,5 +104,5 @@ func parent(path string) string {
 	return path[:max(0, strings.LastIndexAny(path, ".["))]
 }
 
-// elementPath is the path of a list's element.
+// elementPath returns the path of a list's element.
 func elementPath(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
-// Remote is another broker, which a namespace forwards messages to and pulls them
-// from. It is named by one of ConnectionString, URL and Namespace.
+// Remote is another broker, to which a namespace forwards messages and from which it pulls them.
+// Exactly one of ConnectionString, URL and Namespace names it.
 type Remote struct {
 	Name             string `config:"name"`
 	ConnectionString string `config:"connection-string"` // of a Service Bus
@@ -42,14 +42,14 @@ type Pull struct {
 // Endpoint is how a remote is reached.
 type Endpoint struct {
 	Address           string // host:port; "" for a namespace
-	Host              string // what it is called
+	Host              string // its host name
 	Plain             bool   // no TLS
 	User, Password    string // SASL PLAIN
 	Policy, Key, Sign string // shared access: Sign is a whole signature
-	Entity            string // the one whose policy it is, "" if that is not said
+	Entity            string // the entity to which the policy belongs, or "" if unknown
 }
 
-// Endpoint reads how the remote is reached. Its errors hold no secrets.
+// Endpoint returns how the remote is reached. Its errors contain no secrets.
 func (m *Remote) Endpoint() (Endpoint, error) {
 	p := Endpoint{User: m.Username, Password: m.Password, Policy: m.Policy, Key: m.Key}
 	address := ""
@@ -84,7 +84,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	return p, nil
 }
 
-// TakesBatches reports whether the remote knows the batches of Service Bus.
+// TakesBatches reports whether the remote supports the batches of Service Bus.
 func (m *Remote) TakesBatches() bool {
 	if m.Batches != nil {
 		return *m.Batches
@@ -92,8 +92,8 @@ func (m *Remote) TakesBatches() bool {
 	return m.ConnectionString != "" || m.Policy != "" || m.Namespace != ""
 }
 
-// validateRemotes checks those of the namespace self, whose settings are at paths
-// that begin with prefix.
+// validateRemotes checks the remotes of the namespace self. The paths of its settings begin with
+// prefix.
 func (h *Contents) validateRemotes(prefix, self string, r *report) {
 	for i := range h.Remotes {
 		m, path := &h.Remotes[i], elementPath(prefix+"remotes", i)

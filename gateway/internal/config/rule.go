@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule is a rule of a subscription: by a SQL expression, by correlation, by what
-// a plugin says, for no message or, with none of these, for every message.
+// Rule is a rule of a subscription. It matches by a SQL expression, by correlation, by what a
+// plugin says, or no message at all. With none of these, it matches every message.
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
@@ -27,8 +27,8 @@ type Rule struct {
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// Correlation is the condition of a correlation filter: all that is given must
-// be equal. The fields are those of core.Correlation, by name.
+// Correlation is the condition of a correlation filter: everything that is given must be equal. The
+// fields have the names of those in core.Correlation.
 type Correlation struct {
 	CorrelationID    *string        `config:"correlation-id"`
 	MessageID        *string        `config:"message-id"`
@@ -41,7 +41,7 @@ type Correlation struct {
 	Properties       map[string]any `config:"properties"`
 }
 
-// Rule is the rule as the broker takes it. Errors name the part that is wrong.
+// Rule converts r to a rule for the broker. Errors name the part that is wrong.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error
@@ -76,8 +76,8 @@ func (r *Rule) Rule() (core.Rule, error) {
 	return rule, err
 }
 
-// call is the condition that a plugin passes the message. Each parameter is that
-// of numbered.
+// call returns the condition that a plugin passes the message. It refers to the parameters that
+// numbered returns.
 func call(plugin string, parameters map[string]any) string {
 	b := strings.Builder{}
 	b.WriteString("plugin('" + strings.ReplaceAll(plugin, "'", "''") + "'")
@@ -87,7 +87,7 @@ func call(plugin string, parameters map[string]any) string {
 	return b.String() + ")"
 }
 
-// numbered are parameters by their places: p1 for the first name.
+// numbered renames parameters by their positions: p1 for the first name.
 func numbered(parameters map[string]any) map[string]any {
 	all := make(map[string]any, len(parameters))
 	for i, name := range slices.Sorted(maps.Keys(parameters)) {
@@ -104,9 +104,9 @@ func (c *Correlation) filter() (*core.Correlation, error) {
 	}, err
 }
 
-// properties encodes what a file gave: texts, numbers and booleans. Whole
-// numbers are an int, or a long when they need it. Values of other types are as package
-// typedjson writes them, such as {$long: 5}.
+// properties encodes values of a file: texts, numbers and booleans. A whole number becomes an int,
+// or a long if it is too large for an int. Values of other types are written as package typedjson
+// does, such as {$long: 5}.
 func properties(name string, values map[string]any) (core.Properties, error) {
 	var pairs []core.Property
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -160,7 +160,7 @@ func typedValue(written map[string]any) (any, error) {
 	return v, nil
 }
 
-// writtenProperties is what properties reads.
+// writtenProperties is the reverse of properties.
 func writtenProperties(p core.Properties) map[string]any {
 	if p.IsEmpty() {
 		return nil
@@ -189,17 +189,17 @@ func writtenValue(v any) any {
 	switch n := v.(type) {
 	case nil:
 		return map[string]any{nullType: true}
-	case int64: // without its type it would be an int
+	case int64: // without its type it would be read as an int
 		return map[string]any{"$long": n}
 	}
 	_ = json.Unmarshal(typedjson.Value(v), &written) // it was written as JSON
 	return written
 }
 
-// nullType writes a null: a file's own is as if it were absent.
+// nullType writes a null, because a plain null in a file means that the value is absent.
 const nullType = "$null"
 
-// RuleOf is the rule that results in r.
+// RuleOf returns the configuration from which Rule makes r.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

@@ -16,24 +16,24 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Source is what a file says that a namespace has.
+// Source is what a file says about the contents of a namespace.
 type Source struct {
 	Contents
-	// Skipped has a line for each thing in the file that a namespace of this version does not have.
+	// Skipped has one line for each thing in the file that a namespace of this version does not have.
 	Skipped []string
 }
 
 // SourceOptions say how a file is read.
 type SourceOptions struct {
-	Namespace  string            // one of several in the file; "": the only one, or the file's own
+	Namespace  string            // selects a namespace in the file; "": the only one, or the file's own
 	Parameters map[string]string // of an ARM template
-	File       string            // with further parameters of it; "": there is none
-	Environ    []string          // of the process: what a file may refer to
+	File       string            // a file with more parameters; "": none
+	Environ    []string          // the process's environment, to which a file may refer
 }
 
 // ReadSource reads entities from a file: a configuration file in YAML, Config.json of the official
-// emulator, or an ARM template. Settings of the environment do not count. The error, if any, is of type
-// Problems.
+// emulator, or an ARM template. Settings in the environment are ignored. The error, if any, is of
+// type Problems.
 func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	data, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
-	_ = flags.Set(name, path)  // takes any text
+	_ = flags.Set(name, path)  // it accepts any text
 	_ = flags.Set("data", ".") // it is not used, but there must be one
 	c, err := Load(flags, slices.DeleteFunc(slices.Clone(o.Environ), func(entry string) bool { return strings.HasPrefix(entry, envPrefix) }))
 	if err != nil {
@@ -71,8 +71,8 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
-// formOfFile tells the flag that a file is for, or what an ARM template has. The error, of type Problems, is that of a file
-// named .json which is none.
+// formOfFile returns the flag for a file of this form, or the contents of an ARM template. If a
+// file named .json does not contain JSON, the error is of type Problems.
 func formOfFile(path string, data []byte) (flag string, template any, err error) {
 	r := &report{}
 	document := parseJSON(path, data, r)
@@ -90,7 +90,7 @@ func formOfFile(path string, data []byte) (flag string, template any, err error)
 	return fileFlag, nil, nil
 }
 
-// dropMadeKeys takes the keys away that were made for policies without one: a source does not say them.
+// dropMadeKeys removes the keys that were made for policies without one, because a source does not contain them.
 func (c *Config) dropMadeKeys() {
 	made := map[string]bool{}
 	for _, k := range c.newKeys {
@@ -116,7 +116,7 @@ type template struct {
 	topics   []any
 	policies []any
 	paths    map[string]string // in the template, of each object here
-	index    map[string]int    // in its list, of each object here by the list's path and its name
+	index    map[string]int    // index of each object in its list, by the list's path and the object's name
 	others   []string          // types of resources of other services
 }
 
@@ -176,7 +176,7 @@ func readParameters(path string, r *report) map[string]any {
 	return parameters
 }
 
-// readsOfTemplate reports whether a property counts of a kind of resources; for the property "", whether the kind does.
+// readsOfTemplate reports whether a property of this kind of resources is used; for "", whether the kind is.
 func readsOfTemplate(kind, property string) bool {
 	has := func(t reflect.Type) bool {
 		return property == "" || slices.ContainsFunc(settings(t), func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
@@ -196,7 +196,7 @@ func readsOfTemplate(kind, property string) bool {
 	return kind == "topics/subscriptions/rules"
 }
 
-// keyless gives each policy a key that has none, and lists those.
+// keyless gives the key to each policy that has none, and returns these policies.
 func (h *Contents) keyless(key string) (all []*Policy) {
 	for _, list := range h.allPolicies() {
 		for i := range list {
@@ -220,7 +220,7 @@ func (h *Contents) allPolicies() [][]Policy {
 	return all
 }
 
-// choose picks the namespace where the template has several.
+// choose picks the namespace if the template has several.
 func (t *template) choose(found []arm.Resource) {
 	var names []string
 	for i := range found {
@@ -247,10 +247,10 @@ func (t *template) choose(found []arm.Resource) {
 	}
 }
 
-// isBus reports whether a resource is of Service Bus and read: others have no names.
+// isBus reports whether a resource is of Service Bus and of a kind that is read: others have no names.
 func (t *template) isBus(r *arm.Resource) bool { return len(r.Names) > 0 }
 
-// add adds a resource. Those that an entity is below may come later, or not at all: then they exist.
+// add adds a resource. The entity to which it belongs may come later, or not at all, in which case it already exists.
 func (t *template) add(r *arm.Resource) {
 	if !t.isBus(r) {
 		t.others = append(t.others, strings.Join(r.Types, "/"))
@@ -304,7 +304,7 @@ func (t *template) add(r *arm.Resource) {
 	}
 }
 
-// named finds an object in the list at a path, or adds it, and returns it with its own path.
+// named finds an object in the list at a path, or adds it. It returns the object and its path.
 func (t *template) named(list *[]any, at, name string) (o map[string]any, path string) {
 	key := at + "/" + core.FoldName(name)
 	i, ok := t.index[key]
@@ -316,7 +316,7 @@ func (t *template) named(list *[]any, at, name string) (o map[string]any, path s
 	return (*list)[i].(map[string]any), elementPath(at, i)
 }
 
-// below finds an object in a list of another, or adds it.
+// below finds an object in a list of another object, or adds it.
 func (t *template) below(owner map[string]any, at, member, name, place string) (o map[string]any, path string) {
 	list, _ := owner[member].([]any)
 	o, path = t.named(&list, at+"."+member, name)
@@ -337,7 +337,7 @@ func policyOf(name string, r *arm.Resource) map[string]any {
 	return p
 }
 
-// ruleProperties are those of a rule without what only says which dialect its texts have.
+// ruleProperties returns the properties of a rule without those that only name the dialect of its texts.
 func ruleProperties(properties map[string]any) map[string]any {
 	kept := map[string]any{}
 	for name, v := range properties {
@@ -361,7 +361,7 @@ func ruleProperties(properties map[string]any) map[string]any {
 	return kept
 }
 
-// queue is the entry of a queue.
+// queue converts a queue to an entry.
 func (t *template) queue(v any, at, path string) map[string]any {
 	return withPolicies(v, t.e.queue(v, at, path))
 }

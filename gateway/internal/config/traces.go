@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Traces says where OpenTelemetry's spans of messages go.
+// Traces says where to send OpenTelemetry's spans of messages.
 type Traces struct {
 	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
 	Protocol string  `config:"protocol" values:"http, grpc" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`
@@ -20,11 +20,11 @@ const (
 	grpcPort   = "4317" // by convention
 )
 
-// tracesPath is where collectors take traces over HTTP.
+// tracesPath is the path at which collectors accept traces over HTTP.
 const tracesPath = "/v1/traces"
 
-// inherit takes over what OpenTelemetry's own variables say and the gateway's do
-// not. An endpoint of theirs turns traces on.
+// inherit uses OpenTelemetry's own variables for settings that the gateway's do not set. If they
+// set an endpoint, traces are on.
 func (t *Traces) inherit(environ []string, r *report) {
 	off := strings.EqualFold(Variable(environ, "OTEL_SDK_DISABLED"), "true") || Variable(environ, "OTEL_TRACES_EXPORTER") == "none"
 	if _, given := r.origins["traces.endpoint"]; !given && !off {
@@ -49,8 +49,8 @@ func (t *Traces) inherit(environ []string, r *report) {
 	}
 }
 
-// inheritSampler reads a sampler by its name. Whether a message that brings a
-// trace along is traced, its sender has decided, whichever it is.
+// inheritSampler reads a sampler by its name. It applies only to messages without a trace: for a
+// message with one, the sender has already decided.
 func (t *Traces) inheritSampler(environ []string, r *report) {
 	const variable, argument = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 	switch name := strings.TrimPrefix(Variable(environ, variable), "parentbased_"); name {
@@ -71,7 +71,7 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 	}
 }
 
-// complete checks the settings, and says what was left open.
+// complete checks the settings, and fills in those that are not set.
 func (t *Traces) complete(r *report) {
 	if !(t.Sample >= 0 && t.Sample <= 1) && !r.concerns("traces.sample") {
 		r.add("traces.sample", "%v is not a fraction of the messages: use 0 to 1, such as 0.01", t.Sample)

@@ -17,7 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// validate reports every setting that is outside its limits or at odds with another.
+// validate reports every setting that is outside its limits or contradicts another.
 func (c *Config) validate(r *report) {
 	validateTags(r, reflect.ValueOf(c).Elem(), "")
 	if err := namespaces.CheckName(c.Namespace); err != nil {
@@ -83,7 +83,7 @@ func (c *Config) validateListen(r *report) {
 	}
 }
 
-// leastMemory lets the gateway itself run, leastMessageMemory small messages pass.
+// leastMemory is enough for the gateway itself, leastMessageMemory for small messages.
 const leastMemory, leastMessageMemory = 128 << 20, 4 << 20
 
 func (c *Config) validateMemory(r *report) {
@@ -112,8 +112,8 @@ func (c *Config) validateAdmin(r *report) {
 	}
 }
 
-// validateStore checks the word or the URL's scheme; the store knows its URLs.
-// A text with an @ may hold a password and is not repeated.
+// validateStore checks the keyword or the URL's scheme; the store itself checks the rest of its
+// URL. A text with an @ may contain a password and is not repeated.
 func (c *Config) validateStore(r *report) {
 	const remedy = "use auto, file, memory, or a URL that begins with redis://, rediss://, redis+sentinel://, rediss+sentinel:// or unix://"
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
@@ -134,12 +134,12 @@ func (c *Config) validateStore(r *report) {
 // KeepsFiles reports whether messages are kept in files of the data directory.
 func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
 
-// validateSync checks what only the file store has.
+// validateSync checks the settings that only the file store has.
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
 		r.add("sync", "%q is no way to sync: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
-		// A file may say how its store syncs though a flag names another store.
+		// The file may set sync, although a flag selects another store.
 		r.add("sync", "the store %s syncs by itself: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
@@ -147,8 +147,8 @@ func (c *Config) validateSync(r *report) {
 	}
 }
 
-// validateTags reports the settings of a structure that are given and outside their range or none of their
-// values, and those of structures in it.
+// validateTags reports given settings that are outside their range or not among their values, in a
+// structure and the structures in it.
 func validateTags(r *report, v reflect.Value, path string) {
 	for _, f := range fields(v.Type()) {
 		at, field := strings.TrimPrefix(path+"."+f.Tag.Get("config"), "."), v.FieldByIndex(f.Index)
@@ -174,7 +174,7 @@ func validateTags(r *report, v reflect.Value, path string) {
 	}
 }
 
-// bounds reads a range of numbers or durations.
+// bounds parses a range of numbers or durations.
 func bounds(text string) (least, most int64) {
 	var both [2]int64
 	for i, bound := range strings.SplitN(text, " to ", 2) {
@@ -206,7 +206,7 @@ func (h *Contents) validatePolicies(prefix string, r *report) {
 	}
 }
 
-// overridePolicies keeps, of policies with the same name, the one that takes precedence.
+// overridePolicies keeps, of several policies with one name, only the one that takes precedence.
 func (c *Config) overridePolicies() {
 	var kept []Policy
 	for _, p := range c.Policies {
@@ -230,7 +230,7 @@ func (p *Policy) validate(path string, r *report) {
 	}
 }
 
-// validateEntities checks queues and topics, which share their names.
+// validateEntities checks queues and topics, whose names must all differ.
 func (h *Contents) validateEntities(prefix string, r *report) {
 	var taken names
 	named := func(path, name string) {
@@ -323,7 +323,7 @@ func validateEntityPolicies(path string, policies []Policy, r *report) {
 	}
 }
 
-// concerns reports whether the setting at path has a problem already.
+// concerns reports whether the setting at path already has a problem.
 func (r *report) concerns(path string) bool {
 	at := r.origins.find(path)
 	return slices.ContainsFunc(r.problems, func(p Problem) bool { return p.origin == at })

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Hook is an address that takes requests of another service as messages. Its secrets are in a file
-// or in a variable, one a line or one a word: while a secret changes, the old and the new one.
+// Hook is an address that accepts requests of another service as messages. Its secrets are in a file, one per line,
+// or in a variable, separated by spaces. There are several while a secret is being changed: the old and the new one.
 type Hook struct {
 	Name       string        `config:"name"`
 	Entity     string        `config:"entity"`
@@ -29,7 +29,7 @@ type Hook struct {
 
 const defaultTolerance = 5 * time.Minute
 
-// Hooks are the hooks of all namespaces.
+// Hooks returns the hooks of all namespaces.
 func (c *Config) Hooks() (all []webhooks.Hook) {
 	c.eachContents(func(_, namespace string, contents *Contents) {
 		for _, h := range contents.Hooks {
@@ -42,7 +42,7 @@ func (c *Config) Hooks() (all []webhooks.Hook) {
 	return all
 }
 
-// completeHooks checks the hooks of all namespaces, whose names differ, and reads their secrets.
+// completeHooks checks the hooks of all namespaces, whose names must differ, and reads their secrets.
 func (c *Config) completeHooks(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {
@@ -113,8 +113,8 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 	return keys
 }
 
-// Push is a queue or subscription whose messages are delivered by HTTP POST. Its secret is in a file
-// or in a variable.
+// Push is a queue or subscription whose messages are delivered by HTTP POST. Its secret is in a
+// file or in a variable.
 type Push struct {
 	Name        string        `config:"name"`
 	From        string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
@@ -130,7 +130,7 @@ type Push struct {
 	Keys [][]byte `config:"-"` // of the secret
 }
 
-// Pushes are the pushes of all namespaces.
+// Pushes returns the pushes of all namespaces.
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	c.eachContents(func(_, namespace string, h *Contents) {
 		for _, p := range h.Pushes {
@@ -143,7 +143,7 @@ func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	return all
 }
 
-// completePushes checks the pushes of all namespaces, whose names differ, and reads their secrets.
+// completePushes checks the pushes of all namespaces, whose names must differ, and reads their secrets.
 func (c *Config) completePushes(environ []string, r *report) {
 	var taken names
 	c.eachContents(func(prefix, _ string, h *Contents) {

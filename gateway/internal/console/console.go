@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Path is where the page finds its assets. No entity can have a name with a $.
+// Path is where the page finds its assets. No entity's name can contain a $.
 const Path = "/$crosstown/console/"
 
 //go:embed assets
@@ -28,7 +28,7 @@ type Console struct {
 	page   []byte
 	etag   string
 	policy string            // Content-Security-Policy up to connect-src
-	base   string            // Path with the hash of all assets, so that they can be kept for ever
+	base   string            // Path with the hash of all assets, so that browsers can cache them forever
 	assets map[string]*asset // by path below base
 }
 
@@ -66,8 +66,8 @@ func New() *Console {
 	return c
 }
 
-// preloads names every module, so that a browser asks for all at once instead of
-// for one after the other as it reads them.
+// preloads lists every module, so that a browser requests all at once instead of one after the
+// other as it reads them.
 func (c *Console) preloads() string {
 	var lines []string
 	for name := range c.assets {
@@ -79,11 +79,11 @@ func (c *Console) preloads() string {
 	return strings.Join(lines, "\n")
 }
 
-// importMap is the one inline script: module names cannot be mapped otherwise.
+// importMap is the one inline script, because module names cannot be mapped otherwise.
 var importMap = regexp.MustCompile(`(?s)<script type="importmap">(.*?)</script>`)
 
-// policy lets the page load what this gateway serves and nothing else, and run
-// no script that is not in a file of its own but the import map.
+// policy lets the page load only what this gateway serves, and run only scripts in files, apart
+// from the import map.
 func policy(page string) string {
 	var inline string
 	if m := importMap.FindStringSubmatch(page); m != nil {
@@ -95,10 +95,10 @@ func policy(page string) string {
 		"require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'"
 }
 
-// ordinaryHost matches what may be put into a policy as it is.
+// ordinaryHost matches hosts that may be put into a policy unchanged.
 var ordinaryHost = regexp.MustCompile(`^[A-Za-z0-9.\-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
 
-// ServeHTTP answers "/" with the page and what lies below Path with assets.
+// ServeHTTP answers "/" with the page, and paths below Path with assets.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -126,7 +126,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) servePage(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	policy := c.policy
-	if ordinaryHost.MatchString(r.Host) { // 'self' does not cover ws: everywhere
+	if ordinaryHost.MatchString(r.Host) { // 'self' does not cover ws: in every browser
 		policy += " ws://" + r.Host + " wss://" + r.Host
 	}
 	h.Set("Content-Security-Policy", policy)
@@ -148,21 +148,21 @@ var contentTypes = map[string]string{
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// noTime makes ServeContent say nothing of when a file was changed.
+// noTime makes ServeContent omit the time of modification.
 var noTime time.Time
 
 // asset is a file of the page.
 type asset struct {
 	contentType string
 	content     []byte
-	compressed  func() []byte // gzip, made when it is first asked for
+	compressed  func() []byte // gzip, created on first use
 }
 
 func newAsset(contentType string, content []byte) *asset {
 	return &asset{contentType, content, sync.OnceValue(func() []byte {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(content) // a Buffer takes everything
+		_, _ = z.Write(content) // a Buffer accepts everything
 		_ = z.Close()
 		return b.Bytes()
 	})}

@@ -16,7 +16,7 @@ import (
 // Options say what a declaration does.
 type Options struct {
 	Identity core.Identity
-	// Update changes what exists and differs.
+	// Update changes existing entities that differ.
 	Update bool
 	// DryRun changes nothing: the report says what would be done.
 	DryRun bool
@@ -29,11 +29,11 @@ type Report struct {
 	Entity  string
 	Kind    core.Kind
 	Did     Did
-	Differs []Difference // of one that exists: how it was before
-	NewKeys []string     // policies whose keys were made, because the declaration has none
+	Differs []Difference // of an existing entity: how it was before
+	NewKeys []string     // policies for which keys were made, because the declaration has none
 }
 
-// Did is what was done.
+// Did says what was done.
 type Did string
 
 // What is done with entities.
@@ -44,8 +44,8 @@ const (
 	Changed Did = "changed"
 )
 
-// Declare makes a namespace match what c declares. An error is about some of the entities; the others are
-// as declared.
+// Declare makes a namespace match what c declares. An error concerns some of the entities; the
+// others are as declared.
 func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
 	if o.Report == nil {
 		o.Report = func(Report) {}
@@ -61,7 +61,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 		if err := d.see(ctx, w); err != nil {
 			errs = append(errs, fmt.Errorf("the declared %s %s: %w", w.word(), w.name, err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
-				break // it would be the same for the others
+				break // the others would fail in the same way
 			}
 		}
 	}
@@ -73,20 +73,20 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// declaration is one in flight.
+// declaration is a declaration in progress.
 type declaration struct {
 	Options
 	admin       Admin
 	unforwarded []unforwarded
 }
 
-// unforwarded is an entity that was made without its destination, which came later.
+// unforwarded is an entity that was created without its destination, because that came later.
 type unforwarded struct {
 	wanted
-	complete core.Settings // with the destination
+	complete core.Settings // including the destination
 }
 
-// see creates an entity, or compares the one that there is.
+// see creates an entity, or compares the existing one.
 func (d *declaration) see(ctx context.Context, w *wanted) error {
 	held, _, err := d.admin.Entity(ctx, d.Identity, w.name)
 	if core.CodeOf(err) == core.NotFound {
@@ -97,7 +97,7 @@ func (d *declaration) see(ctx context.Context, w *wanted) error {
 		if err = d.create(ctx, w); !errors.Is(err, core.AlreadyExists) {
 			return err
 		}
-		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it
+		held, _, err = d.admin.Entity(ctx, d.Identity, w.name) // another gateway has created it in the meantime
 	}
 	if err != nil {
 		return err
@@ -154,8 +154,8 @@ func (d *declaration) forwardsToMissing(ctx context.Context, s *core.Settings) b
 	return false
 }
 
-// completeKeys gives policies without a key the one that they have, else a new one. made are those with
-// a new one.
+// completeKeys gives policies without a key their existing key, or a new one. made names the
+// policies with a new one.
 func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 	for i := range s.AuthorizationRules {
 		r := &s.AuthorizationRules[i]
@@ -175,7 +175,7 @@ func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 // NewKey makes the key of a policy.
 func NewKey() string {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
+	_, _ = rand.Read(key) // it never fails
 	return base64.StdEncoding.EncodeToString(key)
 }
 
@@ -195,7 +195,7 @@ func (d *declaration) make(ctx context.Context, w *wanted, settings core.Setting
 	var first *core.Rule
 	if len(rules) > 0 {
 		first = &rules[0]
-	} else if w.rules != nil { // until it has none it gets nothing either
+	} else if w.rules != nil { // before this rule is deleted, it must not get anything either
 		first = &core.Rule{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.FalseFilter}}
 	}
 	if _, err := d.admin.CreateSubscription(ctx, d.Identity, w.name, settings, first); err != nil {
@@ -217,7 +217,7 @@ func (d *declaration) add(ctx context.Context, w *wanted, rules []core.Rule) err
 }
 
 // finish adds the rules that are missing because a gateway was interrupted while it created the
-// subscription. As long as no client has changed it, it has one rule more with each revision. A
+// subscription. As long as no client has changed the subscription, each revision adds one rule. A
 // management API returns no revision.
 func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) error {
 	rules, err := w.compiled()
@@ -240,8 +240,8 @@ func (d *declaration) finish(ctx context.Context, w *wanted, held *core.Entity) 
 // pageSize is the number of entities or rules in one request.
 const pageSize = 1000
 
-// Described reads all queues, topics, subscriptions and rules of a namespace, each subscription behind
-// its topic.
+// Described reads all queues, topics, subscriptions and rules of a namespace. Each subscription
+// follows its topic.
 func Described(ctx context.Context, admin Admin, id core.Identity) (all []config.Described, err error) {
 	queues, err := list(ctx, admin, id, core.Listing{Kind: core.Queue})
 	if err != nil {

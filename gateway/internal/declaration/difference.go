@@ -16,7 +16,7 @@ import (
 // Difference is one difference between the declaration and the namespace.
 type Difference struct {
 	Entity   string
-	Property string // by its name in a file
+	Property string // its name in a file
 	Declared string
 	There    string
 	Fixed    bool // it cannot be changed
@@ -25,11 +25,11 @@ type Difference struct {
 	drop string     // the rule to delete
 }
 
-// none stands for a rule or policy that is not there.
+// none represents a rule or policy that does not exist.
 const none = "none"
 
-// compare lists how an entity differs from its declaration. What the declaration leaves out is not
-// compared.
+// compare lists how an entity differs from its declaration. It does not compare what the
+// declaration leaves out.
 func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity) (all []Difference, err error) {
 	if held.Kind != w.kind {
 		return []Difference{{Entity: w.name, Property: "kind", Declared: w.word(), There: strings.ToLower(held.Kind.String()), Fixed: true}}, nil
@@ -62,7 +62,7 @@ func (d *declaration) compare(ctx context.Context, w *wanted, held *core.Entity)
 	return all, nil
 }
 
-// shownSetting is a setting as a file has it.
+// shownSetting returns a setting in the form of a file.
 func shownSetting(s *core.Setting, q *core.Settings) string {
 	switch v := s.Of(q).(type) {
 	case *time.Duration:
@@ -137,7 +137,7 @@ func rulesByName(rules []core.Rule) map[string]*core.Rule {
 	return all
 }
 
-// shownRule is what a rule does, on one line.
+// shownRule returns what a rule does, on one line.
 func shownRule(r *core.Rule) string {
 	of := config.RuleOf(r)
 	of.Name = ""
@@ -148,7 +148,7 @@ func shownRule(r *core.Rule) string {
 	return text
 }
 
-// allRules are the rules of a subscription.
+// allRules returns the rules of a subscription.
 func allRules(ctx context.Context, admin Admin, id core.Identity, subscription string) (all []core.Rule, err error) {
 	for {
 		page, err := admin.Rules(ctx, id, subscription, len(all), pageSize)
@@ -158,7 +158,7 @@ func allRules(ctx context.Context, admin Admin, id core.Identity, subscription s
 	}
 }
 
-// update changes an entity to what is declared.
+// update changes an entity to match its declaration.
 func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, differs []Difference) error {
 	var errs []error
 	for _, n := range differs {

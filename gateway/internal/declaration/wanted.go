@@ -1,4 +1,4 @@
-// Package declaration makes a namespace have what a configuration declares: it creates queues, topics,
+// Package declaration makes a namespace match a configuration: it creates queues, topics,
 // subscriptions and rules that do not exist, reports how existing ones differ, and changes them on
 // request. The namespace is one of this gateway, or one behind a management API.
 package declaration
@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Admin reads and changes a namespace: a part of core.Admin, which a client of the management API has
-// too.
+// Admin reads and changes a namespace. It is a part of core.Admin that a client of the management
+// API also has.
 type Admin interface {
 	CreateQueue(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
 	CreateTopic(ctx context.Context, id core.Identity, name string, s core.Settings) (core.Entity, error)
@@ -26,11 +26,11 @@ type Admin interface {
 	Rules(ctx context.Context, id core.Identity, subscription string, skip, top int) ([]core.Rule, error)
 }
 
-// wanted is an entity that is declared.
+// wanted is a declared entity.
 type wanted struct {
 	kind  core.Kind
 	name  string
-	apply func(*core.Settings) // lays what is declared over settings
+	apply func(*core.Settings) // applies what is declared to settings
 	given []config.GivenSetting
 	// policies and rules are compared unless they are nil.
 	policies []config.Policy
@@ -40,7 +40,7 @@ type wanted struct {
 
 func (w *wanted) word() string { return strings.ToLower(w.kind.String()) }
 
-// settings are those of the entity when it is created.
+// settings returns the entity's settings at its creation.
 func (w *wanted) settings() core.Settings {
 	s := core.DefaultSettings(w.kind)
 	w.apply(&s)
@@ -69,7 +69,7 @@ func wantedOf(c *config.Contents) (all []wanted) {
 	return all
 }
 
-// inOrder puts entities behind those that they need. Of entities that wait for each other one comes
+// inOrder puts entities after those that they need. If entities need each other, one of them comes
 // before its destination.
 func inOrder(declared []wanted) []wanted {
 	byName := make(map[string]int, len(declared))
@@ -97,7 +97,7 @@ func inOrder(declared []wanted) []wanted {
 	return ordered
 }
 
-// compiled are the rules as the broker takes them.
+// compiled returns the rules in the form for the broker.
 func (w *wanted) compiled() ([]core.Rule, error) {
 	rules := make([]core.Rule, len(w.rules))
 	for i := range w.rules {

@@ -1,7 +1,6 @@
-// Package devca keeps a development certificate authority and a server
-// certificate in a directory, both made on first use. The authority stays, so
-// that trusting it once is enough; the server certificate is created again whenever
-// the hosts or ports change or its end comes near.
+// Package devca keeps a development certificate authority and a server certificate in a directory,
+// both created on first use. The authority remains, so users need to trust it only once. The server
+// certificate is created again whenever the hosts or ports change, or it expires soon.
 package devca
 
 import (
@@ -38,17 +37,17 @@ const (
 	caLifetime     = 10 * 365 * 24 * time.Hour
 	serverLifetime = 825*24*time.Hour - backdate
 	renewBefore    = 60 * 24 * time.Hour
-	backdate       = time.Hour // for peers whose clock is behind
+	backdate       = time.Hour // for peers whose clock is slow
 )
 
 // Options say what the server certificate is for.
 type Options struct {
 	// Hosts are names and IP addresses.
 	Hosts []string
-	// Ports make further names of the form HOST:PORT, because go-amqp verifies
-	// a certificate against the endpoint's host with its port.
+	// Ports add names of the form HOST:PORT, because go-amqp verifies a certificate against the
+	// endpoint's host with its port.
 	Ports []string
-	// Now is time.Now by default.
+	// Now tells the time; the default is time.Now.
 	Now func() time.Time
 }
 
@@ -62,11 +61,11 @@ type Authority struct {
 	o  Options
 }
 
-// Path returns where the certificate of the authority in dir is kept.
+// Path returns the file of the certificate of the authority in dir.
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open reads what dir holds and makes what is missing or out of date. Several
-// processes may do so at once: they end up with the same authority.
+// Open reads what dir holds, and creates what is missing or out of date. Several processes may do
+// so at once: all get the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -82,7 +81,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue makes a certificate for one more host and the ports. It is not kept.
+// Issue makes a certificate for another host with the ports. It does not store it.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {
@@ -92,8 +91,8 @@ func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	return &certificate, nil
 }
 
-// CA returns the certificate of the authority in dir in PEM, making the
-// authority if there is none yet.
+// CA returns the certificate of the authority in dir in PEM, and creates the authority if there is
+// none yet.
 func CA(dir string) ([]byte, error) {
 	ca, err := openCA(dir, time.Now())
 	if err != nil {
@@ -150,7 +149,7 @@ func newCA(now time.Time) (pair, error) {
 func openServer(dir string, ca pair, o Options) (pair, error) {
 	names, addresses := subjects(o)
 	path := filepath.Join(dir, serverFile)
-	// Whatever is wrong with the file, a new one is the cure.
+	// Whatever is wrong with the file, a new one replaces it.
 	if held, err := readPair(path); err == nil && serves(held.cert, ca.cert, names, addresses, o.Now()) {
 		return held, nil
 	}
@@ -177,8 +176,7 @@ func issue(ca pair, o Options) (pair, error) {
 	}, &ca)
 }
 
-// subjects turns hosts and ports into the certificate's names and addresses, in
-// a fixed order.
+// subjects converts hosts and ports to the certificate's names and addresses, in a fixed order.
 func subjects(o Options) (names []string, addresses []net.IP) {
 	hosts := slices.Compact(slices.Sorted(slices.Values(o.Hosts)))
 	ports := slices.Compact(slices.Sorted(slices.Values(o.Ports)))

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// pair is a certificate and its private key. One file holds both, so that they
-// can never be out of step.
+// pair is a certificate and its private key. Both are in one file, so that they always match.
 type pair struct {
 	key    crypto.Signer
 	keyDER []byte
@@ -46,8 +45,7 @@ func (p pair) tls() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
 }
 
-// readPair reads what pem wrote. An error of a file that cannot be understood
-// names it and says what to do.
+// readPair reads what pem wrote. If the file is not valid, the error names it and says what to do.
 func readPair(path string) (pair, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// AppServicePath is what IDENTITY_ENDPOINT ends in.
+// AppServicePath is the end of IDENTITY_ENDPOINT.
 const AppServicePath = "/msi/token"
 
 // maxForm bounds the body of a token request, in bytes.
@@ -28,8 +28,8 @@ const maxForm = 64 << 10
 //   - the same as on a virtual machine, with "Metadata: true",
 //   - ClientSecretCredential, whose client secret is the secret.
 //
-// The client id chooses the role: sender, receiver, anything else is an owner.
-// Requests that a web page could have a browser make are refused.
+// The client id chooses the role: sender or receiver; any other id is an owner. Requests that a web
+// page could make a browser send are refused.
 func (i *Identity) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+AppServicePath, i.appService)
@@ -38,7 +38,7 @@ func (i *Identity) Handler() http.Handler {
 	mux.HandleFunc("GET /{tenant}/v2.0/.well-known/openid-configuration", describe)
 	mux.HandleFunc("GET /{tenant}/discovery/v2.0/keys", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, i.Keys()) })
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A page whose name resolves to this machine has its own name in Host.
+		// The Host of a page whose name resolves to this machine is the page's name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
 			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint by localhost or an IP address, not through a proxy.")
 			return
@@ -71,7 +71,7 @@ func (i *Identity) virtualMachine(w http.ResponseWriter, r *http.Request) {
 	i.managed(w, r)
 }
 
-// managed answers in the form that managed identities have everywhere: numbers are texts.
+// managed answers in the usual format of managed identities, in which numbers are texts.
 func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	resource, client := r.FormValue("resource"), r.FormValue("client_id")
 	if resource == "" {
@@ -95,7 +95,7 @@ func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// clientSecret is the client credentials grant (RFC 6749 §4.4) as Microsoft Entra has it.
+// clientSecret implements the client credentials grant (RFC 6749 §4.4) like Microsoft Entra.
 func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	client, secret := r.PostFormValue("client_id"), r.PostFormValue("client_secret")
@@ -130,7 +130,7 @@ func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// describe tells clients of the tenant in the path where to go.
+// describe tells clients of the tenant in the path which endpoints to use.
 func describe(w http.ResponseWriter, r *http.Request) {
 	base := "http://" + r.Host + "/" + r.PathValue("tenant")
 	if r.TLS != nil {
@@ -160,7 +160,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the peer may be gone
+	_ = json.NewEncoder(w).Encode(v) // the peer may have gone
 }
 
 // Serve answers on ln until ctx ends.

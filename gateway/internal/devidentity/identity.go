@@ -50,8 +50,8 @@ type Identity struct {
 	secret string
 }
 
-// Open reads the key in dir, made on first use: tokens outlive a restart, as
-// clients expect that keep them until they expire.
+// Open reads the key in dir, which it creates on first use. So tokens stay valid after a restart,
+// which clients expect, because they keep tokens until they expire.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
 	der, err := readKey(path)
@@ -97,7 +97,7 @@ func readKey(path string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// makeKey publishes a whole file at once; the first of several processes wins.
+// makeKey creates the key file in one step. If several processes do so, the first one wins.
 func makeKey(dir, path string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -117,15 +117,15 @@ func makeKey(dir, path string) error {
 	return err
 }
 
-// Secret is what the endpoint wants to hear from clients that can say one.
+// Secret returns the secret that the endpoint requires from clients that can send one.
 func (i *Identity) Secret() string { return i.secret }
 
-// Keys are the public keys that verify the tokens.
+// Keys returns the public keys that verify the tokens.
 func (i *Identity) Keys() *jose.JSONWebKeySet {
 	return &jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.public}}
 }
 
-// token makes a token for a client on an audience that is valid for its lifetime from now.
+// token makes a token for a client and an audience, which is valid for its lifetime from now.
 func (i *Identity) token(client, audience string, now time.Time) (string, error) {
 	role := Owner
 	switch client {

@@ -1,6 +1,6 @@
-// Package history keeps how many messages came and went, for the charts of the console: of entities that
-// this gateway uses, of its namespaces and of the gateway. It is in memory and bounded, and takes nothing
-// from the path of a message: it reads counters that there are, and has the store count what has changed.
+// Package history keeps how many messages came and went, for the charts of the console: for entities that
+// this gateway uses, for its namespaces and for the gateway. It is in memory, bounded, and outside of the
+// path of messages: it reads existing counters, and lets the store count what has changed.
 package history
 
 import (
@@ -19,26 +19,26 @@ import (
 const (
 	// Interval is how often the counters are read.
 	Interval = 10 * time.Second
-	// followTime is how long an entity is counted after its last use: each minute if it may change by
-	// itself, else every quietInterval.
+	// followTime is how long an entity is counted after its last use: each minute if it may change
+	// by itself, and otherwise every quietInterval.
 	followTime    = time.Hour
 	quietInterval = 10 * time.Minute
-	// keepTime is how long an entity keeps its history, at least, when others want its place.
+	// keepTime is how long an entity at least keeps its history when others need its place.
 	keepTime = 10 * time.Minute
-	// countTime bounds the counting of a namespace.
+	// countTime bounds the time for counting a namespace.
 	countTime = 5 * time.Second
-	// MaxSeries is the number of entities and namespaces that have a history: with all of their samples they take
-	// 29 MB.
+	// MaxSeries is the number of entities and namespaces with a history. With all their samples
+	// they take 29 MB.
 	MaxSeries = 500
 )
 
-// Source is what a history needs of a broker; *broker.Broker is one.
+// Source is what a history needs from a broker; *broker.Broker implements it.
 type Source interface {
 	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count
 }
 
-// History has the histories of a gateway. It is safe for concurrent use.
+// History has the histories of one gateway. It is safe for concurrent use.
 type History struct {
 	reading sync.Mutex // one reading at a time
 	measure func(context.Context) Vitals
@@ -54,11 +54,11 @@ type History struct {
 // space is a namespace.
 type space struct {
 	source Source
-	series map[string]*series // by folded name of the entity; with "" the namespace's
+	series map[string]*series // by folded name of the entity; "" is the namespace itself
 }
 
-// New returns a History without namespaces. It calls measure each Interval for what the gateway is like; At
-// of the answer is set here.
+// New returns a History without namespaces. Every Interval, it calls measure for the gateway's
+// vitals, whose At it sets itself.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }
@@ -92,7 +92,7 @@ func (h *History) Run(ctx context.Context) error {
 	}
 }
 
-// read takes samples of what has changed.
+// read takes samples of everything that has changed.
 func (h *History) read(ctx context.Context, now time.Time) {
 	v := h.measure(ctx)
 	v.At = seconds(now)
@@ -113,7 +113,7 @@ func (h *History) readOne(ctx context.Context, x *space, now time.Time) {
 	}
 }
 
-// due are the names of the entities of a namespace that have changed, or may have.
+// due returns the names of the entities of a namespace that have changed, or may have.
 func (h *History) due(x *space, now time.Time) (names []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,7 +146,7 @@ func (h *History) due(x *space, now time.Time) (names []string) {
 	return names
 }
 
-// follow finds or makes a series. It returns nil if there is no room for it.
+// follow finds or creates a series. It returns nil if there is no room for it.
 func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	if s := x.series[k]; s != nil {
 		return s
@@ -164,7 +164,7 @@ func (h *History) follow(x *space, k, name string, now time.Time) *series {
 	return s
 }
 
-// makeRoom forgets the series that were not used lately.
+// makeRoom drops series that were not used recently.
 func (h *History) makeRoom(now time.Time) {
 	for _, x := range h.spaces {
 		maps.DeleteFunc(x.series, func(_ string, s *series) bool {
@@ -177,7 +177,7 @@ func (h *History) makeRoom(now time.Time) {
 	}
 }
 
-// count has entities counted and enters what they hold.
+// count counts what entities hold, and adds it to their series.
 func (h *History) count(ctx context.Context, x *space, names []string, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
@@ -212,8 +212,8 @@ func (h *History) count(ctx context.Context, x *space, names []string, now time.
 	}
 }
 
-// Of returns the samples of an entity of a namespace, or with "" of the namespace, the oldest first, up to
-// now. An entity without a history is followed from then on.
+// Of returns the samples of an entity or, if entity is "", of the namespace, the oldest first, up
+// to now. If the entity has no history, one begins now.
 func (h *History) Of(ctx context.Context, namespace, entity string) []Sample {
 	now := time.Now()
 	x, s := h.look(namespace, entity, now)
@@ -245,15 +245,15 @@ func (h *History) look(namespace, entity string, now time.Time) (*space, *series
 	return x, s
 }
 
-// Vitals returns what the gateway was like, the oldest first.
+// Vitals returns the gateway's vitals, the oldest first.
 func (h *History) Vitals() []Vitals {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.vitals.all(time.Now())
 }
 
-// Rates are the messages a second that lately came into the queues and topics of all namespaces, and that
-// left the queues.
+// Rates returns how many messages a second have recently come into the queues and topics of all
+// namespaces, and how many have left the queues.
 func (h *History) Rates() (in, out float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

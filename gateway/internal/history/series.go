@@ -13,13 +13,13 @@ const (
 	coarse        = time.Minute
 )
 
-// Sample is what an entity held at a moment, and how many messages had come and gone since its history
-// began. Nothing has changed between two samples that are further apart than Interval, or a minute among
-// those older than an hour.
+// Sample is what an entity held at a moment, and how many messages had come and gone since its
+// history began. If two samples are further apart than Interval (or a minute, when older than an
+// hour), nothing has changed between them.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64
-	Active, Scheduled, DeadLetter uint32 // more are that many
+	Active, Scheduled, DeadLetter uint32 // more are shown as the largest value
 }
 
 func (s Sample) at() uint32 { return s.At }
@@ -37,21 +37,21 @@ func (v Vitals) at() uint32 { return v.At }
 // series are the samples of one subject.
 type series struct {
 	name    string
-	used    time.Time // when messages came or went, or a client looked
+	used    time.Time // when messages last came or went, or a client looked
 	asked   time.Time // when the store was asked
-	counted time.Time // when it had answered
+	counted time.Time // when the store had answered
 
 	accepted int64 // messages that the gateway took since the last reading
-	stirs    bool  // it may change by itself: something is locked, scheduled, or came lately
+	stirs    bool  // it may change by itself: a message is locked or scheduled, or came recently
 
-	enqueued, active, scheduled int64 // of the last count
+	enqueued, active, scheduled int64 // from the last count
 	last                        Sample
 	samples                     kept[Sample]
 }
 
-// take enters what an entity holds, and returns how many messages came and left since the last time. What
-// came in and is not there any more went out; a message that is scheduled counts as come in, and again when
-// it becomes active.
+// take adds what an entity holds, and returns how many messages came and left since the last time.
+// Messages that came and are no longer there have left. A scheduled message counts as come when it
+// is scheduled, and again when it becomes active.
 func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	switch {
 	case s.counted.IsZero():
@@ -68,8 +68,8 @@ func (s *series) take(c *broker.Count, now time.Time) (came, left int64) {
 	return came, left
 }
 
-// begin enters what the entity held before the first messages that this gateway took for it came: nothing
-// where they are all that there ever were.
+// begin adds what the entity held before this gateway accepted its first messages for it. If they
+// are all that the entity ever had, it held nothing.
 func (s *series) begin(c *broker.Count, first int64, now time.Time) (came, left int64) {
 	if first == c.Enqueued {
 		left = max(first-c.Active-c.Scheduled, 0)
@@ -82,7 +82,7 @@ func seconds(t time.Time) uint32 { return uint32(t.Unix()) }
 
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// enter adds a sample. Where there was none for a while, nothing has changed until just before.
+// enter adds a sample. After a gap, it first repeats the last one, because nothing had changed.
 func (s *series) enter(next Sample, now time.Time) {
 	next.At = seconds(now)
 	if before := seconds(now.Add(-Interval)); !s.counted.IsZero() && s.last.At < before {
@@ -93,7 +93,7 @@ func (s *series) enter(next Sample, now time.Time) {
 	s.samples.keep(next)
 }
 
-// all are the samples, up to now.
+// all returns the samples, up to now.
 func (s *series) all(now time.Time) []Sample {
 	all := s.samples.all(now)
 	if at := seconds(now); len(all) > 0 && at > s.last.At+uint32(Interval.Seconds()) {
@@ -104,7 +104,7 @@ func (s *series) all(now time.Time) []Sample {
 	return all
 }
 
-// kept are samples, in order: all of the last hour, and one a minute of the day before.
+// kept has samples in order: all of the last hour, and one a minute for the day before.
 type kept[T interface{ at() uint32 }] struct{ fine, coarse ring[T] }
 
 func (k *kept[T]) keep(x T) {
@@ -114,7 +114,7 @@ func (k *kept[T]) keep(x T) {
 	}
 }
 
-// all are the samples, the oldest first: those of minutes before those of the last hour.
+// all returns the samples, the oldest first: those kept once a minute, then those of the last hour.
 func (k *kept[T]) all(now time.Time) (all []T) {
 	fine := k.fine.all()
 	for _, x := range k.coarse.all() {
@@ -131,7 +131,7 @@ func (k *kept[T]) all(now time.Time) (all []T) {
 // ring holds the latest samples.
 type ring[T any] struct {
 	samples []T
-	next    int // where the next one goes, once it is full
+	next    int // where the next sample goes, once the ring is full
 }
 
 func (r *ring[T]) add(x T, most int) {

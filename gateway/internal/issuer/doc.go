@@ -1,4 +1,3 @@
-// Package issuer believes JSON web tokens (RFC 7519) of configured issuers: it
-// finds an issuer's keys by OpenID Connect discovery or in a file, follows
-// their rotation, and turns claims into rights.
+// Package issuer verifies JSON web tokens (RFC 7519) of configured issuers. It finds an issuer's
+// keys by OpenID Connect discovery or in a file, follows their rotation, and maps claims to rights.
 package issuer

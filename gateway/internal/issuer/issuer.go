@@ -16,11 +16,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxToken bounds a token: those with many groups reach some 10 KB.
+// maxToken bounds the size of a token. Tokens with many groups reach some 10 KB.
 const maxToken = 32 << 10
 
-// algorithms are the algorithms with a public key: a token signed with a shared secret,
-// or not at all, is not an issuer's.
+// algorithms are the algorithms with a public key. A token that is signed with a shared secret, or
+// not at all, is not accepted.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
@@ -28,34 +28,34 @@ var algorithms = []jose.SignatureAlgorithm{
 
 // Issuer is a trusted issuer, and the rights that its tokens may give.
 type Issuer struct {
-	// Name is the claim iss. Without Keys and File, it is also the URL below
-	// which /.well-known/openid-configuration says where the keys are.
+	// Name is the claim iss. Without Keys and File, it is also the URL below which
+	// /.well-known/openid-configuration says where the keys are.
 	Name string
-	// Keys are all there are.
+	// Keys, if not nil, are all the issuer's keys.
 	Keys *jose.JSONWebKeySet
-	// File holds the keys as a JSON web key set, and is read again when a token
-	// names a key that was not in it.
+	// File contains the keys as a JSON web key set. It is read again when a token names a key that
+	// was not in it.
 	File string
 	// Audiences are the accepted values of the claim aud.
 	Audiences []string
-	// Leeway is by how much clocks may differ.
+	// Leeway is how much clocks may differ.
 	Leeway time.Duration
-	// Rules map claims to rights. A token that none fits may do nothing.
+	// Rules map claims to rights. A token that matches no rule has no rights.
 	Rules []Rule
 }
 
 // Rule gives rights to tokens with a claim.
 type Rule struct {
-	// Claim is a name, or names joined by dots where objects lie in each other.
+	// Claim is a name, or several names joined by dots for nested objects.
 	Claim string
-	// Value is the claim's, or one of a list, or in scp and scope one of the words.
+	// Value is the claim's value, or one of a list or, in scp and scope, one of the words.
 	Value  string
 	Rights core.Right
 }
 
 // Options adjust a Set. The zero value works.
 type Options struct {
-	// Now is time.Now by default.
+	// Now tells the time; the default is time.Now.
 	Now func() time.Time
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -72,8 +72,8 @@ type trusted struct {
 	keys *keyring
 }
 
-// New makes a Set. Key files must be readable; issuers on the network need not
-// answer before their first token comes.
+// New makes a Set. Key files must be readable. Issuers on the network need not answer before their
+// first token comes.
 func New(issuers []Issuer, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -92,10 +92,9 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns what a token proves. Its grant is for the whole namespace and
-// named after the token's subject. A bad token is refused as Unauthorized, with
-// a text that says what is wrong with it; Busy says that the issuer's keys
-// cannot be had now.
+// Verify returns what a token proves. The grant is for the whole namespace and is named after the
+// token's subject. A bad token is refused as Unauthorized, with a text that says what is wrong with
+// it. Busy means that the issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes, at most %d are read.", len(token), maxToken)
@@ -119,7 +118,7 @@ func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	return by.grant(payload, s.now())
 }
 
-// grant judges the claims of a token whose signature is proven.
+// grant evaluates the claims of a token whose signature is valid.
 func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	var claims jwt.Claims
 	var all map[string]any
@@ -129,7 +128,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	if claims.Expiry == nil {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token has no claim exp, so it would never end.")
 	}
-	// The library's seconds begin when its leeway ends; ours end there.
+	// The library still accepts a token at the instant at which its leeway ends; we do not.
 	expires := claims.Expiry.Time().Add(t.Leeway)
 	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: t.Name, AnyAudience: t.Audiences, Time: now}, t.Leeway)
 	switch {
@@ -149,7 +148,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 	return core.Grant{Policy: t.Name + " " + claims.Subject, Rights: rights, Expires: expires}, nil
 }
 
-// rights are the rights of every rule that matches.
+// rights returns the rights of every rule that matches.
 func (t *trusted) rights(claims map[string]any) core.Right {
 	var rights core.Right
 	for _, r := range t.Rules {
@@ -160,7 +159,7 @@ func (t *trusted) rights(claims map[string]any) core.Right {
 	return rights
 }
 
-// find returns the claim of a name, or what a path of names joined by dots leads to.
+// find returns the claim with a name, or the value at a path of names joined by dots.
 func find(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v
@@ -175,8 +174,8 @@ func find(claims map[string]any, name string) any {
 	return nil
 }
 
-// has reports whether a claim is a value, or a list with it, or if it is a list
-// of words (RFC 8693 §4.2), has it among these.
+// has reports whether a claim equals value, is a list that contains it or, if words is set, is a
+// list of words (RFC 8693 §4.2) that contains it.
 func has(claim any, value string, words bool) bool {
 	switch c := claim.(type) {
 	case string:

@@ -21,24 +21,24 @@ import (
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20 // of a discovery document or a key set
-	// refetchAfter bounds how often tokens with unknown keys, which any client can make, have the
-	// keys fetched.
+	// refetchAfter is how often tokens with unknown keys, which any client can make, may cause the
+	// keys to be fetched.
 	refetchAfter = 10 * time.Second
-	// staleAfter is how long a key that its issuer has withdrawn may be believed.
+	// staleAfter is how long a key that its issuer has withdrawn may still be trusted.
 	staleAfter = time.Hour
 )
 
-// keyring holds an issuer's keys and fetches them again when it must.
+// keyring holds an issuer's keys and fetches them again when needed.
 type keyring struct {
 	fetch func(context.Context) (*jose.JSONWebKeySet, error) // nil: the keys never change
 	name  string
 	now   func() time.Time
 	log   *slog.Logger
 
-	turn    chan struct{} // holds the one right to touch the fields below
+	turn    chan struct{} // holds the single right to use the fields below
 	held    *jose.JSONWebKeySet
-	fetched time.Time // when held came
-	tried   time.Time // when it was last requested
+	fetched time.Time // when held was fetched
+	tried   time.Time // when fetching was last tried
 }
 
 func newKeyring(i Issuer, o Options) (*keyring, error) {
@@ -58,8 +58,8 @@ func newKeyring(i Issuer, o Options) (*keyring, error) {
 	return k, nil
 }
 
-// verify checks a token's signature with the key it names, and puts what was
-// signed into payload. A key that is not held is looked for once more.
+// verify checks a token's signature with the key that the token names, and stores what was signed
+// in payload. If the key is not held, the keys are fetched once more.
 func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *json.RawMessage) error {
 	header := token.Headers[0]
 	for _, latest := range []bool{false, true} {
@@ -81,7 +81,7 @@ func (k *keyring) verify(ctx context.Context, token *jwt.JSONWebToken, payload *
 	return core.Refuse(core.Unauthorized, "InvalidSignature: The token has an invalid signature, or its issuer '%s' has withdrawn the key.", k.name)
 }
 
-// candidates are the keys that may have made a signature with this header.
+// candidates returns the keys that may have made a signature with this header.
 func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	var all []jose.JSONWebKey
 	for _, key := range set.Keys {
@@ -94,9 +94,8 @@ func candidates(set *jose.JSONWebKeySet, header jose.Header) []jose.JSONWebKey {
 	return all
 }
 
-// keys returns the issuer's keys: those held or, if they are too old or the
-// latest are asked for and they were not fetched just now, those it has now.
-// Fresh says that they were fetched by this call.
+// keys returns the issuer's keys. It fetches them if those held are too old, or if latest is set
+// and they were not fetched just now. fresh says that this call has fetched them.
 func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySet, fresh bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -108,7 +107,7 @@ func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySe
 	due := k.held == nil || latest || now.Sub(k.fetched) >= staleAfter
 	if k.fetch != nil && due && (k.tried.IsZero() || now.Sub(k.tried) >= refetchAfter) {
 		k.tried = now
-		// Others wait for the answer too: it is not dropped with one of them.
+		// Others also wait for the answer, so it must not end with one caller's context.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 		defer cancel()
 		set, err := k.fetch(ctx)
@@ -136,7 +135,7 @@ func readFile(path string) (*jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// parse reads a key set (RFC 7517 §5), keys of unknown kinds left out.
+// parse reads a key set (RFC 7517 §5), and leaves out keys of unknown kinds.
 func parse(data []byte) (*jose.JSONWebKeySet, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -150,7 +149,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 		if json.Unmarshal(raw, &key) != nil {
 			continue
 		}
-		if public := key.Public(); public.Valid() { // a shared secret has none
+		if public := key.Public(); public.Valid() { // a shared secret has no public key
 			set.Keys = append(set.Keys, public)
 		}
 	}
@@ -160,7 +159,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 	return set, nil
 }
 
-// discover follows OpenID Connect Discovery 1.0 §4 to an issuer's keys.
+// discover follows OpenID Connect Discovery 1.0 §4 to find an issuer's keys.
 func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 	data, err := get(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration")
 	if err != nil {
@@ -173,7 +172,7 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 	if err := json.Unmarshal(data, &document); err != nil {
 		return nil, fmt.Errorf("the discovery document: %w", err)
 	}
-	if document.Issuer != issuer { // §4.3: they must be the same
+	if document.Issuer != issuer { // §4.3: they must be equal
 		return nil, fmt.Errorf("the discovery document is of the issuer %q", document.Issuer)
 	}
 	if document.Keys == "" {

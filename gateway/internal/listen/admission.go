@@ -16,78 +16,77 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// errEvicted is what is read from a connection that made room for another.
+// errEvicted is the error of reading from a connection that was closed to make room for another.
 var errEvicted = errors.New("the connection was closed to make room: its client has not proven an identity")
 
 const (
-	// defaultDescriptors is taken for the limit of open files where it is not known.
+	// defaultDescriptors is assumed if the limit of open files is unknown.
 	defaultDescriptors = 1024
-	// maxStrangers is the default of AdmissionOptions.Strangers, where descriptors
-	// allow for it.
+	// maxStrangers is the default of AdmissionOptions.Strangers, if there are enough descriptors.
 	maxStrangers = 1024
-	// strangersBytes bounds what all strangers together have sent and not been
-	// answered. Up to their equal share of it they are left alone.
+	// strangersBytes bounds how many bytes all strangers together may have sent without having been
+	// answered. A stranger that has sent no more than an equal share is never closed for this.
 	strangersBytes = 16 << 20
-	// rememberedFor is how long the network of a client that has proven an identity is known, and
-	// maxRemembered how many networks are.
+	// rememberedFor is how long the network of a client that has proven an identity is remembered,
+	// and maxRemembered is how many networks are remembered.
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
-	// newFor is how long a connection counts as having got as far as it can: it takes a moment
-	// to say anything, and to end a handshake.
+	// newFor is how long a new connection counts as having progressed as far as possible, because
+	// saying anything, and a handshake, take a moment.
 	newFor = time.Second
 )
 
 // AdmissionOptions bound an Admission. Zero fields have their defaults.
 type AdmissionOptions struct {
-	// Connections is the number of connections that may be open; as many as the limit of open
-	// files leaves room for, with a reserve for the store and files.
+	// Connections is the number of connections that may be open. The default is what the limit of
+	// open files allows, less a reserve for the store and files.
 	Connections int
-	// Strangers is how many of them may be those of strangers; a quarter, at most 1024.
+	// Strangers is how many of them may be strangers' connections. The default is a quarter of them, at most 1024.
 	Strangers int
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Admission knows the connections of strangers: clients without a proven identity. Strangers have
-// places of their own. When these are taken, a further stranger takes the place of another: of one
-// from an address with more than half of the places, then of one that has got least far, then of one
-// from the networks with most strangers, then of the oldest. An eighth
-// of the places is for networks from which somebody has proven an identity recently. A client with a
-// proven identity never makes room.
+// Admission keeps track of the connections of strangers: clients without a proven identity.
+// Strangers have their own places. When these are taken, a new stranger replaces another one:
+// preferably one from an address with more than half of the places, then one that has progressed
+// least, then one from the networks with most strangers, then the oldest. An eighth of the places
+// is reserved for networks from which a client has recently proven an identity. A client with a
+// proven identity is never replaced.
 type Admission struct {
 	o        AdmissionOptions
-	share    int64 // bytes that every stranger may have sent
+	share    int64 // bytes that each stranger may have sent
 	warnings bridges.Warnings
 
-	bytes   atomic.Int64 // sent by strangers, and not answered
+	bytes   atomic.Int64 // sent by strangers, but not answered
 	evicted [reasons]atomic.Uint64
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List            // of *Conn, the oldest first
-	networks  map[netip.Prefix]int // how many strangers there are, of each of a peer's networks
-	known     int                  // of the strangers, those of remembered networks
+	strangers list.List            // of *Conn, oldest first
+	networks  map[netip.Prefix]int // number of strangers from each of the peers' networks
+	known     int                  // number of strangers from remembered networks
 	proven    map[netip.Addr]time.Time
 }
 
-// stage is how far a stranger's connection has got.
+// stage is how far a stranger's connection has progressed.
 type stage int32
 
 const (
-	saidNothing    stage = iota // nothing was said
-	saidPart                    // what was said may be the beginning of anything
-	saidHello                   // it is known which protocol it speaks
-	endedHandshake              // it has ended the handshake of TLS, and it is known what it speaks inside
+	saidNothing    stage = iota // the client has sent nothing
+	saidPart                    // what it has sent may begin any protocol
+	saidHello                   // its protocol is known
+	endedHandshake              // it has completed the TLS handshake, and its protocol inside is known
 )
 
-// reason is why a connection was closed by an Admission.
+// reason says why an Admission closed a connection.
 type reason int
 
 const (
 	crowded reason = iota // there were too many strangers
 	heavy                 // strangers had sent too much
 	full                  // there were too many connections
-	reasons               // how many there are
+	reasons               // the number of reasons
 )
 
 func (r reason) String() string { return [...]string{"strangers", "bytes", "connections"}[r] }
@@ -106,21 +105,20 @@ func NewAdmission(o AdmissionOptions) *Admission {
 	return &Admission{o: o, share: strangersBytes / int64(o.Strangers), networks: map[netip.Prefix]int{}, proven: map[netip.Addr]time.Time{}}
 }
 
-// connectionsFor is how many of a process' descriptors connections may have: an
-// eighth is left, within bounds, for listeners, the store, files and plugins.
+// connectionsFor returns how many of a process's descriptors connections may use. It leaves an
+// eighth, within bounds, for listeners, the store, files and plugins.
 func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
 
-// Limits returns how many connections may be open, and how many of them may be
-// those of strangers.
+// Limits returns how many connections may be open, and how many of them may be strangers'.
 func (a *Admission) Limits() (connections, strangers int) { return a.o.Connections, a.o.Strangers }
 
 // AdmissionState is what an Admission counts.
 type AdmissionState struct {
-	Connections int               // open, those of strangers included
-	Strangers   int               // of them
-	Closed      map[string]uint64 // to make room, by what there was too much of
+	Connections int               // open connections, including those of strangers
+	Strangers   int               // those of strangers
+	Closed      map[string]uint64 // closed to make room, by the reason
 }
 
 // State returns what is counted now.
@@ -135,8 +133,8 @@ func (a *Admission) State() AdmissionState {
 	return s
 }
 
-// Enter admits a stranger's connection, for which another may be closed. It returns nil, and closes
-// nc, if every connection has a proven identity.
+// Enter admits a stranger's connection, and may close another one for it. It returns nil, and
+// closes nc, if every connection has a proven identity.
 func (a *Admission) Enter(nc net.Conn) *Conn {
 	c := &Conn{Conn: nc, admission: a, peer: addressOf(nc)}
 	c.networks, c.since = networksOf(c.peer), time.Now()
@@ -171,10 +169,10 @@ func (a *Admission) Enter(nc net.Conn) *Conn {
 	return c
 }
 
-// victim is the stranger that goes next. nil: there are no strangers. a.mu is held.
+// victim returns the stranger to close next, or nil if there are no strangers. a.mu is held.
 func (a *Admission) victim() (out *Conn) {
 	now := time.Now()
-	spared := a.known <= max(1, a.o.Strangers/8) // those of networks that are known
+	spared := a.known <= max(1, a.o.Strangers/8) // strangers from known networks
 	for e := a.strangers.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*Conn)
 		if out == nil || a.goesBefore(c, out, spared, now) {
@@ -184,7 +182,7 @@ func (a *Admission) victim() (out *Conn) {
 	return out
 }
 
-// goesBefore reports whether c makes room before d, which came earlier.
+// goesBefore reports whether c is closed before d, which came earlier.
 func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	if spared && c.known != d.known {
 		return d.known
@@ -203,8 +201,8 @@ func (a *Admission) goesBefore(c, d *Conn, spared bool, now time.Time) bool {
 	return false
 }
 
-// fills reports whether c's address has more than half of the places. Its flood of new connections
-// would otherwise outlast a client that takes a second for its handshake. a.mu is held.
+// fills reports whether c's address has more than half of the places. Without this rule, its flood
+// of new connections would displace a client that needs a second for its handshake. a.mu is held.
 func (a *Admission) fills(c *Conn) bool { return a.networks[c.networks[2]] > a.o.Strangers/2 }
 
 // count adds n strangers like c. a.mu is held.
@@ -219,19 +217,19 @@ func (a *Admission) count(c *Conn, n int) {
 	}
 }
 
-// networksOf are those that one customer may have been given, the largest first.
+// networksOf returns networks that may belong to one customer, the largest first.
 func networksOf(a netip.Addr) (all [3]netip.Prefix) {
 	bits := [3]int{48, 56, 64}
 	if a.Is4() {
 		bits = [3]int{24, 24, 32}
 	}
 	for i := range all {
-		all[i], _ = a.Prefix(bits[i]) // what is not an address has no network
+		all[i], _ = a.Prefix(bits[i]) // an invalid address has no network
 	}
 	return all
 }
 
-// leave takes c out of the strangers. a.mu is held.
+// leave removes c from the strangers. a.mu is held.
 func (a *Admission) leave(c *Conn) {
 	if c.element == nil {
 		return
@@ -241,7 +239,7 @@ func (a *Admission) leave(c *Conn) {
 	a.count(c, -1)
 }
 
-// remember notes that somebody at c's address has proven an identity. a.mu is held.
+// remember records that a client at c's address has proven an identity. a.mu is held.
 func (a *Admission) remember(c *Conn) {
 	now := time.Now()
 	if _, known := a.proven[c.peer]; !known && len(a.proven) >= maxRemembered {
@@ -256,7 +254,7 @@ func (a *Admission) remember(c *Conn) {
 	a.proven[c.peer] = now
 }
 
-// forget does not count c any more. a.mu is held.
+// forget stops counting c. a.mu is held.
 func (a *Admission) forget(c *Conn) {
 	a.leave(c)
 	if c.counted {
@@ -265,7 +263,7 @@ func (a *Admission) forget(c *Conn) {
 	}
 }
 
-// tell counts a connection that is closed to make room, and warns now and then.
+// tell counts a connection that is closed to make room, and occasionally logs a warning.
 func (a *Admission) tell(why reason, c *Conn) {
 	n := a.evicted[why].Add(1)
 	if !a.warnings.Due() {
@@ -289,18 +287,18 @@ type Conn struct {
 	peer      netip.Addr
 	networks  [3]netip.Prefix // of peer
 	since     time.Time
-	known     bool // somebody there has proven an identity recently
+	known     bool // a client there has recently proven an identity
 
 	stage  atomic.Int32
 	proven atomic.Bool
-	bytes  atomic.Int64 // of Admission.bytes
+	bytes  atomic.Int64 // its part of Admission.bytes
 
-	element *list.Element // among the strangers; nil: not a stranger. admission.mu guards it
+	element *list.Element // among the strangers; nil if it is not a stranger's. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
 
-// Proven says that the client has proven an identity: its connection is never closed to make room
-// from now on.
+// Proven says that the client has proven an identity. From then on, its connection is never closed
+// to make room.
 func (c *Conn) Proven() {
 	if c.proven.Swap(true) {
 		return
@@ -312,7 +310,7 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// reachedBy is how far the connection has got, or could have got if it is new.
+// reachedBy returns how far the connection has progressed or, if it is new, the furthest stage.
 func (c *Conn) reachedBy(now time.Time) stage {
 	if now.Sub(c.since) < newFor {
 		return endedHandshake
@@ -320,15 +318,15 @@ func (c *Conn) reachedBy(now time.Time) stage {
 	return stage(c.stage.Load())
 }
 
-// reached records how far the connection has got.
+// reached records how far the connection has progressed.
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
-// Answered says that nothing is kept of what the client has sent so far.
+// Answered says that nothing that the client has sent so far is kept in memory.
 func (c *Conn) Answered() {
 	c.admission.bytes.Add(-c.bytes.Swap(0))
 }
 
-// Read counts what a stranger sends.
+// Read counts the bytes that a stranger sends.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n == 0 || c.proven.Load() {
@@ -338,7 +336,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	mine := c.bytes.Add(int64(n))
 	all := c.admission.bytes.Add(int64(n))
 	switch {
-	case c.proven.Load(): // meanwhile
+	case c.proven.Load(): // proven in the meantime
 		c.Answered()
 	case all > strangersBytes && mine > c.admission.share:
 		c.evict(heavy)
@@ -347,10 +345,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection, and gives its place back.
+// Close closes the connection and frees its place.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	c.proven.Store(true) // nothing is counted any more
+	c.proven.Store(true) // nothing more is counted
 	c.Answered()
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
@@ -364,13 +362,13 @@ func (c *Conn) evict(why reason) {
 	_ = c.Close()
 }
 
-// SyscallConn is the SyscallConn of rewound.
+// SyscallConn supports rewound.SyscallConn.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) { return socketOf(c.Conn) }
 
-// CloseWrite is the CloseWrite of rewound.
+// CloseWrite supports rewound.CloseWrite.
 func (c *Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// addressOf is the IP address of a connection's peer; the zero address if it has none.
+// addressOf returns the IP address of a connection's peer, or the zero address if it has none.
 func addressOf(nc net.Conn) netip.Addr {
 	at, ok := nc.RemoteAddr().(*net.TCPAddr)
 	if !ok {
@@ -379,8 +377,8 @@ func addressOf(nc net.Conn) netip.Addr {
 	return bridges.Network(at.AddrPort().Addr())
 }
 
-// Guard returns ln with its connections admitted. Use it only for servers that do not authenticate
-// clients: their connections remain strangers'.
+// Guard returns ln with admission of its connections. Use it only for servers that do not
+// authenticate clients: their connections always count as strangers'.
 func (a *Admission) Guard(ln net.Listener) net.Listener { return guarded{ln, a} }
 
 // guarded is a listener of admitted connections.
@@ -401,8 +399,8 @@ func (g guarded) Accept() (net.Conn, error) {
 	}
 }
 
-// SameSite refuses what a browser asks for on behalf of a page of another site:
-// browsers say so in Sec-Fetch-Site (Fetch Metadata, §2.4), and older ones in Origin.
+// SameSite refuses requests that a browser makes for a page of another site. Browsers say so in
+// Sec-Fetch-Site (Fetch Metadata, §2.4), and older ones in Origin.
 func SameSite(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")

@@ -7,22 +7,22 @@ import (
 	"syscall"
 )
 
-// rewound is a connection whose first bytes, already read, are read again.
+// rewound is a connection whose first bytes were already read and are read again.
 type rewound struct {
 	net.Conn
-	head     []byte // not yet read again
-	admitted *Conn  // the connection, below TLS if there is any
+	head     []byte // bytes still to be read again
+	admitted *Conn  // the connection, below TLS if TLS is used
 }
 
-// Proven is Conn's Proven.
+// Proven calls Conn's Proven.
 func (c *rewound) Proven() { c.admitted.Proven() }
 
-// Answered is Conn's Answered.
+// Answered calls Conn's Answered.
 func (c *rewound) Answered() { c.admitted.Answered() }
 
-// Close also gives the place back of a connection in TLS.
+// Close also frees the place of a connection in TLS.
 func (c *rewound) Close() error {
-	err := c.Conn.Close() // TLS says goodbye first
+	err := c.Conn.Close() // TLS sends its closing alert first
 	_ = c.admitted.Close()
 	return err
 }
@@ -46,8 +46,8 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// CloseWrite ends the sending half where the connection can: net/http does so
-// before it drops a peer that is still sending, lest the answer be lost.
+// CloseWrite ends the sending half, if the connection supports that. net/http calls it before
+// dropping a peer that is still sending, so that the answer is not lost.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -57,12 +57,11 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// secured is a rewound connection inside TLS. Having ConnectionState, it makes
-// net/http set Request.TLS.
+// secured is a rewound connection inside TLS. Its ConnectionState makes net/http set Request.TLS.
 type secured struct {
 	rewound
 	state tls.ConnectionState
 }
 
-// ConnectionState returns what the handshake agreed.
+// ConnectionState returns the result of the handshake.
 func (c *secured) ConnectionState() tls.ConnectionState { return c.state }

@@ -2,5 +2,5 @@
 
 package listen
 
-// Descriptors is the number of files and connections this process may have open, by default.
+// Descriptors returns the assumed number of files and connections that this process may have open.
 func Descriptors() int { return defaultDescriptors }

@@ -1,5 +1,4 @@
-// Package listen opens the gateway's listeners and detects which protocol each
-// connection speaks: TLS, AMQP and HTTP differ in their first bytes, so one
-// port serves everything and one connection string works for every SDK, which
-// all put the same HOST:PORT into every address they make.
+// Package listen opens the gateway's listeners and detects the protocol of each connection. As TLS,
+// AMQP and HTTP differ in their first bytes, one port serves all of them, and one connection string
+// works for every SDK: all SDKs use its HOST:PORT in every address.
 package listen

@@ -18,35 +18,34 @@ import (
 
 // Options adjust a Mux. The zero value works, without TLS.
 type Options struct {
-	// TLS is used for connections that begin with a handshake; nil refuses
-	// them. It should offer no protocols by ALPN: most AMQP clients name none,
-	// and the protocol inside is sniffed, too.
+	// TLS is used for connections that begin with a handshake; nil refuses them. It should not
+	// offer protocols by ALPN: most AMQP clients name none, and the protocol inside is detected
+	// anyway.
 	TLS *tls.Config
-	// Plain reports whether a client at an address, host:port, may do without TLS; nil: all may. One that may
-	// not gets an error over AMQP; over HTTP the server answers.
+	// Plain reports whether a client at an address, host:port, may connect without TLS. nil allows
+	// all. Other clients get an error over AMQP; over HTTP the server answers them.
 	Plain func(remote string) bool
-	// Timeout is how long a peer may take to say its first bytes, handshake
-	// included. 10 s by default.
+	// Timeout is how long a peer may take to send its first bytes, including the handshake. The
+	// default is 10 s.
 	Timeout time.Duration
-	// Admission knows the connections; one of its own by default.
+	// Admission admits the connections. The default is a new one for this Mux.
 	Admission *Admission
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Mux accepts connections and hands each to the virtual listener of the
-// protocol that its first bytes name.
+// Mux accepts connections and passes each to the virtual listener of its protocol, which it detects
+// by the first bytes.
 type Mux struct {
 	opts      Options
 	listeners []net.Listener
 	amqp      *virtual
 	http      *virtual
-	slow      bridges.Warnings // warns of connections that wait to be served
+	slow      bridges.Warnings // warns of connections that wait long for their server
 	plain     bridges.Warnings // warns of clients that should use TLS
 }
 
-// New returns a Mux over listeners, which it owns from now on. Nothing is
-// accepted before Serve.
+// New returns a Mux over listeners, which it then owns. It accepts nothing before Serve.
 func New(listeners []net.Listener, o Options) *Mux {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
@@ -78,16 +77,16 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns the listener of connections that speak AMQP.
-// After it is closed another may take its place; until then connections wait.
+// AMQP returns a listener of the connections that speak AMQP. After it is closed, another may
+// replace it; until then, connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns the listener of connections that speak HTTP, or nothing known.
+// HTTP returns a listener of the connections that speak HTTP, or an unknown protocol.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
-// Serve accepts until ctx ends, then closes the listeners, drops the undecided connections, waits
-// for its goroutines and returns nil. Each virtual listener is closed by its server. A listener
-// that breaks by itself ends Serve with an error.
+// Serve accepts connections until ctx ends. It then closes the listeners, drops connections whose
+// protocol is not yet known, waits for its goroutines and returns nil. Servers close their virtual
+// listeners themselves. If a listener fails, Serve returns an error.
 func (m *Mux) Serve(ctx context.Context) error {
 	accepting := rungroup.New(ctx)
 	ctx = accepting.Context()
@@ -106,8 +105,8 @@ func (m *Mux) Serve(ctx context.Context) error {
 	return err
 }
 
-// accept hands connections to decide until the listener is closed. Out of file
-// descriptors and the like it waits a little and continues, as net/http does.
+// accept passes connections to decide until the listener is closed. After temporary errors, such as
+// a lack of file descriptors, it waits a little and continues, as net/http does.
 func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGroup) error {
 	for {
 		conn, err := ln.Accept()
@@ -184,7 +183,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	return m.http, speaking, nil
 }
 
-// requireTLS answers an AMQP client with the header of the protocol that it should begin with (AMQP 1.0
+// requireTLS answers an AMQP client with the protocol header with which it should begin (AMQP 1.0
 // §2.2, §5.2).
 func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
@@ -193,7 +192,7 @@ func (m *Mux) requireTLS(conn net.Conn) {
 	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // it may be gone
 }
 
-// secure ends TLS and sniffs again inside.
+// secure does the TLS handshake and detects the protocol inside.
 func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
 		return 0, nil, errors.New("the peer speaks TLS, which is not configured")
@@ -213,8 +212,8 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	return kind, &secured{rewound{inner, head, admitted}, inner.ConnectionState()}, nil
 }
 
-// explainHandshake logs what a client that does not trust the certificate needs; the client's own
-// message rarely says it.
+// explainHandshake logs what a client needs that does not trust the certificate, because the
+// client's own message rarely says it.
 func (m *Mux) explainHandshake(conn net.Conn, err error) {
 	text := err.Error()
 	if strings.Contains(text, "unknown certificate") || strings.Contains(text, "bad certificate") {
@@ -234,13 +233,12 @@ const (
 // recordHandshake is the content type of the record that opens TLS (RFC 8446 §5.1).
 const recordHandshake = 0x16
 
-// amqpHeader opens every AMQP protocol header (AMQP 1.0 §2.2). No HTTP method
-// begins with it.
+// amqpHeader begins every AMQP protocol header (AMQP 1.0 §2.2). No HTTP method begins with it.
 const amqpHeader = "AMQP"
 
-// sniff reads as little as shows the peer's protocol, and returns the protocol with
-// the bytes read. Whatever is neither TLS nor AMQP is left to HTTP, whose
-// server answers what is not a protocol it knows.
+// sniff reads just enough to detect the peer's protocol, and returns the protocol with the bytes
+// read. Everything that is neither TLS nor AMQP goes to HTTP, whose server answers unknown
+// protocols.
 func sniff(r io.Reader) (protocol, []byte, error) {
 	head := make([]byte, 0, len(amqpHeader))
 	for {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Open listens on every address (host:port), or on none: then the error names
+// Open listens on all addresses (host:port). If any fails, it listens on none, and the error names
 // each address that failed and says what to do.
 func Open(ctx context.Context, addresses []string) ([]net.Listener, error) {
 	var (

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// virtual takes connections that were accepted elsewhere, for its listeners.
-// Handing over waits for one of them to accept, so nothing piles up between.
+// virtual passes connections that were accepted elsewhere to its listeners. Each waits until one of
+// them accepts, so there is no queue in between.
 type virtual struct {
 	addr  net.Addr
 	conns chan net.Conn
@@ -16,8 +16,7 @@ type virtual struct {
 
 func newVirtual(addr net.Addr) *virtual { return &virtual{addr: addr, conns: make(chan net.Conn)} }
 
-// hand passes conn to Accept. It reports false if nothing accepts it in time, or
-// before ctx ends.
+// hand passes conn to Accept. It returns false if nothing accepts it in time, or before ctx ends.
 func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
@@ -30,7 +29,7 @@ func (v *virtual) hand(ctx context.Context, conn net.Conn, timeout time.Duration
 	return false
 }
 
-// listen returns a listener; the end of one leaves the others.
+// listen returns a listener. Closing it does not affect the others.
 func (v *virtual) listen() net.Listener { return &listener{virtual: v, closed: make(chan struct{})} }
 
 // listener is a net.Listener of a virtual's connections.
@@ -43,7 +42,7 @@ type listener struct {
 // Accept returns the next connection, or net.ErrClosed.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
-	case <-l.closed: // even where a connection waits
+	case <-l.closed: // even if a connection waits
 		return nil, net.ErrClosed
 	default:
 	}
@@ -55,7 +54,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. The real listeners are not its concern.
+// Close ends Accept. It does not close the real listeners.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil

@@ -12,24 +12,24 @@ import (
 const (
 	// checkInterval is how often a Collector checks whether the gateway is idle.
 	checkInterval = 5 * time.Second
-	// quiet is the number of bytes at most a gateway allocates from one look to the next that has little to do.
+	// quiet is the largest number of bytes that an idle gateway allocates between two looks.
 	quiet = 4 << 20
-	// worthwhile is the number of bytes that are worth a collection.
+	// worthwhile is the number of bytes that justify a collection.
 	worthwhile = 32 << 20
-	// liveShare is what part of the living memory they must be besides, because that is what a collection costs.
+	// liveShare is the part of the live memory, the cost of a collection, that they must also exceed.
 	liveShare = 4
 )
 
-// Collector makes the runtime collect and return memory sooner than it would by
-// itself: it collects when as much again as lives was allocated, or two minutes
-// have passed, and keeps what the heap may grow to again. That is too late where
-// a few messages are most of the memory, and where all clients have gone.
+// Collector makes the runtime collect and return memory sooner than it would by itself. The runtime
+// collects when as much was allocated as is live, or after two minutes, and keeps what the heap may
+// grow to again. That is too late if a few messages are most of the memory, or if all clients have
+// gone.
 type Collector struct {
 	released atomic.Int64 // by large messages, since the last collection
 	runtime  runner
 
-	// Run's own:
-	least     uint64 // bytes taken from the system after the last time
+	// Only Run uses these:
+	least     uint64 // bytes taken from the system after the last collection
 	allocated uint64 // at the last look
 }
 
@@ -37,7 +37,7 @@ type Collector struct {
 type runner struct {
 	usage    func() usage
 	collect  func()
-	giveBack func() // collects, too
+	giveBack func() // collects as well
 }
 
 // NewCollector returns a Collector. Run must be called.
@@ -45,9 +45,8 @@ func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released says that a large message of n bytes is garbage now. It collects what
-// such messages have left where that is much: the next message is to find its
-// memory free.
+// Released says that a large message of n bytes is now garbage. If such messages have left much
+// garbage, Released collects it, so that the next message finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {
@@ -56,7 +55,7 @@ func (c *Collector) Released(n int64) {
 	c.runtime.collect()
 }
 
-// Run gives memory back until ctx ends.
+// Run returns memory to the system until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
 	ticks := time.NewTicker(checkInterval)
 	defer ticks.Stop()
@@ -70,7 +69,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// look gives memory back while there is little to do.
+// look returns memory while there is little to do.
 func (c *Collector) look() {
 	u := c.runtime.usage()
 	busy := u.allocated-c.allocated > quiet
@@ -84,9 +83,9 @@ func (c *Collector) look() {
 	c.least, c.allocated = u.taken, u.allocated
 }
 
-// usage is the memory of the program, in bytes.
+// usage is the program's memory usage in bytes.
 type usage struct {
-	taken     uint64 // from the system, and not given back
+	taken     uint64 // taken from the system and not returned
 	allocated uint64 // since the program began
 	live      uint64 // after the last collection
 }

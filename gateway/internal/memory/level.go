@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// measureInterval and busyInterval are how often memory is measured, the latter above half of the mark of Tight.
+	// measureInterval is how often memory is measured, and busyInterval how often above half of the mark of Tight.
 	measureInterval, busyInterval = 250 * time.Millisecond, 50 * time.Millisecond
 	// limitInterval is how often the limits are read.
 	limitInterval = 10 * time.Second
-	// collectInterval is how often the heap is collected at most to see what of it lives.
+	// collectInterval is the shortest time between two collections that find out how much of the heap is live.
 	collectInterval = 500 * time.Millisecond
-	// collectPart is the number of times what a collection took must pass until the next.
+	// collectPart is how many times as long as a collection took must pass before the next one.
 	collectPart = 10
-	// evictInterval is how often a connection is closed at Full.
+	// evictInterval is how often a connection is closed at level Full.
 	evictInterval = 100 * time.Millisecond
 )
 
-// The marks, in hundredths of the limit: of each level from Raised on, where it begins and where it ends.
+// The marks, in percent of the limit, at which each level from Raised on begins and ends.
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
-// Usage is what the gateway uses of its memory.
+// Usage is how much of its memory the gateway uses.
 type Usage struct {
 	Level       fair.Level
 	Used, Limit int64 // bytes
@@ -44,7 +44,7 @@ type Options struct {
 	Logger  *slog.Logger
 }
 
-// Watch measures what the process uses and sets the level of a Gauge.
+// Watch measures the memory of the process and sets the level of a Gauge.
 type Watch struct {
 	Options
 	last      atomic.Pointer[Usage]
@@ -52,12 +52,12 @@ type Watch struct {
 	limit     int64
 	group     groups
 	limitAt   time.Time
-	collected time.Time // when the heap was last collected here
+	collected time.Time // when this Watch last collected the heap
 	pause     time.Duration
 	evicted   time.Time
 }
 
-// system is what a Watch measures.
+// system provides what a Watch measures.
 type system struct {
 	file    read
 	heap    func() heap
@@ -73,7 +73,7 @@ func NewWatch(o Options) *Watch {
 	return w
 }
 
-// Usage returns what was measured last.
+// Usage returns the latest measurement.
 func (w *Watch) Usage() Usage { return *w.last.Load() }
 
 // Run measures until ctx ends.
@@ -91,11 +91,11 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// heap is the memory of the runtime.
+// heap is the runtime's memory.
 type heap struct {
-	objects int64 // in the heap, with those that are not collected yet
+	objects int64 // in the heap, including garbage that is not collected yet
 	live    int64 // after the last collection
-	others  int64 // from the system, and not of the heap
+	others  int64 // taken from the system, but not for the heap
 }
 
 func (w *Watch) measure() Usage {
@@ -105,11 +105,11 @@ func (w *Watch) measure() Usage {
 		w.group, w.limitAt = groupsOf(w.system.file), now
 	}
 	h, beside := w.system.heap(), int64(0)
-	if w.group.limit > 0 && w.group.limit <= w.limit { // of other processes only where their limit is the gateway's
+	if w.group.limit > 0 && w.group.limit <= w.limit { // other processes count only under the same limit
 		beside = w.group.beside(w.system.file)
 	}
 	was := w.last.Load().Level
-	// Above the mark, and not known to live: see what of it does.
+	// Usage is above the mark, and it is unknown how much of it is live: find out.
 	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*w.pause) {
 		w.system.collect()
 		w.collected, w.pause = now, w.system.now().Sub(now)
@@ -128,7 +128,7 @@ func (w *Watch) measure() Usage {
 	return u
 }
 
-// levelOf is the level at a usage, which ends lower than it begins.
+// levelOf returns the level for a usage. A level ends at a lower usage than it begins.
 func levelOf(used, limit int64, was fair.Level) (l fair.Level) {
 	for of := fair.Raised; of <= fair.Full; of++ {
 		mark := marks[of].begins
@@ -174,24 +174,24 @@ func readHeap() heap {
 }
 
 const (
-	// leisure is the number of bytes at most a program with little living memory allocates between two
-	// collections, and usual what part of the living memory, in percent, one with much. The runtime
-	// would collect at every 4 MB of a small heap.
+	// leisure is how many bytes a program with little live memory may allocate between two
+	// collections, and usual is how much a program with much live memory may allocate, in percent
+	// of that memory. The runtime itself would collect a small heap after every 4 MB.
 	leisure = 96 << 20
 	usual   = 100
-	// most is that part for a program with very little.
+	// most is the largest percentage, for a program with very little live memory.
 	most = 400
 )
 
-// Pace sets from now on, after each collection, when the next one begins. GOGC overrides it.
+// Pace sets, from now on, after each collection when the next one begins. GOGC overrides it.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)
 	}
 }
 
-// pace sets the part that may be allocated, which was the one given, and comes back after the next
-// collection.
+// pace sets the percentage that may be allocated. was is the present one. It runs again after the
+// next collection.
 func pace(was int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -205,7 +205,7 @@ func pace(was int) {
 	runtime.AddCleanup(collected, pace, part)
 }
 
-// partOf is what part of the living memory, in percent, may be allocated until the next collection.
+// partOf returns how much may be allocated until the next collection, in percent of the live memory.
 func partOf(live uint64) int {
 	return int(min(max(leisure*100/max(live, 1), usual), most))
 }

@@ -1,5 +1,5 @@
 // Package memory determines how much memory the gateway may use and how much it uses, sets the
-// level by which the gateway refuses work, and gives what it no longer uses back to the system.
+// level by which the gateway refuses work, and returns memory that is no longer used to the system.
 package memory
 
 import (
@@ -16,12 +16,12 @@ import (
 // unknown is assumed if the machine does not report its memory.
 const unknown = 4 << 30
 
-// fromEnvironment is GOMEMLIMIT, which the gateway may lower for the collector.
+// fromEnvironment is the value of GOMEMLIMIT, which the gateway may lower for the collector.
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
-// Available returns how many bytes the process may use: the least of the setting, GOMEMLIMIT, what each of
-// its control groups allows and what the machine has. A setting of 0 is none. limited says that it is less
-// than the machine has, and that GOMEMLIMIT does not say so to the collector already.
+// Available returns how many bytes the process may use: the minimum of the setting, GOMEMLIMIT, the limits of
+// its control groups, and the machine's memory. A setting of 0 means none. limited says that the result is
+// less than the machine's memory, and that GOMEMLIMIT does not already tell the collector.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -36,12 +36,12 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// InUse is the number of bytes the runtime has from the system and has not given back.
+// InUse returns how many bytes the runtime has taken from the system and not returned.
 func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)
 
-// machineMemory is the memory of the machine.
+// machineMemory returns the size of the machine's memory.
 func machineMemory(file read) int64 {
 	if kb := field(file, "/proc/meminfo", "MemTotal:"); kb > 0 { // only Linux has it
 		return kb << 10
@@ -49,7 +49,7 @@ func machineMemory(file read) int64 {
 	return unknown
 }
 
-// field is the first number behind a word at the start of a line; 0 if there is none.
+// field returns the first number after a word at the start of a line, or 0 if there is none.
 func field(file read, name, word string) int64 {
 	text, _ := file(name)
 	for line := range strings.Lines(string(text)) {
@@ -63,10 +63,10 @@ func field(file read, name, word string) int64 {
 	return 0
 }
 
-// groups are the control groups that the process is in.
+// groups are the control groups of the process.
 type groups struct {
-	limit int64  // the least of their limits; 0: there is none
-	stat  string // the file that says what the innermost of them uses; "": there is none
+	limit int64  // the lowest of their limits; 0: none
+	stat  string // the file with the innermost group's usage; "": none
 }
 
 func groupsOf(file read) (g groups) {
@@ -101,8 +101,8 @@ func groupsOf(file read) (g groups) {
 	return g
 }
 
-// beside is the number of bytes the group holds that the process's own figures lack: memory of other
-// processes, of sockets and of the kernel. Files that the kernel keeps do not count: it gives them up.
+// beside returns how many bytes of the group the process's own figures do not include: memory of other processes,
+// of sockets and of the kernel. It does not count files that the kernel caches, because the kernel gives them up.
 func (g groups) beside(file read) int64 {
 	if g.stat == "" {
 		return 0
@@ -115,7 +115,7 @@ func (g groups) beside(file read) int64 {
 	return max(n, 0)
 }
 
-// Parse reads a size as GOMEMLIMIT has it: a number of bytes, or of KiB, MiB or GiB.
+// Parse reads a size in the format of GOMEMLIMIT: a number of bytes, KiB, MiB or GiB.
 func Parse(s string) (int64, error) {
 	text, unit := s, int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB"} {

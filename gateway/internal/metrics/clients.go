@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// censusAge is how old a census may be: each asks every connection's owner.
+	// censusAge is how old a census may be, because each census asks the owner of every connection.
 	censusAge     = 5 * time.Second
 	censusTimeout = 2 * time.Second
 )
 
-// protocols are shown even without connections.
+// protocols are shown even if they have no connections.
 var protocols = []string{"amqp", "amqp over websocket", "websocket"}
 
 // use is what clients of one protocol have open.
@@ -33,7 +33,7 @@ type clients struct {
 	uses  map[string]*use // by protocol
 }
 
-// Clients adds the clients that the censuses find, and how many connections operators have closed.
+// Clients shows the clients that the censuses find, and how many connections operators have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	var c collector
 	connections := c.gauge("connections", "Clients that are connected.", "protocol")
@@ -60,7 +60,7 @@ func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	})
 }
 
-// take takes a census, unless there is one recently.
+// take takes a census, unless there is a recent one.
 func (c *clients) take() {
 	if c.uses != nil && time.Since(c.taken) < censusAge {
 		return
@@ -103,16 +103,15 @@ func (m *Metrics) Streams(open func() int) {
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
-// KeyTries shows how often a key was tried for a peer that did not name its namespace
-// by a host.
+// KeyTries shows how often a key was tried for a peer that did not name its namespace by a host.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector
 	tried := c.counter("key_tries_total", "Namespaces whose keys were tried for a peer that did not name one by a host.")
 	m.register(&c, func(s scrape) { tried(s, float64(tries())) })
 }
 
-// HTTP returns what is to be called for each HTTP request, by its route and the
-// answer's status, of both of which there are few.
+// HTTP returns a function to call for each HTTP request, with its route and the status of the
+// answer. Both have only few values.
 func (m *Metrics) HTTP() func(route string, status int) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: prefix, Name: "http_requests_total", Help: "HTTP requests that were answered, WebSockets included, by route and status.",

@@ -12,14 +12,14 @@ import (
 const (
 	// counterAge is how old the answer to an autoscaler may be.
 	counterAge = time.Second
-	// maxCounters is the number of answers that are kept at most.
+	// maxCounters is the largest number of answers that are kept.
 	maxCounters = 1000
-	// maxSessions is the number of sessions that are counted at most.
+	// maxSessions is the largest number of sessions that are counted.
 	maxSessions = 1000
 )
 
-// Counter is what an autoscaler wants to know of a queue or subscription. Active
-// is as Service Bus counts: ready, locked and deferred.
+// Counter is what an autoscaler needs to know about a queue or subscription. Active is counted as
+// Service Bus does: ready, locked and deferred messages.
 type Counter struct {
 	Entity     string `json:"entity"`
 	Active     int64  `json:"active"`
@@ -30,22 +30,22 @@ type Counter struct {
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
 	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
-	// Sessions are those with messages or state, 1000 at most; SessionsHeld those
-	// that a receiver has, SessionsWaiting those that one could get, with messages.
-	// nil if the entity has none.
+	// Sessions is the number of sessions with messages or state, at most 1000. SessionsHeld is how
+	// many of them receivers hold, and SessionsWaiting is how many have messages and are free. All
+	// are nil if the entity has no sessions.
 	Sessions        *int   `json:"sessions,omitempty"`
 	SessionsHeld    *int64 `json:"sessionsHeld,omitempty"`
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`
 }
 
-// Counted is what Counters asks; *broker.Broker is one.
+// Counted is what Counters needs; *broker.Broker implements it.
 type Counted interface {
 	Holding(ctx context.Context, name string) (broker.Holding, error)
 	CountSessions(ctx context.Context, name string, most int) (int, error)
 }
 
-// Counters answers autoscalers, each entity's at most once a second with the help
-// of the store. It is safe for concurrent use.
+// Counters answers autoscalers. It asks the store at most once a second for each entity. It is safe
+// for concurrent use.
 type Counters struct {
 	source Counted
 
@@ -53,15 +53,15 @@ type Counters struct {
 	kept map[string]*count // by folded name
 }
 
-// count is an answer, or one that is being found.
+// count is an answer, or one that is being determined.
 type count struct {
 	done  chan struct{} // closed when value and err are set
-	at    time.Time     // when that was; zero before
+	at    time.Time     // when they were set; zero before that
 	value Counter
 	err   error
 }
 
-// NewCounters returns Counters that ask source.
+// NewCounters returns Counters that read from source.
 func NewCounters(source Counted) *Counters {
 	return &Counters{source: source, kept: map[string]*count{}}
 }
@@ -70,7 +70,7 @@ func NewCounters(source Counted) *Counters {
 // answer.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	n, first := c.lookup(core.FoldName(e.Name))
-	if first { // others wait for it, whether or not our client does
+	if first { // others wait for the answer, even if our client does not
 		c.find(context.WithoutCancel(ctx), n, e)
 	}
 	select {
@@ -81,7 +81,7 @@ func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
 	}
 }
 
-// lookup returns the answer for an entity; first says that the caller has to find it.
+// lookup returns the answer for an entity. first says that the caller must determine it.
 func (c *Counters) lookup(key string) (n *count, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Counters) lookup(key string) (n *count, first bool) {
 
 func (n *count) isOld() bool { return !n.at.IsZero() && time.Since(n.at) >= counterAge }
 
-// find finds an answer.
+// find determines an answer.
 func (c *Counters) find(ctx context.Context, n *count, e core.Entity) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// others is the entity that stands for those without series of their own. No
-	// entity's name begins with an underscore.
+	// others is the name for all entities without their own series. No entity's name begins with an
+	// underscore.
 	others = "_other"
-	// countTimeout bounds the counting of what entities hold.
+	// countTimeout bounds the time for counting what entities hold.
 	countTimeout = 5 * time.Second
 )
 
-// entities shows what entities of a namespace hold, and what goes through them here.
+// entities shows what the entities of a namespace hold, and how many messages pass through them at this gateway.
 type entities struct {
 	source    Source
 	allowance *allowance
@@ -29,11 +29,11 @@ type entities struct {
 	show      entityMetrics
 
 	mu     sync.Mutex
-	own    map[string]bool // entities with series of their own; false: not seen lately
-	read   time.Time       // when the rest was tried to read
-	up     bool            // that went well
+	own    map[string]bool // entities with their own series; false: not seen recently
+	read   time.Time       // when reading the rest was last tried
+	up     bool            // whether that succeeded
 	counts []broker.Holding
-	kinds  [core.Subscription + 1]int // how many there are
+	kinds  [core.Subscription + 1]int // number of entities by kind
 }
 
 type entityMetrics struct {
@@ -67,7 +67,7 @@ func describeEntities(c *collector) entityMetrics {
 	}
 }
 
-// collect gives the values of a namespace's entities.
+// collect returns the values of a namespace's entities.
 func (c *entities) collect(s scrape) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -98,7 +98,7 @@ func (c *entities) collect(s scrape) {
 	}
 }
 
-// keepUp counts what entities hold, unless that was done lately.
+// keepUp counts what entities hold, unless that was done recently.
 func (c *entities) keepUp(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +108,7 @@ func (c *entities) keepUp(ctx context.Context) {
 	}
 }
 
-// admit reports whether an entity has series of its own, and gives it some if
-// there is room.
+// admit reports whether an entity has its own series, and gives it some if there is room.
 func (c *entities) admit(name string) bool {
 	if _, has := c.own[name]; !has && !c.allowance.take() {
 		return false
@@ -118,14 +117,14 @@ func (c *entities) admit(name string) bool {
 	return true
 }
 
-// count counts what entities hold, and makes room for others in the place of
-// those that are gone. What was known stays if the store does not answer.
+// count counts what entities hold, and gives the places of deleted entities to others. If the store
+// does not answer, the old counts remain.
 func (c *entities) count(ctx context.Context) {
 	for name := range c.own {
 		c.own[name] = false
 	}
 	var kinds [core.Subscription + 1]int
-	var late []string // those for which there was no room when they were met
+	var late []string // those for which there was no room when they were found
 	counts, err := c.source.Holdings(ctx, func(name string, k core.Kind) bool {
 		kinds[k]++
 		if !c.admit(name) {
@@ -147,7 +146,7 @@ func (c *entities) count(ctx context.Context) {
 	maps.DeleteFunc(c.own, func(_ string, seen bool) bool { return !seen })
 	c.allowance.give(before - len(c.own))
 	for _, name := range late {
-		c.admit(name) // it is counted the next time
+		c.admit(name) // it is counted next time
 	}
 }
 

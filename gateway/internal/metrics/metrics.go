@@ -1,6 +1,6 @@
-// Package metrics shows to Prometheus what the gateway counts. Packages count for themselves, and
-// are asked at a scrape; only a wrapper that times the store's calls, and an interceptor that counts
-// what bridges ask for, are called at each event.
+// Package metrics shows the gateway's counters to Prometheus. Packages count for themselves and are
+// asked at a scrape. Only two things run for each event: a wrapper that times the store's calls,
+// and an interceptor that counts the requests of bridges.
 package metrics
 
 import (
@@ -20,34 +20,34 @@ const (
 	defaultEntities   = 500
 	defaultNamespaces = 100
 	defaultRefresh    = 15 * time.Second
-	maxScrapes        = 4 // at a time
+	maxScrapes        = 4 // scrapes at a time
 )
 
 // Options configure Metrics. The zero value works.
 type Options struct {
 	Version string
-	// MaxEntities is the number of entities of the gateway's own namespace have time
-	// series of their own, and how many of all others together; default 500. What
-	// is counted here for the rest is added up as the entity "_other".
+	// MaxEntities is how many entities of the gateway's own namespace, and how many of all others
+	// together, have their own time series; default 500. For the others, this gateway's counts are
+	// added up as the entity "_other".
 	MaxEntities int
-	// MaxNamespaces is the number of others that are shown to operators; default 100. What is
-	// counted here for the rest is added up as the namespace "_other".
+	// MaxNamespaces is how many other namespaces are shown to operators; default 100. For the rest,
+	// this gateway's counts are added up as the namespace "_other".
 	MaxNamespaces int
-	// Refresh is how old the counts of the store may be that are shown; default 15 s.
+	// Refresh is how old the store's counts in an answer may be; default 15 s.
 	Refresh time.Duration
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// Metrics collects for one gateway. Its methods that take a source are called
-// once each, while the gateway starts; Namespace is called for each that is served.
+// Metrics collects the metrics of one gateway. Each of the methods that take a source is called
+// once while the gateway starts; Namespace is called for each namespace that is served.
 type Metrics struct {
 	o        Options
-	registry *prometheus.Registry // of what is not a namespace's
+	registry *prometheus.Registry // for everything except namespaces
 	spaces   spaces
 }
 
-// New makes Metrics that show the Go runtime and the process only.
+// New makes Metrics that show only the Go runtime and the process.
 func New(o Options) *Metrics {
 	if o.MaxEntities <= 0 {
 		o.MaxEntities = defaultEntities
@@ -75,7 +75,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler answers scrapes of operators, which show all namespaces.
+// Handler answers operators' scrapes, which show all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
@@ -85,20 +85,20 @@ func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {
 	})
 }
 
-// scrape takes the values of one scrape.
+// scrape receives the values of one scrape.
 type scrape = chan<- prometheus.Metric
 
-// metric gives a scrape one value, with the values of its labels.
+// metric adds one value to a scrape, with the values of its labels.
 type metric func(s scrape, v float64, labels ...string)
 
-// collector describes metrics, and has collect give their values at each scrape.
+// collector describes metrics, and calls collect for their values at each scrape.
 type collector struct {
-	labels  prometheus.Labels // that all its metrics have
+	labels  prometheus.Labels // of all its metrics
 	descs   []*prometheus.Desc
 	collect func(scrape)
 }
 
-// inNamespace makes a collector whose metrics have the label of a namespace.
+// inNamespace makes a collector whose metrics have a label with the namespace's name.
 func inNamespace(name string) *collector {
 	return &collector{labels: prometheus.Labels{"namespace": name}}
 }
@@ -132,7 +132,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
-// register shows what collect gives.
+// register registers a collector whose values collect provides.
 func (m *Metrics) register(c *collector, collect func(scrape)) {
 	c.collect = collect
 	m.registry.MustRegister(c)

@@ -5,7 +5,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
 
-// Plugins shows how the plugins do whose states are returned.
+// Plugins shows the states of the plugins.
 func (m *Metrics) Plugins(states func() []host.State) {
 	var c collector
 	ready := c.gauge("plugin_ready", "Whether the plugin answers.", "plugin")
@@ -33,7 +33,7 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// newStages shows what pipelines of a namespace do, as counts returns, added up over entities.
+// newStages shows the counts of a namespace's pipeline stages, added up over entities.
 func newStages(namespace string, counts func() []broker.StageCounts) *collector {
 	c := inNamespace(namespace)
 	messages := c.counter("stage_messages_total", "Messages that came to a stage of a pipeline, by what became of them there.", "stage", "plugin", "result")

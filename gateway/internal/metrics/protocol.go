@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// codes are the refusals, in the order in which they are counted.
+// codes are the codes of refusals, in the order in which they are counted.
 var codes = core.Codes()
 
 // codeIndex is the index of each code in codes.
@@ -23,10 +23,10 @@ var codeIndex = func() map[core.Code]int {
 	return index
 }()
 
-// operations are the operations with metrics: entities are managed too rarely.
+// operations is the number of operations with metrics; managing entities is too rare for metrics.
 const operations = intercept.Commit + 1
 
-// protocol counts what one bridge asks for: sends by group, settlements and renewals each.
+// protocol counts the requests of one bridge: sends by group, settlements and renewals one by one.
 type protocol struct {
 	name            string
 	sent, delivered atomic.Uint64 // messages
@@ -36,7 +36,7 @@ type protocol struct {
 	}
 }
 
-// Protocol returns what counts the operations of a bridge, of the named protocol.
+// Protocol returns the interceptor that counts the operations of the bridge for the named protocol.
 func (m *Metrics) Protocol(name string) intercept.Interceptor {
 	p := &protocol{name: name}
 	for i := range p.operations {
@@ -57,7 +57,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 	c.Next(ctx)
 	switch op := c.Op; {
-	case c.InTransaction() && op != intercept.Commit: // asked for is its end; what is refused before counts, too
+	case c.InTransaction() && op != intercept.Commit: // only its end counts; earlier refusals count, too
 		if op == intercept.Schedule {
 			op = intercept.Send
 		}
@@ -92,7 +92,7 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// refuse counts an error, unless it is nil.
+// refuse counts an error that is not nil.
 func (p *protocol) refuse(o intercept.Op, err error) {
 	if err == nil {
 		return
@@ -102,7 +102,7 @@ func (p *protocol) refuse(o intercept.Op, err error) {
 	}
 }
 
-// show shows what was counted. There is a series for what has happened at least once.
+// show shows what was counted. Only what has happened at least once has a series.
 func (p *protocol) show(m *Metrics) {
 	c := collector{labels: prometheus.Labels{"protocol": p.name}}
 	asked := c.counter("operations_total", "What clients asked for: sends, settlements, renewals and so on.", "operation")

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
-// Memory shows what of the gateway's memory is in use.
+// Memory shows how much of the gateway's memory is in use.
 func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.Usage) {
 	var c collector
 	used := c.gauge("memory_used_bytes", "Memory that the gateway uses, without garbage and files that the kernel keeps.")
@@ -35,7 +35,7 @@ func (m *Metrics) Memory(messages, connections *fair.Pool, usage func() memory.U
 	})
 }
 
-// Disk adds what the file store takes on the disk and in memory.
+// Disk shows how much the file store takes on the disk and in memory.
 func (m *Metrics) Disk(usage func() file.Usage) {
 	var c collector
 	bytes := c.gauge("store_disk_bytes", "Size of the file store's segments and snapshots.")
@@ -53,7 +53,7 @@ func (m *Metrics) Disk(usage func() file.Usage) {
 	})
 }
 
-// Admission shows how many connections there are, and what strangers take.
+// Admission shows how many connections there are, and how much strangers use.
 func (m *Metrics) Admission(state func() listen.AdmissionState) {
 	var c collector
 	connections := c.gauge("open_connections", "Connections that are open, of any protocol and HTTP.")

@@ -18,7 +18,7 @@ import (
 // countAtOnce is the number of namespaces that are counted at a time.
 const countAtOnce = 8
 
-// Source is what the metrics need of a broker; *broker.Broker is one.
+// Source is what the metrics need from a broker; *broker.Broker implements it.
 type Source interface {
 	Now() time.Time
 	Traffic() []broker.Traffic
@@ -33,7 +33,7 @@ type space struct {
 	entities *entities
 }
 
-// spaces are the namespaces, in the order in which they began to be served.
+// spaces are the namespaces, in the order in which serving them began.
 type spaces struct {
 	own, others allowance // of series of entities
 
@@ -47,7 +47,7 @@ func (s *spaces) count() int {
 	return len(s.all)
 }
 
-// allowance is the number of more entities may have series of their own.
+// allowance is how many more entities may have their own series.
 type allowance struct {
 	mu   sync.Mutex
 	left int
@@ -69,11 +69,11 @@ func (a *allowance) give(n int) {
 	a.left += n
 }
 
-// Namespace shows the counts of source, and the state of the namespace's remotes, until hide is
-// called. states is nil if there are none. The first namespace is the gateway's own. own answers
-// scrapes that show only this namespace, nothing of others or of the gateway. It has a limit of
-// entities to itself: with a shared one a client would learn how many entities others have, and its
-// own could be left out.
+// Namespace shows the counts of source, and the states of the namespace's remotes, until hide is
+// called. states is nil if there are no remotes. The first namespace must be the gateway's own. own
+// answers scrapes that show only this namespace, and nothing of others or of the gateway. It has
+// its own limit of entities. With a shared limit, a client would learn how many entities others
+// have, and its own entities might be left out.
 func (m *Metrics) Namespace(name string, source Source, states func() []remote.State) (own http.Handler, hide func()) {
 	s := &m.spaces
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 	x := newSpace(shared)
 	s.all = append(s.all, x)
-	alone := sync.OnceValue(func() http.Handler { // most are never scraped so
+	alone := sync.OnceValue(func() http.Handler { // most namespaces are never scraped in this way
 		return m.handler(newSpace(&allowance{left: m.o.MaxEntities}).registry)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { alone().ServeHTTP(w, r) }), func() {
@@ -107,7 +107,7 @@ func (m *Metrics) Namespace(name string, source Source, states func() []remote.S
 	}
 }
 
-// split tells the namespaces that operators see from those that are added up.
+// split separates the namespaces that operators see from those that are added up.
 func (m *Metrics) split() (shown, rest []*space) {
 	m.spaces.mu.Lock()
 	defer m.spaces.mu.Unlock()
@@ -123,7 +123,7 @@ func (m *Metrics) split() (shown, rest []*space) {
 	return shown, rest
 }
 
-// gather collects what operators see.
+// gather collects the metrics for operators.
 func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	shown, rest := m.split()
 	countAll(shown)
@@ -139,7 +139,7 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	return all.Gather()
 }
 
-// countAll has entities counted that were not lately, within one time for all.
+// countAll counts the entities of namespaces that were not counted recently. One time limit applies to all of them.
 func countAll(of []*space) {
 	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
 	defer cancel()
@@ -155,7 +155,7 @@ func countAll(of []*space) {
 	wg.Wait()
 }
 
-// remainder adds up what goes through namespaces that are not shown.
+// remainder adds up the traffic of namespaces that are not shown.
 func remainder(of []*space) *collector {
 	c := inNamespace(others)
 	show := describeEntities(c)

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis"
 )
 
-// storeCall is one kind of calls to the store.
+// storeCall is a kind of store calls.
 type storeCall int
 
 const (
@@ -30,7 +30,7 @@ const (
 	callRenewSession
 	callReleaseSession
 	callSessionState
-	storeCalls // how many there are
+	storeCalls // the number of kinds
 )
 
 func (c storeCall) String() string {
@@ -43,8 +43,8 @@ func (c storeCall) String() string {
 // messageCalls are the calls that move several messages at a time.
 var messageCalls = []storeCall{callAppend, callPublish, callCommit, callLock, callSettle, callRenew}
 
-// store times the calls of a core.Store and of its partitions. What it needs for a kind of calls is at
-// hand in an array.
+// store times the calls of a core.Store and of its partitions. It finds the observers for a kind of
+// calls in an array.
 type store struct {
 	core.Store
 	seconds  [storeCalls]prometheus.Observer
@@ -90,7 +90,7 @@ type partition struct {
 	*store
 }
 
-// WithTime implements core.Store. The calls of a view count as the store's.
+// WithTime implements core.Store. The calls of a view count as those of the store.
 func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	timed := *s
 	timed.Store = s.Store.WithTime(f)
@@ -114,7 +114,7 @@ func (s *store) had(c storeCall, began time.Time, messages int, err *error) {
 	s.messages[c].Observe(float64(messages))
 }
 
-// lastOf is the last answer: where the store fails amid a call, its error is that of all that follow.
+// lastOf returns the last answer. If the store fails during a call, all later answers have the error.
 func lastOf[T any](answers []T) (last T) {
 	if n := len(answers); n > 0 {
 		last = answers[n-1]
@@ -229,7 +229,7 @@ func (p *partition) SetSessionState(ctx context.Context, l core.SessionLock, sta
 	return p.Operations.SetSessionState(ctx, l, state)
 }
 
-// Flushes shows how well calls share exchanges with Redis.
+// Flushes shows how many calls share exchanges with Redis.
 func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	var c collector
 	sizes := c.describe("redis_flush_items", "How many messages or locks of several calls went to Redis together.", "call")
@@ -247,7 +247,7 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	})
 }
 
-// Failures shows for which causes a store on Redis does not serve.
+// Failures shows the reasons why a store on Redis does not serve.
 func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
 	failures := c.counter("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")

@@ -1,4 +1,4 @@
-// Package project writes projects for the authors of plugins to begin with.
+// Package project writes initial projects for the authors of plugins.
 package project
 
 import (
@@ -17,10 +17,10 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// module is Crosstown's own.
+// module is Crosstown's module path.
 const module = "github.com/crosstown-mq/crosstown"
 
-// unreleased stands for a version that is not published anywhere.
+// unreleased replaces a version that is not published anywhere.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
 // The kinds of plugins.
@@ -29,13 +29,13 @@ const (
 	Serializer = "serializer"
 )
 
-// Project is one to be written.
+// Project is a project to write.
 type Project struct {
 	Kind    string // Router or Serializer
 	Name    string // of the plugin, its program and its module
 	Dir     string // must not exist, or be empty
-	Version string // of the module it needs, such as v1.2.3; "" for none that is published
-	Replace string // directory of Crosstown's source; "" where it is fetched
+	Version string // of the required module, such as v1.2.3; "" if none is published
+	Replace string // directory of Crosstown's source; "" if it is downloaded
 }
 
 var (
@@ -44,13 +44,13 @@ var (
 	pseudo   = regexp.MustCompile(`[.-]\d{14}-[0-9a-f]{12}$`) // of a revision without a tag
 )
 
-// Published reports whether the module's proxy has a version.
+// Published reports whether the module proxy can have a version.
 func Published(version string) bool {
 	return releases.MatchString(version) && !pseudo.MatchString(version)
 }
 
-// Source finds Crosstown's source: the first of the directories, or the nearest above it, that holds
-// it; "" if none does.
+// Source finds Crosstown's source: the first of the directories near, or the nearest parent, that
+// contains it. It returns "" if there is none.
 func Source(near ...string) string {
 	for _, dir := range near {
 		for dir != "" {

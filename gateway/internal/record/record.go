@@ -1,9 +1,9 @@
-// Package record is the form of backups: one JSON object a line. A header comes first. Namespaces and
-// entities follow; then each partition of a queue or topic begins with a line of its own, followed by
-// what core.Backups exports of it. The last line has the number of lines before it and their checksum.
+// Package record defines the format of backups: one JSON object per line. A header comes first, then
+// namespaces and entities. Then each partition of a queue or topic begins with its own line, followed by what
+// core.Backups exports of it. The last line has the number of the lines before it and their checksum.
 //
-// A message has the members that crosstown receive --json prints, and those that only a store knows.
-// Typed values have the form of the WebSocket protocol.
+// A message has the members that crosstown receive --json prints, and those that only a store
+// knows. Typed values have the format of the WebSocket protocol.
 package record
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Version is the version of the form.
+// Version is the version of the format.
 const Version = 1
 
-// Line is a line: one of its members is set.
+// Line is one line. Exactly one of its members is set.
 type Line struct {
 	Backup    *Header         `json:"backup,omitempty"`
 	Namespace *core.Namespace `json:"namespace,omitempty"`
@@ -35,7 +35,7 @@ type Line struct {
 	*Message
 	End *End `json:"end,omitempty"`
 
-	stored *core.Stored // of Message, once it was read
+	stored *core.Stored // of Message, once it was decoded
 }
 
 // Header is the first line.
@@ -46,7 +46,7 @@ type Header struct {
 	Store   string    `json:"store"` // the engine
 }
 
-// Partition begins what a partition holds.
+// Partition precedes what a partition holds.
 type Partition struct {
 	Namespace string `json:"namespace"` // its ID
 	Entity    string `json:"entity"`
@@ -61,7 +61,7 @@ type End struct {
 	CRC32C   string `json:"crc32c"` // of all bytes before it
 }
 
-// Thing is what a partition holds besides messages.
+// Thing is something other than a message that a partition holds.
 type Thing struct {
 	Kind         string    `json:"kind"`
 	Subscription string    `json:"subscription,omitempty"`
@@ -73,22 +73,22 @@ type Thing struct {
 	Time         time.Time `json:"time,omitzero"`
 }
 
-// Octets are bytes: a JSON text where they are UTF-8, else {"$binary":"base64"}.
+// Octets are bytes: in JSON a text if they are UTF-8, and otherwise {"$binary":"base64"}.
 type Octets []byte
 
-// MarshalJSON writes them.
+// MarshalJSON implements json.Marshaler.
 func (o Octets) MarshalJSON() ([]byte, error) {
 	if utf8.Valid(o) {
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false) // the line's own encoder may
+		e.SetEscapeHTML(false) // the line's own encoder may escape
 		err := e.Encode(string(o))
 		return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 	}
 	return json.Marshal(map[string][]byte{"$binary": o})
 }
 
-// UnmarshalJSON reads them.
+// UnmarshalJSON implements json.Unmarshaler.
 func (o *Octets) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -125,7 +125,7 @@ type Message struct {
 	Body             string          `json:"body"`
 	BodyEncoding     string          `json:"bodyEncoding,omitempty"` // "base64", or "" for text
 
-	// BodyType is "" for data, else dataSections, value, sequence (Body has their AMQP encoding) or none.
+	// BodyType is "" for data, dataSections, value or sequence (for these, Body has their AMQP encoding), or none.
 	BodyType            string          `json:"bodyType,omitempty"`
 	BodyMissing         bool            `json:"bodyMissing,omitempty"` // no bytes, not even none
 	TimeToLive          string          `json:"timeToLive,omitempty"`
@@ -149,13 +149,13 @@ type Message struct {
 	Subscription        string          `json:"subscription,omitempty"` // its ID
 	Sub                 int             `json:"subQueue,omitempty"`
 
-	// What commands print of dead letters, for scripts: it is told twice, and not read.
+	// Commands print these of dead letters for scripts. They repeat properties, and are not read.
 	DeadLetterReason string `json:"deadLetterReason,omitempty"`
 	DeadLetterText   string `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
 }
 
-// kinds are the names of what partitions hold besides messages.
+// kinds are the names of the things other than messages that partitions hold.
 var kinds = map[core.StoredKind]string{
 	core.StoredLast: "lastSequenceNumber", core.StoredState: "sessionState", core.StoredSeen: "seenMessageId", core.StoredMove: "move",
 }
@@ -164,7 +164,7 @@ var bodyTypes = [...]string{core.BodyData: "", core.BodyDataSections: "dataSecti
 
 var states = [...]string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
-// Of is the line of what a partition of an entity holds; path names the queue, topic or subscription.
+// Of returns the line for something that a partition of an entity holds; path names the queue, topic or subscription.
 func Of(x *core.Stored, path string) Line {
 	if x.Kind == core.StoredMessage {
 		return Line{Message: messageOf(x, path+x.Sub.Suffix())}
@@ -212,7 +212,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 	return nil, fmt.Errorf("%q is of a kind that this version does not know", t.Kind)
 }
 
-// texts are the text fields of a message and their members.
+// texts returns the text fields of a message with their members.
 func texts(m *core.Message, r *Message) []struct {
 	field  *string
 	member **string
@@ -264,7 +264,7 @@ func messageOf(x *core.Stored, path string) *Message {
 	return r
 }
 
-// BodyText is a body as text, or in base64 with the name of the encoding if it is not text.
+// BodyText returns a body as text or, if it is not text, in base64 with the name of the encoding.
 func BodyText(body []byte) (text, encoding string) {
 	if utf8.Valid(body) {
 		return string(body), ""
@@ -272,7 +272,7 @@ func BodyText(body []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(body), "base64"
 }
 
-// Bytes are the bytes of the body.
+// Bytes returns the bytes of the body.
 func (r *Message) Bytes() ([]byte, error) {
 	switch r.BodyEncoding {
 	case "":
@@ -333,7 +333,7 @@ func parseID(data json.RawMessage) (core.ID, error) {
 	return core.ID{}, fmt.Errorf("%s is not an id: use a string, or an object with $ulong, $uuid or $binary", data)
 }
 
-// index finds a name.
+// index finds the index of a name.
 func index(names []string, name, member string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
@@ -394,9 +394,9 @@ func (r *Message) stored() (*core.Stored, error) {
 	return x, nil
 }
 
-// Parse reads the message of a line that record, receive --json or backup has written, and the
-// entity that it was in, "" where the line does not say. stored is nil if the line is another of
-// a backup.
+// Parse reads the message of a line that record, receive --json or backup has written. It also
+// returns the entity that held the message, or "" if the line does not say. stored is nil if the
+// line is another line of a backup.
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {

@@ -34,7 +34,7 @@ func (w *Writer) Write(l *Line) error {
 		return err
 	}
 	data = append(data, '\n')
-	_, _ = w.sum.Write(data) // never fails
+	_, _ = w.sum.Write(data) // it never fails
 	w.lines++
 	if l.Message != nil {
 		w.messages++
@@ -43,10 +43,10 @@ func (w *Writer) Write(l *Line) error {
 	return err
 }
 
-// Messages is how many were written.
+// Messages returns how many messages were written.
 func (w *Writer) Messages() int { return w.messages }
 
-// End writes the last line. Without it nothing can be restored.
+// End writes the last line. Without it, the backup cannot be restored.
 func (w *Writer) End() error {
 	end := End{w.lines, w.messages, fmt.Sprintf("%08x", w.sum.Sum32())}
 	return errors.Join(w.Write(&Line{End: &end}), w.out.Flush())
@@ -79,7 +79,7 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 
 var errTruncated = errors.New("the backup is truncated: its last line is missing: back up again")
 
-// Next returns the next line, or io.EOF after a last line that is right.
+// Next returns the next line, or io.EOF after a correct last line.
 func (r *Reader) Next() (*Line, error) {
 	if r.ended {
 		return nil, io.EOF
@@ -100,7 +100,7 @@ func (r *Reader) Next() (*Line, error) {
 	if l.End != nil {
 		return nil, r.check(l.End)
 	}
-	_, _ = r.sum.Write(data) // never fails
+	_, _ = r.sum.Write(data) // it never fails
 	r.lines++
 	if l.Message != nil {
 		r.messages++
@@ -108,7 +108,7 @@ func (r *Reader) Next() (*Line, error) {
 	return l, nil
 }
 
-// check compares what was read with what the last line says.
+// check compares what was read with the last line.
 func (r *Reader) check(end *End) error {
 	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
 		return fmt.Errorf("the backup is damaged: %d lines with %d messages and checksum %s were read, its last line says %d, %d and %s",
@@ -121,8 +121,8 @@ func (r *Reader) check(end *End) error {
 	return io.EOF
 }
 
-// Line is the number of the line that was read last.
+// Line returns the number of the line that was read last.
 func (r *Reader) Line() int { return r.lines }
 
-// Messages is how many were read.
+// Messages returns how many messages were read.
 func (r *Reader) Messages() int { return r.messages }

@@ -21,7 +21,7 @@ type peer struct {
 	nodes   map[string]*node
 }
 
-// A node is the links to and from a node that answers requests, or why there are none.
+// A node has the links to and from a node that answers requests, or the reason why there are none.
 type node struct {
 	requests *amqp.Sender
 	replies  *amqp.Receiver
@@ -30,7 +30,7 @@ type node struct {
 
 const unauthorized amqp.ErrCond = "amqp:unauthorized-access"
 
-// classify tells a refusal from other errors.
+// classify distinguishes refusals from other errors.
 func classify(err error) answer {
 	if err == nil {
 		return answer{allowed: true}
@@ -44,7 +44,7 @@ func classify(err error) answer {
 	return answer{text: err.Error()}
 }
 
-// node attaches to a node, once.
+// node attaches to a node, only once.
 func (p *peer) node(address string) *node {
 	if n := p.nodes[address]; n != nil {
 		return n
@@ -59,7 +59,7 @@ func (p *peer) node(address string) *node {
 	return n
 }
 
-// request asks a node.
+// request sends a request to a node.
 func (p *peer) request(address string, headers map[string]any, body any) (*amqp.Message, error) {
 	n := p.node(address)
 	if n.err != nil {
@@ -94,7 +94,7 @@ func (p *peer) put(token string) (bool, error) {
 	}
 }
 
-// ask carries out a request to an entity's node.
+// ask sends a request to an entity's node.
 func (p *peer) ask(entity, operation string, body map[string]any) answer {
 	m, err := p.request(entity+"/$management", map[string]any{"operation": "com.microsoft:" + operation}, body)
 	if err != nil {
@@ -147,19 +147,19 @@ func receives(entity string, deletes bool) amqpOperation {
 	}}
 }
 
-// requests is an operation of an entity's node.
+// requests returns an operation of an entity's node.
 func requests(needs, entity, operation string, body func(t *testing.T, y *try) map[string]any) amqpOperation {
 	return amqpOperation{needs + " " + entity, operation + " at " + entity, func(t *testing.T, y *try, p *peer) answer {
 		return p.ask(entity, operation, body(t, y))
 	}}
 }
 
-// given is the body of requests that are all alike.
+// given returns a body for requests that are all alike.
 func given(body map[string]any) func(*testing.T, *try) map[string]any {
 	return func(*testing.T, *try) map[string]any { return body }
 }
 
-// withLock is the body of a request about a message that the owner has locked.
+// withLock returns the body of a request about a message that the owner has locked.
 func withLock(into, from string, body map[string]any) func(*testing.T, *try) map[string]any {
 	return func(t *testing.T, y *try) map[string]any {
 		_, token, _ := strings.Cut(y.owner().lock(t, y.may, into, from), "/")
@@ -179,7 +179,7 @@ func withRule(prefix string) func(*testing.T, *try) map[string]any {
 	}
 }
 
-// acceptsSession accepts a session, and asks for what its holder may ask for.
+// acceptsSession accepts a session, and makes the requests that only its holder may make.
 func acceptsSession(_ *testing.T, y *try, p *peer) answer {
 	id := "a" + y.id
 	r, err := p.session.NewReceiver(p.ctx, "sessions", &amqp.ReceiverOptions{
@@ -255,7 +255,7 @@ func overTunnel(t *testing.T, g *Gateway, c *credential, p pool) {
 	p.run(func() { c.tryAMQP(t, g, "AMQP over WebSocket", p, dialTunnel, amqp.SASLTypeAnonymous()) })
 }
 
-// overPlain tries a policy's name and key, which are good for the whole namespace or for nothing.
+// overPlain tries a policy's name and key, which are valid for the whole namespace or not at all.
 func overPlain(t *testing.T, g *Gateway, c *credential, p pool) {
 	if c.policy != "" {
 		p.run(func() { c.tryAMQP(t, g, "AMQP with SASL PLAIN", p, dialPlain, amqp.SASLTypePlain(c.policy, c.key)) })

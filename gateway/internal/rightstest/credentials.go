@@ -20,7 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// writeConfig writes the configuration of a gateway that is to be asked.
+// writeConfig writes the configuration of the gateway to test.
 func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,8 +39,8 @@ func writeConfig(t *testing.T) (path string, issuer jose.Signer) {
 	return path, issuer
 }
 
-// config gives both namespaces the same entities. Every key begins with "key-of-", so
-// that a client may not see is found if it gets it.
+// config gives both namespaces the same entities. Every key begins with "key-of-", so that a test
+// notices if a client gets a key that it must not see.
 const config = `
 namespace: home
 issuers:
@@ -96,7 +96,7 @@ func newSigner(t *testing.T) (jose.Signer, jose.JSONWebKey) {
 	return signer, jose.JSONWebKey{Key: &key.PublicKey, KeyID: "1"}
 }
 
-// The hosts by which namespaces are called, and one that says nothing of a namespace.
+// The hosts that select namespaces, and one that selects none.
 const (
 	homeHost  = "home.localhost"
 	otherHost = "other.localhost"
@@ -110,7 +110,7 @@ const (
 	both     = "Send, Listen"
 )
 
-// credentials are all that are tried.
+// credentials returns all credentials to try.
 func credentials(t *testing.T, g *Gateway) []credential {
 	t.Helper()
 	later := time.Now().Add(time.Hour)
@@ -124,7 +124,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 		creds = append(creds, c)
 	}
 
-	// Credentials that are good for nothing.
+	// Credentials that are not valid.
 	add(credential{name: "no credential"})
 	add(credential{name: "garbage", token: "SharedAccessSignature x"})
 	add(credential{name: "a wrong key", token: sas(at(""), "all", "key-of-none"), policy: "all", key: "key-of-none"})
@@ -175,7 +175,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 	add(credential{name: "a Manage key of the namespace other by a host that says nothing", token: sas("sb://localhost/", "others", "key-of-others"), policy: "others", key: "key-of-others", host: anyHost, namespace: other, rights: all})
 	add(credential{name: "a Send key of the namespace other", token: sas("sb://"+otherHost+"/", "others-send", "key-of-others-send"), policy: "others-send", key: "key-of-others-send", host: otherHost, namespace: other, rights: sendOnly})
 
-	// Tokens for a part of the namespace, by policies of the namespace.
+	// Tokens for a part of the namespace, by the namespace's policies.
 	for _, path := range []string{
 		"order", "orders", "orders/express", "orders2", "orders/$deadletterqueue", "news", "news/subscriptions", "news/subscriptions/s",
 		"news/subscriptions/s/$deadletterqueue", "sessions", "orders/messages", "orders/messages/head", "$resources/queues", "orders/../orders2", "orders//express",
@@ -223,7 +223,7 @@ func credentials(t *testing.T, g *Gateway) []credential {
 // The published policy and key.
 const devPolicy, devKey = "RootManageSharedAccessKey", "SAS_KEY_VALUE"
 
-// webToken makes a JSON web token with the claims, and others in pairs in place of good ones.
+// webToken makes a JSON web token with the claims and with others in pairs, which replace valid ones.
 func (g *Gateway) webToken(t *testing.T, by jose.Signer, claims map[string]any, pairs ...any) string {
 	t.Helper()
 	every := map[string]any{"iss": "partner", "aud": "crosstown", "sub": "tester", "exp": time.Now().Add(time.Hour).Unix()}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// client keeps connections for all that are side by side.
+// client keeps enough connections for all operations that are tried at a time.
 var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sideBySide}}
 
 type httpAnswer struct {
@@ -18,7 +18,7 @@ type httpAnswer struct {
 	body   string
 }
 
-// request sends METHOD PATH to a base URL, and reads the answer; of a stream of events only the beginning.
+// request sends METHOD PATH to a base URL, and reads the answer, or only the beginning of a stream of events.
 func (g *Gateway) request(t *testing.T, base, host, token, call, body string, header ...string) (httpAnswer, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(call, " ")
@@ -51,18 +51,18 @@ func (g *Gateway) request(t *testing.T, base, host, token, call, body string, he
 	return a, err
 }
 
-// An httpOperation is a request that needs a right. {n} and {cell} stand for what is
-// unique, {lock} for the number and the token of a message that the owner has locked.
+// An httpOperation is a request that needs a right. Unique names replace {n} and {cell}, and the
+// number and the token of a message that the owner has locked replace {lock}.
 type httpOperation struct {
 	needs  string
 	call   string
 	body   string
 	header []string // names and values
 	ok     []int    // statuses of an allowed operation
-	// What the owner does before: a request, or "lock ENTITY" with a message that is sent there, or "lock ENTITY by TOPIC".
+	// What the owner does first: a request, or "lock ENTITY" for a message sent there, or "lock ENTITY by TOPIC".
 	before, beforeBody string
 	creates            string // a queue or topic
-	never              string // what no answer holds
+	never              string // text that no answer contains
 }
 
 const (
@@ -111,7 +111,7 @@ var httpOperations = []httpOperation{
 	{needs: "Listen news/subscriptions/s/$deadletterqueue", call: "GET /news/subscriptions/s/$deadletterqueue/messages/stream", ok: []int{200}},
 	{needs: "Listen orders/$deadletterqueue", call: "GET /orders/$deadletterqueue/messages/stream?mode=receiveanddelete", ok: []int{200}},
 	{needs: "Listen orders2", call: "GET /orders2/messages/stream?mode=receiveanddelete", ok: []int{200}},
-	// Entities; of a queue the answer has its keys.
+	// Entities; the answer about a queue contains its keys.
 	{needs: "Manage orders", call: "GET /orders", ok: []int{200}},
 	{needs: "Manage orders/express", call: "GET /orders/express", ok: []int{200}},
 	{needs: "Manage orders2", call: "GET /orders2", ok: []int{200}},
@@ -175,7 +175,7 @@ var httpOperations = []httpOperation{
 	{needs: "anybody", call: "GET /client/crosstown.js", ok: []int{200}},
 }
 
-// adminOperations are the operations of the admin listener, which asks for no credential.
+// adminOperations are the operations of the admin listener, which requires no credential.
 var adminOperations = []httpOperation{
 	{needs: "anybody", call: "GET /metrics", ok: []int{200, 503}},
 	{needs: "anybody", call: "GET /debug/pprof/cmdline", ok: []int{404}},
@@ -188,8 +188,8 @@ func (o *httpOperation) name() string {
 	return strings.Join(append([]string{o.call}, o.header...), " ")
 }
 
-// url is the path that is called, as a token names it: not of the gateway's own paths,
-// for which no client signs URLs.
+// url returns the path that is called, in the form in which a token names it. It returns none for
+// the gateway's own paths, for which clients do not sign URLs.
 func (o *httpOperation) url(y *try) string {
 	_, path, _ := strings.Cut(y.fill(o.call), " ")
 	path, _, _ = strings.Cut(path, "?")
@@ -199,7 +199,7 @@ func (o *httpOperation) url(y *try) string {
 	return strings.ToLower(strings.Trim(path, "/"))
 }
 
-// prepare does what the owner does before, and returns the request.
+// prepare does what the owner must do first, and returns the request.
 func (o *httpOperation) prepare(t *testing.T, y *try) (call, body string, header []string) {
 	t.Helper()
 	call = y.fill(o.call)
@@ -254,8 +254,8 @@ func overHTTP(t *testing.T, g *Gateway, c *credential, p pool) {
 	}
 }
 
-// basicOperations are those that a policy's name and key may be tried for; they are
-// enough for what monitors look at, and for nothing else.
+// basicOperations are tried with a policy's name and key. These suffice for what monitors read, and
+// for nothing else.
 var basicOperations = []httpOperation{
 	{needs: "Manage", call: "GET /$crosstown/metrics", ok: []int{200, 503}},
 	{needs: "Listen orders", call: "GET /$crosstown/counters/orders", ok: []int{200}},

@@ -1,30 +1,30 @@
-// Package rightstest asks a gateway for every operation, over every transport, with
-// every kind of credential, and compares each answer with a model of the rights.
+// Package rightstest requests every operation of a gateway, over every transport, with every kind
+// of credential, and compares each answer with a model of the rights.
 package rightstest
 
 import "strings"
 
-// A credential is what a client shows to the gateway, and what it is good for.
+// A credential is what a client shows to the gateway, and the rights that it gives.
 type credential struct {
 	name  string
-	token string // as HTTP's Authorization header and $cbs get it
-	// policy and key are those of SASL PLAIN and HTTP Basic; "" is not a credential for these.
+	token string // for HTTP's Authorization header and for $cbs
+	// policy and key are for SASL PLAIN and HTTP Basic; "" means that the credential cannot be used there.
 	policy, key string
-	host        string // by which the client calls the gateway
+	host        string // the host that the client calls
 
-	namespace string // that it is good for; "": none, the credential is not valid
+	namespace string // the namespace for which it is valid; "": none
 	rights    string // of "Send", "Listen", "Manage"
-	resource  string // that it was signed for, with all below it; "": the whole namespace
+	resource  string // that it was signed for, including everything below; "": the whole namespace
 	entity    string // the queue or topic that has the policy; "": the namespace has it
 }
 
-// The two namespaces of a gateway that is asked.
+// The two namespaces of the gateway to test.
 const (
 	home  = "home" // the gateway's own
 	other = "other"
 )
 
-// may is the model: whether the credential is good for a need, which is one of
+// may is the model: it reports whether the credential satisfies a need, which is one of
 //
 //	anybody             no credential is needed
 //	nobody              there is no such operation
@@ -34,7 +34,7 @@ const (
 //	operator            Manage in all of the gateway's own namespace
 //	A, B                both
 //
-// url is what an HTTP client calls: as its URL it may be what a token was signed for.
+// url is the URL that an HTTP client calls: a token may have been signed for it.
 func (c *credential) may(need, url string) bool {
 	for each := range strings.SplitSeq(need, ", ") {
 		right, resource, _ := strings.Cut(each, " ")
@@ -60,8 +60,8 @@ func (c *credential) manages(namespace string) bool {
 	return c.namespace == namespace && strings.Contains(c.rights, "Manage") && c.resource == "" && c.entity == ""
 }
 
-// reaches says how far a credential goes: from the resource that it was signed for to all
-// paths below it, but with an entity's own policy not beyond that entity.
+// reaches reports whether a credential covers a resource. It covers the resource that it was signed
+// for and all paths below it, but an entity's own policy covers only that entity.
 func (c *credential) reaches(resource, url string) bool {
 	if c.entity != "" && c.entity != entityOf(resource) {
 		return false
@@ -73,7 +73,7 @@ func below(path, above string) bool {
 	return above == "" || path == above || strings.HasPrefix(path, above+"/")
 }
 
-// entityOf is the queue or topic that a resource is, or is a part of.
+// entityOf returns the queue or topic that a resource is or belongs to.
 func entityOf(resource string) string {
 	resource, _, _ = strings.Cut(resource, "/$")
 	resource, _, _ = strings.Cut(resource, "/subscriptions/")

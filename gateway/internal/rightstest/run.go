@@ -25,20 +25,20 @@ type Gateway struct {
 	address  string      // HOST:PORT of a listener
 	admin    string      // HOST:PORT of the admin listener
 	identity [2]string   // URL and secret of the development token endpoint
-	issuer   jose.Signer // that the gateway believes
+	issuer   jose.Signer // trusted by the gateway
 
 	owners map[string]*owner // by namespace
 	fresh  atomic.Int64
 	cells  atomic.Int64
 
 	mu      sync.Mutex
-	sent    map[string]bool // ids of messages that the gateway must have taken, and not consumed
-	created map[string]bool // names of queues that it must have created, with their namespace
+	sent    map[string]bool // ids of messages that the gateway must have accepted and that no operation has consumed
+	created map[string]bool // names of queues that the gateway must have created, with their namespaces
 	wrong   int
 }
 
-// Args makes a configuration, and returns the settings with which a gateway is to run, and
-// what signs for the issuer that it believes.
+// Args makes a configuration, and returns the settings with which to run a gateway, and the signer
+// for the issuer that it trusts.
 func Args(t *testing.T) (args []string, issuer jose.Signer) {
 	t.Helper()
 	path, issuer := writeConfig(t)
@@ -52,7 +52,7 @@ var (
 	identityLine = regexp.MustCompile(`identity +IDENTITY_ENDPOINT=(\S+) IDENTITY_HEADER=(\S+)`)
 )
 
-// New is the gateway at an address that has printed those lines at its start.
+// New returns the gateway at an address that has printed these lines at its start.
 func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	t.Helper()
 	admin, identity := adminLine.FindStringSubmatch(lines), identityLine.FindStringSubmatch(lines)
@@ -62,11 +62,11 @@ func New(t *testing.T, address, lines string, issuer jose.Signer) *Gateway {
 	return &Gateway{address: address, admin: admin[1], identity: [2]string{identity[1], identity[2]}, issuer: issuer, sent: map[string]bool{}, created: map[string]bool{}}
 }
 
-// An answer is what a gateway makes of an operation.
+// An answer is the result of an operation.
 type answer struct {
 	refused bool   // for lack of a right
-	allowed bool   // neither refused nor wrong in another way
-	text    string // what was said
+	allowed bool   // neither refused nor failed in another way
+	text    string // the text of the answer
 }
 
 // A try is one operation by one credential over one transport.
@@ -75,16 +75,16 @@ type try struct {
 	c         *credential
 	transport string
 	operation string
-	id        string // unique
+	id        string // unique to this try
 	may       bool   // what the model says
 }
 
-// fill puts what is unique into the text of an operation.
+// fill inserts what is unique into the text of an operation.
 func (y *try) fill(text string) string {
 	return strings.NewReplacer("{n}", y.id, "{cell}", y.id).Replace(text)
 }
 
-// Run tries every nth operation of the matrix, and returns how many those were.
+// Run tries every nth operation of the matrix, and returns how many it has tried.
 func Run(t *testing.T, g *Gateway, nth int) int {
 	t.Helper()
 	g.owners = map[string]*owner{home: newOwner(g, homeHost, "all", "key-of-all"), other: newOwner(g, otherHost, "others", "key-of-others")}
@@ -114,15 +114,15 @@ func Run(t *testing.T, g *Gateway, nth int) int {
 	return int(g.cells.Load())
 }
 
-// sideBySide is the number of operations of one transport that are tried at a time. Most wait: the
-// gateway lets clients with credentials that it does not know wait for the registry.
+// sideBySide is how many operations of one transport are tried at a time. Most of them wait,
+// because the gateway makes clients with unknown credentials wait for the registry.
 const sideBySide = 25
 
-// A pool runs what is tried side by side.
+// A pool runs tries concurrently.
 type pool struct {
 	slots  chan struct{}
 	tasks  *sync.WaitGroup
-	chosen func(cell ...string) bool // reports whether an operation of a credential over a transport is among those to try
+	chosen func(cell ...string) bool // reports whether to try an operation of a credential over a transport
 }
 
 func (p *pool) run(f func()) {
@@ -155,7 +155,7 @@ func (y *try) check(t *testing.T, a answer) {
 	}
 }
 
-// expect records what an operation that the model allows leaves behind.
+// expect records what an operation that the model allows must leave behind.
 func (y *try) expect(sends, creates string) {
 	if !y.may {
 		return
@@ -173,7 +173,7 @@ func (y *try) expect(sends, creates string) {
 // kept is the queue from which no operation takes a message.
 const kept = "orders/express"
 
-// compare looks whether the gateway holds what the allowed operations left, and nothing else.
+// compare checks that the gateway holds what the allowed operations have left, and nothing else.
 func (g *Gateway) compare(t *testing.T) {
 	t.Helper()
 	found := map[string]bool{}
@@ -234,11 +234,11 @@ type owner struct {
 	token string
 
 	preparing sync.Mutex
-	prepared  map[string]string // what refused operations are about, by what it is for
+	prepared  map[string]string // what refused operations are about, by purpose
 }
 
-// prepare returns what prepares an operation. Operations that the model refuses leave it
-// as it is, so one is enough for all of them.
+// prepare returns what an operation needs. Operations that the model refuses do not change it, so
+// all of them share one.
 func (o *owner) prepare(may bool, what string, prepare func() string) string {
 	if may {
 		return prepare()
@@ -257,7 +257,7 @@ func newOwner(g *Gateway, host, policy, key string) *owner {
 	return &owner{g: g, host: host, prepared: map[string]string{}, token: auth.SignSAS("sb://"+host+"/", policy, key, time.Now().Add(time.Hour))}
 }
 
-// owner is the owner of the namespace that a credential is in, else that of the gateway's own.
+// owner returns the owner of the credential's namespace or, without one, of the gateway's own.
 func (y *try) owner() *owner {
 	if o := y.g.owners[y.c.namespace]; o != nil {
 		return o
@@ -265,8 +265,8 @@ func (y *try) owner() *owner {
 	return y.g.owners[home]
 }
 
-// must has a request answered well, over a connection of its own: one that is kept would
-// have to be read, too, to answer pings.
+// must sends a request that must succeed, over a new connection: a connection that is kept would
+// also have to be read, to answer pings.
 func (o *owner) must(t *testing.T, request map[string]any) *reply {
 	t.Helper()
 	s, err := dialNative(t, o.g, o.host)
@@ -328,7 +328,7 @@ func (o *owner) scheduleOne(t *testing.T, entity string) int64 {
 
 func later() string { return time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// call is an HTTP request of the owner, which must be answered with success.
+// call sends an HTTP request of the owner, which must succeed.
 func (o *owner) call(t *testing.T, call, body string, header ...string) httpAnswer {
 	t.Helper()
 	a, err := o.g.request(t, "http://"+o.g.address, o.host, o.token, call, body, header...)

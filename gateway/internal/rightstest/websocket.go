@@ -80,13 +80,13 @@ func (s *socket) ask(request map[string]any) (*reply, error) {
 	}
 }
 
-// A socketOperation is a request, after which others may follow: those of a session.
+// A socketOperation is a request. Further requests may follow it: those of a session.
 type socketOperation struct {
 	needs   string
 	request string // JSON
 	then    []string
-	lock    string // an entity, a message of which the owner has locked: {token}
-	by      string // the topic by which it gets there
+	lock    string // an entity with a message that the owner has locked: {token}
+	by      string // the topic through which it gets there
 	planned string // an entity for which the owner has scheduled a message: {number}
 	before  string // a request of the owner
 	creates string
@@ -166,7 +166,7 @@ func (c *credential) trySocket(t *testing.T, g *Gateway, all []*socketOperation)
 	}
 }
 
-// signIn opens a connection and shows the credential.
+// signIn opens a connection and sends the credential.
 func (c *credential) signIn(t *testing.T, g *Gateway) *socket {
 	t.Helper()
 	s, err := dialNative(t, g, c.host)
@@ -226,7 +226,7 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 	}
 }
 
-// notSignedIn is the code with which the gateway closes.
+// notSignedIn is the code with which the gateway closes connections that have not signed in.
 const notSignedIn = 4401
 
 func answerTo(s *socket, request map[string]any) (answer, error) {

@@ -1,6 +1,5 @@
-// Package rungroup runs tasks that live and die together: the first that fails
-// cancels the others, a panic counts as a failure, and Wait returns only when
-// every one has ended.
+// Package rungroup runs tasks that end together: the first that fails cancels the others, a panic
+// counts as a failure, and Wait returns only when all have ended.
 package rungroup
 
 import (
@@ -21,8 +20,8 @@ type Group struct {
 	errs []error // failures in the order they happened
 }
 
-// New returns a group whose tasks get a context that ends with ctx, with the
-// first failure (which is then its cause), or with Stop.
+// New returns a group whose tasks get a context that ends with ctx, with the first failure (which
+// is then its cause), or with Stop.
 func New(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
@@ -32,8 +31,8 @@ func New(ctx context.Context) *Group {
 // Context returns the context the tasks get.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Go starts a task. name tells which one failed. A task may return early with
-// nil; the others continue.
+// Go starts a task. name identifies it in errors. A task may return early with nil; the others
+// continue.
 func (g *Group) Go(name string, task func(context.Context) error) {
 	g.tasks.Go(func() {
 		if err := protect(g.ctx, task); err != nil {
@@ -45,8 +44,8 @@ func (g *Group) Go(name string, task func(context.Context) error) {
 // Stop ends the tasks' context without a failure. It does not wait.
 func (g *Group) Stop() { g.cancel(context.Canceled) }
 
-// Wait waits for all tasks and returns their failures joined, the first one
-// first. Tasks that end with the context's own error because it ended did not fail.
+// Wait waits for all tasks and returns their failures joined, the first one first. A task that
+// returns the context's own error after the context has ended has not failed.
 func (g *Group) Wait() error {
 	g.tasks.Wait()
 	g.Stop()

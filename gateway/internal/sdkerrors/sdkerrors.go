@@ -1,5 +1,5 @@
-// Package sdkerrors supports the tests of docs/sdk-errors.md: it prepares what provokes each error, and compares what an SDK
-// shows of it with the page. Tests of several modules use it.
+// Package sdkerrors supports the tests of docs/sdk-errors.md: it prepares situations that provoke
+// each error, and compares what an SDK shows with the page. Tests of several modules use it.
 package sdkerrors
 
 import (
@@ -30,7 +30,7 @@ var cases = []string{
 	"no network", "lost lock", "message too large", "disabled entity",
 }
 
-// documented is what each SDK documents for the service, by the order of cases.
+// documented is what each SDK documents for the service, in the order of cases.
 var documented = map[string][]string{
 	"Go": {
 		"`CodeUnauthorizedAccess`", "`CodeUnauthorizedAccess`", "`CodeNotFound`", "`CodeUnauthorizedAccess`",
@@ -61,15 +61,15 @@ const (
 	listenPolicy, listenKey = "listen-only", "key of listen-only"
 )
 
-// Scene is where errors are provoked: a queue for 256 KB messages, one that is disabled, and connection strings that must
-// not work, without TLS.
+// Scene is where errors are provoked: a queue for 256 KB messages, a disabled queue, and connection
+// strings without TLS that must not work.
 type Scene struct {
 	Host, Queue, Disabled                      string
 	WrongKey, Expired, ListenOnly, Unreachable string
 	Token                                      string // for HTTP
 }
 
-// NewScene makes the two queues at a gateway and deletes them after the test. The names are q- and a number.
+// NewScene creates the two queues at a gateway and deletes them after the test. The names are q- and a number.
 func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string) Scene {
 	t.Helper()
 	create := func(name string, properties *admin.QueueProperties) {
@@ -103,7 +103,7 @@ func NewScene(t *testing.T, manager *admin.Client, host, queue, disabled string)
 	}
 }
 
-// Variables are the scene as a program in another language reads it, which writes its report to a file.
+// Variables returns the scene as variables for a program in another language, which writes its report to a file.
 func (s Scene) Variables(report string) []string {
 	return []string{
 		"STORY_QUEUE=" + s.Queue, "STORY_DISABLED=" + s.Disabled, "STORY_WRONG_KEY=" + s.WrongKey, "STORY_EXPIRED=" + s.Expired,
@@ -126,7 +126,7 @@ func Read(t *testing.T, file string) map[string]Shown {
 	return report
 }
 
-// unstable are the parts of a text that differ from one run to the next.
+// unstable are the parts of a text that differ between runs.
 var unstable = []struct {
 	what *regexp.Regexp
 	by   string
@@ -141,7 +141,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\|`), `\|`},
 }
 
-// table writes what one SDK shows as a table.
+// table formats what one SDK shows as a table.
 func table(sdk string, report map[string]Shown) string {
 	var b strings.Builder
 	b.WriteString("| case | the program sees | text | documented |\n|---|---|---|---|\n")
@@ -155,7 +155,7 @@ func table(sdk string, report map[string]Shown) string {
 	return b.String()
 }
 
-// Page returns the path of a page of docs, which is in a folder above that of the test.
+// Page returns the path of a page of docs, which is in a folder above the test's.
 func Page(t *testing.T, name string) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -177,7 +177,7 @@ func Page(t *testing.T, name string) string {
 
 var turn sync.Mutex // for the page
 
-// Want compares what an SDK shows with its section of the page, or writes it there.
+// Want compares what an SDK shows with its section of the page, or updates that section.
 func Want(t *testing.T, sdk string, report map[string]Shown) {
 	t.Helper()
 	turn.Lock()

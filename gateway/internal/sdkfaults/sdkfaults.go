@@ -1,5 +1,5 @@
-// Package sdkfaults supports the tests of the table of faults in docs/testing.md: it prepares each fault, and compares what
-// an SDK makes of it with the SDK's column. Tests of several modules use it.
+// Package sdkfaults supports the tests of the table of faults in docs/testing.md: it prepares each
+// fault, and compares how an SDK reacts with the SDK's column. Tests of several modules use it.
 package sdkfaults
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/sdkerrors"
 )
 
-// updateVariable, when set, writes the column again.
+// updateVariable, if set, makes the tests update the column.
 const updateVariable = "UPDATE_DOCS"
 
 // Step is what a program does in a case, with the queue "q".
 type Step string
 
-// The steps. Programs try each call up to three times more, 100 ms apart.
+// The steps. Programs retry each call up to three times, 100 ms apart.
 const (
 	send    Step = "send"    // sends "one" with a message id; answers "sent"
 	settle  Step = "settle"  // sends "one", receives and completes it; answers "completed", or "nothing comes"
@@ -42,17 +42,17 @@ type kase struct {
 	queue func(*core.Settings)
 	// behind puts the namespace's time an hour behind the machine's.
 	behind bool
-	// undelivered and unanswered say that with some SDK the message does not come, or the call that settles it does not end.
+	// undelivered and unanswered: with some SDK, the message does not come, or the call that settles it does not end.
 	undelivered, unanswered bool
 }
 
-// A program waits for the short time where nothing is to come, else for the long one: longer than a busy machine takes.
+// A program waits for the short time if nothing will come, else for the long one: longer than a busy machine takes.
 const (
 	shortWait = 3 * time.Second
 	longWait  = 30 * time.Second
 )
 
-// waits are those of a case, for a message and for its settlement.
+// waits returns how long to wait, in this case, for a message and for its settlement.
 func (c *kase) waits() (receive, settle time.Duration) {
 	receive, settle = longWait, longWait
 	if c.undelivered {
@@ -64,7 +64,7 @@ func (c *kase) waits() (receive, settle time.Duration) {
 	return receive, settle
 }
 
-// always is more often than any SDK tries.
+// always is a number of times that is higher than the tries of any SDK.
 const always = 1000
 
 var cases = []kase{
@@ -97,7 +97,7 @@ var cases = []kase{
 
 func withSessions(s *core.Settings) { s.RequiresSession = true }
 
-// Case is a case as the program gets it.
+// Case is a case in the form for the program.
 type Case struct {
 	Name       string `json:"name"`
 	Step       Step   `json:"step"`
@@ -106,8 +106,8 @@ type Case struct {
 	SettleMS   int64  `json:"settleMS"`  // and for its settlement
 }
 
-// Want makes a program run all cases, and compares what it reports for each with the column of its SDK. The program gets
-// the cases in JSON.
+// Want makes a program run all cases, and compares what it reports for each with the column of its
+// SDK. The program gets the cases in JSON.
 func Want(t *testing.T, sdk string, program func(told string) map[string]string) {
 	t.Helper()
 	bus := crosstowntest.Start(t)
@@ -164,12 +164,12 @@ func Read(t *testing.T, file string) (report map[string]string) {
 	return report
 }
 
-var turn sync.Mutex // for the page
+var turn sync.Mutex // guards the page
 
-// begin is how the table begins.
+// begin is the beginning of the table.
 const begin = "| what happens |"
 
-// compare compares a column of the table with the reports, or writes it.
+// compare compares a column of the table with the reports, or updates it.
 func compare(t *testing.T, sdk string, column []string) {
 	t.Helper()
 	turn.Lock()
@@ -216,7 +216,7 @@ func compare(t *testing.T, sdk string, column []string) {
 	}
 }
 
-// cells are the cells of a row.
+// cells returns the cells of a row.
 func cells(line string) []string {
 	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
 	for i := range all {

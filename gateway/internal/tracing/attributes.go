@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// system is the messaging system by OpenTelemetry's conventions: that whose
+// system is the name of the messaging system in OpenTelemetry's conventions: the system whose
 // protocol is spoken.
 const system = "servicebus"
 
-// Attributes by OpenTelemetry's conventions for messaging, where they have one.
+// Attributes, with the names of OpenTelemetry's conventions for messaging if these have one.
 const (
 	keySystem        = "messaging.system"
 	keyOperation     = "messaging.operation.name"
@@ -47,18 +47,18 @@ const (
 	keyRemote      = "crosstown.remote.name"
 )
 
-// destination is an entity as spans name it.
+// destination is an entity in the form in which spans name it.
 type destination struct {
 	name  string               // the whole path
-	attrs []attribute.KeyValue // with those that every span of a message has
+	attrs []attribute.KeyValue // including those of every span of a message
 }
 
-// destinationOf is the destination of an entity's name in a namespace.
+// destinationOf returns the destination for an entity's name in a namespace.
 func destinationOf(namespace, name string) destination {
 	return destinationAt(namespace, core.Address{Entity: name})
 }
 
-// destinationAt is the destination of an address in a namespace.
+// destinationAt returns the destination for an address in a namespace.
 func destinationAt(namespace string, a core.Address) destination {
 	p := destination{name: a.Unread, attrs: []attribute.KeyValue{attribute.String(keySystem, system)}}
 	if namespace != "" {
@@ -82,13 +82,13 @@ func destinationAt(namespace string, a core.Address) destination {
 	return p
 }
 
-// with is the attributes of a span of a message there, with room for what describes the message.
+// with returns the attributes for the span of a message there, with room for attributes of the message.
 func (d *destination) with(more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, len(d.attrs)+len(more)+4)
 	return append(append(attrs, d.attrs...), more...)
 }
 
-// describe adds what a message says of itself.
+// describe adds attributes of the message.
 func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue {
 	attrs = append(attrs, attribute.Int(keyBodySize, len(m.Body.Bytes)))
 	if !m.MessageID.IsZero() {
@@ -100,7 +100,7 @@ func describe(attrs []attribute.KeyValue, m *core.Message) []attribute.KeyValue 
 	return attrs
 }
 
-// conclude ends a span with how the operation went.
+// conclude ends a span with the result of the operation.
 func conclude(s trace.Span, err error) {
 	if err != nil {
 		code := string(core.CodeOf(err))

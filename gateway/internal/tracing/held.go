@@ -8,15 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxHeld is the number of deliveries that are remembered until they are settled: beyond
-// that the oldest are forgotten, and their settlements have no span.
+// maxHeld is how many deliveries are remembered until they are settled. Beyond that the oldest are
+// forgotten, and their settlements have no span.
 const maxHeld = 20_000
 
-// held knows the spans of messages that were delivered here and are locked.
+// held remembers the spans of messages that were delivered here and are locked.
 type held struct {
 	mu    sync.Mutex
 	spans map[core.LockToken]trace.SpanContext
-	order []core.LockToken // a ring: what was added last overwrites what was first
+	order []core.LockToken // a ring: the newest overwrites the oldest
 	next  int
 }
 
@@ -33,14 +33,14 @@ func (h *held) put(t core.LockToken, c trace.SpanContext) {
 	h.spans[t] = c
 }
 
-// find returns the span of a delivery; it is not valid where none is known.
+// find returns the span of a delivery. It is not valid if none is known.
 func (h *held) find(t core.LockToken) trace.SpanContext {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.spans[t]
 }
 
-// forget is for deliveries whose locks have ended.
+// forget forgets a delivery whose lock has ended.
 func (h *held) forget(t core.LockToken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

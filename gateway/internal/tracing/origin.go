@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The names under which a message brings along where it belongs to. The
-// properties are the application's, or its SDK's, and are never changed. The
-// annotation is the gateway's own, for what becomes of the message later.
+// The names under which a message carries its trace. The properties belong to the application or
+// its SDK, and are never changed. The annotation is the gateway's own, for later events of the
+// message.
 const (
 	propertyTraceParent  = "traceparent"
 	propertyDiagnosticID = "Diagnostic-Id" // of the SDKs; in the same form, or an older one that is ignored
@@ -22,12 +22,12 @@ const (
 	annotation           = "x-opt-traceparent"
 )
 
-// annotationSize is the size of the annotation at most, and what opens its map.
+// annotationSize bounds the size of the annotation, including the start of its map.
 const annotationSize = 96
 
-// origin is the span that a message comes of: the one that the gateway noted, if
-// it is of the trace that the application names or there is none, else the
-// application's. It is not valid if there is nothing.
+// origin returns the span from which a message comes: the span that the gateway noted, if the
+// application names no trace or the same trace, and otherwise the application's span. It is not
+// valid if there is none.
 func origin(m *core.Message) trace.SpanContext {
 	if m.Properties.IsEmpty() && m.Annotations.IsEmpty() {
 		return trace.SpanContext{}
@@ -62,7 +62,7 @@ func isNamed(key []byte, name string) bool {
 	return len(key) == len(name) && strings.EqualFold(string(key), name)
 }
 
-// text decodes a string or symbol, "" for anything else.
+// text decodes a string or symbol, or returns "" for anything else.
 func text(raw []byte) string {
 	v, _, err := value.Decode(raw, value.Limits{})
 	if err != nil {
@@ -77,11 +77,11 @@ func text(raw []byte) string {
 	return ""
 }
 
-// w3c reads and writes what messages and requests bring along: W3C Trace Context.
+// w3c reads and writes the trace that messages and requests carry: W3C Trace Context.
 var w3c propagation.TraceContext
 
-// parse reads a traceparent with a tracestate, which does not count if it is malformed. The result is not valid if the
-// traceparent is not.
+// parse reads a traceparent with a tracestate, and ignores a malformed tracestate. The result is
+// not valid if the traceparent is malformed.
 func parse(parent, state string) trace.SpanContext {
 	if parent == "" {
 		return trace.SpanContext{}
@@ -90,19 +90,19 @@ func parse(parent, state string) trace.SpanContext {
 	return trace.SpanContextFromContext(w3c.Extract(context.Background(), carrier))
 }
 
-// write is the traceparent of a span.
+// write returns the traceparent of a span.
 func write(c trace.SpanContext) string {
 	carrier := propagation.MapCarrier{}
 	w3c.Inject(trace.ContextWithSpanContext(context.Background(), c), carrier)
 	return carrier[propertyTraceParent]
 }
 
-// usualLimit is how large a message may be in most entities, in bytes.
+// usualLimit is the size limit of messages in most entities, in bytes.
 const usualLimit = 256 << 10
 
-// note writes a span to a message for its later spans, unless the message
-// is of another trace. It is for messages that were admitted; one that is so near
-// a limit, in bytes, that it would not be admitted once more is left as it is.
+// note stores a span in a message for its later spans, unless the message belongs to another trace.
+// The message must already be admitted. If the note would make it larger than limit, in bytes, so
+// that it would not be admitted again, the message is left unchanged.
 func note(m *core.Message, c trace.SpanContext, limit int64) {
 	own := origin(m)
 	if own.IsValid() && own.TraceID() != c.TraceID() {
@@ -112,13 +112,13 @@ func note(m *core.Message, c trace.SpanContext, limit int64) {
 		return
 	}
 	one, err := core.NewProperties(core.Property{Key: annotation, Value: write(c)})
-	if err == nil { // it always is
+	if err == nil { // it is never an error
 		m.Annotations = m.Annotations.Merge(one)
 	}
 }
 
-// Requests returns what puts the span that an HTTP request belongs to into its
-// context; nil if traces are off.
+// Requests returns a function that adds the span of an HTTP request to the request's context, or
+// nil if traces are off.
 func (t *Tracing) Requests() func(*http.Request) context.Context {
 	if t == nil {
 		return nil

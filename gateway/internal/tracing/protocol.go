@@ -11,14 +11,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// protocol traces what one bridge asks for.
+// protocol traces the requests of one bridge.
 type protocol struct {
 	t    *Tracing
 	name string
 }
 
-// Protocol returns what traces the messages that are sent, delivered and settled through a bridge, of
-// the named protocol; nothing if traces are off.
+// Protocol returns an interceptor that traces the messages sent, delivered and settled through the
+// bridge for the named protocol. If traces are off, it returns none.
 func (t *Tracing) Protocol(name string) []intercept.Interceptor {
 	if t == nil {
 		return nil
@@ -63,11 +63,10 @@ func (p *protocol) Intercept(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// at is the entity that a call names.
+// at returns the entity that a call names.
 func at(c *intercept.Call) destination { return destinationAt(c.ID.Namespace(), c.Address) }
 
-// arrive makes the spans of deliveries, and remembers them for as long as the
-// messages are locked.
+// arrive makes the spans of deliveries, and remembers them for as long as the messages are locked.
 func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Delivery, more ...attribute.KeyValue) {
 	for i := range ds {
 		d := &ds[i]
@@ -87,7 +86,7 @@ func (p *protocol) arrive(ctx context.Context, from *destination, ds []core.Deli
 	}
 }
 
-// requested links a span to that of the request in ctx, if there is one.
+// requested links a span to the span of the request in ctx, if there is one.
 func requested(ctx context.Context) trace.SpanStartOption {
 	if c := trace.SpanContextFromContext(ctx); c.IsValid() {
 		return trace.WithLinks(trace.Link{SpanContext: c})
@@ -95,7 +94,7 @@ func requested(ctx context.Context) trace.SpanStartOption {
 	return trace.WithLinks()
 }
 
-// send traces what a sender sends.
+// send traces the messages that a sender sends.
 func (p *protocol) send(ctx context.Context, c *intercept.Call) {
 	to := c.Link.Kept(p).(*destination)
 	var t *trail
@@ -142,8 +141,8 @@ func (p *protocol) settle(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// leave begins the spans of settlements whose deliveries are known, below those;
-// nil if there are none.
+// leave begins the spans of settlements as children of the spans of known deliveries. It returns
+// nil if no delivery is known.
 func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribute.KeyValue) (t *trail, spans []trace.Span) {
 	for i := range c.Settlements {
 		token, outcome := c.Settlements[i].Token, c.Settlements[i].Outcome
@@ -164,7 +163,7 @@ func (p *protocol) leave(ctx context.Context, c *intercept.Call, more ...attribu
 	return t, spans
 }
 
-// disposition is an outcome in the words of OpenTelemetry's conventions.
+// disposition returns an outcome in the terms of OpenTelemetry's conventions.
 func disposition(o core.Outcome) string {
 	if o == core.DeadLetterOutcome {
 		return "dead_letter"
@@ -172,8 +171,8 @@ func disposition(o core.Outcome) string {
 	return o.String()
 }
 
-// transaction is what is traced of a core.Transaction: the spans begin when it is
-// told of, and end with the commit. One that is rolled back has none.
+// transaction has the spans of a core.Transaction. They begin when their operations are added, and
+// end with the commit. A transaction that is rolled back has no spans.
 type transaction struct {
 	trail
 	spans   []trace.Span
@@ -209,7 +208,7 @@ func (p *protocol) sendLater(ctx context.Context, c *intercept.Call) {
 	}
 }
 
-// settleLater traces what is settled in a transaction.
+// settleLater traces settlements in a transaction.
 func (p *protocol) settleLater(ctx context.Context, c *intercept.Call) {
 	_, spans := p.leave(ctx, c, inTransaction)
 	c.Next(ctx)

@@ -10,14 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// router traces the calls of a core.Router, below the spans of the messages.
+// router traces the calls of a core.Router as children of the messages' spans.
 type router struct {
 	core.Router
 	t    *Tracing
 	name string
 }
 
-// Router returns inner, the plugin of a name, with its calls traced.
+// Router returns inner, the plugin with this name, with its calls traced.
 func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	if t == nil {
 		return inner
@@ -29,7 +29,7 @@ func (t *Tracing) Router(inner core.Router, name string) core.Router {
 func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) ([]core.Verdict, error) {
 	var c call
 	t := trailOf(ctx)
-	var asked map[trace.SpanID]bool // for the messages of a group, which share a span
+	var asked map[trace.SpanID]bool // so that a group, whose messages share a span, has one child
 	for i, m := range ms {
 		parent := r.below(t, m)
 		if !parent.IsSampled() || asked[parent.SpanID()] {
@@ -59,7 +59,7 @@ func (r *router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	return verdicts, err
 }
 
-// below is the span that a message is on its way under.
+// below returns the present span of a message, whose children are the calls.
 func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	if t == nil {
 		return origin(m)
@@ -70,16 +70,16 @@ func (r *router) below(t *trail, m *core.Message) trace.SpanContext {
 	return trace.SpanContext{}
 }
 
-// remote traces what is forwarded to a core.Remote, each try below the span that
-// the message comes of. The message takes the try's span along, so that the spans
-// of a gateway there are below it.
+// remote traces what is forwarded to a core.Remote. Each attempt is a child of the span from which
+// the message comes. The message carries the attempt's span, so that the spans of a gateway at the
+// other end are children of it.
 type remote struct {
 	core.Remote
 	t    *Tracing
 	name string
 }
 
-// Remote returns inner, the remote of a name, with what it is sent traced.
+// Remote returns inner, the remote with this name, with its sends traced.
 func (t *Tracing) Remote(inner core.Remote, name string) core.Remote {
 	if t == nil {
 		return inner
@@ -104,7 +104,7 @@ func (r *remote) Send(ctx context.Context, entity string, ms []*core.Message) []
 			attribute.String(keyDestination, entity), attribute.String(keyRemote, r.name),
 		}, m)
 		span := r.t.start(parent, "forward "+r.name+":"+entity, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
-		own := *m // messages are only read
+		own := *m // messages must not be changed
 		note(&own, span.SpanContext(), usualLimit)
 		sent[i] = &own
 		c.add(span, i)

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// store traces the calls of a core.Store that a traced operation waits for, below
-// its span, and what is forwarded, below the span that the message comes of.
+// store traces the calls of a core.Store: calls for which a traced operation waits, as children of
+// its span, and forwarding, as a child of the span from which the message comes.
 type store struct {
 	core.Store
 	t            *Tracing
@@ -49,10 +49,10 @@ func (s *store) WithTime(f func(now time.Time) time.Time) core.Store {
 	return s.t.Store(s.Store.WithTime(f))
 }
 
-// call is a call to the store, by the spans of it: those that are traced share it.
+// call is a call to the store with its spans; traced operations may share the call.
 type call struct {
 	spans []trace.Span
-	at    []int // the answers with their results
+	at    []int // indexes of the answers with the spans' results
 }
 
 func (c *call) add(s trace.Span, at int) {
@@ -60,14 +60,14 @@ func (c *call) add(s trace.Span, at int) {
 	c.at = append(c.at, at)
 }
 
-// waits begins a span below one that waits for the call.
+// waits begins a child of a span that waits for the call.
 func (p *partition) waits(t *trail, name string, below trace.Span) trace.Span {
 	attrs := t.with(attribute.String(keyCall, name), attribute.String(keyPartition, strconv.Itoa(int(p.at.Index))))
 	return p.t.start(below.SpanContext(), "store "+name, trace.WithAttributes(attrs...))
 }
 
-// moves begins the span of a message that comes from another entity, and tells
-// the message; nil if it does not, or is not traced.
+// moves begins the span of a message that comes from another entity, and stores it in the message.
+// It returns nil if the message does not come from another entity, or is not traced.
 func (p *partition) moves(m *core.Message) trace.Span {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return nil
@@ -88,8 +88,8 @@ func (p *partition) moves(m *core.Message) trace.Span {
 	return span
 }
 
-// begin begins the spans of messages that are stored, and tells them; at is where
-// their answer is. It returns the span that a message is below.
+// begin begins the spans of a message that is stored, and stores them in the message. at is the
+// index of the answer. It returns the parent span of the message.
 func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at int, last trace.Span) trace.Span {
 	if t == nil {
 		span := p.moves(m)
@@ -102,7 +102,7 @@ func (p *partition) begin(c *call, t *trail, name string, m *core.Message, at in
 	if below == nil {
 		return nil
 	}
-	if below != last { // once for a group
+	if below != last { // only once for a group
 		c.add(p.waits(t, name, below), at)
 	}
 	note(m, below.SpanContext(), t.limit)
@@ -174,22 +174,22 @@ func (p *partition) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	return numbers, err
 }
 
-// tell has a publication's copies, which were made of the message before it knew
-// its span, know it too. A span of nil is that of no trace.
+// tell stores a message's span in the publication's copies, which were made before the message had
+// it. A nil span is that of no trace.
 func tell(p *core.Publication, s trace.Span) {
 	if s == nil {
 		return
 	}
 	last := p.Message
 	for i := range p.Copies {
-		if m := p.Copies[i].Message; m != last { // many share one
+		if m := p.Copies[i].Message; m != last { // many copies share one message
 			note(m, s.SpanContext(), usualLimit)
 			last = m
 		}
 	}
 }
 
-// follow passes a message's span on to what results from it.
+// follow passes a message's span on to messages that result from it.
 func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	if t == nil {
 		return
@@ -209,7 +209,7 @@ func (s *store) follow(t *trail, w *core.Work, e *core.Effect) {
 	}
 }
 
-// ends begins the spans of settlements that are traced.
+// ends begins the spans of those settlements that are traced.
 func (p *partition) ends(c *call, t *trail, name string, settlements []core.Settlement) {
 	if t == nil || len(t.tokens) == 0 {
 		return
@@ -288,14 +288,14 @@ func (s *store) Namespaces(ctx context.Context, after string, top int) ([]core.N
 	return all, err
 }
 
-// destinations are the entities that the store has returned, by ID: partitions have only IDs.
+// destinations remembers the entities that the store has returned, by ID, because partitions have only IDs.
 type destinations struct {
 	mu         sync.RWMutex
 	byID       map[string]destination
-	namespaces map[string]string // names by IDs; an ID that is missing is the name
+	namespaces map[string]string // names by ID; if an ID is missing, it is the name
 }
 
-// maxDestinations bounds them: beyond that all are forgotten, and learnt again.
+// maxDestinations bounds their number. Beyond it, all are forgotten and learnt again.
 const maxDestinations = 20_000
 
 // meet learns a namespace's name.
@@ -320,7 +320,7 @@ func (p *destinations) learn(e *core.Entity) {
 	p.byID[e.ID] = destinationOf(cmp.Or(p.namespaces[e.Namespace], e.Namespace), e.Name)
 }
 
-// of returns the destination of an ID, named by the ID if it is not known.
+// of returns the destination for an ID. If the ID is unknown, it is the name as well.
 func (p *destinations) of(id string) destination {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

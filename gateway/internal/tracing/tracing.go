@@ -1,6 +1,6 @@
-// Package tracing makes OpenTelemetry spans of what becomes of messages: an
-// interceptor of calls, and wrappers around a core.Store and core.Routers, which are
-// not there when traces are off, and an exporter that nothing waits for.
+// Package tracing makes OpenTelemetry spans for the events of messages. It consists of an
+// interceptor of calls, wrappers around a core.Store and core.Routers, none of which exist when
+// traces are off, and an exporter for which nothing waits.
 package tracing
 
 import (
@@ -26,29 +26,29 @@ const (
 	GRPC = "grpc" // OTLP over gRPC
 )
 
-// How long an export is retried that a collector does not accept: in the meantime the
-// queue fills, and what it cannot hold is dropped.
+// How long an export that the collector does not accept is retried. In the meantime the queue
+// fills, and spans that do not fit into it are dropped.
 const (
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Second
 	retries    = 15 * time.Second
 )
 
-// Options say where spans go. Headers, certificates, time-outs, compression, the
-// queue and its batches, and further attributes of the resource are read from the
-// variables of the process that OpenTelemetry specifies.
+// Options say where to send spans. Headers, certificates, time-outs, compression, the queue and its
+// batches, and further attributes of the resource come from the environment variables that
+// OpenTelemetry specifies.
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
 	Protocol string  // HTTP or GRPC
-	Sample   float64 // of messages that bring no trace along, 0 to 1
+	Sample   float64 // share of messages without a trace that are traced, 0 to 1
 	Version  string
 	Logger   *slog.Logger // nil: no log
-	// Exporter takes the spans instead of a collector; nil: none.
+	// Exporter, if not nil, takes the spans instead of a collector.
 	Exporter sdk.SpanExporter
 }
 
-// Tracing makes spans. All methods are safe for concurrent use. Those of a nil
-// Tracing, which is what there is when traces are off, return what they are given.
+// Tracing makes spans. All methods are safe for concurrent use. If traces are off, the Tracing is
+// nil, and its methods return their arguments unchanged.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -57,8 +57,8 @@ type Tracing struct {
 	held     *held
 }
 
-// New makes a Tracing, nil if it is off. It does not wait for the collector. The
-// caller has to call Stop.
+// New makes a Tracing, or returns nil if traces are off. It does not wait for the collector. The
+// caller must call Stop.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
 		return nil, nil
@@ -87,7 +87,7 @@ func New(ctx context.Context, o Options) (*Tracing, error) {
 	}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithBatcher(t.exporter), sdk.WithResource(about),
-		sdk.WithSampler(sdk.AlwaysSample()), // what is not sampled is not begun
+		sdk.WithSampler(sdk.AlwaysSample()), // spans that are not sampled never begin
 	)
 	t.tracer = t.provider.Tracer("github.com/crosstown-mq/crosstown", trace.WithInstrumentationVersion(o.Version))
 	return t, nil
@@ -103,7 +103,7 @@ func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: lastRetry, MaxElapsedTime: retries}))
 }
 
-// Stop sends what is left, as far as ctx allows, and stops.
+// Stop sends the remaining spans, as far as ctx allows, and stops.
 func (t *Tracing) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -114,17 +114,17 @@ func (t *Tracing) Stop(ctx context.Context) error {
 	return cmp.Or(<-stopped, t.exporter.lost())
 }
 
-// chosen decides for a message that brings no trace along.
+// chosen decides whether to trace a message without a trace.
 func (t *Tracing) chosen() bool { return t.sample >= 1 || t.sample > 0 && rand.Float64() < t.sample }
 
-// start begins a span below a parent, which may be invalid: then it is a root.
+// start begins a span as a child of parent or, if that is invalid, as a root.
 func (t *Tracing) start(parent trace.SpanContext, name string, o ...trace.SpanStartOption) trace.Span {
 	_, s := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), name, o...)
 	return s
 }
 
-// exporter exports spans, and logs when it begins to fail and when it
-// recovers: in between, spans are dropped.
+// exporter exports spans, and logs when it begins to fail and when it recovers. In between, spans
+// are dropped.
 type exporter struct {
 	inner    sdk.SpanExporter
 	log      *slog.Logger
@@ -134,7 +134,7 @@ type exporter struct {
 
 	mu      sync.Mutex
 	failing bool
-	dropped int // since it has been failing
+	dropped int // since it began to fail
 }
 
 func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exporter {
@@ -143,8 +143,8 @@ func newExporter(inner sdk.SpanExporter, endpoint string, log *slog.Logger) *exp
 	return e
 }
 
-// ExportSpans implements the SDK's SpanExporter. Failures are reported to the
-// log here, once: the SDK would print each time.
+// ExportSpans implements the SDK's SpanExporter. It logs a failure only once, whereas the SDK would
+// print it each time.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,7 +169,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 // Shutdown implements the SDK's SpanExporter.
 func (e *exporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
 
-// lost is what became of the last spans, if they were not taken.
+// lost returns an error if the last spans were not accepted.
 func (e *exporter) lost() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// New returns a WebSocket as the stream of bytes that AMQP clients want.
+// New returns a WebSocket as the stream of bytes that AMQP clients expect.
 func New(c *websocket.Conn) net.Conn { return &stream{Conn: c} }
 
 type stream struct {
 	*websocket.Conn
-	message io.Reader // nil between two
+	message io.Reader // nil between two messages
 }
 
 func (s *stream) Read(p []byte) (int, error) {

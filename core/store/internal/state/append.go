@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Append stores groups of messages, each group all or nothing, in order.
+// Append stores groups of messages in order, each group as a whole or not at all.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	x, err := p.begin(ctx, func(x *effects) error {
@@ -71,8 +71,8 @@ func (t *txn) append(group []*core.Message, spare sparing) ([]int64, error) {
 	return numbers, nil
 }
 
-// allKnown reports whether nothing of the group will be stored, because it was
-// by an earlier Append, or is dropped.
+// allKnown reports whether nothing of the group will be stored, because an earlier Append has
+// stored it, or it is dropped.
 func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	for i, m := range group {
 		if !spare.drops(i) && !t.isKnown(m) {
@@ -82,7 +82,7 @@ func (t *txn) allKnown(group []*core.Message, spare sparing) bool {
 	return true
 }
 
-// due returns when m is to be available, if that is later than now.
+// due returns when m will be available, if that is later than now.
 func (t *txn) due(m *core.Message) (due int64, later bool) {
 	if m.ScheduledEnqueueTime.IsZero() {
 		return 0, false
@@ -91,8 +91,8 @@ func (t *txn) due(m *core.Message) (due int64, later bool) {
 	return due, due > t.now
 }
 
-// enqueue makes m available in q now and returns its sequence number. origin is
-// the number it has where it was submitted; 0 means here.
+// enqueue makes m available in q now and returns its sequence number. origin is its number where it
+// was submitted, or 0 if that is here.
 func (t *txn) enqueue(q *queue, m *core.Message, sessionful bool, origin int64) int64 {
 	number := t.admit(q, t.newEntry(m), sessionful, origin)
 	t.noteArrival(core.EventAccepted, q, m, number, origin, 0)
@@ -141,7 +141,7 @@ func (t *txn) schedule(m *core.Message, due int64) int64 {
 	return number
 }
 
-// waitForTime keeps m in a state that ends at an instant, and returns its sequence number.
+// waitForTime keeps m in a state that ends at an instant, and returns m's sequence number.
 func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int64 {
 	e, number := t.newEntry(m), t.number(t.queue.last+1)
 	e.enqueued, e.origin, e.sessionful = t.now, cmp.Or(e.origin, number), t.Sessions
@@ -150,8 +150,8 @@ func (t *txn) waitForTime(m *core.Message, state MessageState, until int64) int6
 	return number
 }
 
-// reserve keeps messages for a transaction, at the longest until some time, and returns their
-// sequence numbers.
+// reserve keeps messages for a transaction, at most until some time, and returns their sequence
+// numbers.
 func (t *txn) reserve(ms []*core.Message, until int64) []int64 {
 	numbers := make([]int64, len(ms))
 	for i, m := range ms {

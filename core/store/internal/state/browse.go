@@ -42,7 +42,7 @@ func (p *handle) Peek(ctx context.Context, r core.PeekRequest) ([]core.Delivery,
 	return deliveries, nil
 }
 
-// chosen yields the messages that a peek is for, and tells how many there are at most.
+// chosen yields the messages that a peek asks for, and returns an upper bound of their number.
 func (q *queue) chosen(r *core.PeekRequest) (iter.Seq[*entry], int) {
 	switch {
 	case r.Session != "":
@@ -70,8 +70,8 @@ func inState(entries iter.Seq[*entry], state core.State) iter.Seq[*entry] {
 	}
 }
 
-// delivery describes e, without its lock. Its message may have to be read when the call has left:
-// see txn.complete.
+// delivery describes e, without its lock. If the message must be read from the journal,
+// txn.complete does that after the call has left the partition.
 func (t *txn) delivery(e *entry) core.Delivery {
 	if j := t.Store.journal; j != nil {
 		t.newest = max(t.newest, e.ref.Position)
@@ -97,7 +97,7 @@ func (t *txn) delivery(e *entry) core.Delivery {
 	}
 }
 
-// deadLetterSource is that of a message in memory.
+// deadLetterSource returns the dead-letter source of a message in memory.
 func (e *entry) deadLetterSource() string {
 	if e.message == nil {
 		return ""
@@ -105,7 +105,7 @@ func (e *entry) deadLetterSource() string {
 	return transit(e.message).DeadLetterSource
 }
 
-// state is how the state is shown to receivers.
+// state returns the state as receivers see it.
 func (s MessageState) state() core.State {
 	switch s {
 	case deferred, lockedDeferred:
@@ -126,7 +126,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	entries := t.allInState(numbers, scheduled, reserved)
 	t.cancel(entries)
 	t.leave()
-	if err := t.wait(ctx); err != nil { // also where an earlier call has cancelled them
+	if err := t.wait(ctx); err != nil { // even if an earlier call has cancelled them
 		return err
 	}
 	if entries == nil {
@@ -145,7 +145,7 @@ func (t *txn) cancel(entries []*entry) {
 	}
 }
 
-// stats counts messages by their state, all that there have been, and sessions.
+// stats counts messages by their state, all messages ever stored, and sessions.
 func (p *handle) stats() (core.Stats, error) {
 	t, ok := p.enter()
 	if !ok {

@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// catalogue keeps the entities and their partitions. A caller that holds its mutex may
-// wait for a partition's, not the other way round: so changes of subscriptions
-// and what the partitions know of them are one step.
+// catalogue keeps the entities and their partitions. A caller that holds its mutex may wait for a
+// partition's mutex, but not the other way round. So a change of subscriptions and the change of
+// what the partitions know about them are one step.
 type catalogue struct {
 	mu         sync.RWMutex
 	spaces     map[string]*space       // by namespace
@@ -36,14 +36,14 @@ type space struct {
 	entities  map[string]core.Entity // by folded name
 	queues    sortedNames
 	topics    sortedNames
-	megabytes int64 // how large queues and topics are together
+	megabytes int64 // size of all queues and topics together
 }
 
 // tops is the number of queues and topics.
 func (x *space) tops() int { return len(x.queues) + len(x.topics) }
 
-// sortedNames are folded names in order, so that a page of a list costs no more
-// than what is on it.
+// sortedNames are folded names in order, so that the cost of a page of a list depends only on what
+// is on it.
 type sortedNames []string
 
 func (n *sortedNames) add(name string) {
@@ -64,8 +64,8 @@ func (n sortedNames) page(skip, top int) []string {
 	return n[:min(max(top, 0), len(n))]
 }
 
-// names are those of the entities of e's kind; nil for subscriptions, whose
-// topics have them.
+// names returns the names of the entities of e's kind, or nil for subscriptions, whose names their
+// topics keep.
 func (x *space) names(k core.Kind) *sortedNames {
 	switch k {
 	case core.Queue:
@@ -129,7 +129,7 @@ func (c *catalogue) drop(key entityKey) {
 	}
 }
 
-// CreateEntity stores a new entity and makes its partitions empty.
+// CreateEntity stores a new entity and creates its empty partitions.
 func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e = cloneEntity(e)
 	e.Revision = 1
@@ -140,7 +140,7 @@ func (c *catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(described(e)), nil
 }
 
-// create also returns what watchers are to be told of, as all changes do, and the position in the
+// create also returns, like all changes, what to report to watchers, and the position in the
 // journal behind the change.
 func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, Position, error) {
 	c.mu.Lock()
@@ -171,8 +171,8 @@ func (c *catalogue) create(e core.Entity, q core.NamespaceQuotas) ([]entityKey, 
 	return c.enter(described(e), version), end, nil
 }
 
-// enter keeps an entity as it is now, new or changed: a subscription with that version of its
-// topic. c.mu is held.
+// enter keeps an entity, new or changed, as it is now. version is the topic's version with this
+// subscription. c.mu is held.
 func (c *catalogue) enter(e core.Entity, version int64) (changed []entityKey) {
 	key := keyOf(e.Namespace, e.Name)
 	_, known := c.find(key)
@@ -214,7 +214,7 @@ func (c *catalogue) Entity(_ context.Context, namespace, name string) (core.Enti
 	return cloneEntity(e), nil
 }
 
-// Entities lists those of a kind by folded name, skipping skip, at most top.
+// Entities lists the entities of a kind by folded name. It skips the first skip and returns at most top.
 func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing, skip, top int) ([]core.Entity, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -227,7 +227,7 @@ func (c *catalogue) Entities(_ context.Context, namespace string, l core.Listing
 	return c.list(namespace, names.page(skip, top)), nil
 }
 
-// list returns the entities of folded names. c.mu is held.
+// list returns the entities with these folded names. c.mu is held.
 func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	entities := make([]core.Entity, len(names))
 	for i, name := range names {
@@ -237,7 +237,7 @@ func (c *catalogue) list(namespace string, names []string) []core.Entity {
 	return entities
 }
 
-// exceeds reports whether e is too large in addition to the others' megabytes.
+// exceeds reports whether e's size and the megabytes of the others exceed the quota.
 func exceeds(others int64, e *core.Entity, q core.NamespaceQuotas) bool {
 	return q.MaxSizeMegabytes > 0 && others+e.Megabytes() > q.MaxSizeMegabytes
 }
@@ -252,7 +252,7 @@ func (c *catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.Name
 	return cloneEntity(e), nil
 }
 
-// update also changes a rule, if the entity is there, and there is one to change.
+// update replaces an entity and, if change is given and the entity has rules, changes one rule.
 func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.RuleChange) (changed []entityKey, version int64, end Position, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +284,7 @@ func (c *catalogue) update(e *core.Entity, q core.NamespaceQuotas, change *core.
 	return c.enter(*e, version), version, end, nil
 }
 
-// DeleteEntity removes the entity and all its messages, or NotFound; a topic
+// DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
 // with all its subscriptions.
 func (c *catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	changed, end, err := c.remove(keyOf(namespace, name))
@@ -306,8 +306,8 @@ func (c *catalogue) remove(key entityKey) ([]entityKey, Position, error) {
 	return c.leave(key, version), end, nil
 }
 
-// versionWithout is the version of the topic of a subscription that goes, 0 for other entities.
-// c.mu is held.
+// versionWithout returns the topic's version after the removal of a subscription, or 0 for other
+// entities. c.mu is held.
 func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	if t := c.topics[e.TopicID]; e.Kind == core.Subscription && t != nil {
 		return t.version + 1
@@ -315,7 +315,7 @@ func (c *catalogue) versionWithout(e *core.Entity) int64 {
 	return 0
 }
 
-// leave is the reverse of enter: of a topic also for its subscriptions.
+// leave is the reverse of enter; for a topic it also removes its subscriptions.
 func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	e, ok := c.find(key)
 	if !ok {
@@ -349,8 +349,8 @@ func (c *catalogue) leave(key entityKey, version int64) []entityKey {
 	return changed
 }
 
-// TouchEntities records when entities were last used. Unknown names and times
-// earlier than those known are ignored; the revision stays.
+// TouchEntities records when entities were last used, without changing their revisions. It ignores
+// unknown names and earlier times.
 func (c *catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	return c.ledger.wait(ctx, c.touch(namespace, accessed))
 }
@@ -379,7 +379,7 @@ func (c *catalogue) WatchEntities(changed func(namespace, name string)) (stop fu
 	return c.changes.add(struct{}{}, changed)
 }
 
-// done tells the watchers of a change, and waits until it is durable, or what has refused it.
+// done reports a change to the watchers and waits until it, or what has caused its refusal, is durable.
 func (c *catalogue) done(ctx context.Context, changed []entityKey, end Position, err error) error {
 	c.tell(changed)
 	return cmp.Or(c.ledger.wait(ctx, end), err)
@@ -394,7 +394,7 @@ func (c *catalogue) tell(changed []entityKey) {
 	}
 }
 
-// partition returns the partition r lies in, or nil if there is none.
+// partition returns the partition that r is in, or nil if there is none.
 func (c *catalogue) partition(r core.Ref) *partition {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -404,7 +404,7 @@ func (c *catalogue) partition(r core.Ref) *partition {
 	return nil
 }
 
-// cloneEntity keeps the caller's slices and the catalogue's apart.
+// cloneEntity copies the slices, so that the caller and the catalogue do not share them.
 func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
 	e.Rules = slices.Clone(e.Rules)

@@ -46,7 +46,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	if w.Check {
 		return nil, nil
 	}
-	// The only part that refuses by itself, and it does so before it stores anything.
+	// Only this part may still be refused, and it refuses before it stores anything.
 	numbers, err := t.appendWork(&w)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (t *txn) commit(w core.Work) ([]int64, error) {
 	return numbers, nil
 }
 
-// stateful finds the sessions whose states are to be set. All their locks must stand.
+// stateful finds the sessions whose states are to be set. All their locks must still be held.
 func (t *txn) stateful(states []core.SessionState) ([]*session, error) {
 	all := make([]*session, len(states))
 	for i := range states {
@@ -103,7 +103,7 @@ func (t *txn) appendWork(w *core.Work) ([]int64, error) {
 	return nil, nil
 }
 
-// reserveWork sets the messages of the work aside.
+// reserveWork reserves the messages of the work.
 func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	ms := w.Messages
 	if len(w.Publications) > 0 {
@@ -121,7 +121,7 @@ func (t *txn) reserveWork(w *core.Work) ([]int64, error) {
 	return t.reserve(ms, w.Reserve.UnixMilli()), nil
 }
 
-// sparing says what the effects leave of each message of a group; nil: all of it.
+// sparing says, for each message of a group, what of it is stored after its effects; nil: all of it.
 type sparing []remains
 
 type remains uint8
@@ -138,7 +138,7 @@ func (s sparing) has(i int) bool { return s != nil && s[i] != whole }
 // drops reports whether nothing is stored of the message.
 func (s sparing) drops(i int) bool { return s != nil && s[i] == dropped }
 
-// noted is the number of a message that was noted, until its effects are seen to.
+// noted is the number of a message that is only noted, until its effects are carried out.
 const noted = -1
 
 func spared(w *core.Work, n int) sparing {
@@ -159,7 +159,7 @@ func spared(w *core.Work, n int) sparing {
 	return s
 }
 
-// takeEffect does what else comes of messages that were given these numbers.
+// takeEffect carries out the effects of messages that were given these numbers.
 func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	for i := range effects {
 		x := &effects[i]
@@ -178,7 +178,7 @@ func (t *txn) takeEffect(effects []core.Effect, numbers []int64) {
 	}
 }
 
-// checkSettlements reports why one of them could not be carried out.
+// checkSettlements reports why one of the settlements could not be carried out.
 func (t *txn) checkSettlements(settlements []core.Settlement) error {
 	given := make(map[core.LockToken]bool, len(settlements))
 	for i := range settlements {

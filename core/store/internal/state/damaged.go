@@ -10,19 +10,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrDamaged says that a record is not what was written, or is missing. A Journal's other errors say
-// nothing of the record: it may be read later.
+// ErrDamaged says that a record is missing, or differs from what was written. Other errors of a
+// Journal say nothing about the record, which may be readable later.
 var ErrDamaged = errors.New("the message is damaged")
 
-// found is a message that a call has read, or could not read.
+// found is a message that a call has read, or has failed to read.
 type found struct {
 	number int64
 	ref    Ref
 	err    error
 }
 
-// putAside takes damaged messages out of delivery, without a failed delivery, once the call that has
-// read them has left the partition. Receivers are woken: they may have got fewer than they asked for.
+// putAside takes damaged messages out of delivery without counting a failed delivery, after the call that read
+// them has left the partition. It wakes receivers, because they may have got fewer messages than they asked for.
 func (t *txn) putAside(damaged []found) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -46,7 +46,7 @@ func (t *txn) putAside(damaged []found) {
 	}
 }
 
-// giveBack ends the locks of deliveries that no receiver gets, without a failed delivery.
+// giveBack ends the locks of deliveries that do not reach a receiver, without counting failed deliveries.
 func (t *txn) giveBack(ds []core.Delivery) {
 	n, _, ok := t.enterOnce(nil)
 	if !ok {
@@ -61,10 +61,10 @@ func (t *txn) giveBack(ds []core.Delivery) {
 	n.leave()
 }
 
-// Damaged is the number of messages that were put aside because they are damaged.
+// Damaged returns the number of messages that were put aside because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
-// PeekDamaged lists messages that were put aside. It reads each again to tell what is wrong with it.
+// PeekDamaged lists messages that were put aside. It reads each again to find out what is wrong with it.
 func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -90,7 +90,7 @@ func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.D
 	return damaged, p.stopped()
 }
 
-// address is the name of a queue for clients, or its ID if it is not known.
+// address returns the name of a queue for clients, or its ID if the name is not known.
 func (s *Store) address(of core.Ref) string {
 	id := cmp.Or(of.Subscription, of.Entity)
 	s.catalogue.mu.RLock()
@@ -105,9 +105,9 @@ func (s *Store) address(of core.Ref) string {
 	return id
 }
 
-// RemoveDamaged reads all messages and removes those that are damaged. Those that were put aside and can
-// be read again are delivered. It calls done with each; err is nil for the latter. It comes after Start,
-// before any other call.
+// RemoveDamaged reads all messages and removes those that are damaged. It makes messages that were
+// put aside available again if they can now be read. It calls done for each message of both kinds;
+// for the latter, err is nil. It must be called after Start, before any other call.
 func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64
@@ -143,8 +143,8 @@ func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err
 	})
 }
 
-// Records calls found with each record that a message names, and whether it is a large body. It comes
-// after Load, before any other call.
+// Records calls found with each record that a message refers to, and whether it is a large body. It
+// must be called after Load, before any other call.
 func (s *Store) Records(found func(r Ref, large bool)) {
 	_ = s.whileOpening(func(_ *txn, q *queue) error { // it never fails
 		for e := range q.log.from(0) {
@@ -157,8 +157,8 @@ func (s *Store) Records(found func(r Ref, large bool)) {
 	})
 }
 
-// loadScheduled reads the messages that wait for a time: what is needed of them then is in them alone.
-// Those that are reserved stay in memory, those that are damaged are put aside.
+// loadScheduled reads the messages that wait for a time, because data needed at that time are only
+// in the messages. Reserved messages stay in memory, and damaged ones are put aside.
 func (s *Store) loadScheduled(t *txn, q *queue) error {
 	for _, x := range slices.Clone(q.schedules.items) {
 		e := x.of
@@ -178,7 +178,7 @@ func (s *Store) loadScheduled(t *txn, q *queue) error {
 	return nil
 }
 
-// whileOpening visits all queues of a store that was replayed, before any call.
+// whileOpening visits all queues of a replayed store before any call.
 func (s *Store) whileOpening(visit func(t *txn, q *queue) error) error {
 	for _, p := range s.allPartitions() {
 		t := txn{partition: p, handle: &handle{Store: s, Ref: core.Ref{Entity: p.entityID, Index: p.index}}, now: s.millis()}

@@ -19,8 +19,8 @@ func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export passes on what a partition holds. It holds the partition's mutex until it ends: nothing
-// changes meanwhile, and no record of a message is moved or removed.
+// Export passes what a partition holds to take. It holds the partition's mutex until it ends, so
+// nothing changes in the meantime, and no record of a message is moved or removed.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
@@ -84,7 +84,7 @@ func (t *txn) export(ctx context.Context, home *entityState, take func(*core.Sto
 		of   *seenIDs
 	}{{core.StoredSeen, &home.seen}, {core.StoredMove, &home.moves}} {
 		var at int64
-		given := make(map[string]bool) // of that instant: what was forgotten and seen again is twice in the order
+		given := make(map[string]bool) // ids of this instant: one forgotten and seen again occurs twice
 		for _, id := range ids.of.order {
 			if id.at != at {
 				at = id.at
@@ -123,14 +123,14 @@ func (t *txn) exported(e *entry) (core.Delivery, error) {
 }
 
 const (
-	// importMost is the number of things Import stores at once, about, and
-	// importBytes how large they are when nothing more is added.
+	// importMost is about the number of things that Import stores at once, and importBytes is about
+	// the size at which it stores them.
 	importMost  = 500
 	importBytes = 1 << 20
 )
 
-// Import fills a partition. It stores things in steps, without a sweep before all is there: what a
-// sweep would move takes numbers that are still to come.
+// Import fills a partition. It stores things in steps, and sweeps only when everything is stored:
+// the messages that a sweep moves take numbers that may still be imported.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)
@@ -166,7 +166,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	return nil
 }
 
-// checkEmpty refuses a partition that has, or had, messages, or remembers anything.
+// checkEmpty refuses a partition that has, or once had, messages, or remembers anything.
 func (s *Store) checkEmpty(r core.Ref) error {
 	p := s.lockPartition(r)
 	if p == nil {

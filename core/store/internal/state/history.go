@@ -6,18 +6,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// history is what a entityState remembers of what happened to its messages.
+// history is what an entityState remembers about its messages.
 type history struct {
 	events  []core.Event
 	written []int64 // when each was written; never falls
-	trimmed int64   // how many there were before these
+	trimmed int64   // how many events there were before these
 	weight  int64   // of the events
 }
 
-// leastEvents is the number of events a history keeps although all histories together that are too large.
+// leastEvents is the number of events that a history may keep even if all histories together are too large.
 const leastEvents = 100
 
-// eventWeight is an event, except for its texts.
+// eventWeight is the weight of an event without its texts.
 const eventWeight = 300
 
 func weightOfEvent(e *core.Event) int64 {
@@ -25,7 +25,7 @@ func weightOfEvent(e *core.Event) int64 {
 		len(e.Entity)+len(e.Rule)+len(e.Plugin)+len(e.Gateway))
 }
 
-// remember writes an event, and forgets what is beyond the bounds.
+// remember adds an event to the history, and forgets those beyond the bounds.
 func (t *txn) remember(home *entityState, e core.Event) {
 	h, now := &home.history, t.now
 	if n := len(h.written); n > 0 {
@@ -42,7 +42,7 @@ func (t *txn) remember(home *entityState, e core.Event) {
 	t.trimHistory(home, now)
 }
 
-// trimHistory forgets what is beyond the bounds.
+// trimHistory forgets events beyond the bounds.
 func (t *txn) trimHistory(home *entityState, now int64) {
 	h := &home.history
 	gone := max(0, len(h.events)-t.History.Max)
@@ -94,21 +94,21 @@ func (t *txn) note(kind core.EventKind, q *queue, e *entry) {
 func (t *txn) noteFailure(kind core.EventKind, q *queue, e *entry) {
 	switch {
 	case t.History.Max <= 0:
-	case q.ref.Sub.IsDeadLetter(): // where nothing is counted
+	case q.ref.Sub.IsDeadLetter(): // dead letters count no failures
 		t.note(kind, q, e)
 	default:
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Count: e.failures})
 	}
 }
 
-// noteMove is note for an event that gives the message another number.
+// noteMove is note for an event in which the message gets another number.
 func (t *txn) noteMove(kind core.EventKind, q *queue, e *entry, other int64, reason string) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: t.number(e.n), Other: other, MessageID: e.messageID(), Reason: reason})
 	}
 }
 
-// noteArrival writes that m was stored in q, or was not because it is a duplicate.
+// noteArrival records that m was stored in q, or was not because it is a duplicate.
 func (t *txn) noteArrival(kind core.EventKind, q *queue, m *core.Message, number, origin, until int64) {
 	if t.History.Max > 0 {
 		t.write(q, core.Event{Kind: kind, Number: number, Other: origin, MessageID: m.MessageID, Until: instant(until)})
@@ -120,7 +120,7 @@ func (t *txn) write(q *queue, e core.Event) {
 	t.remember(q.home, e)
 }
 
-// Annotate adds what the broker knows to a history.
+// Annotate adds the broker's events to a history.
 func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	if p.History.Max <= 0 {
 		return nil
@@ -136,7 +136,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 	return t.wait(ctx)
 }
 
-// Recollect returns what is remembered of a message.
+// Recollect returns the remembered events of a message.
 func (p *handle) Recollect(_ context.Context, subject core.Subject) ([]core.Event, error) {
 	if p.History.Max <= 0 {
 		return nil, nil

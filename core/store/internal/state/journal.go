@@ -8,51 +8,51 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Journal keeps what calls change, so that a Store can be made again from it. A Store without one
-// keeps everything in memory only, and does nothing of what follows.
+// Journal keeps the changes that calls make, so that a Store can be rebuilt from it. A Store
+// without a Journal keeps everything in memory only, and does none of the following.
 //
-// A Call is given its messages before it takes the partition's mutex, and its effects while it holds
-// it; they are appended before it gives the mutex back. So the order of the frames of a partition is
-// the order of its changes.
+// A Call gets its messages before it takes the partition's mutex, and its effects while it holds
+// the mutex. It appends the effects before it releases the mutex, so the frames of a partition are
+// in the order of its changes.
 type Journal interface {
 	// Begin returns an empty call.
 	Begin() Call
-	// End is the position behind the last frame that was appended.
+	// End returns the position behind the last frame that was appended.
 	End() Position
 	// Wait waits until everything before a position is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the message of a record, whose large body lies apart unless that is zero. The error
-	// wraps ErrDamaged if it is not what was written.
+	// Read returns the message of a record. body is where a large body lies, or zero if the record
+	// contains the body. The error wraps ErrDamaged if the data differ from what was written.
 	Read(r, body Ref) (*core.Message, error)
-	// PutAside says that a message is not delivered any more, because its record is damaged.
+	// PutAside reports that a message is no longer delivered, because its record is damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
-	// Pin keeps records from being removed until unpin is called, those whose last entry goes
-	// meanwhile too. It never waits.
+	// Pin keeps records from being removed until unpin is called, even those whose last entry is
+	// removed in the meantime. It never waits.
 	Pin() (unpin func())
 	// Resident asks whether a message of n bytes may stay in memory besides its record. Evicted
-	// is the opposite of an answer that it may.
+	// takes back a positive answer.
 	Resident(bytes int) bool
 	Evicted(bytes int)
-	// Err is why the journal keeps nothing any more, or nil.
+	// Err returns why the journal no longer keeps anything, or nil.
 	Err() error
 }
 
-// Call is what one call adds to a Journal: all of it, or nothing.
+// Call collects what one call adds to a Journal: all of it, or nothing.
 type Call interface {
-	// Messages prepares messages, and Copies some that may have the same body: it is kept once. Room
-	// prepares an effect that has n bytes of text.
+	// Messages prepares messages. Copies prepares messages that may have the same body, which is
+	// then kept once. Room prepares an effect with n bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
-	// Reserve makes room for what was prepared. Append fails then only with the journal itself. Errors
-	// are those of a call that has done nothing.
+	// Reserve makes room for what was prepared. After it, Append can fail only if the journal
+	// itself fails. If Reserve fails, the call has done nothing.
 	Reserve(ctx context.Context) error
-	// Record takes a message that was prepared: they are taken in the order of their preparation,
-	// perhaps not all. It returns the place of its record in the frame, and where its body is that
-	// lies apart.
+	// Record takes a prepared message. Messages must be taken in the order of their preparation,
+	// but some may be left out. It returns the place of the record in the frame, and where the body
+	// lies if it is stored separately.
 	Record(m *core.Message) (record int32, body Ref)
 
-	// At says when the call happens, and whether in the time of a view.
+	// At says when the call happens, and whether that is in the time of a view.
 	At(now int64, virtual bool)
 	Sink
 	// IsLarge reports whether the effects so far should become a frame.
@@ -60,23 +60,23 @@ type Call interface {
 	// Append ends the frame, and returns the position behind it. It never waits. More frames may
 	// follow, each with its own effects.
 	Append() Position
-	// Ref is where a record of the frame lies, once it was appended.
+	// Ref returns where a record of the frame lies, after the frame was appended.
 	Ref(record int32) Ref
-	// Release returns what Reserve took. It returns true if the call is empty now and may be used again.
+	// Release returns the room that Reserve took. It returns true if the call is now empty and may be used again.
 	Release() (again bool)
 }
 
 // Position is a place in a Journal. Later ones are larger.
 type Position uint64
 
-// Ref names a record of a Journal, which alone knows what that is. The store asks for no more than the
-// newest of some.
+// Ref identifies a record of a Journal; only the journal knows its meaning. The store itself only
+// finds out which of several is the newest.
 type Ref struct {
 	Position
 	Length uint32
 }
 
-// begin makes the effects of a call that adds messages: nil without a journal.
+// begin collects the effects of a call that adds messages. It returns nil without a journal.
 func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*effects, error) {
 	if s.journal == nil {
 		return nil, nil
@@ -96,14 +96,14 @@ func (s *Store) begin(ctx context.Context, prepare func(x *effects) error) (*eff
 	return x, nil
 }
 
-// publications prepares the records of what topics publish: a scheduled message itself, else the
-// copies of it.
+// publications prepares the records of publications: the message itself if it is scheduled,
+// otherwise its copies.
 func (x *effects) publications(ctx context.Context, group []core.Publication) error {
 	for i := range group {
 		g := &group[i]
 		ms := make([]*core.Message, 0, len(g.Copies)+1)
 		if !g.Message.ScheduledEnqueueTime.IsZero() && g.Source.IsZero() {
-			ms = append(ms, g.Message) // the store's clock decides whether it is kept, or its copies
+			ms = append(ms, g.Message) // the store's clock will decide whether the message is kept, or its copies
 		}
 		for k := range g.Copies {
 			ms = append(ms, g.Copies[k].Message)
@@ -137,17 +137,17 @@ func (x *effects) work(ctx context.Context, w *core.Work) error {
 	return err
 }
 
-// wait waits until what was there when a call left its partition is durable.
+// wait waits until everything that was there when a call left its partition is durable.
 func (t *txn) wait(ctx context.Context) error { return t.Store.wait(ctx, t.end) }
 
-// absent is a message of a delivery that is not in memory.
+// absent is a message in a delivery that is not in memory.
 type absent struct {
 	ref  Ref
 	more *extra
 }
 
-// complete waits until the messages of deliveries are durable, and reads those that are absent. It
-// leaves out those that are damaged. If it fails, the locks of the others end.
+// complete waits until the messages of deliveries are durable, and reads the absent ones. It leaves
+// out damaged ones. If it fails, it ends the locks of the others.
 func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery, error) {
 	j := t.Store.journal
 	if j == nil || len(ds) == 0 {
@@ -182,7 +182,7 @@ func (t *txn) complete(ctx context.Context, ds []core.Delivery) ([]core.Delivery
 	return sound, err
 }
 
-// unpin ends what delivery has pinned.
+// unpin releases the records that delivery has pinned.
 func (t *txn) unpin() {
 	if t.pinned != nil {
 		t.pinned()
@@ -190,7 +190,7 @@ func (t *txn) unpin() {
 	}
 }
 
-// read returns the message of a record, with what came later.
+// read returns the message of a record, including later changes.
 func (s *Store) read(r Ref, more *extra) (*core.Message, error) {
 	if more == nil {
 		return s.journal.Read(r, Ref{})

@@ -42,8 +42,8 @@ func (p *handle) enterUnder(r *core.LockRequest) (t txn, x *session, ok bool, er
 	return t, x, err == nil, err
 }
 
-// lockMost locks available messages of the session x, or those without if it is nil, up to most, and ends
-// the call.
+// lockMost locks available messages, up to most, and ends the call. The messages belong to the
+// session x or, if x is nil, to none.
 func (t *txn) lockMost(ctx context.Context, most core.Most, x *session) ([]core.Delivery, time.Time, error) {
 	oldest, available := t.queue.oldest, int(t.queue.counts[fresh]+t.queue.counts[again])
 	if x != nil {
@@ -76,8 +76,8 @@ func (t *txn) deliver(ctx context.Context, ds []core.Delivery, next int64) ([]co
 	return ds, instant(next), nil
 }
 
-// oldest returns the available message that is delivered next: those delivered
-// before come first, then the others, both by number. There must be one.
+// oldest returns the available message to deliver next: first those delivered before, then the
+// others, both by number. There must be one.
 func (q *queue) oldest() *entry {
 	if q.counts[again] > 0 {
 		return q.again.items[0].of
@@ -94,7 +94,7 @@ func (q *queue) oldest() *entry {
 	return nil
 }
 
-// lockEnd is when a lock that begins now ends.
+// lockEnd returns when a lock that begins now ends.
 func (t *txn) lockEnd() int64 { return t.now + t.LockDuration.Milliseconds() }
 
 // lock claims e and returns it as it is delivered.
@@ -107,8 +107,8 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 	return d
 }
 
-// Renew extends locks to now + Policy.LockDuration; those in a session it only
-// looks up.
+// Renew extends locks to now + Policy.LockDuration. For a lock in a session, it only looks up when
+// it ends.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, _, ok := p.enterOnce(nil)
@@ -139,8 +139,8 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	return answers
 }
 
-// holder returns the entry whose lock token proves, or nil if the lock is lost. It may have ended and
-// not be swept yet.
+// holder returns the entry whose lock token proves, or nil if the lock is lost. The lock may have
+// expired without having been swept.
 func (t *txn) holder(token core.LockToken) *entry {
 	e := t.queue.log.get(token.Number())
 	if e == nil || !e.state.IsLocked() || e.delayed || e.ends() <= t.now || token != core.NewLockToken(t.Ref.Index, e.n, e.nonce) {
@@ -149,9 +149,9 @@ func (t *txn) holder(token core.LockToken) *entry {
 	return e
 }
 
-// lockDeferred locks deferred messages of the session x, or those without if it is nil, all or none, and
-// ends the call. Those asked for whose time to live is over expire, whether or not the others can be
-// locked.
+// lockDeferred locks deferred messages, all or none, and ends the call. The messages belong to the
+// session x or, if x is nil, to none. If the time to live of a requested message has ended, the
+// message expires, whether or not the others can be locked.
 func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	for _, number := range numbers {
 		if e := t.inState(number, deferred); e != nil && e.session == x && t.queue.hasExpired(e, t.now) {
@@ -175,7 +175,7 @@ func (t *txn) lockDeferred(ctx context.Context, numbers []int64, x *session) ([]
 	return deliveries, time.Time{}, err
 }
 
-// lockUnder is lock with the lock of a session, or a new one if it is nil.
+// lockUnder locks e under the lock of the session x, or under a new lock if x is nil.
 func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	if x != nil {
 		return t.lock(e, as, x.nonce, x.until)
@@ -183,8 +183,8 @@ func (t *txn) lockUnder(e *entry, as MessageState, x *session) core.Delivery {
 	return t.lock(e, as, core.NewNonce(), t.lockEnd())
 }
 
-// lockNumbers locks those of some messages of the session x, or without a session if it is nil, that are
-// available, and ends the call.
+// lockNumbers locks those messages with these numbers that are available, and ends the call. The
+// messages belong to the session x or, if x is nil, to none.
 func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]core.Delivery, time.Time, error) {
 	var deliveries []core.Delivery
 	for _, number := range numbers {
@@ -199,8 +199,8 @@ func (t *txn) lockNumbers(ctx context.Context, numbers []int64, x *session) ([]c
 	return t.deliver(ctx, deliveries, 0)
 }
 
-// allInState returns the entries of sequence numbers, or nil if one is not
-// there, is in another state, or is given twice.
+// allInState returns the entries of sequence numbers, or nil if a number is missing, is given
+// twice, or its message is in another state.
 func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	entries := make([]*entry, len(numbers))
 	given := make(map[int64]bool, len(numbers))
@@ -214,7 +214,7 @@ func (t *txn) allInState(numbers []int64, as ...MessageState) []*entry {
 	return entries
 }
 
-// inState returns the entry of a sequence number if it is in one of the states given, else nil.
+// inState returns the entry of a sequence number if it is in one of the states given, and otherwise nil.
 func (t *txn) inState(number int64, as ...MessageState) *entry {
 	index, n := core.SplitSequenceNumber(number)
 	if index != t.Ref.Index {
@@ -230,11 +230,11 @@ func missing(what string, r core.Ref, numbers []int64) error {
 	return fmt.Errorf("%s messages %v of %s/%d: %w", what, numbers, r.Entity, r.Index, core.MessageNotFound)
 }
 
-// EndLinks ends what has ended with the process that had the store before: the locks of sessions,
-// with those of their messages, and the broker's own locks. No failed delivery counts. Receivers keep
-// the other locks of messages, whose tokens outlive connections. Free sessions begin to wait by their
-// first available messages: the journal does not know for how long they have waited. It is called after
-// Start, before any other call.
+// EndLinks ends the locks that end with the process that held the store before: those of sessions
+// and of their messages, and the broker's own. No failed delivery is counted. Receivers keep their
+// other locks, because tokens outlive connections. Free sessions begin to wait in the order of
+// their first available messages, because the journal does not record how long they have waited.
+// EndLinks must be called after Start, before any other call.
 func (s *Store) EndLinks() {
 	_ = s.whileOpening(func(t *txn, q *queue) error { // it never fails
 		// The next call with the entity's policy keeps its history within its bounds.
@@ -248,7 +248,7 @@ func (s *Store) EndLinks() {
 func (t *txn) endLinks(q *queue) {
 	var ended []*entry
 	for _, x := range q.locks.items {
-		// Versions without the mark had none but the broker's locks in transfer queues.
+		// Versions without the mark had no such locks except the broker's in transfer queues.
 		if e := x.of; !e.delayed && (e.session != nil || e.byBroker || q.ref.Sub == core.Transfer) {
 			ended = append(ended, e)
 		}
@@ -261,7 +261,7 @@ func (t *txn) endLinks(q *queue) {
 		if e.state == lockedDeferred {
 			q.move(e, deferred)
 		} else {
-			q.move(e, again) // what has expired meanwhile is found by the next sweep
+			q.move(e, again) // the next sweep finds messages that have expired in the meantime
 		}
 		if x := t.effects; x != nil && x.IsLarge() {
 			x.append()

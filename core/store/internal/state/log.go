@@ -7,38 +7,38 @@ import (
 	"slices"
 )
 
-// log keeps the messages of a queue in the order of their numbers, in chunks of consecutive numbers.
-// A message is an entry, or a row where that says all of it.
+// log keeps the messages of a queue in the order of their numbers, in chunks of consecutive
+// numbers. A message is an entry, or a row if a row can hold everything about it.
 type log struct {
 	chunks []*chunk // by number; none but the last is empty
-	spare  *chunk   // empty, to use again
+	spare  *chunk   // empty, for reuse
 	live   int      // messages
 }
 
 // chunkSize is the number of sequence numbers in a chunk.
 const chunkSize = 128
 
-// few is the number of messages of a chunk that are given just the room that they need.
+// few is the number of messages up to which a chunk gets only the room that it needs.
 const few = 8
 
-// busy is the number of chunks at the end of a log that keep the room that they have: those behind a backlog
-// are filled and emptied all the time.
+// busy is the number of chunks at the end of a log that keep their room, because chunks behind a
+// backlog are filled and emptied all the time.
 const busy = 2
 
-// chunk has messages whose numbers divided by chunkSize are the same.
+// chunk holds the messages whose numbers divided by chunkSize are the same.
 type chunk struct {
 	id      int64
 	entries []*entry // by number
 	rows    []row    // by number
 
-	earliest int64 // no row that expires does so before; 0: there is none, and the chunk is not in queue.rowExpiries
-	stale    bool  // earliest is that of a row which is gone, perhaps
+	earliest int64 // no row expires before it; 0: no row expires, and the chunk is not in queue.rowExpiries
+	stale    bool  // earliest may be that of a row which is gone
 	place    int   // in queue.rowExpiries
 }
 
-// row is a message that is available and was never delivered, of which the journal alone has the
-// contents, and of which nothing else is to be said. It has no pointers: the collector does not look
-// at the rows of a backlog.
+// row is an available message that was never delivered, whose contents only the journal has, and
+// about which nothing else must be kept. It has no pointers, so the garbage collector does not scan
+// the rows of a backlog.
 type row struct {
 	position Position
 	origin   int64
@@ -50,13 +50,13 @@ type row struct {
 	noted    bool
 }
 
-// isPlain reports whether a row can stand for e.
+// isPlain reports whether a row can represent e.
 func (e *entry) isPlain() bool {
 	return e.state == fresh && e.message == nil && e.more == nil && !e.delayed && !e.sessionful &&
 		e.failures == 0 && e.record == 0 && uint64(e.size) <= math.MaxUint32
 }
 
-// toRow makes the row that stands for e.
+// toRow returns the row that represents e.
 func (e *entry) toRow() row {
 	return row{
 		position: e.ref.Position, length: e.ref.Length, origin: e.origin, enqueued: e.enqueued, expires: e.expires,
@@ -64,7 +64,7 @@ func (e *entry) toRow() row {
 	}
 }
 
-// entryOf makes e the entry for which a row stands.
+// entryOf sets e to the entry that a row represents.
 func (c *chunk) entryOf(r *row, e *entry) {
 	*e = entry{
 		n: c.id*chunkSize + int64(r.index), ref: Ref{r.position, r.length}, origin: r.origin, enqueued: r.enqueued,
@@ -72,14 +72,14 @@ func (c *chunk) entryOf(r *row, e *entry) {
 	}
 }
 
-// append adds e, whose number is higher than all before.
+// append adds e, whose number is higher than all others.
 func (l *log) append(e *entry) {
 	c := l.last(e.n)
 	c.entries = append(c.entries, e)
 	l.live++
 }
 
-// last returns the chunk of a number that is higher than all before.
+// last returns the chunk of a number that is higher than all others.
 func (l *log) last(n int64) *chunk {
 	id := n / chunkSize
 	var last *chunk
@@ -94,7 +94,7 @@ func (l *log) last(n int64) *chunk {
 	if c == nil {
 		c = new(chunk)
 	}
-	if last != nil { // what fills a chunk may fill the next
+	if last != nil { // what has filled the last chunk may fill this one, too
 		if len(last.entries) == chunkSize {
 			c.entries = slices.Grow(c.entries, chunkSize)
 		}
@@ -112,7 +112,7 @@ func (l *log) last(n int64) *chunk {
 
 func (c *chunk) isEmpty() bool { return len(c.entries) == 0 && len(c.rows) == 0 }
 
-// get returns the entry of number n, or nil, also where that is a row.
+// get returns the entry of number n, or nil if there is none or only a row.
 func (l *log) get(n int64) *entry {
 	if i := l.search(n); l.isChunk(i, n) {
 		c := l.chunks[i]
@@ -123,7 +123,7 @@ func (l *log) get(n int64) *entry {
 	return nil
 }
 
-// view returns the entry of number n, or one made of its row, which must not be changed; or nil.
+// view returns the entry of number n, or one made from its row, which must not be changed; or nil.
 func (l *log) view(n int64) *entry {
 	for e := range l.from(n) {
 		if e.n == n {
@@ -134,7 +134,7 @@ func (l *log) view(n int64) *entry {
 	return nil
 }
 
-// highest is the highest number among the messages, 0 if there are none.
+// highest returns the highest number among the messages, or 0 if there are none.
 func (l *log) highest() (n int64) {
 	for i := len(l.chunks) - 1; i >= 0 && n == 0; i-- { // the last may be empty
 		c := l.chunks[i]
@@ -148,9 +148,9 @@ func (l *log) highest() (n int64) {
 	return n
 }
 
-// from yields the messages from number n on. None may be appended or removed meanwhile. What is
-// yielded of a row must not be changed, but can take its place: see promote. It is valid until the
-// next is requested.
+// from yields the messages from number n on. No message may be appended or removed during the
+// iteration. An entry made from a row must not be changed, but can replace the row (see promote).
+// It is valid until the next one is requested.
 func (l *log) from(n int64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var view *entry
@@ -178,7 +178,7 @@ func (l *log) from(n int64) iter.Seq[*entry] {
 	}
 }
 
-// aside yields the messages in some states from number n on. None in these states is a row.
+// aside yields the messages from number n on that are in some states. Rows are never in these states.
 func (l *log) aside(n int64, states ...MessageState) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for _, c := range l.chunks[l.search(n):] {
@@ -208,7 +208,7 @@ func (l *log) remove(n int64) {
 	}
 }
 
-// drop removes the chunk of an index.
+// drop removes the chunk at an index.
 func (l *log) drop(i int) {
 	if i == 0 {
 		l.chunks[0] = nil
@@ -221,7 +221,7 @@ func (l *log) drop(i int) {
 	}
 }
 
-// promote puts e, which was made of a row, in the place of that.
+// promote replaces a row by e, which was made from it.
 func (l *log) promote(e *entry) (c *chunk) {
 	c = l.chunks[l.search(e.n)]
 	k, _ := c.searchRow(e.n)
@@ -232,7 +232,7 @@ func (l *log) promote(e *entry) (c *chunk) {
 	return c
 }
 
-// demote puts a row in the place of e. It returns nil if e is not in the log.
+// demote replaces e by a row. It returns nil if e is not in the log.
 func (l *log) demote(e *entry) *chunk {
 	at := l.search(e.n)
 	if !l.isChunk(at, e.n) {
@@ -249,7 +249,7 @@ func (l *log) demote(e *entry) *chunk {
 	return c
 }
 
-// appendRow adds a row for e, whose number is higher than all before.
+// appendRow adds a row for e, whose number is higher than all others.
 func (l *log) appendRow(e *entry) *chunk {
 	c := l.last(e.n)
 	c.rows = append(c.rows, e.toRow())
@@ -288,7 +288,7 @@ func (c *chunk) removeRow(k int) {
 	}
 }
 
-// soonest is the index of the row that expires first, by expiry and number, -1 if none does.
+// soonest returns the index of the row that expires first, by expiry and number, or -1 if none expires.
 func (c *chunk) soonest() int {
 	first := -1
 	for k := range c.rows {
@@ -299,30 +299,30 @@ func (c *chunk) soonest() int {
 	return first
 }
 
-// search returns the index of the first chunk that has n or numbers behind it.
+// search returns the index of the first chunk that can hold n or higher numbers.
 func (l *log) search(n int64) int {
 	id := n / chunkSize
 	if len(l.chunks) == 0 || id <= l.chunks[0].id {
 		return 0
 	}
-	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // mostly none is missing
+	if i := id - l.chunks[0].id; i < int64(len(l.chunks)) && l.chunks[i].id == id { // usually none is missing
 		return int(i)
 	}
 	i, _ := slices.BinarySearchFunc(l.chunks, id, func(c *chunk, id int64) int { return cmp.Compare(c.id, id) })
 	return i
 }
 
-// isChunk reports whether the chunk of an index is that of n.
+// isChunk reports whether the chunk at an index is the one for n.
 func (l *log) isChunk(i int, n int64) bool {
 	return i < len(l.chunks) && l.chunks[i].id == n/chunkSize
 }
 
-// searchEntry returns the index of the entry of number n, or of the first behind it.
+// searchEntry returns the index of the entry of number n, or of the first with a higher number.
 func (c *chunk) searchEntry(n int64) (i int, ok bool) {
 	if len(c.entries) == 0 || n < c.entries[0].n {
 		return 0, false
 	}
-	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // mostly none is missing
+	if k := n - c.entries[0].n; k < int64(len(c.entries)) && c.entries[k].n == n { // usually none is missing
 		return int(k), true
 	}
 	return slices.BinarySearchFunc(c.entries, n, func(e *entry, n int64) int { return cmp.Compare(e.n, n) })
@@ -337,7 +337,7 @@ func (c *chunk) searchRow(n int64) (k int, ok bool) {
 	return slices.BinarySearchFunc(c.rows, index, func(r row, index int64) int { return cmp.Compare(int64(r.index), index) })
 }
 
-// demote puts a row in the place of e, if that says all of e.
+// demote replaces e by a row, if a row can represent it.
 func (q *queue) demote(e *entry) {
 	if !e.isPlain() {
 		return
@@ -352,7 +352,7 @@ func (q *queue) demote(e *entry) {
 	}
 }
 
-// promote puts e, which was made of a row, in the place of that.
+// promote replaces a row by e, which was made from it.
 func (q *queue) promote(e *entry) {
 	c := q.log.promote(e)
 	if q.mayExpire(e) {
@@ -364,7 +364,7 @@ func (q *queue) promote(e *entry) {
 	}
 }
 
-// entry returns the entry of number n, in the place of a row if there is one, or nil.
+// entry returns the entry of number n, or nil. If there is a row, the entry replaces it.
 func (q *queue) entry(n int64) *entry {
 	if e := q.log.get(n); e != nil {
 		return e
@@ -376,7 +376,7 @@ func (q *queue) entry(n int64) *entry {
 	return e
 }
 
-// insertRow is insert for what a row can stand for. e is not kept.
+// insertRow is insert for an entry that a row can represent. It does not keep e.
 func (q *queue) insertRow(e *entry) {
 	q.last = e.n
 	c := q.log.appendRow(e)
@@ -387,7 +387,7 @@ func (q *queue) insertRow(e *entry) {
 	}
 }
 
-// rowExpires says that a row of c expires at an instant.
+// rowExpires records that a row of c expires at an instant.
 func (q *queue) rowExpires(c *chunk, at int64) {
 	if c.earliest != 0 {
 		if at >= c.earliest {
@@ -400,7 +400,7 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 }
 
 // firstRow returns the chunk of the row that expires first, by expiry and number, if that is not
-// later than until; or nil. The row expires at its earliest.
+// later than until; otherwise nil. That row expires at the chunk's earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {
@@ -415,13 +415,13 @@ func (q *queue) firstRow(until int64) *chunk {
 	return nil
 }
 
-// anyExpired reports whether there is a message for firstExpired.
+// anyExpired reports whether firstExpired would return a message.
 func (q *queue) anyExpired(now int64) bool {
 	return q.expiries.due(now) != nil || q.firstRow(now) != nil
 }
 
-// firstExpired returns the available message whose time to live ended first, by that and its number,
-// or nil.
+// firstExpired returns the available message whose time to live ended first, by that time and then
+// by number, or nil.
 func (q *queue) firstExpired(now int64) *entry {
 	e := q.expiries.due(now)
 	c := q.firstRow(now)

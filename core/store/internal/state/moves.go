@@ -10,10 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// noTransit is that of a message from a producer.
+// noTransit is the transit of a message from a producer.
 var noTransit core.Transit
 
-// transit is what m brings along from another entity; it is not to be changed.
+// transit returns what m carries from another entity; the result must not be changed.
 func transit(m *core.Message) *core.Transit {
 	if m.Transit == nil {
 		return &noTransit
@@ -21,8 +21,8 @@ func transit(m *core.Message) *core.Transit {
 	return m.Transit
 }
 
-// kept is m as it is kept: without the key of its move, and without memory that
-// its body does not need.
+// kept returns m in the form in which it is kept: without the key of its move, and without memory
+// that its body does not need.
 func kept(m *core.Message) *core.Message {
 	body := m.Body.Bytes
 	spare := cap(body)-len(body) > max(len(body)/8, 4096)
@@ -41,8 +41,8 @@ func kept(m *core.Message) *core.Message {
 	return &own
 }
 
-// isRepeated reports whether m comes from a move that has ended here; if not, it
-// has from now on.
+// isRepeated reports whether m comes from a move that has already ended here. If not, it records
+// that the move has.
 func (t *txn) isRepeated(m *core.Message) bool {
 	key := transit(m).Key
 	if key == "" {
@@ -64,12 +64,12 @@ func (b *entityState) move(key string, at int64) {
 	b.remember(&b.moves, key, at)
 }
 
-// isKnown is isRepeated without consequences.
+// isKnown is isRepeated without recording anything.
 func (t *txn) isKnown(m *core.Message) bool {
 	return t.home.moves.knows(transit(m).Key, t.now-core.KeyLife.Milliseconds())
 }
 
-// forgetMoves drops the keys of moves that ended here long ago: all, or many.
+// forgetMoves drops the keys of moves that ended here long ago: all of them, or many.
 func (t *txn) forgetMoves() {
 	until := t.now - core.KeyLife.Milliseconds()
 	if !t.home.moves.isDue(until) {
@@ -108,15 +108,15 @@ func (b *entityState) forgetMove(key string) {
 	}
 }
 
-// relocateStep is the number of messages Relocate appends again in one call, and relocateBytes how large
-// they are together.
+// relocateStep is the number of messages that Relocate appends again in one call, and relocateBytes
+// is their total size.
 const (
 	relocateStep  = 200
 	relocateBytes = 1 << 20
 )
 
-// Relocate appends again the records that from chooses, so that the journal need not keep them where
-// they are. Calls continue in the meantime.
+// Relocate appends again the records for which from returns true, so that the journal need not keep
+// them where they are. Other calls continue in the meantime.
 func (s *Store) Relocate(ctx context.Context, from func(Ref) bool) error {
 	for _, p := range s.allPartitions() {
 		p.mu.Lock()
@@ -151,10 +151,10 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 		var ms []*core.Message
 		for i := range strays {
 			x := &strays[i]
-			m, err := s.journal.Read(x.ref, Ref{}) // as it is there: without what came later
+			m, err := s.journal.Read(x.ref, Ref{}) // as it is there, without later changes
 			if err != nil {
-				// It may have been removed meanwhile, and its segment with it. What is damaged stays
-				// where it is.
+				// The message may have been removed in the meantime, and its segment with it. A
+				// damaged record stays where it is.
 				if !errors.Is(err, ErrDamaged) && p.isAt(home, sub, x) {
 					return err
 				}
@@ -172,8 +172,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays lists some messages of a sub-queue, from a number on, whose records from chooses. next is
-// where to continue, -1 at the end.
+// strays lists some messages of a sub-queue, from a number on, for whose records from returns true.
+// next is where to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,14 +194,14 @@ func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, fr
 	return found, -1
 }
 
-// isAt reports whether a message still has the record that it had.
+// isAt reports whether a message still has its earlier record.
 func (p *partition) isAt(home *entityState, sub core.SubQueue, x *stray) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.strayed(home, sub, x) != nil
 }
 
-// strayed is the entry of x, or one made of its row; nil if it is gone. p.mu is held.
+// strayed returns the entry of x, or one made from its row, or nil if it is gone. p.mu is held.
 func (p *partition) strayed(home *entityState, sub core.SubQueue, x *stray) *entry {
 	q := home.queues[sub]
 	if q == nil || p.entity(home.ref.Subscription) != home {

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// registry keeps the namespaces that were made at run time.
+// registry keeps the namespaces that were created at run time.
 type registry struct {
 	mu      sync.RWMutex
 	byName  map[string]core.Namespace // by folded name
@@ -66,7 +66,7 @@ func (r *registry) Namespace(_ context.Context, name string) (core.Namespace, er
 	return cloneNamespace(n), nil
 }
 
-// Namespaces lists those behind after by folded name, at most top.
+// Namespaces lists the namespaces after a name, by folded name, and returns at most top.
 func (r *registry) Namespaces(_ context.Context, after string, top int) ([]core.Namespace, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -124,21 +124,21 @@ func (r *registry) tell(name string) {
 	}
 }
 
-// cloneNamespace keeps the caller's slices and the registry's apart.
+// cloneNamespace copies the slices, so that the caller and the registry do not share them.
 func cloneNamespace(n core.Namespace) core.Namespace {
 	n.Hosts, n.Policies = slices.Clone(n.Hosts), slices.Clone(n.Policies)
 	return n
 }
 
-// sealLife is how long the ID of a deleted namespace is known as such: a caller that
-// has begun to create an entity in it has ended by then.
+// sealLife is how long the ID of a deleted namespace is remembered as deleted. By then, a caller
+// that had begun to create an entity in it has ended.
 const sealLife = time.Hour
 
 // removalStep is the number of entities of a deleted namespace that are removed at a time.
 const removalStep = 100
 
-// DeleteNamespace takes a namespace out of the registry. Its entities are removed
-// meanwhile, some at a time, so that no other call waits long for the catalogue.
+// DeleteNamespace takes a namespace out of the registry. Its entities are removed in the
+// background, some at a time, so that no other call waits long for the catalogue.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	id, end, ok := s.takeNamespace(name, s.millis())
 	if !ok {
@@ -152,8 +152,8 @@ func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// takeNamespace takes a namespace out of the registry and, in the same step, has the catalogue refuse
-// to create entities in it. It returns the namespace's ID; ok is false if there is none.
+// takeNamespace takes a namespace out of the registry and, in the same step, makes the catalogue
+// refuse to create entities in it. It returns the namespace's ID; ok is false if there is none.
 func (s *Store) takeNamespace(name string, now int64) (id string, end Position, ok bool) {
 	s.registry.mu.Lock()
 	defer s.registry.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *Store) takeNamespace(name string, now int64) (id string, end Position, 
 	return n.ID, end, true
 }
 
-// removeEntities removes what a deleted namespace holds.
+// removeEntities removes the contents of a deleted namespace.
 func (s *Store) removeEntities(namespace string) {
 	s.removals.Go(func() {
 		for {
@@ -188,7 +188,7 @@ func (s *Store) removeEntities(namespace string) {
 	})
 }
 
-// resumeRemovals continues the removal of namespaces' entities that was in progress.
+// resumeRemovals continues removals of namespaces' entities that were in progress.
 func (s *Store) resumeRemovals() {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -199,8 +199,8 @@ func (s *Store) resumeRemovals() {
 	}
 }
 
-// removeSome removes up to limit queues and topics of a namespace, and returns
-// what to report to watchers: nil if nothing is left.
+// removeSome removes up to limit queues and topics of a namespace. It returns what to report to
+// watchers, or nil if nothing is left.
 func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 	var effects []Effect
 	for folded, e := range c.space(namespace).entities {
 		if e.Kind == core.Subscription {
-			continue // it goes with its topic
+			continue // it is removed with its topic
 		}
 		keys, effects = append(keys, entityKey{namespace, folded}), append(effects, Effect{Kind: EffectNoEntity, Text: namespace, Folded: folded})
 		if len(keys) == limit {
@@ -228,7 +228,7 @@ func (c *catalogue) removeSome(namespace string, limit int) (changed []entityKey
 // isFull reports whether the partition has reached its quota.
 func (t *txn) isFull() bool { return t.MaxBytes > 0 && t.bytes >= t.MaxBytes }
 
-// full is the refusal of what would be stored in a partition that is full.
+// full returns the refusal of messages for a full partition.
 func (t *txn) full() error {
 	return core.Refuse(core.QuotaExceeded,
 		"The maximum entity size has been reached or exceeded. Size of entity in bytes: %d, max entity size in bytes: %d.",

@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// partition is one shard of a queue, or of a topic with its subscriptions: all
-// that changes together.
+// partition is one shard of a queue, or of a topic with its subscriptions. All of it changes
+// together.
 type partition struct {
 	mu            sync.Mutex
 	own           *entityState            // of the queue or topic itself; nil when it is deleted
@@ -21,11 +21,11 @@ type partition struct {
 	journal       Journal // nil: none
 	remembered    *remembered
 	effects       *effects // of the call in flight; nil without a journal
-	pieces        *pieces  // while the journal is replayed on a snapshot, else nil
-	cleared       int      // how often the partition was cleared, for snapshots in flight
+	pieces        *pieces  // set while the journal is replayed on a snapshot, otherwise nil
+	cleared       int      // how often the partition was cleared; for snapshots in progress
 }
 
-// entityState is what one queue, topic or subscription has of a partition.
+// entityState is the part of a queue, topic or subscription that is in one partition.
 type entityState struct {
 	partition *partition
 	ref       core.Ref               // of its main queue
@@ -41,8 +41,7 @@ func newPartition(r core.Ref, j Journal, m *remembered) *partition {
 	return p
 }
 
-// entity returns what the queue, topic or subscription has here, or nil if it is
-// no more.
+// entity returns the state of the queue, topic or subscription here, or nil if it no longer exists.
 func (p *partition) entity(subscription string) *entityState {
 	if subscription == "" {
 		return p.own
@@ -61,7 +60,7 @@ func (b *entityState) queue(sub core.SubQueue) *queue {
 	return q
 }
 
-// bytes is what all its queues hold.
+// bytes returns the size of all its queues.
 func (b *entityState) bytes() (sum int64) {
 	for _, q := range b.queues {
 		if q != nil {
@@ -71,8 +70,7 @@ func (b *entityState) bytes() (sum int64) {
 	return sum
 }
 
-// subscribe begins a new version of the topic's subscriptions, with that one
-// among them.
+// subscribe begins a new version of the topic's subscriptions that includes r.
 func (p *partition) subscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,7 +86,7 @@ func (p *partition) subscribe(r core.Ref, version int64) {
 	}
 }
 
-// unsubscribe begins a new version of the topic's subscriptions, without that one.
+// unsubscribe begins a new version of the topic's subscriptions without r.
 func (p *partition) unsubscribe(r core.Ref, version int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +111,7 @@ func (p *partition) drop() {
 	p.own, p.subscriptions = nil, nil
 }
 
-// evict says that what is dropped leaves the memory.
+// evict tells the journal that messages which are dropped leave the memory.
 func (b *entityState) evict() {
 	b.forgetAll()
 	for _, q := range b.queues {
@@ -123,7 +121,7 @@ func (b *entityState) evict() {
 	}
 }
 
-// handle is a partition as it is used with a policy: its core.Operations.
+// handle is a partition with the policy of its user: it has the methods of core.Operations.
 type handle struct {
 	*Store
 	core.Ref
@@ -139,19 +137,19 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 type txn struct {
 	*partition
 	*handle
-	home  *entityState // the one that Ref lies in
+	home  *entityState // the one that Ref is in
 	queue *queue       // the one that Ref names
 	now   int64
 
-	end    Position // of the journal when the call left
+	end    Position // of the journal when the call left the partition
 	newest Position // of the newest record among the messages that it delivers
 	absent []absent // those that are not in memory, in order
-	pinned func()   // ends the hold of their records
+	pinned func()   // releases their records
 }
 
-// enter waits for the partition, begins a call and does all that is due, in steps: others may have the
-// partition in between. The caller must leave it. It returns false, and no txn, when the partition
-// does not exist.
+// enter waits for the partition, begins a call and does everything that is due, in steps, between
+// which others may use the partition. The caller must leave it. enter returns false, and no txn, if
+// the partition does not exist.
 func (p *handle) enter() (t txn, ok bool) { return p.enterWith(nil) }
 
 // enterWith is enter for a call that has prepared messages: see Store.begin.
@@ -166,8 +164,8 @@ func (p *handle) enterWith(x *effects) (t txn, ok bool) {
 	}
 }
 
-// enterOnce is enterWith for a call that needs not wait until all that is due is done, because it
-// takes nothing that may be due. It does one step, and reports whether nothing is left.
+// enterOnce is enterWith for a call that need not wait until everything due is done, because it
+// takes nothing that may be due. It does one step; done reports whether nothing is left.
 func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {
@@ -180,7 +178,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	p.beginAt(shard, x, now)
 	home := shard.entity(p.Subscription)
 	t = txn{partition: shard, handle: p, home: home, queue: home.queue(p.Sub), now: now}
-	// The dead letters' own queue goes first: what that sweep dead-letters must be seen here.
+	// The main queue goes first: messages that its sweep dead-letters must be visible here.
 	budget := sweepMost
 	done = (!p.Sub.IsDeadLetter() || t.sweep(home.queue(p.Sub-1), &budget)) && t.sweep(t.queue, &budget)
 	if window := p.DuplicateWindow.Milliseconds(); window > 0 {
@@ -189,7 +187,7 @@ func (p *handle) enterOnce(x *effects) (t txn, done, ok bool) {
 	return t, done, true
 }
 
-// beginAt begins a call on a partition that is locked: x is what it has prepared, nil for nothing.
+// beginAt begins a call on a partition that is locked. x is what the call has prepared, or nil for nothing.
 func (s *Store) beginAt(p *partition, x *effects, now int64) {
 	if x == nil && s.journal != nil {
 		x = s.newEffects()
@@ -208,7 +206,7 @@ func (t *txn) pause() {
 	t.unlockAndRing()
 }
 
-// lockPartition locks the partition that r lies in, or returns nil if there is none.
+// lockPartition locks the partition that r is in, or returns nil if there is none.
 func (s *Store) lockPartition(r core.Ref) *partition {
 	p := s.partition(r)
 	if p == nil {
@@ -222,7 +220,7 @@ func (s *Store) lockPartition(r core.Ref) *partition {
 	return p
 }
 
-// endEffects passes the call's effects to the journal, and records the position after them.
+// endEffects passes the call's effects to the journal, and keeps the position after them.
 func (t *txn) endEffects() {
 	if x := t.effects; x != nil {
 		t.end = x.append()
@@ -231,13 +229,13 @@ func (t *txn) endEffects() {
 	}
 }
 
-// wake is a call of the doorbells of a queue, for one session or for none.
+// wake requests that the doorbells of a queue ring, for one session or for none.
 type wake struct {
 	queue   *queue
 	session *session // nil: none
 }
 
-// wakeReceivers calls the doorbells for messages, or sessions, that any receiver may have.
+// wakeReceivers rings the doorbells for messages or sessions that any receiver may take.
 func (t *txn) wakeReceivers(q *queue) {
 	if !q.woken {
 		q.woken = true
@@ -245,7 +243,7 @@ func (t *txn) wakeReceivers(q *queue) {
 	}
 }
 
-// wakeHolder calls the doorbells for messages that only the holder of x may have.
+// wakeHolder rings the doorbells for messages that only the holder of x may take.
 func (t *txn) wakeHolder(q *queue, x *session) {
 	if !x.woken {
 		x.woken = true
@@ -253,13 +251,13 @@ func (t *txn) wakeHolder(q *queue, x *session) {
 	}
 }
 
-// leave ends the call and calls the doorbells.
+// leave ends the call and rings the doorbells.
 func (t *txn) leave() {
 	t.endEffects()
 	t.unlockAndRing()
 }
 
-// unlockAndRing ends the hold of the partition and calls the doorbells.
+// unlockAndRing releases the partition and rings the doorbells.
 func (t *txn) unlockAndRing() {
 	type call struct {
 		doorbell *func(core.SessionKey)
@@ -285,11 +283,10 @@ func (t *txn) unlockAndRing() {
 	}
 }
 
-// number is the sequence number of the message at position n.
+// number returns the sequence number of the message at position n.
 func (t *txn) number(n int64) int64 { return core.SequenceNumber(t.Ref.Index, n) }
 
-// hooks are functions to call, by the events that they are for. The zero
-// hooks are empty.
+// hooks are functions to call, by the events that they wait for. The zero hooks are empty.
 type hooks[K comparable, F any] struct {
 	mu    sync.RWMutex
 	byKey map[K][]*F // the slices are replaced, never changed: callers range over them without the mutex
@@ -322,7 +319,7 @@ func (h *hooks[K, F]) remove(key K, own *F) {
 	}
 }
 
-// of returns the functions registered for key.
+// of returns the functions that are registered for key.
 func (h *hooks[K, F]) of(key K) []*F {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

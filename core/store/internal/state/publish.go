@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Publish stores groups of publications with their copies, each group all or
-// nothing, in order.
+// Publish stores groups of publications with their copies in order, each group as a whole or not at
+// all.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	x, err := p.begin(ctx, func(x *effects) error {
@@ -62,15 +62,14 @@ func (t *txn) publish(version int64, group []core.Publication, spare sparing) ([
 	return numbers, nil
 }
 
-// outdated refuses what was made with an older version of the topic's subscriptions.
+// outdated refuses publications that were made with an older version of the topic's subscriptions.
 func (t *txn) outdated(version int64) error {
 	return fmt.Errorf("publish to %s/%d by version %d, not %d, of its subscriptions: %w",
 		t.Ref.Entity, t.Ref.Index, version, t.version, core.Conflict)
 }
 
-// sources returns the entries in the topic's own queue that the publications
-// are made of, nil for what comes from a sender; ok is false if a lock is lost,
-// or given twice.
+// sources returns the entries in the topic's own queue from which the publications are made, with
+// nil for a publication from a sender. ok is false if a lock is lost, or given twice.
 func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	entries = make([]*entry, len(group))
 	for i := range group {
@@ -85,7 +84,7 @@ func (t *txn) sources(group []core.Publication) (entries []*entry, ok bool) {
 	return entries, true
 }
 
-// needsRoom reports whether there is something new in the group.
+// needsRoom reports whether the group contains anything new.
 func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	for i := range group {
 		if x := &group[i]; x.Source.IsZero() && !spare.drops(i) && !t.isKnown(x.Message) {
@@ -95,8 +94,8 @@ func (t *txn) needsRoom(group []core.Publication, spare sparing) bool {
 	return false
 }
 
-// publishOne makes the copies of x, or schedules it, and returns its number.
-// One that is spared is noted and no more.
+// publishOne makes the copies of x, or schedules it, and returns its number. If spared is true, x
+// is only noted.
 func (t *txn) publishOne(x *core.Publication, source *entry, spared bool) int64 {
 	number := int64(0)
 	switch due, later := t.due(x.Message); {
@@ -146,8 +145,7 @@ func (c *catalogue) Topic(_ context.Context, namespace, name string) (core.Topic
 	return view, nil
 }
 
-// subscribe has the topic's partitions begin a new version, with the
-// subscription e. c.mu is held.
+// subscribe makes the topic's partitions begin a new version with the subscription e. c.mu is held.
 func (c *catalogue) subscribe(t *topic, e *core.Entity) {
 	for i, p := range c.partitions[e.TopicID] {
 		p.subscribe(e.Ref(uint16(i), core.Main), t.version)

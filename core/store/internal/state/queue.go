@@ -16,10 +16,10 @@ const (
 	fresh          MessageState = iota // available, never delivered
 	again                              // available, delivered before
 	locked                             // under lock
-	deferred                           // aside, to be asked for by number
-	lockedDeferred                     // asked for by number, and under lock
-	scheduled                          // waiting for its time
-	reserved                           // waiting for its transaction, which will have it scheduled
+	deferred                           // not delivered, but locked by number on request
+	lockedDeferred                     // a deferred message under a lock
+	scheduled                          // waiting for its due time
+	reserved                           // waiting for its transaction, which will schedule it
 	broken                             // put aside: its record is damaged
 	MessageStates
 )
@@ -27,7 +27,7 @@ const (
 // isAvailable reports whether a message can be locked by the next receiver.
 func (s MessageState) isAvailable() bool { return s == fresh || s == again }
 
-// IsTimed reports whether entry.until says something.
+// IsTimed reports whether entry.until has a meaning in this state.
 func (s MessageState) IsTimed() bool { return s.IsLocked() || s == scheduled || s == reserved }
 
 // IsLocked reports whether a message is under lock.
@@ -44,17 +44,17 @@ type entry struct {
 	enqueued   int64
 	expires    int64  // 0: never
 	size       int    // sizeOf its message
-	record     int32  // in the frame in flight, the place of its record there + 1
-	failures   uint32 // deliveries that ended and left it here, deferrals included
+	record     int32  // the place of its record in the frame being built, plus 1
+	failures   uint32 // failed deliveries and deferrals
 	state      MessageState
 	delayed    bool     // no receiver holds its lock: it waits after a delivery
 	byBroker   bool     // its lock, if there is one, is the broker's own: see core.Policy.BrokerLocks
-	sessionful bool     // it belongs to the session of its SessionKey, where
-	noted      bool     // there was a history when it came
-	moved      bool     // it comes from another entity, where it had its origin
-	isRow      bool     // it was made of a row, which is in the log in its place
+	sessionful bool     // it belongs to the session of its SessionKey in queues with sessions
+	noted      bool     // there was a history when it was stored
+	moved      bool     // it came from another entity, where it has its origin
+	isRow      bool     // it was made from a row, which is in the log in its place
 	resident   bool     // the journal counts its message as one that stays in memory
-	session    *session // it is from when it was due; else nil
+	session    *session // its session, from when it is due; otherwise nil
 	until      int64    // when the lock or the reservation ends, or the schedule is due
 	nonce      uint64   // of the lock
 
@@ -67,13 +67,13 @@ type entry struct {
 type queue struct {
 	home     *entityState
 	ref      core.Ref
-	last     int64 // the number given last
+	last     int64 // the last number given
 	cursor   int64 // no message up to this number waits for its first delivery
 	log      log
 	counts   [MessageStates]int64
 	bytes    int64
 	resident int  // bytes of messages that stay in memory beside their records
-	woken    bool // the call in flight calls the doorbells for none
+	woken    bool // the call in flight already rings the doorbells for any receiver
 
 	again     timerHeap[*entry] // redeliverable entries without a session, by number
 	locks     timerHeap[*entry] // entries under lock by the lock's end
@@ -85,11 +85,11 @@ type queue struct {
 	sessions map[core.SessionKey]*session // those that have messages or state, or are held
 	keys     btree.Set[core.SessionKey]   // of sessions, in their order
 	waiting  timerHeap[*session]          // those with available messages that no receiver holds, by turn
-	turns    int64                        // the turn given last
+	turns    int64                        // the last turn given
 	held     timerHeap[*session]          // by the end of their locks
 }
 
-// effects are those of the call in flight, nil without a journal.
+// effects returns the effects of the call in flight, or nil without a journal.
 func (q *queue) effects() *effects { return q.home.partition.effects }
 
 // append gives e the next number, and enters it in the heaps of its state.
@@ -101,7 +101,7 @@ func (q *queue) append(e *entry) {
 	}
 }
 
-// insert enters e, which has a number higher than all before.
+// insert enters e, whose number is higher than all others.
 func (q *queue) insert(e *entry) {
 	q.last = e.n
 	q.log.append(e)
@@ -120,7 +120,7 @@ func (q *queue) remove(e *entry) {
 	q.release(e)
 }
 
-// evict says that the messages of a queue which is dropped leave the memory.
+// evict tells the journal that the messages of a dropped queue leave the memory.
 func (q *queue) evict() {
 	q.home.partition.remembered.damaged.Add(-q.counts[broken])
 	if j := q.home.partition.journal; j != nil {
@@ -128,9 +128,9 @@ func (q *queue) evict() {
 	}
 }
 
-// keepInMemory lets e keep its message in memory beside its record, if the journal allows it. If that is
-// all there is to e, a row takes its place otherwise. What is reserved is kept in any case: its
-// transaction needs the message.
+// keepInMemory keeps e's message in memory beside its record, if the journal allows it. Otherwise a
+// row replaces e if it can represent e. The messages of reserved entries are kept in any case,
+// because their transactions need them.
 func (q *queue) keepInMemory(e *entry) {
 	switch {
 	case e.resident:
@@ -159,7 +159,7 @@ func (q *queue) release(e *entry) {
 	}
 }
 
-// skip gives the next number to what is not kept here.
+// skip uses up the next number for a message that is not kept here.
 func (q *queue) skip() int64 {
 	q.last++
 	if x := q.effects(); x != nil {
@@ -168,7 +168,7 @@ func (q *queue) skip() int64 {
 	return q.last
 }
 
-// move changes e's state, and ends its delay. What else changes of e has changed before.
+// move changes e's state, and ends its delay. Other changes of e must have been made before.
 func (q *queue) move(e *entry, to MessageState) {
 	q.quit(e)
 	e.state, e.delayed = to, false
@@ -182,7 +182,7 @@ func (q *queue) delay(e *entry, nonce uint64, until int64) {
 	q.rejoin(e)
 }
 
-// rejoin is join after a change.
+// rejoin is join after a change of e.
 func (q *queue) rejoin(e *entry) {
 	q.join(e)
 	if x := q.effects(); x != nil {
@@ -190,8 +190,8 @@ func (q *queue) rejoin(e *entry) {
 	}
 }
 
-// countDelivery counts a delivery of e that has ended and left e here. Those of
-// dead letters do not count.
+// countDelivery counts an ended delivery of e after which e stayed here. Deliveries of dead letters
+// are not counted.
 func (q *queue) countDelivery(e *entry) {
 	if !q.ref.Sub.IsDeadLetter() {
 		e.failures++
@@ -203,7 +203,7 @@ func (q *queue) override(e *entry, over core.Properties) {
 	if over.IsEmpty() {
 		return
 	}
-	size := e.size + len(over.Encoded()) // about, where the journal alone has the message
+	size := e.size + len(over.Encoded()) // an estimate if only the journal has the message
 	if e.message != nil {
 		m := *e.message
 		m.Properties = m.Properties.Merge(over)
@@ -216,14 +216,14 @@ func (q *queue) override(e *entry, over core.Properties) {
 	q.resize(e, size)
 }
 
-// resize says how large e's message is.
+// resize sets the size of e's message.
 func (q *queue) resize(e *entry, size int) {
 	q.release(e)
 	q.grow(size - e.size)
 	e.size = size
 }
 
-// grow counts bytes.
+// grow adds bytes to the sizes.
 func (q *queue) grow(by int) {
 	q.bytes += int64(by)
 	q.home.partition.bytes += int64(by)
@@ -240,7 +240,7 @@ func (q *queue) join(e *entry) {
 	}
 	switch e.state {
 	case fresh:
-		// The log keeps these in order.
+		// The log keeps fresh messages in order.
 	case again:
 		if !e.sessionful {
 			q.again.add(e, e.n, e.n, &e.place)
@@ -282,12 +282,12 @@ func (q *queue) quit(e *entry) {
 // expires reports whether messages expire in here: only in the main queue.
 func (q *queue) expires() bool { return q.ref.Sub == core.Main }
 
-// mayExpire reports whether time alone can expire e.
+// mayExpire reports whether e can expire by the passing of time alone.
 func (q *queue) mayExpire(e *entry) bool {
 	return q.expires() && e.expires != 0 && e.state.isAvailable()
 }
 
-// hasExpired reports whether e's time to live is over, in any state.
+// hasExpired reports whether e's time to live has ended, in any state.
 func (q *queue) hasExpired(e *entry, now int64) bool {
 	return q.expires() && e.expires != 0 && e.expires <= now
 }
@@ -309,25 +309,25 @@ func (q *queue) next() int64 {
 	return next
 }
 
-// What the engine keeps beside the bytes that a message's Size counts, rounded as the
-// runtime allocates it. TestSizesMatchTheKeptMemory compares the sums with the heap.
+// What the engine keeps beside the bytes that a message's Size counts, rounded as the runtime
+// allocates it. TestSizesMatchTheKeptMemory compares the sums with the heap.
 const (
-	// entryWeight is an entry and its message, except for what Size stands for itself,
-	// with their places in the log and in one heap.
+	// entryWeight is the weight of an entry and its message, except for what Size counts, with
+	// their places in the log and in one heap.
 	entryWeight = 570
-	// expiryWeight is a place in the heap of what expires.
+	// expiryWeight is the weight of a place in the heap of expiries.
 	expiryWeight = 40
-	// memberWeight is a place in the heap of a session.
+	// memberWeight is the weight of a place in a session's heap.
 	memberWeight = 40
-	// sessionWeight is a session with its places in the queue.
+	// sessionWeight is the weight of a session with its places in the queue.
 	sessionWeight = 320
-	// transitWeight is what a message brings along from another entity.
+	// transitWeight is the weight of what a message carries from another entity.
 	transitWeight = 64
-	// seenIDWeight is a message id that duplicate detection remembers.
+	// seenIDWeight is the weight of a message id that duplicate detection remembers.
 	seenIDWeight = 90
 )
 
-// weightOf is what an entry takes. It does not depend on the state of the entry.
+// weightOf returns the weight of an entry, which does not depend on its state.
 func weightOf(e *entry) int {
 	weight := entryWeight + e.size
 	if e.expires != 0 {
@@ -339,7 +339,7 @@ func weightOf(e *entry) int {
 	return weight
 }
 
-// sizeOf is the part of weightOf that changes with the message.
+// sizeOf returns the part of weightOf that changes with the message.
 func sizeOf(m *core.Message) int {
 	size := m.Size()
 	if m.Transit != nil {
@@ -348,5 +348,5 @@ func sizeOf(m *core.Message) int {
 	return size
 }
 
-// weight is what a session takes besides its messages.
+// weight returns the weight of a session without its messages.
 func (s *session) weight() int { return sessionWeight + len(s.key) + len(s.state) }

@@ -8,14 +8,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Replay does the effects again that a journal has kept. It is for an empty Store, before any other
-// call: the pieces of a snapshot come first, then frames in the order in which they were appended, and
-// Start follows.
+// Replay repeats the effects that a journal has kept. It needs an empty Store that has not been
+// used. The pieces of a snapshot come first, then the frames in the order in which they were
+// appended, and finally Start is called.
 type Replay struct {
 	store   *Store
-	at      Position // of the frame or piece in flight
+	at      Position // of the frame or piece being replayed
 	records []Ref    // of the frame
-	piece   bool     // what is in a piece is never old
+	piece   bool     // a piece is being replayed; its effects are never old
 	err     error
 
 	ref   core.Ref // of what was looked up last:
@@ -26,22 +26,22 @@ type Replay struct {
 
 var _ Sink = (*Replay)(nil)
 
-// Replay begins a replay. Each frame and each piece of a snapshot is a part of it.
+// Replay begins a replay. Each frame and each piece of a snapshot is replayed as a part of it.
 func (s *Store) Replay() *Replay { return &Replay{store: s} }
 
-// Frame begins a frame, whose records are where it says.
+// Frame begins a frame. records says where its records lie.
 func (r *Replay) Frame(at Position, records []Ref) {
 	r.at, r.records, r.piece, r.p = at, records, false, nil
 }
 
-// Happened says when the call of the frame has happened.
+// Happened says when the call of the frame happened.
 func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
 
-// Err is why the store cannot be made.
+// Err returns why the store cannot be rebuilt.
 func (r *Replay) Err() error { return r.err }
 
-// Start ends the replay: messages that must be in memory are read, and removals that were in flight
-// go on.
+// Start ends the replay. It reads messages that must be in memory, and continues removals that were
+// in progress.
 func (s *Store) Start() error {
 	for _, p := range s.allPartitions() {
 		p.pieces = nil
@@ -53,14 +53,14 @@ func (s *Store) Start() error {
 	return nil
 }
 
-// Latest is when the last of the calls that were replayed has happened, zero if none was. Calls of
+// Latest returns when the last of the replayed calls happened, or zero if there was none. Calls of
 // views do not count.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
 var errNoRecord = errors.New("a message has a record that the frame does not have")
 
-// Do does an effect again. One on what was deleted since is passed over, and one that a snapshot which
-// was loaded had.
+// Do repeats an effect. It skips an effect on something that was deleted later, and one that the
+// loaded snapshot already contains.
 func (r *Replay) Do(x *Effect) {
 	if x.Kind >= EffectEntity {
 		r.catalogue(x)
@@ -107,7 +107,7 @@ func (r *Replay) Do(x *Effect) {
 	}
 }
 
-// remember does an effect on what is not about a message or a session.
+// remember repeats an effect that is not about a message or a session.
 func (r *Replay) remember(h *entityState, x *Effect) {
 	switch x.Kind {
 	case EffectSeen:
@@ -133,7 +133,7 @@ func (r *Replay) remember(h *entityState, x *Effect) {
 	}
 }
 
-// in looks up a queue. It is nil if the effects are about an entity that was deleted since.
+// in looks up a queue. It returns nil if the entity was deleted later.
 func (r *Replay) in(at core.Ref) *queue {
 	if r.p == nil || r.ref != at {
 		r.ref, r.home, r.queue = at, nil, nil
@@ -147,13 +147,13 @@ func (r *Replay) in(at core.Ref) *queue {
 	return r.queue
 }
 
-// isOld reports whether a snapshot that was loaded had the effect of this frame on message n, or, for
-// 0, on what is not about a message or a session.
+// isOld reports whether the loaded snapshot already contains this frame's effect on message n or,
+// if n is 0, on something other than a message or a session.
 func (r *Replay) isOld(n int64) bool {
 	return !r.piece && r.p.pieces != nil && r.p.pieces.isOld(r.queue, n, r.at)
 }
 
-// entry looks up a message, nil if the effect on it is passed over.
+// entry looks up a message. It returns nil if the effect on the message must be skipped.
 func (r *Replay) entry(q *queue, n int64) *entry {
 	if r.isOld(n) {
 		return nil
@@ -165,7 +165,7 @@ func (r *Replay) entry(q *queue, n int64) *entry {
 	return e
 }
 
-// record is where a record of the frame lies.
+// record returns where a record of the frame lies.
 func (r *Replay) record(i int32) (ref Ref) {
 	if i < 0 || int(i) >= len(r.records) {
 		r.err = errNoRecord
@@ -227,11 +227,11 @@ func (q *queue) replaySession(x *Session) {
 	}
 }
 
-// HasCatalogue reports whether the snapshot that was loaded has the effects of this frame on the
+// HasCatalogue reports whether the loaded snapshot already contains this frame's effects on the
 // catalogue.
 func (r *Replay) HasCatalogue() bool { return r.at < r.store.catalogued }
 
-// catalogue does an effect on the catalogue or the namespaces.
+// catalogue repeats an effect on the catalogue or the namespaces.
 func (r *Replay) catalogue(x *Effect) {
 	s := r.store
 	switch x.Kind {

@@ -14,7 +14,7 @@ type ruleBook struct {
 	byName map[string]core.Rule // by folded name
 }
 
-// described is e as the catalogue keeps it: rules are kept apart.
+// described returns e as the catalogue keeps it, without its rules, which are kept separately.
 func described(e core.Entity) core.Entity {
 	e.Rules = nil
 	return e
@@ -50,7 +50,7 @@ func (b *ruleBook) change(c core.RuleChange) {
 	b.byName[name] = c.Rule
 }
 
-// page lists rules by name. A nil book has none.
+// page lists rules by name. b may be nil, which has no rules.
 func (b *ruleBook) page(skip, top int) []core.Rule {
 	if b == nil {
 		return nil
@@ -81,7 +81,7 @@ func (c *catalogue) Rules(_ context.Context, e core.Entity, skip, top int) ([]co
 	return c.rules[e.ID].page(skip, top), nil
 }
 
-// Rule returns a subscription's rule of that name, or NotFound.
+// Rule returns the subscription's rule of that name, or NotFound.
 func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Rule, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -93,5 +93,5 @@ func (c *catalogue) Rule(_ context.Context, e core.Entity, name string) (core.Ru
 	return core.Rule{}, fmt.Errorf("rule %s of %s: %w", name, &e, core.NotFound)
 }
 
-// allRules is the top of a page that has all rules.
+// allRules, as a page's top, includes all rules.
 const allRules = math.MaxInt

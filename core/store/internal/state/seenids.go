@@ -9,12 +9,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// seenIDs remember which message ids, or keys of moves, were seen lately.
+// seenIDs remember which message ids, or keys of moves, were seen recently.
 type seenIDs struct {
 	known  map[string]int64 // when each was seen
-	order  []seenID         // of what is known, oldest first; some may be known no more, or since later
-	most   int              // how many were known at once since known was made
-	weight int64            // of what is known
+	order  []seenID         // the known ones, oldest first; some entries may be forgotten, or seen again later
+	most   int              // the largest number known at once since known was made
+	weight int64            // of the known ones
 }
 
 type seenID struct {
@@ -23,16 +23,16 @@ type seenID struct {
 }
 
 const (
-	// tolerated is the number of keys more than that are known the order may have.
+	// tolerated is how many more keys the order may have than are known.
 	tolerated = 64
-	// forgetMost is the number of keys, about, a call forgets while it holds the partition.
+	// forgetMost is about the number of keys that a call forgets while it holds the partition.
 	forgetMost = 10_000
 )
 
 func weightOfKey(key string) int64 { return seenIDWeight + int64(len(key)) }
 
-// isDuplicate reports whether a message of m's id was accepted within the
-// window; if not, m is the first from now on. The history has no word of what is spared.
+// isDuplicate reports whether a message with m's id was accepted within the window. If not, it
+// remembers m as the first. The history does not record a spared message.
 func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	key, since := t.duplicateKey(m)
 	if key == "" {
@@ -48,7 +48,7 @@ func (t *txn) isDuplicate(m *core.Message, spared bool) bool {
 	return true
 }
 
-// duplicateKey is the key of m for duplicate detection, "" if it has none, and since when it is known.
+// duplicateKey returns m's key for duplicate detection, or "", and when the window began.
 func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	window := t.DuplicateWindow.Milliseconds()
 	if window <= 0 || m.MessageID.IsZero() {
@@ -61,7 +61,7 @@ func (t *txn) duplicateKey(m *core.Message) (key string, since int64) {
 	return key, t.now - window
 }
 
-// see remembers a message id, which counts in the size of the entity.
+// see remembers a message id, which counts towards the size of the entity.
 func (b *entityState) see(key string, at int64) {
 	if x := b.partition.effects; x != nil {
 		x.do(Effect{Kind: EffectSeen, Of: b.ref, Text: key, At: at})
@@ -69,14 +69,14 @@ func (b *entityState) see(key string, at int64) {
 	b.queue(core.Main).grow(int(b.remember(&b.seen, key, at)))
 }
 
-// remember remembers a key, and returns what that takes.
+// remember remembers a key, and returns the weight that this adds.
 func (b *entityState) remember(s *seenIDs, key string, at int64) (weight int64) {
 	weight = s.remember(key, at)
 	b.partition.remembered.ids.Add(weight)
 	return weight
 }
 
-// forgetIDs drops message ids that were seen at the given instant or before: all, or many.
+// forgetIDs drops message ids that were seen at the given instant or before: all of them, or many.
 func (b *entityState) forgetIDs(until int64) {
 	if !b.seen.isDue(until) {
 		return
@@ -105,7 +105,7 @@ func (b *entityState) forget(s *seenIDs, until int64) (weight int64) {
 // isDue reports whether forget would drop something.
 func (s *seenIDs) isDue(until int64) bool { return len(s.order) > 0 && s.order[0].at <= until }
 
-// behind is the part of the order that was seen after an instant.
+// behind returns the part of the order that was seen after an instant.
 func (s *seenIDs) behind(at int64) []seenID {
 	i, _ := slices.BinarySearchFunc(s.order, at, func(x seenID, at int64) int {
 		if x.at <= at {
@@ -116,7 +116,7 @@ func (s *seenIDs) behind(at int64) []seenID {
 	return s.order[i:]
 }
 
-// some is an instant up to which there is not too much for one call to forget, until at the latest.
+// some returns an instant, at the latest until, up to which one call can forget everything.
 func (s *seenIDs) some(until int64) int64 {
 	if len(s.order) > forgetMost {
 		until = min(until, s.order[forgetMost].at)
@@ -139,7 +139,7 @@ func (s *seenIDs) forget(until int64) (weight int64) {
 	}
 	clear(s.order[:gone])
 	s.order = s.order[gone:]
-	if len(s.known) < s.most/4 { // give back the memory of a crowd
+	if len(s.known) < s.most/4 { // give back the memory after a peak
 		known := make(map[string]int64, len(s.known))
 		maps.Copy(known, s.known)
 		s.known, s.order, s.most = known, slices.Clone(s.order), len(known)
@@ -157,7 +157,7 @@ func (s *seenIDs) drop(key string) (weight int64) {
 	return weight
 }
 
-// tidy drops from the order what is known no more, once that is the most of it.
+// tidy drops forgotten keys from the order once they are most of it.
 func (s *seenIDs) tidy() {
 	if len(s.order) > 2*len(s.known)+tolerated {
 		s.order = slices.DeleteFunc(s.order, func(x seenID) bool { return s.known[x.key] != x.at })
@@ -170,7 +170,7 @@ func (s *seenIDs) knows(key string, since int64) bool {
 	return known && at > since
 }
 
-// remember says that key was seen, and returns the weight that it adds.
+// remember records that key was seen, and returns the weight that this adds.
 func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	old, known := s.known[key]
 	if known && old >= at {
@@ -183,7 +183,7 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	s.known[key] = at
 	if n := len(s.order); n == 0 || s.order[n-1].at <= at {
 		s.order = append(s.order, seenID{key, at})
-	} else { // a replay on a snapshot that has later ones
+	} else { // happens in a replay on a snapshot with later ones
 		s.order = slices.Insert(s.order, n-len(s.behind(at)), seenID{key, at})
 	}
 	s.most = max(s.most, len(s.known))
@@ -195,8 +195,8 @@ func (s *seenIDs) remember(key string, at int64) (weight int64) {
 	return weight
 }
 
-// remembered is what a Store keeps in memory of messages that may be gone, in bytes: the ids of
-// duplicate detection and the keys of moves, and histories. Each has Options.Remember for itself.
+// remembered counts the bytes that a Store keeps in memory about messages that may be gone: the ids of
+// duplicate detection with the keys of moves, and histories. Each of the two may use Options.Remember.
 type remembered struct {
 	most   int64 // 0: no limit
 	ids    atomic.Int64
@@ -205,9 +205,9 @@ type remembered struct {
 	damaged atomic.Int64 // messages that were put aside
 }
 
-// refusesID reports whether an entity that holds so many bytes of ids may add no other. Up to three quarters
-// of the limit everybody may; above, who holds less than is left: one sender's ids do not stop others. The
-// keys of moves have a quarter more, so that forwarding continues when ids have used up the limit.
+// refusesID reports whether an entity with own bytes of ids may not add another. Up to three quarters of the
+// limit, all may add. Above that, only an entity that holds less than is left may: one sender's ids do not stop
+// others. Keys of moves may use another quarter, so that forwarding continues when ids have used up the limit.
 func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	if r.most <= 0 {
 		return false
@@ -219,9 +219,9 @@ func (r *remembered) refusesID(own int64, ofMove bool) bool {
 	return left <= 0 || left < r.most/4 && own >= left
 }
 
-// remembersTooMuch refuses a message whose id, or the key of whose move, would have to be remembered
-// if there is no room for that: they cannot be forgotten before their time, because the message
-// might be delivered again.
+// remembersTooMuch refuses a message if its id, or the key of its move, must be remembered and
+// there is no room for it. Older ids cannot be forgotten before their time, because then messages
+// might be delivered twice.
 func (t *txn) remembersTooMuch(m *core.Message) error {
 	if !t.remembered.refusesID(t.home.seen.weight+t.home.moves.weight, transit(m).Key != "") || !t.isNew(m) {
 		return nil
@@ -231,7 +231,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		t.remembered.most))
 }
 
-// isNew reports whether something of m will be remembered that is not yet.
+// isNew reports whether something of m must be remembered that is not remembered yet.
 func (t *txn) isNew(m *core.Message) bool {
 	if key := transit(m).Key; key != "" {
 		return !t.isKnown(m)
@@ -240,7 +240,7 @@ func (t *txn) isNew(m *core.Message) bool {
 	return key != "" && !t.home.seen.knows(key, since)
 }
 
-// forgetAll is for a state that is dropped, or begun again.
+// forgetAll forgets all ids and keys of a state that is dropped or cleared.
 func (b *entityState) forgetAll() {
 	r := b.partition.remembered
 	r.ids.Add(-b.seen.weight - b.moves.weight)

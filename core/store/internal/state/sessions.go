@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AcceptSession locks a session, whether or not there is anything in it, or the one that has waited
-// longest, or takes over its lock.
+// AcceptSession locks a given session, which may be empty, or the one that has waited longest, or
+// takes over a session's lock.
 func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core.SessionLock, ok bool, next time.Time, err error) {
 	t, there := p.enter()
 	switch {
@@ -36,7 +36,7 @@ func (p *handle) AcceptSession(_ context.Context, r core.SessionRequest) (l core
 	return l, ok, next, nil
 }
 
-// acceptSession does what AcceptSession is for; ok is false if no session waits, or with an error.
+// acceptSession does the work of AcceptSession. ok is false if no session waits, or with an error.
 func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool, err error) {
 	id := r.ID
 	x := t.queue.sessions[core.KeyOfSession(id)]
@@ -46,10 +46,10 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 		if x = t.queue.waiting.due(math.MaxInt64); x == nil {
 			return l, false, nil
 		}
-		id = x.ready.due(math.MaxInt64).sessionID() // as it is written there
+		id = x.ready.due(math.MaxInt64).sessionID() // the id as its oldest available message has it
 	case !r.TakeOver.IsZero() && !held:
 		return l, false, core.SessionLockLost
-	case !r.TakeOver.IsZero(): // with the locks of its messages
+	case !r.TakeOver.IsZero(): // keeps the locks of its messages
 		if l := t.lockOf(x, id); l.Token() != r.TakeOver {
 			return core.SessionLock{}, false, core.SessionLocked
 		}
@@ -67,13 +67,13 @@ func (t *txn) acceptSession(r *core.SessionRequest) (l core.SessionLock, ok bool
 	return t.lockOf(x, id), true, nil
 }
 
-// lockOf is the lock of a session as its holder knows it.
+// lockOf returns the lock of a session as its holder knows it.
 func (t *txn) lockOf(x *session, id string) core.SessionLock {
 	return core.SessionLock{ID: id, Index: t.Ref.Index, Nonce: x.nonce, Mode: x.mode, TakeOvers: x.passed, Until: instant(x.until)}
 }
 
-// enterSession is enter for the holder of a session. It answers SessionLockLost, and no txn, when l is
-// held no more, or nil. room is what the call has reserved in the journal; nil: nothing.
+// enterSession is enter for the holder of a session. It returns SessionLockLost, and no txn, if the
+// lock l is lost or nil. room is what the call has reserved in the journal, or nil for nothing.
 func (p *handle) enterSession(l *core.SessionLock, room *effects) (t txn, x *session, err error) {
 	t, ok := p.enterWith(room)
 	if ok {
@@ -131,7 +131,7 @@ func (t *txn) letGo(q *queue, x *session) {
 	t.wakeSession(q, x)
 }
 
-// wakeSession calls the doorbells for a session whose messages may be delivered now.
+// wakeSession rings the doorbells for a session whose messages may be delivered now.
 func (t *txn) wakeSession(q *queue, x *session) {
 	switch {
 	case x.isHeld():
@@ -141,7 +141,7 @@ func (t *txn) wakeSession(q *queue, x *session) {
 	}
 }
 
-// firstOf is the first messages of a session from a number on, by number.
+// firstOf returns the first messages of a session from a number on, by number.
 func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*entry) {
 	keep := func() {
 		slices.SortFunc(first, func(x, y *entry) int { return cmp.Compare(x.n, y.n) })
@@ -154,7 +154,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	for i, heap := range heaps {
 		for _, x := range heap.items {
 			if e := x.of; e.n >= from && e.state < reserved && (i > 0 || e.sessionful && e.sessionKey() == key) {
-				if first = append(first, e); len(first) > 2*limit+1024 { // a session may be large
+				if first = append(first, e); len(first) > 2*limit+1024 { // keeps memory small if the session is large
 					keep()
 				}
 			}
@@ -164,7 +164,7 @@ func (q *queue) firstOf(key core.SessionKey, from int64, limit int) (first []*en
 	return first
 }
 
-// SessionState returns what was set last.
+// SessionState returns the state that was set last.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) ([]byte, error) {
 	t, x, err := p.enterSession(&l, nil)
 	if err != nil {
@@ -249,24 +249,24 @@ func (p *handle) DescribeSessions(_ context.Context, ids []string, content bool)
 	return all, p.stopped()
 }
 
-// session is one session of a queue. It is forgotten when it has neither
-// messages nor state and no receiver holds it.
+// session is one session of a queue. It is forgotten when it has neither messages nor state, and no
+// receiver holds it.
 type session struct {
 	key      core.SessionKey
 	messages int               // available, locked or deferred
 	ready    timerHeap[*entry] // those that are available, by number
 	locked   timerHeap[*entry] // those under lock, by number
-	aside    timerHeap[*entry] // those that are deferred and not under lock, and those that are delayed, by number
-	pauses   int               // how many of these pause the session
-	until    int64             // when its lock ends, as is said; 0: no receiver holds it
+	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed ones, by number
+	pauses   int               // how many entries in aside pause the session
+	until    int64             // when its lock ends, as receivers are told; 0: no receiver holds it
 	nonce    uint64            // of the lock
 	mode     core.SessionMode
-	passed   uint32 // how often the lock has been taken over
+	passed   uint32 // how often the lock was taken over
 	state    []byte // nil: none
-	stated   int64  // when the state was set,
-	stater   string // and the id as the receiver wrote it that set it
+	stated   int64  // when the state was set
+	stater   string // the id as the receiver that set the state wrote it
 	turn     int64  // its turn in queue.waiting; 0: it does not wait there
-	woken    bool   // the call in flight calls the doorbells for its holder
+	woken    bool   // the call in flight already rings the doorbells for its holder
 
 	waitingPlace int // its place in queue.waiting
 	heldPlace    int // its place in queue.held
@@ -274,13 +274,13 @@ type session struct {
 
 func (s *session) isHeld() bool { return s.until != 0 }
 
-// ends is when the lock of a session that is held really ends.
+// ends returns when the lock of a held session really ends.
 func (s *session) ends() int64 { return s.until + core.SessionGrace.Milliseconds() }
 
-// pauses reports whether e pauses its session: it is delayed, and comes first then.
+// pauses reports whether e pauses its session, because it is delayed and must be delivered first.
 func (e *entry) pauses() bool { return e.delayed && e.state == locked }
 
-// ends is when the lock of an entry really ends.
+// ends returns when the lock of an entry really ends.
 func (e *entry) ends() int64 {
 	if e.sessionful && !e.delayed {
 		return e.until + core.SessionGrace.Milliseconds()
@@ -288,8 +288,8 @@ func (e *entry) ends() int64 {
 	return e.until
 }
 
-// id is the session's id as the receiver wrote it that set the state, else as
-// the oldest message has it.
+// id returns the session's id as the receiver that set its state wrote it or, without a state, as
+// its oldest message has it.
 func (s *session) id() string {
 	if s.state != nil {
 		return s.stater
@@ -303,7 +303,7 @@ func (s *session) id() string {
 	return oldest.sessionID()
 }
 
-// session returns the session of that key, made if need be.
+// session returns the session with that key, and creates it if needed.
 func (q *queue) session(key core.SessionKey) *session {
 	s := q.sessions[key]
 	if s == nil {
@@ -325,8 +325,8 @@ func (q *queue) enrol(e *entry) {
 	s.messages++
 	switch {
 	case e.state.isAvailable():
-		// Other than in a queue without sessions, those delivered before need no
-		// heap of their own: their numbers are lower.
+		// Unlike queues without sessions, sessions need no separate heap for messages that were
+		// delivered before, because their numbers are lower.
 		s.ready.add(e, e.n, e.n, &e.place)
 	case e.state.IsLocked() && !e.delayed:
 		s.locked.add(e, e.n, e.n, &e.sessionPlace)
@@ -358,7 +358,7 @@ func (q *queue) strike(e *entry) {
 	q.review(s)
 }
 
-// hold gives the lock of s to the holder of nonce, or extends it. The locks of its
+// hold gives the lock of s to the holder of nonce, or extends it. The locks of the session's
 // messages end with it.
 func (q *queue) hold(s *session, nonce uint64, until int64) {
 	if s.isHeld() {
@@ -376,7 +376,7 @@ func (q *queue) hold(s *session, nonce uint64, until int64) {
 	q.review(s)
 }
 
-// letGo ends s's lock. The locks of its messages are the caller's.
+// letGo ends s's lock. The caller must end the locks of its messages.
 func (q *queue) letGo(s *session) {
 	q.held.remove(s.heldPlace)
 	s.nonce, s.until, s.passed = 0, 0, 0
@@ -384,7 +384,7 @@ func (q *queue) letGo(s *session) {
 	q.review(s)
 }
 
-// keep sets s's state, nil for none, for the receiver that wrote that id.
+// keep sets s's state, or removes it if state is nil. id is the session's id as the receiver wrote it.
 func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.grow(-s.weight())
 	s.state, s.stated, s.stater = state, now, id
@@ -393,15 +393,15 @@ func (q *queue) keep(s *session, state []byte, now int64, id string) {
 	q.review(s)
 }
 
-// noteSession tells the journal of s, after any change but of its messages.
+// noteSession records s in the journal, after any change except of its messages.
 func (q *queue) noteSession(s *session) {
 	if x := q.effects(); x != nil {
 		x.Do(x.sessionOf(q, s))
 	}
 }
 
-// review lets s wait for a holder if it should, behind those that wait already, and forgets it if it
-// can, after any change.
+// review must be called after any change. It lets s wait for a holder, behind those that already
+// wait, if it should, and forgets s if it can.
 func (q *queue) review(s *session) {
 	waits := len(s.ready.items) > 0 && !s.isHeld() && s.pauses == 0
 	switch {
@@ -418,7 +418,7 @@ func (q *queue) review(s *session) {
 		delete(q.sessions, s.key)
 		q.keys.Delete(s.key)
 		if len(q.sessions) == 0 {
-			q.sessions = nil // a map keeps the memory of the most that it ever held
+			q.sessions = nil // a map keeps the memory of its largest size
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	err := t.wait(ctx)
 	stopped := p.stopped()
 	for i := range errs {
-		if errs[i] != nil && stopped != nil { // the lock may be lost in memory only
+		if errs[i] != nil && stopped != nil { // the lock may be lost only in memory
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, stopped)
 		} else if err != nil {
 			errs[i] = fmt.Errorf("settle at %s/%d: %w", p.Entity, p.Index, err)
@@ -72,7 +72,7 @@ func (t *txn) settle(s *core.Settlement) error {
 	return nil
 }
 
-// settleable returns the entry whose lock can end as s says, or why it cannot.
+// settleable returns the entry whose lock can end as s demands, or an error that says why it cannot.
 func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	under := s.Session
 	if t.Sessions && under != nil && t.holds(under) == nil {
@@ -85,7 +85,7 @@ func (t *txn) settleable(s *core.Settlement) (*entry, error) {
 	return e, t.allows(s)
 }
 
-// allows reports why a lock that is held cannot end so.
+// allows reports why a lock that is held cannot end as s demands.
 func (t *txn) allows(s *core.Settlement) error {
 	switch {
 	case s.Outcome > core.Release:
@@ -96,11 +96,11 @@ func (t *txn) allows(s *core.Settlement) error {
 	return nil
 }
 
-// delay puts another lock in the place of e's, which no receiver holds. Its nonce is 0 if no failed
-// delivery counts when it ends.
+// delay replaces e's lock by one that no receiver holds. Its nonce is 0 if no failed delivery is
+// counted when it ends.
 func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	failures := int(e.failures)
-	if q.ref.Sub.IsDeadLetter() { // what it failed there does not count here
+	if q.ref.Sub.IsDeadLetter() { // failed deliveries of dead letters are not counted
 		failures = 0
 	}
 	q.delay(e, nonce, t.now+b.After(failures).Milliseconds())
@@ -113,8 +113,8 @@ func (t *txn) delay(q *queue, e *entry, b core.Backoff, nonce uint64) {
 	}
 }
 
-// lost is what a lock that has ended is answered. under is the lock of a session
-// that still stands, nil for none that is known.
+// lost returns the error for a lock that has ended. under is the lock of a session that is still
+// held, or nil if none is known.
 func lost(p core.Policy, under *core.SessionLock) error {
 	if p.Sessions && under == nil {
 		return core.SessionLockLost
@@ -122,10 +122,10 @@ func lost(p core.Policy, under *core.SessionLock) error {
 	return core.LockLost
 }
 
-// unlock ends the lock of e, and finds e's new place. failure is how the delivery
-// failed, "" if it did not. But for dead letters a failed delivery counts, and the last one allowed
-// dead-letters the message; a time to live that ended under the lock takes effect. A deferred message stays
-// deferred: it expires only when a receiver asks for it.
+// unlock ends the lock of e, and moves e to the state that follows. failure says how the delivery
+// failed, or is "" if it did not. Except for dead letters, a failed delivery is counted, and the
+// last one allowed dead-letters the message. If its time to live ended under the lock, the message
+// expires now. A deferred message stays deferred: it expires only when a receiver asks for it.
 func (t *txn) unlock(q *queue, e *entry, failure core.EventKind) {
 	if failure != "" {
 		q.countDelivery(e)
@@ -152,7 +152,7 @@ func (t *txn) hasFailed(q *queue, failures uint32) bool {
 	return !q.ref.Sub.IsDeadLetter() && t.MaxDeliveryCount > 0 && int(failures) >= t.MaxDeliveryCount
 }
 
-// expire removes a message whose time to live is over.
+// expire removes a message whose time to live has ended.
 func (t *txn) expire(q *queue, e *entry) {
 	if t.DeadLetterExpired {
 		t.deadLetter(q, e, reasonProperties(core.ReasonExpired, core.DescriptionExpired), core.ReasonExpired)
@@ -162,8 +162,8 @@ func (t *txn) expire(q *queue, e *entry) {
 	}
 }
 
-// deadLetter moves a message to the queue's dead letters, where it belongs to no
-// session. reason is the broker's, "" where a receiver did it.
+// deadLetter moves a message to the queue's dead letters, where it belongs to no session. reason is
+// the broker's reason, or "" if a receiver dead-lettered it.
 func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string) {
 	q.override(e, over)
 	q.remove(e)
@@ -175,12 +175,12 @@ func (t *txn) deadLetter(q *queue, e *entry, over core.Properties, reason string
 	t.wakeReceivers(dead)
 }
 
-// successor is an entry with e's message.
+// successor returns a new entry with e's message.
 func (e *entry) successor() *entry {
 	return &entry{message: e.message, ref: e.ref, more: e.more, size: e.size, record: e.record, noted: e.noted}
 }
 
-// reasonProperties says why a message is dead-lettered.
+// reasonProperties returns the properties that say why a message is dead-lettered.
 func reasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: reason},

@@ -8,71 +8,71 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Effect is a change of the store's state by a call: what is there afterwards, never what was
-// asked for, so that it can be done again without a clock, a policy or a random number.
+// Effect is a change of the store's state by a call. It describes the state afterwards, never the
+// request, so that it can be repeated without a clock, a policy or a random number.
 type Effect struct {
 	Kind EffectKind
-	// Of is the queue; where Kind is not about a sub-queue, the main queue of the entity; zero: the
-	// catalogue, or the namespaces.
+	// Of is the queue or, if Kind is not about a sub-queue, the main queue of the entity. It is
+	// zero for the catalogue and the namespaces.
 	Of     core.Ref
 	Number int64 // of a message or event, or the version of a topic
 	At     int64 // an instant
-	Record int32 // a place among the records of the frame
+	Record int32 // an index of the records of the frame
 	Text   string
-	Folded string // the name of an entity, of which Text is the namespace
+	Folded string // the name of an entity, whose namespace is Text
 	Object any    // *Put, *Change, *Session, *core.Event, *core.Entity, *[]core.Rule, *core.RuleChange or *core.Namespace
 }
 
-// EffectKind is one of the kinds of effects. Journals keep these numbers; those before are their own.
+// EffectKind is one of the kinds of effects. Journals keep these numbers; lower ones are the journal's own.
 type EffectKind byte
 
 // The kinds.
 const (
-	EffectPut        EffectKind = 5 + iota // a message behind all others
+	EffectPut        EffectKind = 5 + iota // a message after all others
 	EffectChange                           // another state of a message
 	EffectRemove                           // a message is gone
-	EffectPlace                            // a message has another record of the frame
-	EffectLast                             // the number given last
+	EffectPlace                            // a message has moved to another record of the frame
+	EffectLast                             // the last number given
 	EffectSession                          // a session as it is now
 	EffectSeen                             // a message id, and when it was seen
-	EffectSeenUntil                        // message ids seen until then are forgotten
+	EffectSeenUntil                        // message ids seen up to then are forgotten
 	EffectMoved                            // the key of a move, and when it was seen
-	EffectMovedUntil                       // keys of moves seen until then are forgotten
+	EffectMovedUntil                       // keys of moves seen up to then are forgotten
 	EffectForget                           // the key of a move is forgotten
 	EffectEvent                            // an event with its serial number, and when it was written
 	EffectTrim                             // the serial number of the first event that is kept
-	EffectClear                            // the whole partition
+	EffectClear                            // the whole partition is emptied
 	EffectEntity                           // an entity as it is now, with a new version of its topic
 	EffectNoEntity                         // an entity is gone
 	EffectRules                            // all rules of a subscription
 	EffectRule                             // a rule of a subscription
 	EffectSeal                             // a deleted namespace, and when it was deleted
-	EffectUnseal                           // namespaces deleted until then are forgotten
+	EffectUnseal                           // namespaces deleted up to then are forgotten
 	EffectNamespace                        // a namespace as it is now
 	EffectNoNamespace
-	// New ones begin with 28: 27 is the journal's.
+	// New kinds begin with 28: 27 is the journal's.
 )
 
-// Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay does them
-// again. It keeps no Object.
+// Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay
+// repeats them. It does not keep Object.
 type Sink interface {
 	Do(e *Effect)
 }
 
-// Put is a new message of a queue. Instants are in milliseconds; 0 stands for none.
+// Put is a new message of a queue. Instants are in milliseconds; 0 means none.
 type Put struct {
 	Number, Origin, Enqueued, Expires int64
 	Change
 	Sessionful bool // it belongs to a session,
 	Session    string
 	ID         core.ID // if there is a history
-	InFrame    bool    // its record is one of the frame's, and Record its place there; else Ref says where it is
+	InFrame    bool    // its record is in the frame, at index Record; otherwise Ref says where it is
 	Record     int32
 	Ref        Ref
 	Body       Ref // of a large body; zero: in the record
 }
 
-// Change is what may change of a message.
+// Change contains what can change about a message.
 type Change struct {
 	State    MessageState
 	Delayed  bool
@@ -84,7 +84,7 @@ type Change struct {
 	Overlay  core.Properties // merged into what the record has
 }
 
-// Session is all of a session but its messages.
+// Session contains everything about a session except its messages.
 type Session struct {
 	Key    core.SessionKey
 	Until  int64 // 0: nobody holds it
@@ -124,7 +124,7 @@ func (c *Change) set(e *entry) {
 	}
 }
 
-// effects are those of one call on a partition, or on the catalogue, until they are a frame.
+// effects are the effects of one call on a partition, or on the catalogue, until they become a frame.
 type effects struct {
 	Call
 	puts []put // whose records are in the frame: entry.record tells where
@@ -132,21 +132,21 @@ type effects struct {
 	spare *sync.Pool // of the store
 }
 
-// under has the effect in flight, so that it need not be allocated.
+// under holds the effect being added, so that it need not be allocated.
 type under struct {
 	effect  Effect
 	message Put
 	session Session
 }
 
-// putOf is a new message of a queue.
+// putOf describes a new message of a queue.
 func (u *under) putOf(q *queue, e *entry) *Effect {
 	u.message.set(e)
 	u.effect = Effect{Kind: EffectPut, Of: q.ref, Object: &u.message}
 	return &u.effect
 }
 
-// sessionOf is a session as it is now.
+// sessionOf describes a session as it is now.
 func (u *under) sessionOf(q *queue, s *session) *Effect {
 	u.session = Session{s.key, s.until, s.nonce, s.mode, s.passed, s.state, s.stated, s.stater}
 	u.effect = Effect{Kind: EffectSession, Of: q.ref, Object: &u.session}
@@ -159,7 +159,7 @@ type put struct {
 	q *queue
 }
 
-// keepPuts is for how many messages the room of one call may be to be used again.
+// keepPuts is the largest number of messages for which the room of a call is kept for reuse.
 const keepPuts = 1 << 12
 
 func (s *Store) newEffects() *effects {
@@ -178,7 +178,7 @@ func (x *effects) release() {
 	}
 }
 
-// append hands the effects over, and tells the entries where their records are.
+// append passes the effects to the journal, and tells the entries where their records are.
 func (x *effects) append() Position {
 	end := x.Append()
 	for _, p := range x.puts {
@@ -196,7 +196,7 @@ func (x *effects) do(e Effect) {
 	x.Do(&x.effect)
 }
 
-// put is a new message of a queue.
+// put adds a new message of a queue.
 func (x *effects) put(q *queue, e *entry) {
 	x.Do(x.putOf(q, e))
 	if e.record > 0 {
@@ -206,16 +206,16 @@ func (x *effects) put(q *queue, e *entry) {
 	}
 }
 
-// state is another state of a message.
+// state adds the new state of a message.
 func (x *effects) state(q *queue, e *entry) {
 	x.message.Change.set(e)
 	x.do(Effect{Kind: EffectChange, Of: q.ref, Number: e.n, Object: &x.message.Change})
 }
 
-// ledger is a journal, or none: then there is nothing to wait for.
+// ledger is a journal, or none, in which case there is nothing to wait for.
 type ledger struct{ journal Journal }
 
-// end is the position behind all that was noted, for refusals that speak of it.
+// end returns the position behind everything noted. Refusals that follow from it wait for this position.
 func (l *ledger) end() Position {
 	if l.journal == nil {
 		return 0
@@ -231,12 +231,12 @@ func (l *ledger) wait(ctx context.Context, p Position) error {
 	return l.journal.Wait(ctx, p)
 }
 
-// waitAll waits until what was there until now is durable.
+// waitAll waits until everything noted so far is durable.
 func (l *ledger) waitAll(ctx context.Context) error { return l.wait(ctx, l.end()) }
 
-// stopped is why the journal keeps nothing any more. Locks that are given and extended need not be
-// durable, so such calls do not wait; but they fail with the journal. So do calls that only look, and
-// refusals: what is in memory by then may never have been kept.
+// stopped returns why the journal no longer keeps anything. Calls that lock or renew do not wait,
+// because locks need not be durable, but they fail once the journal has failed. So do calls that
+// only read, and refusals, because what is in memory by then may never have been kept.
 func (l *ledger) stopped() error {
 	if l.journal == nil {
 		return nil
@@ -244,8 +244,8 @@ func (l *ledger) stopped() error {
 	return l.journal.Err()
 }
 
-// note appends a frame of the catalogue or the registry and returns the position behind it. The caller holds the mutex of what it
-// is about.
+// note appends a frame about the catalogue or the registry and returns the position behind it. The
+// caller holds the mutex of the catalogue or registry.
 func (l *ledger) note(effects ...Effect) Position {
 	if l.journal == nil {
 		return 0
@@ -266,15 +266,15 @@ func millisOf(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// extra is what few entries need.
+// extra holds data that few entries need.
 type extra struct {
 	overlay core.Properties // merged into what the record has
 	body    Ref             // of a large body
-	session string          // the message's SessionID, where the message is not in memory
-	id      core.ID         // its MessageID, likewise, if there is a history
+	session string          // the message's SessionID, if the message is not in memory
+	id      core.ID         // its MessageID, under the same condition, if there is a history
 }
 
-// change replaces what few entries need: deliveries in flight, and entries before e, may have it.
+// change replaces e's extra, because deliveries in flight and earlier entries may share the old one.
 func (e *entry) change(how func(*extra)) {
 	var more extra
 	if e.more != nil {
@@ -284,7 +284,7 @@ func (e *entry) change(how func(*extra)) {
 	e.more = &more
 }
 
-// sessionID is the message's.
+// sessionID returns the message's session id.
 func (e *entry) sessionID() string {
 	switch {
 	case e.message != nil:
@@ -295,7 +295,7 @@ func (e *entry) sessionID() string {
 	return ""
 }
 
-// sessionKey is the message's, which belongs to a session.
+// sessionKey returns the session key of a message that belongs to a session.
 func (e *entry) sessionKey() core.SessionKey {
 	if e.message != nil {
 		return e.message.SessionKey()
@@ -303,7 +303,7 @@ func (e *entry) sessionKey() core.SessionKey {
 	return core.KeyOfSession(e.sessionID())
 }
 
-// messageID is the message's, zero if it is not in memory and there was no history when it came.
+// messageID returns the message's id, or zero if the message is not in memory and there was no history when it came.
 func (e *entry) messageID() core.ID {
 	switch {
 	case e.message != nil:

@@ -10,27 +10,27 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// A snapshot consists of pieces, each of them effects: the catalogue first, then those of the
-// partitions. A piece is written while its partition's mutex is held, and no longer, so
-// calls continue in between; it holds the journal's position at that moment. The first piece of an entity has
-// the numbers of its queues; the others have messages of one sub-queue, from a number up to that of the
-// next piece, or ids and keys that are remembered, sessions, or events. Frames before a piece's position
-// say nothing new about what is in it: see pieces.isOld. Only of messages that has to be known by the
-// piece. An effect says all of a session, and events have serial numbers; and ids may be remembered and
-// forgotten again, from the first piece on: what was said last of each counts.
+// A snapshot consists of pieces, which contain effects: first the catalogue, then the pieces of the
+// partitions. The partition's mutex is held only while one piece is written, so calls continue between
+// pieces, and each piece keeps the journal's position at that moment. The first piece of an entity has the
+// numbers of its queues. The others contain messages of one sub-queue, from a number up to that of the next
+// piece, or remembered ids and keys, sessions, or events. Frames before a piece's position add nothing to
+// what is in it: see pieces.isOld. Only for messages must this be decided piece by piece. For the rest, the
+// last effect counts, from the first piece on: an effect describes a session completely, events have serial
+// numbers, and ids may be remembered and forgotten again.
 //
-// A partition that is cleared while its pieces are written is written again from its beginning.
+// If a partition is cleared while its pieces are written, they are written again from the beginning.
 
-// pieceSize is the number of messages, sessions or events a piece has at most, and of ids about. A piece that
-// is large ends earlier.
+// pieceSize is the largest number of messages, sessions or events in a piece, and about the largest
+// number of ids. A piece that becomes large ends earlier.
 const pieceSize = 1000
 
-// Piece says what a piece of a snapshot has.
+// Piece says what a piece of a snapshot contains.
 type Piece struct {
 	Kind PieceKind
-	Now  int64    // of the catalogue: when it is written
-	Of   core.Ref // the queue, topic or subscription; of messages, their queue
-	From int64    // of messages: those from that number on
+	Now  int64    // for the catalogue: when it is written
+	Of   core.Ref // the queue, topic or subscription; for messages, their queue
+	From int64    // for messages: those from that number on
 }
 
 // PieceKind is one of the kinds of pieces. Journals keep these numbers.
@@ -46,8 +46,8 @@ const (
 	PieceIDs
 )
 
-// Snapshot takes the pieces of a snapshot: it gets the effects of each between Begin and End. All but
-// End is called with the mutex of what the piece is about held.
+// Snapshot takes the pieces of a snapshot; the effects of a piece come between Begin and End. All
+// methods except End are called while the mutex of the piece's subject is held.
 type Snapshot interface {
 	Begin(p Piece)
 	Sink
@@ -55,7 +55,7 @@ type Snapshot interface {
 	End() error
 }
 
-// Snapshot writes the state for a Replay: the same effects for the same state.
+// Snapshot writes the state for a Replay. It writes the same effects for the same state.
 func (s *Store) Snapshot(to Snapshot) error {
 	o := &snapshotWriter{Snapshot: to, store: s}
 	o.catalogue()
@@ -66,7 +66,7 @@ func (s *Store) Snapshot(to Snapshot) error {
 	return o.err
 }
 
-// allPartitions lists the partitions that there are, by entity and index.
+// allPartitions lists all partitions, by entity and index.
 func (s *Store) allPartitions() (all []*partition) {
 	s.catalogue.mu.RLock()
 	defer s.catalogue.mu.RUnlock()
@@ -76,7 +76,7 @@ func (s *Store) allPartitions() (all []*partition) {
 	return all
 }
 
-// homes are the queue or topic itself and a topic's subscriptions, none where it was deleted.
+// homes returns the states of the queue or topic and its subscriptions, or none if it was deleted.
 func (p *partition) homes() []*entityState {
 	if p.own == nil {
 		return nil
@@ -100,7 +100,7 @@ func (o *snapshotWriter) do(e Effect) {
 	o.Do(&o.effect)
 }
 
-// isFull reports whether a piece that has n things is to end.
+// isFull reports whether a piece with n things must end.
 func (o *snapshotWriter) isFull(n int) bool { return n >= pieceSize || o.IsLarge() }
 
 // catalogue writes the catalogue and the registry as they are at one moment.
@@ -141,7 +141,7 @@ func (o *snapshotWriter) catalogue() {
 	o.err = o.End()
 }
 
-// partition writes the pieces of p. It returns true if p was cleared meanwhile.
+// partition writes the pieces of p. It returns true if p was cleared in the meantime.
 func (o *snapshotWriter) partition(p *partition) (again bool) {
 	p.mu.Lock()
 	cleared, homes := p.cleared, p.homes()
@@ -161,7 +161,7 @@ func (o *snapshotWriter) partition(p *partition) (again bool) {
 	return p.cleared != cleared && o.err == nil
 }
 
-// pieces writes pieces as long as there are more effects, each while the mutex of the partition is held.
+// pieces writes pieces until there are no more effects. It holds the partition's mutex only during each piece.
 func (o *snapshotWriter) pieces(home *entityState, piece Piece, effects func(*Piece) (more bool)) {
 	for more := true; more && o.err == nil; {
 		home.partition.mu.Lock()
@@ -189,11 +189,11 @@ func (o *snapshotWriter) numbers(home *entityState) (keys [core.SubQueues][]core
 	return keys
 }
 
-// ids writes the remembered ids. A piece ends between two instants, where the next one continues.
+// ids writes the remembered ids. A piece ends only between two instants, where the next one continues.
 func (o *snapshotWriter) ids(home *entityState, s *seenIDs, k EffectKind) {
 	after := int64(math.MinInt64)
 	o.pieces(home, Piece{Kind: PieceIDs, Of: home.ref}, func(*Piece) bool {
-		written := make(map[string]bool) // a key that was forgotten and seen again is there twice
+		written := make(map[string]bool) // a key that was forgotten and seen again is twice in the order
 		for i, id := range s.behind(after) {
 			if id.at != after && i > 0 && o.isFull(i) {
 				return true
@@ -262,7 +262,7 @@ func (o *snapshotWriter) events(home *entityState) {
 	})
 }
 
-// pieces are what a partition was loaded of.
+// pieces are the pieces from which a partition was loaded.
 type pieces struct {
 	homes map[string]*homePieces // by subscription
 }
@@ -273,14 +273,14 @@ type homePieces struct {
 	spans [core.SubQueues][]span // by number
 }
 
-// span says that messages from a number on, up to the next span, are as they were at a position.
+// span says that messages from a number up to the next span have the state that they had at a position.
 type span struct {
 	from int64
 	at   Position
 }
 
-// isOld reports whether the pieces have the effect of a frame on message n of a queue, or, for 0, on
-// what is in the first piece of the entity.
+// isOld reports whether the pieces already contain the effect of a frame on message n of a queue
+// or, if n is 0, on what is in the first piece of the entity.
 func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	if q == nil {
 		return false
@@ -301,8 +301,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. It returns false if there is nothing to do: the
-// entity was created after the catalogue was written, and the frames have all of it.
+// Piece begins a piece that was written at a position. It returns false if there is nothing to do, because
+// the entity was created after the catalogue was written, so that the frames contain all of it.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true
@@ -326,7 +326,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceHome:
 		r.home.reset()
 		*home = homePieces{at: at}
-		r.p = nil // it has other queues now
+		r.p = nil // it now has other queues
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
@@ -338,8 +338,8 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	return true
 }
 
-// expectPieces says that an entity of the catalogue that is loaded was deleted before its first piece
-// was written, until that comes.
+// expectPieces assumes that an entity of the loaded catalogue was deleted before its first piece
+// was written, until that piece comes.
 func (r *Replay) expectPieces(e *core.Entity) {
 	for _, p := range r.store.partitions[cmp.Or(e.TopicID, e.ID)] {
 		if p.pieces == nil {
@@ -349,7 +349,7 @@ func (r *Replay) expectPieces(e *core.Entity) {
 	}
 }
 
-// reset empties what an earlier attempt to write the partition has loaded.
+// reset discards what was loaded from an earlier attempt to write the partition.
 func (b *entityState) reset() {
 	b.partition.bytes -= b.bytes()
 	for _, q := range b.queues {

@@ -1,13 +1,12 @@
-// Package state is the state machine of the stores in memory and in files, and the readable specification
-// of every other engine. What it answers is right by definition; storetest compares the others with it.
+// Package state is the state machine of the stores in memory and in files, and the readable specification for
+// every other engine. Its answers are right by definition; storetest compares the other engines with it.
 //
-// Each partition has one mutex, a topic's together with its subscriptions. An
-// operation holds it for one step, which begins with a sweep, so nothing in here
-// ever waits for a timer, and a publication is one step however many copies it
-// has. All instants are whole milliseconds since the Unix epoch. Without a
-// Journal nothing survives the process. With one, a Sink gets every change of
-// what a store holds, and a Replay does it again after a restart, from a Snapshot
-// on: that is package file.
+// Each partition has one mutex; a topic and its subscriptions share one. An operation holds it for
+// one step, which begins with a sweep. So nothing in here ever waits for a timer, and a publication
+// is one step regardless of the number of its copies. All instants are whole milliseconds since the
+// Unix epoch. Without a Journal, nothing survives the process. With one, a Sink gets every change
+// of what a store holds, and after a restart a Replay repeats the changes, starting from a
+// Snapshot: see package file.
 package state
 
 import (
@@ -22,17 +21,17 @@ import (
 type Options struct {
 	// Clock tells the time; nil means time.Now.
 	Clock func() time.Time
-	// Journal keeps what happens; nil means that a restart loses it.
+	// Journal keeps the changes; nil means that they are lost in a restart.
 	Journal Journal
-	// Lenient passes over effects on what is missing, when damage of the journal was repaired.
+	// Lenient skips effects on missing things, after a damaged journal was repaired.
 	Lenient bool
-	// Remember is the number of bytes the message ids of duplicate detection may take, and the keys of moves,
-	// and as many again histories. When ids are too many, messages with new ones are refused as Busy; when
-	// histories are too large, one that grows forgets its oldest events. 0: no limit.
+	// Remember is the number of bytes that the message ids of duplicate detection may take together with the keys
+	// of moves, and the number that histories may take. When there are too many ids, messages with new ones are
+	// refused as Busy. When histories are too large, a history that grows forgets its oldest events. 0: no limit.
 	Remember int64
 }
 
-// Store is a core.Store in memory, or a view of one with a time of its own.
+// Store is a core.Store in memory, or a view of one with its own time.
 type Store struct {
 	*contents
 	clock   func() time.Time
@@ -44,11 +43,11 @@ type contents struct {
 	catalogue
 	registry
 	ledger
-	latest     int64    // of the replay: when its last call has happened
-	lenient    bool     // damage of the journal was repaired: what is missing is passed over
-	catalogued Position // frames of the catalogue before it are in the snapshot that was loaded
+	latest     int64    // for the replay: when its last call happened
+	lenient    bool     // a damaged journal was repaired, so effects on missing things are skipped
+	catalogued Position // the snapshot that was loaded contains frames of the catalogue before this position
 	doorbells  hooks[core.Ref, func(core.SessionKey)]
-	removals   sync.WaitGroup // of what deleted namespaces held
+	removals   sync.WaitGroup // of the contents of deleted namespaces
 	spare      sync.Pool      // of effects
 }
 
@@ -65,15 +64,15 @@ func New(o Options) *Store {
 	return s
 }
 
-// WithTime is a view of the store whose time is f of the store's.
+// WithTime returns a view of the store whose time is f of the store's time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
 
-// View is WithTime, for engines that are made of this one.
+// View is WithTime for engines that are built on this one.
 func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
 
-// Now is the store's clock in whole milliseconds, UTC.
+// Now returns the time by the store's clock in whole milliseconds, UTC.
 func (s *Store) Now() time.Time { return instant(s.millis()) }
 
 func (s *Store) millis() int64 { return s.clock().UnixMilli() }
@@ -90,20 +89,20 @@ func (s *Store) About(context.Context) core.About {
 	}
 }
 
-// Close waits until deleted namespaces are empty: calls never wait, and the
-// messages go with the process.
+// Close waits until deleted namespaces are empty. Calls need not be waited for, and the messages
+// vanish with the process.
 func (s *Store) Close() error {
 	s.removals.Wait()
 	return nil
 }
 
-// Watch wakes w when messages may have become available to Lock. It hands nothing
-// over: a Lock is no exchange here.
+// Watch wakes w when messages may have become available to Lock. It hands over no messages, because
+// a Lock costs no exchange here.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.add(p.Ref, w.Wake)
 }
 
-// instant is the time of a whole millisecond; 0 stands for none.
+// instant returns the time for a number of milliseconds, or the zero time for 0.
 func instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}

@@ -11,11 +11,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sweepMost is the number of messages, or sessions, a sweep does at most while it holds the partition, and
-// a call that need not wait for more.
+// sweepMost is the largest number of messages or sessions that a sweep handles while it holds the
+// partition, and that a call handles if it need not wait for more.
 const sweepMost = 500
 
-// Sweep does all that is due and returns when the next is.
+// Sweep does everything that is due and returns the next due time.
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -25,12 +25,12 @@ func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	return instant(t.queue.next()), nil
 }
 
-// sweep does what is due in q: first ends expired locks by deadline, then
-// activates schedules by due time, then expires messages by expiry; those of
-// the same instant by number. It returns false if the budget ends first.
+// sweep does what is due in q: first it ends expired locks by deadline, then it activates schedules
+// by due time, then it expires messages by expiry. For equal instants, it goes by number. It
+// returns false if the budget is used up first.
 //
-// What it does depends on nothing that the queue's dead letters have a different
-// Policy for, because it runs on their behalf too.
+// It must not depend on anything in which the Policy of the queue's dead letters differs, because
+// it also runs for calls on those.
 func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	for q.held.due(t.now) != nil {
 		if !t.endSessions(q, budget) {
@@ -67,8 +67,8 @@ func (t *txn) sweep(q *queue, budget *int) (done bool) {
 	return true
 }
 
-// endSessions ends the locks of the sessions that end first, which is at one instant: those of their messages by number,
-// then their own, by key. It returns false if the budget ends first.
+// endSessions ends the session locks that end first, all at one instant: first the locks of their
+// messages by number, then their own by key. It returns false if the budget is used up first.
 func (t *txn) endSessions(q *queue, budget *int) (done bool) {
 	ending := q.held.ties()
 	var all []*entry
@@ -112,8 +112,8 @@ func (t *txn) endLock(q *queue, e *entry) {
 	}
 }
 
-// spend takes one of a sweep's budget. It returns false if nothing is left, or if the effects so far
-// are large.
+// spend takes one from a sweep's budget. It returns false if nothing is left, or if the effects so
+// far are large.
 func (t *txn) spend(budget *int) bool {
 	if *budget == 0 || t.effects != nil && t.effects.IsLarge() {
 		return false
@@ -122,7 +122,7 @@ func (t *txn) spend(budget *int) bool {
 	return true
 }
 
-// announce calls the doorbells for e, which has become available.
+// announce rings the doorbells for e, which has become available.
 func (t *txn) announce(q *queue, e *entry) {
 	switch s := e.session; {
 	case s == nil || !s.isHeld() && s.pauses == 0:
@@ -132,7 +132,7 @@ func (t *txn) announce(q *queue, e *entry) {
 	}
 }
 
-// purgeStep is the number of messages Purge removes in one step.
+// purgeStep is the number of messages that Purge removes in one step.
 const purgeStep = 1000
 
 // Purge removes up to limit available messages without reading them.
@@ -148,8 +148,8 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 	return removed, p.waitAll(ctx)
 }
 
-// purge is one step of Purge, which removes messages up to number last, 0 for the
-// one given last. It returns that number.
+// purge is one step of Purge. It removes messages up to number last, or up to the last number given
+// if last is 0, and returns that number.
 func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) {
 	t, ok := p.enter()
 	if !ok {
@@ -175,7 +175,7 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 	return removed, last, nil
 }
 
-// Clear removes all messages of a partition, with what is known of them.
+// Clear removes all messages of a partition, and everything known about them.
 func (p *handle) Clear(ctx context.Context) error {
 	if p.Subscription != "" {
 		return fmt.Errorf("clear subscription %s of %s/%d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)
@@ -203,8 +203,7 @@ func (t *txn) clearAll() {
 	t.cleared++
 }
 
-// clear replaces the queues of an entityState by new ones, which continue their
-// numbers.
+// clear replaces the queues of an entityState by new ones, whose numbers continue.
 func (t *txn) clear(b *entityState) {
 	b.forgetAll()
 	for sub, old := range b.queues {

@@ -2,14 +2,14 @@ package state
 
 import "slices"
 
-// timerHeap orders things by an instant or number, then by their own numbers: a
-// binary heap in which every thing knows its place, so that any can be removed.
+// timerHeap orders things by an instant or number, then by their own numbers. It is a binary heap
+// in which every thing knows its place, so that any of them can be removed.
 type timerHeap[T any] struct {
 	items []timer[T]
 }
 
-// roomy is how many places a heap keeps that are free: one that fills and empties
-// all the time is not created again.
+// roomy is the number of free places that a heap keeps, so that one that fills and empties all the
+// time need not be allocated again.
 const roomy = 1024
 
 type timer[T any] struct {
@@ -26,7 +26,7 @@ func (a *timerHeap[T]) first() (at int64, ok bool) {
 	return a.items[0].at, true
 }
 
-// due returns what is first if its instant is not later than now, else zero.
+// due returns the first thing if its instant is not later than now, and otherwise zero.
 func (a *timerHeap[T]) due(now int64) (first T) {
 	if at, ok := a.first(); ok && at <= now {
 		first = a.items[0].of
@@ -34,7 +34,7 @@ func (a *timerHeap[T]) due(now int64) (first T) {
 	return first
 }
 
-// ties returns all that has the earliest instant, in no order.
+// ties returns all things with the earliest instant, in no particular order.
 func (a *timerHeap[T]) ties() (all []T) {
 	for at := []int{0}; len(at) > 0; {
 		i := at[0]
@@ -51,14 +51,14 @@ func (a *timerHeap[T]) add(of T, at, n int64, place *int) {
 	a.up(len(a.items)-1, timer[T]{at, n, of, place})
 }
 
-// remove takes out what is at that place.
+// remove takes out the thing at that place.
 func (a *timerHeap[T]) remove(place int) {
 	last := len(a.items) - 1
 	moved := a.items[last]
 	a.items[last] = timer[T]{}
 	a.items = a.items[:last]
 	if cap(a.items) > 4*last+roomy {
-		a.items = slices.Clone(a.items) // give back the memory of a crowd
+		a.items = slices.Clone(a.items) // give back the memory after a peak
 	}
 	switch {
 	case place == last:

@@ -1,9 +1,9 @@
-// Package api has the paths, requests and answers of the administration API, which the gateway serves
-// over HTTP and its command line calls. All bodies are JSON, except for the metrics.
+// Package api defines the paths, requests and answers of the administration API, which the gateway
+// serves over HTTP and its command line calls. All bodies are JSON, except for the metrics.
 package api
 
-// The paths. No entity's name begins with a dollar sign. Those that end in a slash are followed by the
-// name of an entity.
+// The paths. No entity's name begins with a dollar sign. After a path that ends in a slash comes
+// the name of an entity.
 const (
 	MetricsPath    = "/$crosstown/metrics"
 	CountersPath   = "/$crosstown/counters/"

@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// EntitiesPath is the endpoint of all queues, topics and subscriptions of the client's namespace with
-// their counts, for clients with Manage on it.
+// EntitiesPath is the endpoint for all queues, topics and subscriptions of the client's namespace
+// with their counts. It is for clients with Manage on the namespace.
 const EntitiesPath = "/$crosstown/entities"
 
-// EntityList are the entities at a moment: queues, then topics, each followed by its subscriptions.
+// EntityList lists the entities at a moment: queues, then topics, each followed by its subscriptions.
 type EntityList struct {
 	At       time.Time `json:"at"`
 	Entities []Entity  `json:"entities"`
@@ -32,27 +32,27 @@ type Entity struct {
 	Consumers          int    `json:"consumers"`
 }
 
-// HistoryPath is the endpoint of how many messages came and went at this gateway, for clients with Manage:
-// in the namespace or, if its name follows, in an entity. GET answers with samples, the oldest first:
-// about one in ten seconds of the last hour, and one a minute of the day before. With the query gateway it
-// answers operators with the GatewayHistory.
+// HistoryPath is the endpoint for how many messages came and went at this gateway, for clients with
+// Manage. It covers the namespace or, if an entity's name follows, the entity. GET answers with
+// samples, the oldest first: about one every ten seconds for the last hour, and one a minute for
+// the day before. With the query parameter gateway, it answers operators with the GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
-// History has a sample at each index. Between two samples that are further apart nothing has changed.
+// History has one sample at each index. Nothing has changed between samples that are further apart.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "": the namespace
 	At     []int64 `json:"at"`               // Unix seconds
-	// In and Out are messages since the history began, so that differences are rates. In the namespace's,
-	// In counts what came into queues and topics, Out what left queues.
+	// In and Out count messages since the history began, so that differences are rates. For a namespace, In
+	// counts the messages that came into queues and topics, and Out those that left queues.
 	In  []int64 `json:"in"`
 	Out []int64 `json:"out"`
-	// What an entity held. Empty in the namespace's history.
+	// What an entity held; empty for a namespace.
 	Active     []int64 `json:"active,omitempty"`
 	Scheduled  []int64 `json:"scheduled,omitempty"`
 	DeadLetter []int64 `json:"deadLetter,omitempty"`
 }
 
-// GatewayHistory is what a gateway measured of itself: a sample at each index.
+// GatewayHistory is what a gateway measured of itself, with one sample at each index.
 type GatewayHistory struct {
 	At        []int64   `json:"at"`        // Unix seconds
 	LatencyMS []float64 `json:"latencyMs"` // of the store

@@ -8,15 +8,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next are the entities to which the message went
-// from there.
+// Account is the history of a message in one entity. Next has the entities to which the message
+// went from there.
 type Account struct {
 	Namespace string   `json:"namespace"`
 	Entity    string   `json:"entity"`
 	Kind      string   `json:"kind"`
 	Events    []Event  `json:"events"`
 	Next      []string `json:"next,omitempty"`
-	// Missing is the reason why there is no history. Only the command line sets it: a gateway refuses.
+	// Missing is why there is no history. Only the command line sets it: a gateway refuses instead.
 	Missing string `json:"missing,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func AccountOf(namespace string, a *core.Account) Account {
 	return told
 }
 
-// InstantLayout is the form of times, the same as in logs.
+// InstantLayout is the format of times, the same as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
 // Sentence describes the event.
@@ -89,7 +89,7 @@ func (e *Event) Sentence() string {
 	return b.String()
 }
 
-// subQueue is the sub-queue in words.
+// subQueue returns the name of the sub-queue in a sentence.
 func (e *Event) subQueue() string {
 	switch e.SubQueue {
 	case "$DeadLetterQueue":
@@ -108,7 +108,7 @@ func (e *Event) until() string {
 	return e.Until.UTC().Format(InstantLayout)
 }
 
-// happened is the event, without the client and the sub-queue.
+// happened describes the event without the client and the sub-queue.
 func (e *Event) happened() string {
 	switch e.Event {
 	case core.EventAccepted:

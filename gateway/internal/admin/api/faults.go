@@ -2,16 +2,16 @@ package api
 
 import "time"
 
-// FaultsPath is the path of the fault rules of the client's namespace; FaultsOf, below the path of a
-// namespace, is that of any. GET lists them, POST adds one, DELETE removes all, or the one whose name
-// follows.
+// FaultsPath is the path of the fault rules of the client's namespace. FaultsOf, below the path of
+// a namespace, is the path of that namespace's rules. GET lists them, POST adds one, and DELETE
+// removes all of them, or the one whose name follows.
 const (
 	FaultsPath = "/$crosstown/faults"
 	FaultsOf   = "faults"
 )
 
-// Fault is a rule that makes operations go wrong: see core/faults.Rule. Durations are as Go or ISO 8601
-// writes them.
+// Fault is a rule that makes operations fail: see core/faults.Rule. Durations are in the notation
+// of Go or ISO 8601.
 type Fault struct {
 	Name        string            `json:"name,omitempty"`
 	Operation   string            `json:"operation,omitempty"`
@@ -30,14 +30,14 @@ type Fault struct {
 	Rate        float64           `json:"rate,omitempty"`
 	Life        string            `json:"life,omitempty"`
 
-	// Only in answers: operations that matched the rule, including those that passed; those that it
-	// has met, at all gateways; when its life ends.
+	// These are only in answers: the number of operations that matched the rule, including those
+	// that passed; the number of those that it affected, at all gateways; and when it ends.
 	Matched int        `json:"matched"`
 	Met     int        `json:"met"`
 	Ends    *time.Time `json:"ends,omitempty"`
 }
 
-// FaultList are the rules of a namespace, in their order.
+// FaultList has the rules of a namespace, in their order.
 type FaultList struct {
 	Faults []Fault `json:"faults"`
 }

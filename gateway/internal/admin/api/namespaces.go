@@ -7,39 +7,39 @@ import (
 // NamespaceHeader names the namespace that an operator's request is about, if it is not the gateway's own.
 const NamespaceHeader = "Crosstown-Namespace"
 
-// The operations on a namespace, with POST below its path. Rotate has the policy's name before it:
+// The operations on a namespace, with POST below its path. The policy's name precedes rotate:
 // policies/POLICY/rotate.
 const (
 	Reset  = "reset"
 	Rotate = "rotate"
 )
 
-// NamespaceRequest sets properties of a namespace. Properties that it omits keep their values; in a new
-// namespace these are: no hosts but those of its name, one policy with random keys, no quotas.
+// NamespaceRequest sets properties of a namespace. Omitted properties keep their values. In a new
+// namespace, their defaults are: no additional hosts, one policy with random keys, no quotas.
 type NamespaceRequest struct {
 	Hosts    *[]string `json:"hosts,omitempty"`
 	Policies *[]Policy `json:"policies,omitempty"`
 	Quotas   *Quotas   `json:"quotas,omitempty"`
 	// VirtualTime lets the namespace's time be moved: see ClockRequest. It is fixed at creation.
 	VirtualTime *bool `json:"virtualTime,omitempty"`
-	// AllowFaults lets operations go wrong on demand: see Fault. It is fixed at creation.
+	// AllowFaults lets operations fail on demand: see Fault. It is fixed at creation.
 	AllowFaults *bool `json:"allowFaults,omitempty"`
 }
 
-// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps those that it has,
-// or gets random ones.
+// Policy is a shared access policy. In a NamespaceRequest, a policy without keys keeps its present
+// keys, or gets random ones.
 type Policy struct {
 	Name         string `json:"name"`
 	Rights       string `json:"rights"` // such as "Send,Listen"
 	PrimaryKey   string `json:"primaryKey,omitempty"`
 	SecondaryKey string `json:"secondaryKey,omitempty"`
-	// ConnectionString reaches the namespace by the policy, under any host name;
-	// HostConnectionString by the namespace's host.
+	// ConnectionString uses the policy to select the namespace, and works with any host name of the
+	// gateway. HostConnectionString uses the namespace's host.
 	ConnectionString     string `json:"connectionString,omitempty"`
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas bound a namespace. Zero is no bound.
+// Quotas bound a namespace. Zero means no bound.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`
@@ -53,7 +53,7 @@ const (
 	Created    = "created"    // at run time
 )
 
-// Namespace describes a namespace. Times and keys are those of created ones only.
+// Namespace describes a namespace. Only created namespaces have times and keys here.
 type Namespace struct {
 	Name        string     `json:"name"`
 	Kind        string     `json:"kind"`
@@ -66,8 +66,8 @@ type Namespace struct {
 	AllowFaults bool       `json:"allowFaults,omitempty"`
 	Policies    []Policy   `json:"policies,omitempty"`
 
-	// Entities are the number of its queues and topics, Megabytes the sum of their sizes; in a list,
-	// if the request asks for them.
+	// Entities is the number of its queues and topics, and Megabytes is the sum of their sizes. A
+	// list has these only if the request asks for them.
 	Entities  *int   `json:"entities,omitempty"`
 	Megabytes *int64 `json:"megabytes,omitempty"`
 }
@@ -75,12 +75,12 @@ type Namespace struct {
 // NamespaceList is a page of namespaces, without their policies.
 type NamespaceList struct {
 	Namespaces []Namespace `json:"namespaces"`
-	// Next is the parameter after of the next page, "" if this is the last one.
+	// Next is the value of the parameter after for the next page, or "" on the last page.
 	Next string `json:"next,omitempty"`
 }
 
-// Clock is the path of the clock of the client's namespace; ClockOf, below the path of a namespace, is
-// that of any. GET shows the clock, PUT moves it.
+// Clock is the path of the clock of the client's namespace. ClockOf, below the path of a namespace,
+// is the path of that namespace's clock. GET shows the clock, PUT moves it.
 const (
 	ClockPath = "/$crosstown/clock"
 	ClockOf   = "clock"

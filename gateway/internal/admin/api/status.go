@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/webhooks"
 )
 
-// StatusPath is the endpoint of the client's namespace at this gateway, for clients with Manage on it.
+// StatusPath is the endpoint of the namespace's status at this gateway, for clients with Manage on it.
 const StatusPath = "/$crosstown/status"
 
 // Status is a namespace at this gateway.
@@ -17,7 +17,7 @@ type Status struct {
 	VirtualTime bool      `json:"virtualTime,omitempty"`
 	Frozen      bool      `json:"frozen,omitempty"` // its time stands still
 	AllowFaults bool      `json:"allowFaults,omitempty"`
-	// Gateway is for operators: clients with Manage on the gateway's own namespace.
+	// Gateway is only for operators, that is, clients with Manage on the gateway's own namespace.
 	Gateway *Gateway `json:"gateway,omitempty"`
 }
 
@@ -39,13 +39,13 @@ type Store struct {
 	Detail   string   `json:"detail,omitempty"` // version and place
 	Durable  bool     `json:"durable"`          // acknowledged messages survive a restart
 	Warnings []string `json:"warnings,omitempty"`
-	// LatencyMS is how long the store took for a small write, or the equivalent check, in the last seconds.
+	// LatencyMS is how long the store recently took for a small write, or an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
 	Error     string  `json:"error,omitempty"` // why it takes no messages now
 }
 
-// Memory is in bytes.
+// Memory is memory usage in bytes.
 type Memory struct {
 	InUse         int64 `json:"inUse"` // of the process
 	Limit         int64 `json:"limit"` // what it may use
@@ -53,14 +53,14 @@ type Memory struct {
 	MessagesLimit int64 `json:"messagesLimit"` // of messages in progress
 }
 
-// The endpoints of webhooks: PushesPath of those that the gateway sends, HooksPath of the addresses that
-// take them.
+// The endpoints for webhooks: PushesPath for those that the gateway sends, HooksPath for the
+// addresses that accept them.
 const (
 	PushesPath = "/$crosstown/pushes"
 	HooksPath  = "/$crosstown/hooks"
 )
 
-// Hook is an address that takes webhooks, with the namespace of its entity.
+// Hook is an address that accepts webhooks, with the namespace of its entity.
 type Hook struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -76,8 +76,8 @@ type Push struct {
 	webhooks.PushState
 }
 
-// Remote is the state of a remote, with the namespace that may use it and the messages that wait for it
-// there.
+// Remote is the state of a remote, with the namespace that may use it and the entities whose
+// messages wait for it.
 type Remote struct {
 	Namespace string `json:"namespace"`
 	remote.State
@@ -93,12 +93,12 @@ type Waiting struct {
 	Oldest      time.Time `json:"oldest,omitzero"`
 }
 
-// ConnectionsPath is the endpoint of the connections of clients to this gateway, for clients with Manage
-// on their namespace: those of the namespace, or for operators those of all. GET lists them, DELETE
-// closes the one whose id follows, and answers with it.
+// ConnectionsPath is the endpoint for the connections of clients to this gateway. Clients with
+// Manage on their namespace see those of the namespace, and operators see all. GET lists them.
+// DELETE closes the one whose id follows, and answers with it.
 const ConnectionsPath = "/$crosstown/connections"
 
-// ConnectionList are connections, those of each protocol with the oldest first.
+// ConnectionList has the connections, grouped by protocol, with the oldest first.
 type ConnectionList struct {
 	Connections []Connection `json:"connections"`
 }

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector takes spans as collectors do, by OTLP over gRPC and over HTTP.
+// Collector accepts spans as collectors do, by OTLP over gRPC and over HTTP.
 type Collector struct {
 	GRPC, HTTP string // its URLs
 

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Span is one that was exported. IDs are in hexadecimal digits.
+// Span is a span that was exported. IDs are in hexadecimal digits.
 type Span struct {
 	Name              string
 	Trace, ID, Parent string   // Parent is "" for a root
 	Links             []string // IDs of spans
 	Attributes        map[string]any
 	Resource          map[string]any
-	Error             string // its status, "" unless that is an error
+	Error             string // text of an error status, otherwise ""
 	Began, Ended      time.Time
 }
 
-// Tree draws the spans below the one of an ID, whether or not that is among them:
-// a line each, with its name, indented by a tab for each level. Siblings are in the
-// order of their names.
+// Tree draws the descendants of the span with an ID, which need not be among spans. Each span is
+// one line with its name, indented by one tab for each level. Siblings are in the order of their
+// names.
 func Tree(spans []Span, id string) string {
 	var b strings.Builder
 	draw(&b, spans, id, 0)
@@ -51,7 +51,7 @@ func Of(spans []Span, trace string) []Span {
 	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Trace != trace })
 }
 
-// Named returns the spans of a name.
+// Named returns the spans with a name.
 func Named(spans []Span, name string) []Span {
 	return slices.DeleteFunc(slices.Clone(spans), func(s Span) bool { return s.Name != name })
 }

@@ -1,6 +1,6 @@
-// Package fsys is the part of a file system that the file engine needs, as an interface: the
-// operating system's implementation is OS, and package faultfs has one for tests that loses
-// what was not synced and fails on demand.
+// Package fsys is the interface to the parts of a file system that the file engine needs. OS
+// implements it with the operating system. Package faultfs implements it for tests: it can lose
+// what was not synced, and fail on demand.
 package fsys
 
 import (
@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// FS is a file system. Names are paths as the operating system writes them.
+// FS is a file system. Names are paths in the operating system's notation.
 type FS interface {
 	// Open opens a file with the flags of package os; a file that it creates has the rights 0600.
 	Open(name string, flag int) (File, error)
@@ -17,7 +17,7 @@ type FS interface {
 	ReadDir(dir string) ([]string, error)
 	// MkdirAll makes a directory and its parents, with the rights 0700, and makes them durable.
 	MkdirAll(dir string) error
-	// Rename gives a file another name, in place of a file that has it already.
+	// Rename gives a file another name, and replaces a file that already has that name.
 	Rename(from, to string) error
 	// Remove removes a file.
 	Remove(name string) error
@@ -25,12 +25,12 @@ type FS interface {
 	Link(from, to string) error
 	// SyncDir makes the names in a directory durable: files created, renamed and removed.
 	SyncDir(dir string) error
-	// Lock takes the exclusive lock of a file, which it creates if there is none, and writes
-	// text into it. The lock ends when it is closed, and with the process. The error is a
-	// *LockedError if another process has the lock, ErrNoLocks if the file system has none, and
-	// an *OwnerError if the file belongs to another user.
+	// Lock takes the exclusive lock of a file, which it creates if needed, and writes text into it.
+	// Closing the result, or the end of the process, releases the lock. The error is a *LockedError
+	// if another process has the lock, ErrNoLocks if the file system has no locks, and an
+	// *OwnerError if the file belongs to another user.
 	Lock(name, text string) (io.Closer, error)
-	// Free is the number of bytes the file system of a directory has left for this process.
+	// Free returns how many bytes this process can still write to the file system of a directory.
 	Free(dir string) (int64, error)
 }
 
@@ -39,21 +39,21 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// WritevAt is WriteAt of several buffers, one after the other.
+	// WritevAt writes several buffers one after the other.
 	WritevAt(parts [][]byte, off int64) (int, error)
-	// Reserve has the file system find room for n bytes from off on, without a change of the
-	// length, where writing them is cheaper then. It may do nothing.
+	// Reserve asks the file system to find room for n bytes from off on, without changing the
+	// length, if that makes writing them cheaper. It may do nothing.
 	Reserve(off, n int64)
-	// Size is the file's length in bytes.
+	// Size returns the file's length in bytes.
 	Size() (int64, error)
 	// Truncate changes the file's length.
 	Truncate(size int64) error
-	// Sync makes the file's content and its length durable. After an error it is not known what
-	// is durable, and a second Sync that succeeds does not make it so.
+	// Sync makes the file's content and its length durable. After an error it is unknown what is
+	// durable, and a second Sync does not change that, even if it succeeds.
 	Sync() error
 }
 
-// ErrNoLocks says that a file system has no locks.
+// ErrNoLocks says that a file system does not support locks.
 var ErrNoLocks = errors.New("the file system has no file locks")
 
 // LockedError says that another process has a lock.

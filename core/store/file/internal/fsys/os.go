@@ -54,11 +54,11 @@ func (OS) Link(from, to string) error { return os.Link(from, to) }
 // SyncDir makes the names in a directory durable.
 func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
-// Free is the number of bytes the file system of a directory has left.
+// Free returns how many bytes the file system of a directory has left.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock takes the exclusive lock of a file, and that of its directory, which stays when the file is
-// removed.
+// Lock takes the exclusive locks of a file and of its directory. The latter remains when the file
+// is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("%s is a link: remove it, if no process uses the directory", name)
@@ -83,7 +83,7 @@ func (OS) Lock(name, text string) (io.Closer, error) {
 	return l, nil
 }
 
-// withHolder adds what the process that has a lock wrote into its file.
+// withHolder adds to an error what the process that has the lock wrote into the file.
 func withHolder(err error, name string) error {
 	if locked, ok := errors.AsType[*LockedError](err); ok {
 		text, err := os.ReadFile(name)
@@ -94,11 +94,11 @@ func withHolder(err error, name string) error {
 	return err
 }
 
-// heldLock is the file of a lock and its directory, each nil if it is not open.
+// heldLock holds the open file of a lock and its directory, each nil if it is not open.
 type heldLock struct{ file, dir *os.File }
 
-// Close gives the lock back before it closes the files: a program that this process is starting has
-// them, too, until it runs, and would keep the lock as long.
+// Close releases the lock before it closes the files. A program that this process is starting also
+// has the files open until it runs, and would otherwise hold the lock for that long.
 func (l heldLock) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.file, l.dir} {

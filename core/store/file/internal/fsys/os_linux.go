@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData makes the content and the length durable; the times of the file are not needed, and
-// without them a write within the file's length costs no commit of the file system's journal.
+// syncData makes the content and the length durable, but not the times of the file, which are not
+// needed. So a write within the file's length costs no commit of the file system's journal.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))
@@ -43,7 +43,7 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 			k -= len(parts[0])
 			parts = parts[1:]
 		}
-		if k > 0 { // the rest of a part that was not wholly written
+		if k > 0 { // the rest of a part that was only partly written
 			m, err := f.WriteAt(parts[0][k:], off+int64(n))
 			if n += m; err != nil {
 				return n, err
@@ -55,5 +55,5 @@ func writev(f *os.File, parts [][]byte, off int64) (n int, err error) {
 }
 
 func reserve(f *os.File, off, n int64) {
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // else the write finds the room itself, or says why not
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n) // else the write finds the room, or fails
 }

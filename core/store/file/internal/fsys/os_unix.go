@@ -17,7 +17,7 @@ func lock(f *os.File) error {
 	return flock(f)
 }
 
-// lockDir locks a directory itself. It returns nil if the file system locks only files.
+// lockDir locks a directory itself. It returns nil if the file system can lock only files.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func free(dir string) (int64, error) {
 	return int64(stat.Bavail) * int64(stat.Bsize), nil
 }
 
-// Full reports whether an error says that there is no space left, by the disk or by a quota.
+// Full reports whether an error says that no space is left, on the disk or under a quota.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

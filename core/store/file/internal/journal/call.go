@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// LargeBody is the size of a body from which it is written apart from the frame.
+// LargeBody is the size of a body from which it is stored apart from the frame.
 const LargeBody = 1 << 20
 
 // call is what one call adds to the log.
@@ -18,7 +18,7 @@ type call struct {
 	prepared    []prepared
 	cursor      int          // in prepared
 	records     []wal.Record // of prepared
-	heads       []byte       // of messages; the log keeps parts of it
+	heads       []byte       // of messages; the log refers to parts of it
 	estimate    int          // bytes of effects
 	used        []wal.Record // of the frame
 	bodies      []uint32     // segments of large bodies
@@ -28,19 +28,19 @@ type call struct {
 // prepared is a message as it was encoded before the partition's mutex was taken.
 type prepared struct {
 	m      *core.Message
-	leader int       // place in call.prepared of the first of those that share its record's group
-	group  int       // of a leader: how many records
-	used   int       // of a leader: the place in the frame of its record, -1 as long as it is not used
+	leader int       // index in call.prepared of the first message that shares this record's group
+	group  int       // of a leader: the number of records
+	used   int       // of a leader: its record's index in the frame, or -1 before it is used
 	body   state.Ref // where a large body lies; zero: in the record
 }
 
 const (
-	// putEstimate is more than a put takes, except for texts.
+	// putEstimate is an upper bound of the size of a put without its texts.
 	putEstimate = 128
-	// fewBytes are less than most heads take.
+	// fewBytes is less than the size of most heads.
 	fewBytes = 64
-	// keepBuffer is the largest room for the effects of a call, in bytes, that is used again, and
-	// keepPrepared how many messages.
+	// keepBuffer is the largest buffer for a call's effects, in bytes, that is kept for reuse, and
+	// keepPrepared is the largest number of prepared messages.
 	keepBuffer   = 256 << 10
 	keepPrepared = 1 << 12
 )
@@ -60,7 +60,7 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// Copies prepares the records of messages that may have the same body: it is written once.
+// Copies prepares the records of messages that may have the same body, which is then written once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
 	var shared state.Ref // of a large body
@@ -81,7 +81,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 			body = nil
 		}
 		if cap(x.heads)-len(x.heads) < fewBytes && len(x.heads) > 0 {
-			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log keeps the heads before
+			x.heads = make([]byte, 0, min(2*cap(x.heads), 64<<10)) // the log still refers to the earlier heads
 		}
 		from := len(x.heads)
 		if k > 0 && len(body) > 0 && sameBytes(body, ms[0].Body.Bytes) {
@@ -103,7 +103,7 @@ func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
 
-// writeBody writes a large body at once, apart from the frame.
+// writeBody writes a large body immediately, apart from the frame.
 func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	x.j.bodies.RLock()
 	defer x.j.bodies.RUnlock()
@@ -123,7 +123,7 @@ func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	return memRef(r.Ref), nil
 }
 
-// Room makes room for an effect with n bytes of text.
+// Room reserves room for an effect with n bytes of text.
 func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
 
 // Reserve makes room for what was prepared.
@@ -132,7 +132,7 @@ func (x *call) Reserve(ctx context.Context) (err error) {
 	return refusal(err)
 }
 
-// Record puts the record of a message into the frame, with those that share its body.
+// Record puts the record of a message into the frame, together with the records that share its body.
 func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	for range x.prepared {
 		if x.cursor >= len(x.prepared) {
@@ -155,7 +155,7 @@ func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 // At says when the call happens.
 func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
 
-// Append appends the frame, if there is anything in it.
+// Append appends the frame, unless it is empty.
 func (x *call) Append() state.Position {
 	if !x.begun {
 		return x.j.End()
@@ -171,10 +171,10 @@ func (x *call) Append() state.Position {
 	return state.Position(end)
 }
 
-// Ref is where a record of the frame lies.
+// Ref returns where a record of the frame lies.
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-// Release returns what was reserved.
+// Release returns the room that was reserved.
 func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {

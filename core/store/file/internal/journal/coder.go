@@ -10,12 +10,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// coder encodes fields, or decodes them, so that what a record or an effect consists of is said once.
-// Nothing that is encoded is changed. After an error it decodes zeros.
+// coder encodes or decodes fields, so that the format of a record or an effect is written down only
+// once. Encoding does not change the values. After an error, it decodes zeros.
 type coder struct {
-	buf     []byte // what is encoded
+	buf     []byte // the encoded bytes
 	decodes bool
-	rest    []byte // what is still to decode
+	rest    []byte // the bytes still to decode
 	err     error
 }
 
@@ -31,7 +31,7 @@ func (c *coder) fail() {
 	c.rest = nil
 }
 
-// take decodes n bytes, which it aliases, nil never.
+// take decodes n bytes. The result aliases the input and is never nil.
 func (c *coder) take(n uint64) []byte {
 	if n > uint64(len(c.rest)) {
 		c.fail()
@@ -46,7 +46,7 @@ type integer interface {
 	~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// unsigned codes a number that is not negative.
+// unsigned codes a non-negative number.
 func unsigned[T integer](c *coder, v *T) {
 	if !c.decodes {
 		c.buf = binary.AppendUvarint(c.buf, uint64(*v))
@@ -133,7 +133,7 @@ func (c *coder) time(v *time.Time) {
 	}
 }
 
-// instant is time where 0 stands for none.
+// instant codes a time for which 0 means none.
 func (c *coder) instant(v *time.Time) {
 	millis := int64(0)
 	if !v.IsZero() {
@@ -151,7 +151,7 @@ func (c *coder) properties(v *core.Properties) {
 	}
 }
 
-// object codes what belongs to the catalogue or the namespaces.
+// object codes an object of the catalogue or the namespaces.
 func (c *coder) object(v any) {
 	if c.decodes {
 		if b := []byte(nil); c.err == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// A frame begins with what it is about, a partition or the catalogue; each effect is its kind and its
-// fields. In a partition, effects are about the sub-queue of the select before, at first the main
-// queue of the queue or topic itself. A piece of a snapshot consists of effects too.
+// A frame begins with its subject, a partition or the catalogue; each effect is its kind followed by its
+// fields. In a partition, effects apply to the sub-queue that the last effectSelect has selected, and before
+// that to the main queue of the queue or topic itself. A piece of a snapshot also consists of effects.
 //
 // The log keeps these numbers, and those of state.EffectKind.
 const (
@@ -19,7 +19,7 @@ const (
 	aboutPiece   // of a snapshot: see snapshot.go
 	effectSelect // subscription, sub-queue
 
-	aboutPartitionVirtual state.EffectKind = 27 // as aboutPartition, but it happened in a view's time
+	aboutPartitionVirtual state.EffectKind = 27 // like aboutPartition, but in the time of a view
 )
 
 // The flags of a put and of a state.
@@ -135,7 +135,7 @@ func (c *coder) change(n *int64, m *state.Change) {
 	}
 }
 
-// flagsOf are those that a put and a change have in common.
+// flagsOf returns the flags that a put and a change have in common.
 func flagsOf(m *state.Change) uint64 {
 	flags := uint64(m.State)
 	if m.Delayed {
@@ -150,7 +150,7 @@ func flagsOf(m *state.Change) uint64 {
 	return flags
 }
 
-// changing codes what the state of a message brings along.
+// changing codes the fields that depend on the state of a message.
 func (c *coder) changing(flags uint64, m *state.Change) {
 	if c.decodes {
 		m.State, m.Delayed, m.ByBroker = state.MessageState(flags&flagState), flags&flagDelayed != 0, flags&flagByBroker != 0
@@ -167,7 +167,7 @@ func (c *coder) changing(flags uint64, m *state.Change) {
 	}
 }
 
-// overlay codes properties that are kept longer than what they are decoded from.
+// overlay codes properties. Decoding copies them, because they are kept longer than the input.
 func (c *coder) overlay(v *core.Properties) {
 	if c.properties(v); c.decodes {
 		*v = core.RawProperties(slices.Clone(v.Encoded()))
@@ -204,7 +204,7 @@ func (c *coder) event(e *core.Event) {
 	}
 }
 
-// largeEffects is how large the effects of a frame become before it ends, if it can.
+// largeEffects is the size of its effects at which a frame ends, if it can.
 const largeEffects = 1 << 20
 
 // encoder is a state.Sink that encodes effects.
@@ -212,7 +212,7 @@ type encoder struct {
 	coder
 	now          int64 // when the call happens
 	virtual      bool  // now is a view's time
-	begun        bool  // buf says what it is about
+	begun        bool  // buf already names the subject
 	subscription string
 	sub          core.SubQueue
 	named        func(state.Ref) // is called with records of earlier frames
@@ -228,10 +228,10 @@ func (x *encoder) Do(e *state.Effect) {
 	}
 	sub := e.Of.Sub
 	switch {
-	case e.Kind >= state.EffectEntity: // of the catalogue
+	case e.Kind >= state.EffectEntity: // an effect on the catalogue
 		sub = x.sub
 	case e.Kind >= state.EffectSeen && e.Kind <= state.EffectTrim && x.subscription == e.Of.Subscription:
-		sub = x.sub // of no sub-queue
+		sub = x.sub // an effect on no sub-queue
 	}
 	if x.subscription != e.Of.Subscription || x.sub != sub {
 		x.subscription, x.sub = e.Of.Subscription, sub

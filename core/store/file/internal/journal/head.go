@@ -9,10 +9,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// A head is a message without the bytes of its body, as a journal keeps it: the format's version,
-// the kind of the body, where the body lies if it is that of another record (how many bytes before,
-// and that record's length; 0 if it is the record's own), the set of the fields that follow, and
-// those fields in the order of their bits. Numbers are varints, times are in milliseconds.
+// A head is a message without the bytes of its body, as a journal keeps it. It contains the format's version,
+// the kind of the body, where the body lies if another record contains it (how many bytes earlier, and that
+// record's length; 0 if this record contains it), the set of the fields that follow, and those fields in the
+// order of their bits. Numbers are varints, times are in milliseconds.
 const headVersion = 1
 
 // The fields, in the order of their bits. New ones go last.
@@ -47,7 +47,7 @@ const (
 	fieldsEnd
 )
 
-// texts are the text fields of a message, by the bit of the first.
+// texts returns the text fields of a message, by the bit of the first.
 func texts(m *core.Message) [9]*string {
 	return [...]*string{
 		&m.To, &m.Subject, &m.ReplyTo, &m.ContentType, &m.ContentEncoding,
@@ -55,15 +55,15 @@ func texts(m *core.Message) [9]*string {
 	}
 }
 
-// appendHead encodes m without its body, which is the body of a record that begins back bytes
-// before and has a length, or its own.
+// appendHead encodes m without its body. The body is that of the record of the given length that
+// begins behind bytes earlier, or, if behind is 0, of m's own record.
 func appendHead(dst []byte, m *core.Message, behind, length uint64) []byte {
 	c := coder{buf: dst}
 	c.head(m, &behind, &length)
 	return c.buf
 }
 
-// decodeHead makes a message of its head, which it aliases. behind and length say where its body is.
+// decodeHead decodes a message from its head, which it aliases. behind and length say where its body is.
 func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error) {
 	c := coder{decodes: true, rest: head}
 	m = new(core.Message)
@@ -158,7 +158,7 @@ func (c *coder) head(m *core.Message, behind, length *uint64) {
 	}
 }
 
-// option codes a value that is set.
+// option codes an optional value that is set.
 func option[T any](c *coder, o *value.Opt[T], code func(*coder, *T)) {
 	if code(c, &o.V); c.decodes {
 		o.Set = true
@@ -195,7 +195,7 @@ func fieldsOf(m *core.Message) (fields uint64) {
 	return fields
 }
 
-// refusal gives an error of the log the code that clients are answered.
+// refusal gives an error of the log the code with which clients are answered.
 func refusal(err error) error {
 	var full *wal.FullError
 	var failed *wal.FailedError

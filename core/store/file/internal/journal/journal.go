@@ -20,7 +20,7 @@ type Journal struct {
 	resident atomic.Int64 // bytes of messages that stay in memory
 	appended atomic.Int64 // bytes since the store was opened
 
-	pins sync.RWMutex // held for reading while records are read that may have lost their entry
+	pins sync.RWMutex // held for reading while records are read whose entries may be gone
 	scan atomic.Pointer[scan]
 
 	bodies  sync.RWMutex        // held for reading while a large body is written
@@ -31,7 +31,7 @@ type Journal struct {
 // Options configure a Journal.
 type Options struct {
 	Memory  int64 // bytes of messages that stay in memory
-	Compact int64 // the share of a segment, in percent, below which what messages name of it is appended again
+	Compact int64 // percentage of a segment below which the records that messages still use are appended again
 	Logger  *slog.Logger
 }
 
@@ -40,8 +40,8 @@ func New(log *wal.Log, o Options) *Journal {
 	return &Journal{log: log, o: o}
 }
 
-// Replay does the frames of the log again, from a position on, which counts as growth of the log. It
-// returns how many there are.
+// Replay repeats the frames of the log from a position on, and counts them as growth of the log. It
+// returns the number of frames.
 func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err error) {
 	err = j.log.Replay(from, func(f wal.Frame) error {
 		frames++
@@ -51,10 +51,10 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	return frames, err
 }
 
-// Appended is by how many bytes the log has grown since the store was opened.
+// Appended returns by how many bytes the log has grown since the store was opened.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory is the number of bytes of messages that are in memory beside the log.
+// InMemory returns how many bytes of messages are in memory besides the log.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
 // End implements state.Journal.
@@ -97,7 +97,7 @@ func (j *Journal) Read(r, large state.Ref) (*core.Message, error) {
 	return m, nil
 }
 
-// read returns the parts of a record, which may not be changed.
+// read returns the parts of a record, which must not be changed.
 func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 	head, body, err = j.log.Read(walRef(r))
 	if _, ok := errors.AsType[*wal.DamageError](err); ok || errors.Is(err, wal.ErrGone) {
@@ -117,7 +117,7 @@ func (j *Journal) Pin() (unpin func()) {
 	return j.pins.RUnlock
 }
 
-// moved says that an entry which is new names a record of an earlier frame.
+// moved records that a new entry refers to a record of an earlier frame.
 func (j *Journal) moved(r state.Ref) {
 	if s := j.scan.Load(); s != nil {
 		s.found(r)

@@ -10,7 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// apply does the effects of a frame of the log again.
+// apply repeats the effects of a frame of the log.
 func apply(to *state.Replay, f wal.Frame) error {
 	refs := make([]state.Ref, len(f.Records))
 	for i, r := range f.Records {
@@ -24,11 +24,11 @@ func apply(to *state.Replay, f wal.Frame) error {
 	return nil
 }
 
-// decoder does what an encoder has encoded.
+// decoder carries out what an encoder has encoded.
 type decoder struct {
 	coder
 	to *state.Replay
-	at core.Ref // of the select before
+	at core.Ref // the last one selected
 
 	under state.Effect // way,
 	put   state.Put
@@ -65,7 +65,7 @@ func (d *decoder) kind() (k state.EffectKind) {
 	return k
 }
 
-// effects does what is left of a frame.
+// effects repeats the remaining effects of a frame.
 func (d *decoder) effects() error {
 	for err := d.err; err != nil || len(d.rest) > 0; err = cmp.Or(d.err, d.to.Err()) {
 		if err != nil {
@@ -76,7 +76,7 @@ func (d *decoder) effects() error {
 	return nil
 }
 
-// next does an effect.
+// next repeats one effect.
 func (d *decoder) next() {
 	e := &d.under
 	*e = state.Effect{Kind: d.kind(), Of: d.at}

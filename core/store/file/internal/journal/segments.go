@@ -12,13 +12,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// compactBytes bounds what is appended again after one snapshot.
+// compactBytes is the largest number of bytes that is appended again after one snapshot.
 const compactBytes = 256 << 20
 
-// reserve is the number of bytes of the disk that are left to control records, beside a snapshot.
+// reserve is the number of bytes of disk space that is left for control records, in addition to a snapshot.
 const reserve = 64 << 20
 
-// scan counts which segments have records that entries name, while a snapshot is written.
+// scan counts, while a snapshot is written, which segments contain records to which entries refer.
 type scan struct {
 	mu   sync.Mutex
 	live map[uint32]int64 // bytes by segment
@@ -32,7 +32,7 @@ func (s *scan) add(segment uint32, bytes int64) {
 	s.live[segment] += bytes
 }
 
-// run adds up records that are found one after the other, mostly of the same segment.
+// run adds up consecutive records, which are mostly of the same segment.
 type run struct {
 	*scan
 	segment uint32
@@ -53,10 +53,10 @@ func (r *run) end() {
 	}
 }
 
-// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others. It returns the
-// snapshot's size, 0 if it was not written.
+// Snapshot writes a snapshot, removes segments that nothing needs, and compacts others. It returns
+// the snapshot's size, or 0 if none was written.
 func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64, err error) {
-	j.bodies.Lock() // large bodies that are listed are pending, or their frames appended
+	j.bodies.Lock() // a large body that is listed is pending, or its frame was appended
 	segments := j.log.Segments()
 	j.bodies.Unlock()
 	sc := &scan{live: make(map[uint32]int64)}
@@ -76,7 +76,7 @@ func (j *Journal) Snapshot(ctx context.Context, store *state.Store) (size int64,
 	return info.Size, errors.Join(j.removeSegments(segments, sc), j.compact(ctx, store, segments, sc, from))
 }
 
-// removeSegments removes those in which nothing is live. The log keeps those that its snapshots need.
+// removeSegments removes the segments in which nothing is live. The log keeps those that its snapshots need.
 func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	var dead []uint32
 	j.mu.Lock()
@@ -87,11 +87,11 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight may name records whose entries are gone. They must not be kept waiting,
-	// because they hold the mutex of their partition.
+	// Deliveries in flight may refer to records whose entries are gone. They must not be kept
+	// waiting, because they hold the mutex of their partition.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
-			return nil // the next snapshot does it
+			return nil // the next snapshot removes them
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -104,7 +104,7 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 	return nil
 }
 
-// compact appends again what is live in segments that are mostly dead.
+// compact appends again the live records of segments that are mostly dead.
 func (j *Journal) compact(ctx context.Context, store *state.Store, segments []wal.SegmentInfo, sc *scan, from wal.Position) error {
 	sparse := make(map[uint32]bool)
 	var sum int64

@@ -14,14 +14,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Write writes a snapshot of a store for Load: the same bytes for the same state, except for positions. Each
-// piece is its length and effects, and begins with the position end at that moment. named is called with
-// each record that the snapshot names.
+// Write writes a snapshot of a store for Load. It writes the same bytes for the same state, except
+// for positions. Each piece is its length and its effects, and begins with what end returned at
+// that moment. named is called with each record to which the snapshot refers.
 func Write(w io.Writer, store *state.Store, end func() state.Position, named func(state.Ref)) error {
 	return store.Snapshot(&pieces{encoder{named: named}, w, end})
 }
 
-// pieces writes those of a snapshot.
+// pieces writes the pieces of a snapshot.
 type pieces struct {
 	encoder
 	w   io.Writer
@@ -36,7 +36,7 @@ func (x *pieces) Begin(p state.Piece) {
 	x.begun, x.subscription, x.sub = true, p.Of.Subscription, core.Main
 }
 
-// piece codes what a piece begins with.
+// piece codes the start of a piece.
 func (c *coder) piece(at *state.Position, p *state.Piece) {
 	unsigned(c, at)
 	c.byte((*byte)(&p.Kind))
@@ -63,10 +63,10 @@ func (x *pieces) End() error {
 	return err
 }
 
-// maxPiece bounds what is read at once.
+// maxPiece bounds how much is read at once.
 const maxPiece = 1 << 30
 
-// Load fills an empty store with a snapshot, and closes that. After an error the store is unusable.
+// Load fills an empty store from a snapshot, and closes the reader. After an error the store is unusable.
 func Load(store *state.Store, r io.ReadCloser) error {
 	return errors.Join(load(store.Replay(), bufio.NewReaderSize(r, 1<<16)), r.Close())
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// batch is what the writer writes in one go, and, behind that, recent records.
+// batch is what the writer writes in one go. After that, it keeps recent records.
 type batch struct {
 	end     Position
 	frames  []frame
@@ -17,7 +17,7 @@ type batch struct {
 	bytes   int
 }
 
-// frame is a frame of a batch: what it has of the batch's effects and records.
+// frame is a frame of a batch: which of the batch's effects and records belong to it.
 type frame struct {
 	at                 Position
 	kind               kind
@@ -26,12 +26,12 @@ type frame struct {
 }
 
 // Append puts a frame at the end of the log. It returns where the frame begins and ends, and sets
-// each record's Ref. It never waits and never touches the disk, so it may be called with
-// a mutex held; the order of the calls is the order of the log. Effects are copied, the records'
-// contents are not: they must not change any more.
+// each record's Ref. It never waits and never touches the disk, so it may be called with a mutex
+// held; the order of the calls is the order of the log. It copies the effects but not the records'
+// contents, which must not change any more.
 //
-// A frame larger than Options.MaxFrame is an error of the caller, which Reserve has refused. After
-// the log has failed or was closed, Append keeps nothing and Wait says why.
+// The caller must not append a frame larger than Options.MaxFrame, which Reserve refuses. After the
+// log has failed or was closed, Append keeps nothing and Wait returns the reason.
 func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	size := FrameSize(len(effects), records)
 	if size > l.o.MaxFrame {
@@ -74,10 +74,10 @@ func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	return at, end
 }
 
-// unledDelay is how long frames lie for which no caller waits, except under Sync Always.
+// unledDelay is how long a frame waits to be written if no caller waits for it, except under Sync Always.
 const unledDelay = 2 * time.Millisecond
 
-// roll ends the segment of the next frame and begins another. l.mu is held.
+// roll ends the segment before the next frame and begins another. l.mu is held.
 func (l *Log) roll(b *batch) {
 	l.mark(b, kindSeal)
 	l.ids++
@@ -104,10 +104,10 @@ type Reservation struct {
 	n int64
 }
 
-// Reserve makes room for a frame of n bytes (FrameSize) that adds messages: in memory, for which it
-// waits while too much is not yet written, and on the disk, for which it does not wait. Frames that
-// receive and settle need none: they may use what is kept free. The error is a *FullError,
-// ErrTooLarge, ErrClosed, a *FailedError, or the context's.
+// Reserve makes room for a frame of n bytes (FrameSize) that adds messages. It waits for room in
+// memory while too much is not yet written, but does not wait for room on the disk. Frames that
+// receive and settle need no reservation, because they may use the space that is kept free. The
+// error is a *FullError, ErrTooLarge, ErrClosed, a *FailedError, or the context's.
 func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
 		return Reservation{}, ErrTooLarge
@@ -144,7 +144,7 @@ func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	}
 }
 
-// takeRoom takes room in memory if there is some. What is larger than all room has it alone.
+// takeRoom takes room in memory if there is enough. A frame larger than all room gets it alone.
 func (l *Log) takeRoom(n int64) bool {
 	for {
 		used := l.backlog.Load()
@@ -162,7 +162,7 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release returns what was reserved. It may be called again.
+// Release returns what was reserved. It may be called repeatedly.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)
@@ -170,7 +170,7 @@ func (r *Reservation) Release() {
 	}
 }
 
-// stopped is why nothing can be appended any more, or nil.
+// stopped returns why nothing can be appended any more, or nil.
 func (l *Log) stopped() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -183,14 +183,14 @@ func (l *Log) stopped() error {
 	}
 }
 
-// room lets reservations wait for the writer.
+// room makes reservations wait for the writer.
 type room struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
 	ch      chan struct{}
 }
 
-// wait returns a channel that is closed when room was given back since. leave follows.
+// wait returns a channel that is closed when room is given back. The caller must then call leave.
 func (r *room) wait() <-chan struct{} {
 	r.waiting.Add(1)
 	r.mu.Lock()
@@ -215,17 +215,17 @@ func (r *room) freed() {
 	}
 }
 
-// spaceInterval is how long an answer of the file system about its free space is used.
+// spaceInterval is how long the file system's answer about its free space is used.
 const spaceInterval = 100 * time.Millisecond
 
-// space is what the disk has left.
+// space is the free space on the disk.
 type space struct {
 	full atomic.Pointer[error] // of the last write, if it found no space
 	due  atomic.Int64          // when to ask again, ns since the Unix epoch
-	left atomic.Int64          // bytes, less what was taken since
+	left atomic.Int64          // free bytes, less those taken since
 }
 
-// takeSpace takes n bytes of what the disk has left beyond what is kept, or says that it is full.
+// takeSpace takes n bytes of the free space beyond what is kept, or returns an error if the disk is full.
 func (l *Log) takeSpace(n int64) error {
 	s := &l.space
 	now := time.Now().UnixNano()
@@ -242,7 +242,7 @@ func (l *Log) takeSpace(n int64) error {
 	return &FullError{l.dir, max(s.left.Add(n), 0), keep, nil}
 }
 
-// lookForSpace asks the file system what it has left.
+// lookForSpace asks the file system how much space is free.
 func (l *Log) lookForSpace() {
 	left, err := l.fs.Free(l.dir)
 	if err != nil {
@@ -252,7 +252,7 @@ func (l *Log) lookForSpace() {
 	l.space.left.Store(left - l.backlog.Load())
 }
 
-// Full reports whether a message of the least size would be refused for lack of space.
+// Full returns the error with which the smallest message would be refused for lack of space, or nil.
 func (l *Log) Full() error {
 	if err := l.takeSpace(0); err != nil {
 		return err
@@ -260,11 +260,11 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space is the number of bytes the disk has left, and how many of them are kept: see SetKeep.
+// Space returns how many bytes are free on the disk, and how many of them are kept: see SetKeep.
 func (l *Log) Space() (left, keep int64) {
-	_ = l.takeSpace(0) // which asks the file system
+	_ = l.takeSpace(0) // asks the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()
 }
 
-// SetKeep sets how many bytes of the disk are left to control records and snapshots.
+// SetKeep sets how many bytes of the disk are kept free for control records and snapshots.
 func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

@@ -1,6 +1,6 @@
-// Package wal is the log of the file engine: frames of effects, in the order of their Append, in
-// segments of a directory, with the records (messages) that the effects name, and snapshots
-// beside them. It knows nothing of what effects and records mean.
+// Package wal is the log of the file engine: frames of effects, in the order in which they were
+// appended, stored in segments in a directory, together with the records (messages) to which the
+// effects refer, and with snapshots. It knows nothing about the meaning of effects and records.
 //
 // # Use
 //
@@ -18,8 +18,8 @@
 //
 //	head, body, err := l.Read(recs[0].Ref)            // from memory if recent, else from the file
 //
-// Positions are bytes: a segment's id and an offset in it. They never change: what Open writes
-// again keeps its place, so effects may name records of earlier frames by Ref.
+// Positions are bytes: a segment's id and an offset in it. They never change: when Open writes
+// something again, it keeps its place, so effects may refer to records of earlier frames by Ref.
 //
 // # Directory
 //
@@ -58,11 +58,11 @@
 //	20  4  number of records
 //	24  8  position up to which the log was known to be synced when the frame was written
 //
-// The effects follow, padded to a multiple of 8, and then each record, padded too. The header
-// CRC covers where the frame is, so a frame that another use of the same disk block left there is
-// not taken for one of this segment. A header of 32 zero bytes is the end: with Sync Always a
-// segment is filled with zeros some way ahead, because writing within a file's length costs half
-// of what growing it costs.
+// The effects follow, padded to a multiple of 8, and then each record, also padded. The header CRC
+// covers the frame's position, so an old frame that an earlier use of the same disk block left
+// there is not mistaken for one of this segment. A header of 32 zero bytes is the end: with Sync
+// Always a segment is filled with zeros some way ahead, because writing within a file's length
+// costs half as much as extending it.
 //
 // # Record: header of 16 bytes, head, body
 //
@@ -91,13 +91,12 @@
 //
 // # What is damage
 //
-// A loss of power leaves a torn end: any of what was written since the last sync may be missing.
-// So Open cuts the log at the first frame that is not sound, if no sound header, frame or
-// snapshot says that the log was synced beyond it, and says so in its log. What is synced and not
-// sound is damage: Open and Replay return a *DamageError, and Open with Repair replaces it by a
-// gap and continues.
+// A loss of power leaves a torn end: anything written since the last sync may be missing. So Open
+// cuts the log at the first unsound frame if no sound header, frame or snapshot says that the log
+// was synced beyond it, and reports the cut to its logger. Something synced but unsound is damage:
+// Open and Replay return a *DamageError, and Open with Repair replaces it by a gap and continues.
 //
-// A process that stopped without Close may have stopped because a sync failed, and then the
-// kernel shows pages that the disk does not have. So Open writes everything beyond the position
-// known to be synced again, into new files that get the old names once they are synced.
+// A process that stopped without Close may have stopped because a sync failed, and then the kernel
+// may show pages that the disk does not have. So Open writes everything beyond the position known
+// to be synced again, into new files that get the old names once they are synced.
 package wal

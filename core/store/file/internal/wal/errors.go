@@ -12,17 +12,17 @@ var (
 	ErrTooLarge = errors.New("larger than a frame may be")
 	// ErrGone says that the segment of a record was removed.
 	ErrGone = errors.New("the segment was removed")
-	// ErrInUse says that a segment cannot be removed: it is being written, or a kept snapshot
-	// needs it.
+	// ErrInUse says that a segment cannot be removed because it is still being written, or because
+	// a kept snapshot needs it.
 	ErrInUse = errors.New("the segment is in use")
 )
 
-// FullError says that the disk has no room for more messages. It passes when there is room.
+// FullError says that the disk has no room for more messages. The error no longer occurs once there is room.
 type FullError struct {
 	Dir  string
 	Free int64 // bytes left on the file system
 	Keep int64 // bytes kept for control records and a snapshot
-	// Cause is why the last write failed, such as the quota of a user; nil if none did.
+	// Cause is why the last write failed, such as a user's quota, or nil if it did not fail.
 	Cause error
 }
 
@@ -37,11 +37,11 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Cause }
 
-// DamageError says that something synced is not what was written.
+// DamageError says that synced data differ from what was written.
 type DamageError struct {
 	File   string // path of the segment or snapshot
 	From   uint32 // first byte concerned
-	To     uint32 // first byte behind it, 0 if not known
+	To     uint32 // end of the damage, 0 if unknown
 	Reason string
 }
 
@@ -53,7 +53,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged from byte %d to %s: %s", e.File, e.From, to, e.Reason)
 }
 
-// VersionError says that a file has a format that this version does not read.
+// VersionError says that a file has a format that this version cannot read.
 type VersionError struct {
 	File    string
 	Version uint32
@@ -64,7 +64,7 @@ func (e *VersionError) Error() string {
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
-// Err is why the log stopped, a *FailedError, or nil.
+// Err returns why the log stopped, a *FailedError, or nil.
 func (l *Log) Err() error {
 	if e := l.failure.Load(); e != nil {
 		return e
@@ -72,8 +72,8 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Failed is closed when the log stops because of an error. Nothing may be acknowledged or
-// delivered from then on.
+// Failed returns a channel that is closed when the log stops because of an error. From then on,
+// nothing may be acknowledged or delivered.
 func (l *Log) Failed() <-chan struct{} { return l.failed }
 
 func (l *Log) fail(cause error) {
@@ -84,8 +84,8 @@ func (l *Log) fail(cause error) {
 	})
 }
 
-// FailedError says that the log stopped after an error of the disk: nothing is acknowledged any
-// more, because it is not known what is durable.
+// FailedError says that the log stopped after a disk error. Nothing is acknowledged any more,
+// because it is unknown what is durable.
 type FailedError struct{ Cause error }
 
 func (e *FailedError) Error() string {

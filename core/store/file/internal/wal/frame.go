@@ -22,7 +22,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func update(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
-// updateFew is update for a few bytes: they need not be on the heap.
+// updateFew is update for a few bytes, which it keeps off the heap.
 func updateFew(crc uint32, b []byte) uint32 {
 	crc = ^crc
 	for _, v := range b {
@@ -40,16 +40,16 @@ const (
 	kindGap
 )
 
-// Record is a message, or anything else that effects name, as the log keeps it. The log keeps Head and Body
-// by reference: they must not change any more.
+// Record is a message, or other data to which effects refer, as the log keeps it. The log refers to
+// Head and Body without copying them, so they must not change any more.
 type Record struct {
-	Head []byte // what the store says of the body, small
+	Head []byte // what the store keeps about the body; small
 	Body []byte
 	Ref  Ref // set by Append
 	crc  uint32
 }
 
-// NewRecord makes a record and computes its checksum: that is work to do before a mutex is held.
+// NewRecord makes a record and computes its checksum, which should be done before a mutex is held.
 func NewRecord(head, body []byte) Record {
 	r := Record{Head: head, Body: body}
 	var h [recordHeaderSize]byte
@@ -70,16 +70,16 @@ func (r *Record) putHeader(h []byte) {
 	r.putLengths(h)
 }
 
-// size is what the record takes in a frame.
+// size returns the record's size in a frame.
 func (r *Record) size() int { return recordHeaderSize + align(len(r.Head)+len(r.Body)) }
 
-// recordLengths reads the lengths of head and body from a record's header. They are numbers of
-// the disk: the caller bounds them.
+// recordLengths reads the lengths of head and body from a record's header. The numbers come from
+// the disk, so the caller must check their bounds.
 func recordLengths(h []byte) (head, body uint64) {
 	return uint64(le.Uint32(h[4:])), uint64(le.Uint32(h[8:]))
 }
 
-// decodeRecord checks a record, its header included, and returns its parts.
+// decodeRecord checks a record including its header, and returns its parts.
 func decodeRecord(b []byte) (head, body []byte, ok bool) {
 	if len(b) < recordHeaderSize {
 		return nil, nil, false
@@ -92,7 +92,7 @@ func decodeRecord(b []byte) (head, body []byte, ok bool) {
 	return rest[:h:h], rest[h:], true
 }
 
-// FrameSize is what a frame takes in the log.
+// FrameSize returns the size of a frame in the log.
 func FrameSize(effects int, records []Record) int {
 	return frameHeaderSize + align(effects) + recordsSize(records)
 }
@@ -136,8 +136,8 @@ func headerCRC(b []byte, at Position) uint32 {
 	return updateFew(checksum(b[4:frameHeaderSize]), place[:])
 }
 
-// decodeHeader reads the header of the frame at a position. ok is false if it is none: what it
-// says is then not to be used.
+// decodeHeader reads the frame header at a position. If ok is false, there is no valid header and h
+// must not be used.
 func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	k := kind(b[4])
 	if k < kindEffects || k > kindGap || b[5]|b[6]|b[7] != 0 || headerCRC(b, at) != le.Uint32(b) {
@@ -161,35 +161,35 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	return h, ok
 }
 
-// Position is a place in the log: a segment's id and an offset in it. Later is larger. 0 is
-// before everything.
+// Position is a place in the log: a segment's id and an offset in it. Later positions are larger. 0
+// is before everything.
 type Position uint64
 
-// At is the position of an offset in a segment.
+// At returns the position of an offset in a segment.
 func At(segment, offset uint32) Position { return Position(segment)<<32 | Position(offset) }
 
-// Segment is the id of the segment.
+// Segment returns the id of the segment.
 func (p Position) Segment() uint32 { return uint32(p >> 32) }
 
-// Offset is the offset in the segment.
+// Offset returns the offset in the segment.
 func (p Position) Offset() uint32 { return uint32(p) }
 
-// String is the segment's id in hexadecimal, as in its file's name, and the offset.
+// String returns the segment's id in hexadecimal, as in its file's name, and the offset.
 func (p Position) String() string { return fmt.Sprintf("%08x:%d", p.Segment(), p.Offset()) }
 
-// sound reports whether a frame may end there, or, for 0, whether there is none before. It is said
-// of numbers of the disk.
+// sound reports whether p can be the end of a frame, or is 0, before everything. It checks numbers
+// read from the disk.
 func (p Position) sound() bool {
 	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
 }
 
-// Ref names a record for Read: where it is, and how long it is.
+// Ref refers to a record for Read: where it is, and how long it is.
 type Ref struct {
 	Position
 	Length uint32 // of head and body
 }
 
-// Footprint is the number of bytes of its segment the record takes.
+// Footprint returns how many bytes the record takes in its segment.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

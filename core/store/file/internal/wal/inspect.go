@@ -42,13 +42,13 @@ type SegmentReport struct {
 	unsound []unsound
 }
 
-// unsound is something that is not sound. Whether it is damage depends on what was synced.
+// unsound is an unsound part of a file. Whether it is damage depends on what was synced.
 type unsound struct {
 	off    uint32
 	reason string
 }
 
-// MissingSegment is the report of a segment that is not there.
+// MissingSegment returns the report for a segment that does not exist.
 func MissingSegment(dir string, id uint32, body bool) SegmentReport {
 	s := &segment{segmentHeader: segmentHeader{id: id, body: body}}
 	return SegmentReport{File: filepath.Join(dir, s.name()), ID: id, Body: body, Damage: []string{"the file is missing"}}
@@ -65,14 +65,14 @@ type SnapshotReport struct {
 	Damage string    `json:"damage,omitempty"`
 }
 
-// Damaged reports whether something that was synced is not sound.
+// Damaged reports whether any synced data are unsound.
 func (i *Inspection) Damaged() bool {
 	return slices.ContainsFunc(i.Segments, func(s SegmentReport) bool { return len(s.Damage) > 0 }) ||
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
 }
 
-// Inspect reads a directory and changes nothing, not even by taking the lock: what another process
-// is writing may look torn. With records it checks the contents of all records and snapshots too.
+// Inspect reads a directory and changes nothing. It does not even take the lock, so what another process is
+// writing may look torn. If records is true, it also checks the contents of all records and snapshots.
 func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	names, err := fs.ReadDir(dir)
 	if err != nil {
@@ -149,7 +149,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 	return nil
 }
 
-// judge tells what was synced, and is damaged, from what is torn.
+// judge distinguishes damage, which concerns synced data, from torn data.
 func (r *SegmentReport) judge(synced Position) {
 	for _, u := range r.unsound {
 		if At(r.ID, u.off) < synced {
@@ -160,7 +160,7 @@ func (r *SegmentReport) judge(synced Position) {
 	}
 }
 
-// frames reads all frames of a segment, those behind damage too.
+// frames reads all frames of a segment, including those after damage.
 func (x *Inspection) frames(sc *scanner, r *SegmentReport) {
 	for {
 		ok, err := sc.next()

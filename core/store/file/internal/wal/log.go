@@ -27,7 +27,7 @@ const (
 	Never
 )
 
-// String is the mode's name.
+// String returns the mode's name.
 func (s Sync) String() string { return [...]string{"interval", "always", "never"}[s] }
 
 // Options configure a Log. The zero value of each field means its default.
@@ -37,12 +37,12 @@ type Options struct {
 
 	SegmentSize int // bytes after which a new segment begins, default 64 MiB
 	MaxFrame    int // largest frame, default 256 MiB; a frame larger than SegmentSize has its own segment
-	LargeBody   int // bodies above are for WriteBody, default 1 MiB
-	Backlog     int // bytes reserved or appended but not yet written that Reserve allows, default 64 MiB
-	Recent      int // bytes of memory that records take which were written last, for Read, default 32 MiB
+	LargeBody   int // larger bodies need WriteBody; default 1 MiB
+	Backlog     int // bytes reserved or appended but not yet written that Reserve allows; default 64 MiB
+	Recent      int // bytes of memory for the records written last, for Read; default 32 MiB
 
-	// Keep is the number of bytes of the disk Reserve leaves to control records, default
-	// 64 MiB. SetKeep changes it: it should grow with the snapshots.
+	// Keep is the number of bytes of disk space that Reserve keeps free for control records,
+	// default 64 MiB. SetKeep changes it: it should grow with the snapshots.
 	Keep int64
 
 	// Repair replaces damage by gaps instead of refusing to open. It reads the whole log.
@@ -74,8 +74,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Log is an open log. Its methods may be called at the same time, except for Replay, which comes
-// before the first Append.
+// Log is an open log. Its methods may be called concurrently, except for Replay, which must be
+// called before the first Append.
 type Log struct {
 	fs   fsys.FS
 	dir  string
@@ -102,14 +102,14 @@ type Log struct {
 	outage
 }
 
-// appended is what was appended and what is not written yet.
+// appended is what was appended, including what is not written yet.
 type appended struct {
 	ids     uint32   // highest id of a segment so far
 	next    Position // of the next frame
-	gather  *batch   // what the writer takes next; the last of batches
+	gather  *batch   // what the writer writes next; the last of batches
 	batches []*batch // by position: recent ones, the one being written, gather
 	recent  int      // bytes of memory that written batches take
-	spare   []*batch // to use again
+	spare   []*batch // for reuse
 }
 
 // progress is how far a log has been written.
@@ -118,38 +118,38 @@ type progress struct {
 	end     atomic.Uint64 // behind the last frame
 	written atomic.Uint64 // everything before is in the files
 	synced  atomic.Uint64 // everything before is durable
-	backlog atomic.Int64  // bytes reserved and appended, not yet written
+	backlog atomic.Int64  // bytes reserved or appended but not yet written
 }
 
 // signals wake the goroutines of a log.
 type signals struct {
 	wake       chan struct{} // to the writer: gather has frames
-	wakeSyncer chan struct{} // to the syncer: something is written that is not synced
+	wakeSyncer chan struct{} // to the syncer: something unsynced was written
 	freed      chan struct{} // to a writer that waits for space
-	armed      atomic.Bool   // unled runs
+	armed      atomic.Bool   // the timer unled is running
 	unled      *time.Timer   // wakes the writer if nothing else does
 }
 
-// ending is how a log ends in order.
+// ending is how a log is closed in order.
 type ending struct {
-	closed  atomic.Bool   // changed with mu held: what is appended then is not kept
+	closed  atomic.Bool   // changed with mu held; what is appended afterwards is not kept
 	closing chan struct{} // closed when Close begins
-	ended   chan struct{} // closed when nothing is written any more
+	ended   chan struct{} // closed when nothing more is written
 	tasks   sync.WaitGroup
 }
 
-// outage is how a log ends by a failure.
+// outage is how a log ends after a failure.
 type outage struct {
 	failure atomic.Pointer[FailedError]
 	failed  chan struct{}
 	failing sync.Once
 }
 
-// End is the position behind the last frame appended.
+// End returns the position after the last frame appended.
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
-// Durable is the position up to which everything is as durable as Options.Sync promises: Wait
-// returns at once for what is not beyond it.
+// Durable returns the position up to which everything is as durable as Options.Sync promises. Wait
+// returns at once for a position that is not beyond it.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()
@@ -157,10 +157,10 @@ func (l *Log) Durable() Position {
 	return Position(l.written.Load())
 }
 
-// Synced is the position up to which everything survives a loss of power.
+// Synced returns the position up to which everything survives a loss of power.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// Closed reports whether Close was called. What is appended since is not kept.
+// Closed reports whether Close was called. What is appended afterwards is not kept.
 func (l *Log) Closed() bool { return l.closed.Load() }
 
 // start begins the log's goroutines. Everything up to end is synced.
@@ -189,8 +189,8 @@ func (l *Log) start(end Position) {
 	}
 }
 
-// Close writes and syncs what was appended, marks the log as closed in order, and gives the
-// directory free. On a full disk it does not wait for space: the error says so.
+// Close writes and syncs what was appended, marks the log as closed in order, and unlocks the
+// directory. If the disk is full, it does not wait for space but returns an error.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	again := l.closed.Swap(true)
@@ -208,7 +208,7 @@ func (l *Log) Close() error {
 	return errors.Join(err, l.lock.Close())
 }
 
-// markClosed writes and syncs what is left, and then the frame that says so.
+// markClosed writes and syncs what remains, and then the frame that marks the log as closed.
 func (l *Log) markClosed() error {
 	l.w.turn.Lock()
 	defer l.w.turn.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Open opens the log in a directory, which it makes if there is none, and takes the directory's
-// lock. It cuts off what a loss of power tore, and writes again and syncs what may not be durable,
-// before it returns. The error says what is to be done: another process has the directory (it
-// wraps a *fsys.LockedError), it cannot be locked, belongs to another user or cannot be written;
-// a *VersionError; or a *DamageError, which Options.Repair accepts.
+// Open opens the log in a directory, which it creates if needed, and locks the directory. Before it
+// returns, it cuts off what a loss of power tore, and writes again and syncs what may not be
+// durable. The error says what to do: another process has the directory (the error wraps a
+// *fsys.LockedError), or the directory cannot be locked, belongs to another user or cannot be
+// written. It may also be a *VersionError, or a *DamageError, which Options.Repair accepts.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
 	l.failed = make(chan struct{})
@@ -38,13 +38,13 @@ func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
-// probe makes and removes a file. A log may need no new one for hours, and then would stop because the
-// directory cannot be written.
+// probe creates and removes a file. Otherwise, an unwritable directory might stop the log only
+// hours later, when it needs a new file.
 func (l *Log) probe() error {
 	name := l.path("probe" + suffixTemp)
 	f, err := l.fs.Open(name, os.O_RDWR|os.O_CREATE)
 	switch {
-	case fsys.Full(err): // receiving continues then
+	case fsys.Full(err): // receiving can continue
 		return nil
 	case err != nil:
 		return err
@@ -52,7 +52,7 @@ func (l *Log) probe() error {
 	return errors.Join(f.Close(), l.fs.Remove(name))
 }
 
-// explain says what to do about an error of a directory.
+// explain adds what to do to an error of a directory.
 func explain(dir string, err error) error {
 	var locked *fsys.LockedError
 	var owner *fsys.OwnerError

@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Read returns a record's parts and checks them. A recent record comes from memory and shares it
-// with the Record that was appended; neither part may be changed. The error is a *DamageError,
-// ErrGone if the segment was removed, or that of a read that failed.
+// Read returns a record's parts and checks them. A recent record comes from memory, and its parts
+// are those of the Record that was appended; they must not be changed. The error is a *DamageError,
+// ErrGone if the segment was removed, or the error of a failed read.
 func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 	if head, body, ok := l.readRecent(ref.Position); ok {
 		return head, body, nil
@@ -44,7 +44,7 @@ func (l *Log) damagedRecord(s *segment, ref Ref, reason string) error {
 	return &DamageError{l.path(s.name()), ref.Offset(), ref.Offset() + recordHeaderSize + ref.Length, reason}
 }
 
-// readRecent finds a record that is not yet written, or was written not long ago.
+// readRecent finds a record that is not yet written, or was written recently.
 func (l *Log) readRecent(at Position) (head, body []byte, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,14 +81,14 @@ func (l *Log) readAt(s *segment, b []byte, off int64) error {
 	return err
 }
 
-// openFiles is the number of files of sealed segments that are kept open for reading.
+// openFiles is how many files of sealed segments are kept open for reading.
 const openFiles = 256
 
 // segments are the segments of a log, by id.
 type segments struct {
 	mu    sync.RWMutex
 	byID  map[uint32]*segment
-	files []*segment // those whose files may be closed, the longest open first
+	files []*segment // segments whose files may be closed, the longest open first
 }
 
 func (x *segments) add(s *segment) {
@@ -139,7 +139,7 @@ func (x *segments) open(l *Log, s *segment) error {
 	return nil
 }
 
-// checkBody checks that a file of a large body is not that of another.
+// checkBody checks that the file of a large body is not another body's.
 func (l *Log) checkBody(s *segment, file fsys.File) error {
 	if !s.body {
 		return nil
@@ -154,7 +154,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 	return nil
 }
 
-// idle says that a segment needs its file no more for writing, if it is sealed.
+// idle says that a segment no longer needs its file for writing, if it is sealed.
 func (x *segments) idle(s *segment) {
 	x.mu.RLock()
 	sealed := s.sealed
@@ -164,7 +164,7 @@ func (x *segments) idle(s *segment) {
 	}
 }
 
-// keep counts a segment's file among those that are open for reading, and closes the oldest if
+// keep counts a segment's file among those that are open for reading, and closes the oldest file if
 // there are too many.
 func (x *segments) keep(s *segment) {
 	x.mu.Lock()
@@ -184,17 +184,17 @@ func (x *segments) keep(s *segment) {
 	}
 }
 
-// close closes the segment's file; it is opened again when it is needed.
+// close closes the segment's file, which is opened again when it is needed.
 func (s *segment) close() {
 	s.use.Lock()
 	defer s.use.Unlock()
 	if s.file != nil {
-		_ = s.file.Close() // what was written is synced, and a failed Close of it loses nothing
+		_ = s.file.Close() // its data are synced, and a failed Close loses nothing
 		s.file = nil
 	}
 }
 
-// remove takes a segment out, once its last reader has left.
+// remove removes a segment once its last reader has left.
 func (x *segments) remove(s *segment) {
 	x.mu.Lock()
 	delete(x.byID, s.id)
@@ -216,8 +216,8 @@ func (x *segments) close() {
 type SegmentInfo struct {
 	ID     uint32
 	Body   bool  // it holds one large body, not frames
-	Sealed bool  // nothing is added any more
-	Size   int64 // bytes; of the segment being written, what is written
+	Sealed bool  // nothing more is added
+	Size   int64 // in bytes; for the segment being written, what is written
 }
 
 // Segments lists the segments in the order of their ids.
@@ -236,9 +236,9 @@ func (l *Log) Segments() []SegmentInfo {
 	return infos
 }
 
-// Remove removes a segment: a body segment at any time, a log segment only if it is sealed and all
-// kept snapshots are replayed from behind it (else ErrInUse). It waits for readers of the segment.
-// The caller knows that nothing in it is needed, and that the frames that say so are durable.
+// Remove removes a segment: a body segment at any time, a log segment only if it is sealed and all kept snapshots
+// are replayed from a later position (otherwise it returns ErrInUse). It waits for readers of the segment. The
+// caller must be sure that nothing in the segment is needed, and that the frames that make it unneeded are durable.
 func (l *Log) Remove(id uint32) error {
 	s := l.segments.get(id)
 	if s == nil {
@@ -265,12 +265,12 @@ type window struct {
 	file fsys.File
 	size int64
 	buf  []byte
-	off  int64 // of buf in the file
+	off  int64 // offset of buf in the file
 }
 
 const windowSize = 256 << 10
 
-// bytes returns n bytes at an offset, until the next call. ok is false if the file ends before.
+// bytes returns n bytes at an offset, which are valid until the next call. ok is false if the file ends before them.
 func (w *window) bytes(off int64, n int) (b []byte, ok bool, err error) {
 	if off+int64(n) > w.size {
 		return nil, false, nil

@@ -15,13 +15,13 @@ import (
 // recovery is what Open finds in a directory.
 type recovery struct {
 	*Log
-	logs   []*segment // by id; prev of one whose header is not sound is its own id
-	synced Position   // the furthest that something sound said to be synced
+	logs   []*segment // by id; if a header is not sound, prev is the segment's own id
+	synced Position   // the furthest position that something sound says was synced
 	first  int        // index in logs from which find has read
 	last   int        // index in logs of the segment in which the log ends, -1 if there is none
-	end    Position   // behind the last frame
-	kind   kind       // of the last frame that find has read, 0 if it has read none
-	lost   bool       // there are frames behind the end
+	end    Position   // after the last frame
+	kind   kind       // kind of the last frame that find has read, 0 if it has read none
+	lost   bool       // there are frames after the end
 }
 
 // recover finds the end of the log and makes everything before it durable.
@@ -74,7 +74,7 @@ func (r *recovery) list() error {
 	return nil
 }
 
-// readHeader reads the first bytes of a file, zeros behind its end, and its length.
+// readHeader reads the first bytes of a file, with zeros for those after its end, and its length.
 func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int64, err error) {
 	file, err := r.openFile(name)
 	if err != nil {
@@ -152,8 +152,8 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 	return nil
 }
 
-// find looks for the end of the log: the frame up to which all are sound, from the position known
-// to be synced on, with Repair from the beginning. What is known to be synced grows on the way.
+// find looks for the end of the log, the position up to which all frames are sound. It begins at the position
+// known to be synced or, with Repair, at the beginning. While it reads, it learns that more was synced.
 func (r *recovery) find() error {
 	off := uint32(segmentHeaderSize)
 	next := 0               // index of the segment to read, from off
@@ -167,7 +167,7 @@ func (r *recovery) find() error {
 		r.first, r.last, r.end = i, i, r.synced
 	}
 	for {
-		// r.end is the end of what was read; next begins behind it.
+		// r.end is the end of what was read; next begins after it.
 		reason := "the segment that follows is missing, or its header is not sound"
 		if next == r.last || r.follows(next) {
 			var err error
@@ -194,7 +194,7 @@ func (r *recovery) find() error {
 		if !r.o.Repair {
 			return damage
 		}
-		if before > r.end || r.last < 0 { // else read again, without the contents of records
+		if before > r.end || r.last < 0 { // otherwise read it again, without the contents of records
 			if place := [2]int{r.last, int(r.end)}; place != mended {
 				mended = place
 			} else {
@@ -227,7 +227,7 @@ func (r *recovery) follows(i int) bool {
 }
 
 // read reads the frames of a segment from an offset on and moves the end behind the last sound
-// one. It returns why that is the last, if the segment does not end there in order.
+// frame. If the segment does not end there in order, it returns why that frame is the last.
 func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	s := r.logs[i]
 	file, err := r.openFile(s.name())
@@ -244,7 +244,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	}
 	r.last = i
 	for {
-		// Records that are known to be synced are checked by Read.
+		// Read checks the records that are known to be synced.
 		sc.records = At(s.id, sc.off) >= r.synced
 		ok, err := sc.next()
 		if err != nil {
@@ -261,7 +261,7 @@ func (r *recovery) read(i int, off uint32) (reason string, err error) {
 	return sc.reason, nil
 }
 
-// evidence looks for sound frames behind the end, which say what was synced.
+// evidence looks for sound frames after the end, because they say what was synced.
 func (r *recovery) evidence() error {
 	r.lost = false
 	for i := max(r.last, 0); i < len(r.logs); i++ {
@@ -270,7 +270,7 @@ func (r *recovery) evidence() error {
 		if err != nil {
 			return err
 		}
-		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins a header behind it
+		off := uint32(segmentHeaderSize) - frameHeaderSize // resync begins at the header after it
 		if i == r.last {
 			off = r.end.Offset()
 		}
@@ -296,7 +296,7 @@ func (r *recovery) evidence() error {
 	return nil
 }
 
-// mend replaces an unsound end by a gap, so that the log continues behind it.
+// mend replaces an unsound end by a gap, so that the log continues after it.
 func (r *recovery) mend() error {
 	off := r.end.Offset()
 	if r.last >= 0 {
@@ -341,10 +341,10 @@ func (r *recovery) mend() error {
 // copySize is how much of a segment is copied with one call.
 const copySize = 1 << 20
 
-// rewrite writes a segment again, with the header it has in s and, if to is not 0, with a gap in
-// place of the bytes from an offset to another, and syncs it before it takes the name. With Repair
-// the old file stays, as *.damaged, and what cannot be read of it becomes zeros. A file whose s.end
-// is known and that needs no gap is cut there.
+// rewrite writes a segment again under a temporary name, and syncs it before it takes the old name.
+// The header is that of s. If to is not 0, a gap replaces the bytes from offset gap to offset to.
+// With Repair the old file is kept as *.damaged, and zeros replace what cannot be read. A file
+// whose s.end is known and that needs no gap is cut there.
 func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	name := r.path(s.name())
 	temp, err := r.fs.Open(name+suffixTemp, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
@@ -418,9 +418,9 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 	return temp.Truncate(max(size, int64(to)))
 }
 
-// settle syncs the files and makes the log end where its end was found.
+// settle syncs the files and makes the log end at the end that was found.
 func (r *recovery) settle() error {
-	ends := make(map[uint32]uint32) // of segments, as the next ones say
+	ends := make(map[uint32]uint32) // of segments, according to the following segments
 	for i, s := range r.logs {
 		if i > r.last {
 			break
@@ -440,7 +440,7 @@ func (r *recovery) settle() error {
 		}
 	}
 	closed := r.kind == kindClose && r.synced == r.end-frameHeaderSize
-	again := false // the last segment was written again
+	again := false // the last segment was rewritten
 	if !closed {
 		for i := max(r.first, 0); i <= r.last; i++ {
 			if s := r.logs[i]; At(s.id, s.end) > r.synced {
@@ -461,8 +461,8 @@ func (r *recovery) settle() error {
 	}
 	s := r.logs[r.last]
 	r.w.active, r.w.off, r.w.filled = s, s.end, s.end
-	// A file that was neither closed in order nor written again may have a second name in a
-	// backup: it is not written to.
+	// A file that was neither closed in order nor rewritten may have a second name in a backup, so
+	// it must not be written to.
 	if (closed || again) && r.kind != kindSeal && !r.o.Repair && int(s.end) < r.o.SegmentSize {
 		file, err := r.fs.Open(r.path(s.name()), os.O_RDWR)
 		if err != nil {
@@ -487,7 +487,7 @@ func (r *recovery) size(s *segment) error {
 	return errors.Join(err, file.Close())
 }
 
-// discard removes the segments behind the end, and snapshots that are too many.
+// discard removes the segments after the end, and superfluous snapshots.
 func (r *recovery) discard() error {
 	names := []string{}
 	for _, s := range r.logs[r.last+1:] {

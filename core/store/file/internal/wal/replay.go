@@ -5,14 +5,14 @@ import "fmt"
 // Frame is a frame that Replay reads.
 type Frame struct {
 	At, End Position
-	Effects []byte // until apply returns
-	Records []Ref  // until apply returns; their contents are not read
+	Effects []byte // valid until apply returns
+	Records []Ref  // valid until apply returns; their contents are not read
 }
 
 // Replay calls apply for each frame from a position on, which is 0 or a snapshot's From, up to the
-// end that the log had when it was opened, in the order of their Append. It checks all checksums
-// but those of the records, which Read checks. It comes before the first Append. The error is
-// apply's, or a *DamageError: a frame is not sound, or a segment is missing.
+// end that the log had when it was opened, in the order in which they were appended. It checks all
+// checksums except those of the records, which Read checks. It must be called before the first
+// Append. The error is apply's, or a *DamageError if a frame is not sound or a segment is missing.
 func (l *Log) Replay(from Position, apply func(Frame) error) error {
 	var last *segment
 	for _, s := range l.segments.list() {

@@ -10,8 +10,8 @@ import (
 type scanner struct {
 	window
 	id      uint32
-	off     uint32 // of the next frame; after next has returned false, of what is not a frame
-	records bool   // check the records' contents too, not just their lengths
+	off     uint32 // of the next frame or, after next has returned false, of what is not a frame
+	records bool   // check the records' contents, not only their lengths
 
 	// of the frame that next found
 	at      Position
@@ -19,7 +19,7 @@ type scanner struct {
 	effects []byte
 	refs    []Ref
 
-	synced Position // the furthest that a frame said
+	synced Position // the furthest position that a frame says was synced
 	reason string   // why there is no next frame, empty if the segment ends in order
 }
 
@@ -31,8 +31,8 @@ func newScanner(file fsys.File, id, off uint32, records bool) (*scanner, error) 
 	return &scanner{window: window{file: file, size: min(size, maxSegment)}, id: id, off: off, records: records}, nil
 }
 
-// next moves to the next frame. It returns false if no sound frame follows, and the error
-// of a failed read.
+// next moves to the next frame. It returns false if no sound frame follows, and the error of a
+// failed read.
 func (s *scanner) next() (bool, error) {
 	h, err := s.frame()
 	if err != nil || s.reason != "" || h.kind == 0 {
@@ -44,7 +44,7 @@ func (s *scanner) next() (bool, error) {
 	return true, nil
 }
 
-// frame reads the frame at off. It sets reason if there is something that is not sound.
+// frame reads the frame at off. If something is not sound, it sets reason.
 func (s *scanner) frame() (h header, err error) {
 	s.at = At(s.id, s.off)
 	b, ok, err := s.bytes(int64(s.off), frameHeaderSize)
@@ -120,8 +120,8 @@ func (s *scanner) content(h header) error {
 	return nil
 }
 
-// resync looks for a sound header behind what is not sound, at least as far away as a gap is long.
-// The scanner continues there.
+// resync looks for a sound header after something unsound, at least as far away as the length of a
+// gap. The scanner continues there.
 func (s *scanner) resync() (bool, error) {
 	for off := int64(s.off) + frameHeaderSize; off+frameHeaderSize <= s.size; off += 8 {
 		b, ok, err := s.bytes(off, frameHeaderSize)

@@ -55,8 +55,8 @@ func (h *segmentHeader) put(b []byte) {
 	le.PutUint32(b[60:], checksum(b[:60]))
 }
 
-// decodeSegmentHeader reads a segment's header. The version is that of a header whose checksum is
-// right, and 0 of others; ok says whether it is one of this version.
+// decodeSegmentHeader reads a segment's header. If the checksum is right, version is the header's
+// version, and otherwise 0. ok says whether it is a valid header of this version.
 func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 	if len(b) < segmentHeaderSize || le.Uint32(b[60:]) != checksum(b[:60]) {
 		return h, 0, false
@@ -82,14 +82,14 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, version uint32, ok bool) {
 type segment struct {
 	segmentHeader
 
-	// use is held for reading while the file is used, and for writing to open, close or remove it.
+	// use is held for reading while the file is used, and for writing to open, close or remove the file.
 	use  sync.RWMutex
 	file fsys.File // nil until it is needed
 	gone bool
 
-	end    uint32 // behind the last frame, once it is sealed
+	end    uint32 // after the last frame, once it is sealed
 	sealed bool
-	kept   bool // its file is among those that segments may close
+	kept   bool // segments may close its file
 }
 
 func (s *segment) name() string {
@@ -99,7 +99,7 @@ func (s *segment) name() string {
 	return fileName(s.id, suffixLog)
 }
 
-// syncSegment makes a segment's file durable. What was removed needs none.
+// syncSegment makes a segment's file durable. A segment that was removed needs no sync.
 func (l *Log) syncSegment(s *segment) error {
 	s.use.RLock()
 	defer s.use.RUnlock()
@@ -109,7 +109,7 @@ func (l *Log) syncSegment(s *segment) error {
 	case s.file != nil:
 		return s.file.Sync()
 	}
-	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // closed since it was sealed
+	file, err := l.fs.Open(l.path(s.name()), os.O_RDWR) // it was closed after it was sealed
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (l *Log) syncSegment(s *segment) error {
 
 func fileName(id uint32, suffix string) string { return fmt.Sprintf("%08x%s", id, suffix) }
 
-// parseName takes a file's name apart. ok is false if it is not a name that fileName makes.
+// parseName splits a file's name. ok is false if fileName does not make such names.
 func parseName(name string) (id uint32, suffix string, ok bool) {
 	base, _, found := strings.Cut(name, ".")
 	if !found || len(base) != 8 {

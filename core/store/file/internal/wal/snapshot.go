@@ -39,7 +39,7 @@ type snapshots struct {
 	list    []SnapshotInfo // newest first
 }
 
-// floor is the position from which the kept snapshots need the log.
+// floor returns the position from which the kept snapshots need the log.
 func (s *snapshots) floor() (from Position, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,10 +58,10 @@ func (l *Log) Snapshots() []SnapshotInfo {
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot keeps what write writes as the newest snapshot: Replay from a position completes
-// it. Before the snapshot counts, everything that was appended when write returned is synced, so a
-// snapshot is never ahead of the log. The two newest snapshots are kept. A snapshot of which write
-// or the disk says an error is removed.
+// WriteSnapshot stores what write writes as the newest snapshot, to be completed by Replay from a
+// position. Everything that was appended before write returned is synced before the snapshot
+// counts, so a snapshot is never ahead of the log. The two newest snapshots are kept. If write or
+// the disk returns an error, the snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
 	l.snapshots.writing.Lock()
 	defer l.snapshots.writing.Unlock()
@@ -136,7 +136,7 @@ func (l *Log) writeSnapshot(ctx context.Context, from Position, write func(io.Wr
 	return info, l.fs.SyncDir(l.dir)
 }
 
-// syncTo syncs everything up to a position, in every mode.
+// syncTo syncs everything up to a position, regardless of the mode.
 func (l *Log) syncTo(ctx context.Context, pos Position) error {
 	if err := l.Wait(ctx, pos); err != nil {
 		return err
@@ -245,13 +245,13 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 }
 
 // OpenSnapshot opens a snapshot for reading. Each block is checked before any of it is returned,
-// and io.EOF comes only after a sound trailer: what was read until then counts only if io.EOF
-// comes. Other errors are *DamageError; the older snapshot may be sound.
+// and io.EOF comes only after a sound trailer: without io.EOF, what was read must not be used.
+// Other errors are *DamageError; the older snapshot may be sound.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-// OpenSnapshot is Log.OpenSnapshot in a directory, by the ID and the Size of a snapshot.
+// OpenSnapshot is Log.OpenSnapshot for a directory. s needs only the ID and the Size of the snapshot.
 func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)
@@ -269,7 +269,7 @@ type snapshotReader struct {
 	id     uint32
 	in     *bufio.Reader
 	off    int64
-	block  []byte // what is left of it
+	block  []byte // the unread rest of it
 	buf    []byte
 	blocks uint32
 	total  uint64

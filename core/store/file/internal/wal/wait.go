@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Wait waits until everything up to a position, the end that Append returned or End, is as durable
-// as Options.Sync promises. The error is a *FailedError, ErrClosed, or the context's.
+// Wait waits until everything up to pos is as durable as Options.Sync promises. pos is the end that
+// Append returned, or End. The error is a *FailedError, ErrClosed, or the context's.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if err := l.Err(); err != nil {
 		return err
@@ -21,7 +21,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	if l.o.Sync != Always { // a sync takes too long for a caller whose context may end
 		l.lead()
 	}
-	if pos <= l.Durable() { // since the first look, perhaps before add
+	if pos <= l.Durable() { // it may have become durable since the first check, before add
 		l.waits.remove(w)
 		return l.Err()
 	}
@@ -53,7 +53,7 @@ type waits struct {
 
 type waiter struct {
 	pos  Position
-	done chan struct{} // one value when the position is reached
+	done chan struct{} // gets one value when the position is reached
 }
 
 func (w *waits) add(pos Position) *waiter {
@@ -70,7 +70,7 @@ func (w *waits) add(pos Position) *waiter {
 	return x
 }
 
-// remove takes a waiter off the list, if it is still there, and its signal.
+// remove takes a waiter off the list if it is still on it, and discards its signal.
 func (w *waits) remove(x *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func (w *waits) signal(pos Position) {
 	w.list = left
 }
 
-// dirty is what a sync has to sync.
+// dirty is what the next sync must sync.
 type dirty struct {
 	mu       sync.Mutex
 	segments []*segment // by position
@@ -134,14 +134,14 @@ func (d *dirty) take() (segments []*segment, dir bool) {
 	return segments, dir
 }
 
-// sync makes everything written durable. An error is final.
+// sync makes everything written durable. After an error the log has failed.
 func (l *Log) sync() error {
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// What is written is marked before l.written moves, so what is taken covers it.
+	// What is written is marked dirty before l.written moves, so what is taken covers it.
 	upto := l.written.Load()
 	segments, dir := l.dirty.take()
 	var err error
@@ -164,7 +164,7 @@ func (l *Log) sync() error {
 	return nil
 }
 
-// syncInBackground is the goroutine that syncs what is written under Sync Interval, some time
+// syncInBackground is the goroutine that syncs what was written: under Sync Interval some time
 // after the first write, and under Sync Never when a segment is sealed.
 func (l *Log) syncInBackground() {
 	timer := time.NewTimer(l.o.Interval)

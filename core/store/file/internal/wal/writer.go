@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// writeSize is how much of small frames is written with one call.
+	// writeSize is how many bytes of small frames are written with one call.
 	writeSize = 256 << 10
 	// directSize is the length from which a record is written from its own memory, without a copy.
 	directSize = 16 << 10
-	// roomSize is how far ahead the file system reserves space: it finds much at once with less
-	// work than page by page.
+	// roomSize is how far ahead the file system reserves space: finding much at once is less work
+	// than finding it page by page.
 	roomSize = 8 << 20
-	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within
-	// the file's length takes half of the time and of the CPU of one that makes it longer.
+	// fillSize is how far ahead a segment is filled with zeros under Sync Always: a sync within the
+	// file's length takes half the time and the CPU of a sync that extends it.
 	fillSize = 512 << 10
-	// fullRetry is how often a write is tried again on a full disk.
+	// fullRetry is how often a write is retried while the disk is full.
 	fullRetry = 100 * time.Millisecond
 )
 
@@ -29,28 +29,27 @@ const (
 type writer struct {
 	turn   sync.Mutex // guards the fields below it; held to write a batch
 	l      *Log
-	batch  *batch   // began, and could not continue for lack of space
-	done   int      // frames of batch that are written
-	active *segment // nil before the first
-	off    uint32   // what is written of active; 0 if its header is not
+	batch  *batch   // begun, but interrupted for lack of space
+	done   int      // number of frames of batch that are written
+	active *segment // nil before the first segment
+	off    uint32   // how much of active is written; 0 if not even its header is
 	filled uint32   // the file's length
-	room   int64    // until where the file system has found room for it
+	room   int64    // the offset up to which the file system has reserved space
 	out    output
 }
 
-// output is what is to be written in one go: small things from a buffer, large ones from where they
-// are.
+// output is what to write in one go: small things from a buffer, large ones from their own memory.
 type output struct {
 	buf   []byte
-	from  int // what of buf is not in parts begins here
+	from  int // the part of buf from here on is not in parts
 	parts [][]byte
 	size  uint32 // of parts
 }
 
-// len is the number of bytes that are to be written.
+// len returns the number of bytes to write.
 func (o *output) len() uint32 { return o.size + uint32(len(o.buf)-o.from) }
 
-// refer has b, which may be empty, follow what is in buf.
+// refer puts b, which may be empty, after the contents of buf.
 func (o *output) refer(b []byte) {
 	for _, part := range [...][]byte{o.buf[o.from:len(o.buf):len(o.buf)], b} {
 		if len(part) > 0 {
@@ -63,7 +62,7 @@ func (o *output) refer(b []byte) {
 
 func (o *output) clear() {
 	if clear(o.parts); cap(o.buf) > 2*writeSize {
-		o.buf = nil // grown by a large frame
+		o.buf = nil // a large frame has grown it
 	}
 	o.buf, o.from, o.parts, o.size = o.buf[:0], 0, o.parts[:0], 0
 }
@@ -88,8 +87,8 @@ func (l *Log) writeBatches() {
 }
 
 // lead writes what is gathered, in place of the goroutine of writeBatches, if nothing is being
-// written: for a lone caller that saves two switches between goroutines. On a full disk it leaves
-// the rest to that goroutine.
+// written. This saves a lone caller two goroutine switches. If the disk is full, it leaves the rest
+// to that goroutine.
 func (l *Log) lead() {
 	if !l.w.turn.TryLock() {
 		return
@@ -105,9 +104,9 @@ func (l *Log) lead() {
 	}
 }
 
-// writeBatch writes what is gathered, and syncs it if that is the mode. It returns false if there
-// was nothing, or if the log has failed, or if the disk is full and it is not to wait. l.w.turn is
-// held.
+// writeBatch writes what is gathered, and syncs it if the mode demands that. It returns false if
+// there was nothing to write, if the log has failed, or if the disk is full and wait is false.
+// l.w.turn is held.
 func (l *Log) writeBatch(wait bool) bool {
 	b := l.w.batch
 	if b == nil {
@@ -144,7 +143,7 @@ func (l *Log) writeBatch(wait bool) bool {
 	return true
 }
 
-// newBatch makes a batch, or uses one again. l.mu is held.
+// newBatch makes a batch, or reuses one. l.mu is held.
 func (l *Log) newBatch() *batch {
 	if n := len(l.spare); n > 0 {
 		b := l.spare[n-1]
@@ -154,11 +153,11 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is the number of bytes of effects, and of records without their contents, a batch may have room
-// for to be used again.
+// keepBatch is the largest room, in bytes, that a batch may have for effects, and for records
+// without their contents, to be kept for reuse.
 const keepBatch = 256 << 10
 
-// memory is what the batch takes. Of small records it is much more than what they take in the file.
+// memory returns how much memory the batch takes. Small records take much more memory than space in the file.
 func (b *batch) memory() int {
 	return b.bytes + cap(b.effects) + cap(b.records)*int(unsafe.Sizeof(Record{})) + cap(b.frames)*int(unsafe.Sizeof(frame{}))
 }
@@ -184,8 +183,8 @@ func (l *Log) retire(b *batch) {
 	l.giveRoom(int64(size))
 }
 
-// write writes the batch. While the disk is full it waits, unless the log closes; or it returns
-// false if it is not to wait.
+// write writes the batch. While the disk is full, it waits unless the log closes; if wait is false,
+// it returns false instead.
 func (w *writer) write(wait bool) (bool, error) {
 	for w.done < len(w.batch.frames) {
 		done, err := w.frames(w.batch, w.done)
@@ -194,7 +193,7 @@ func (w *writer) write(wait bool) (bool, error) {
 			w.l.space.full.Store(nil)
 			continue
 		}
-		if w.active != nil && !w.active.sealed { // back to the last whole frame
+		if w.active != nil && !w.active.sealed { // return to the end of the last whole frame
 			if short := w.active.file.Truncate(int64(w.off)); short == nil {
 				w.filled, w.room = w.off, int64(w.off)
 			}
@@ -218,15 +217,15 @@ func (w *writer) write(wait bool) (bool, error) {
 	return true, nil
 }
 
-// frames writes the frames of a batch from frame i on. It returns the first one that is not wholly
-// written, and w.off is where that one goes.
+// frames writes the frames of a batch from frame i on. It returns the first frame that is not
+// wholly written, and sets w.off to where that frame belongs.
 func (w *writer) frames(b *batch, i int) (done int, err error) {
 	done = i
 	o := &w.out
 	o.clear()
 	defer o.clear()
-	base := w.off // where the output goes in the active segment
-	// flush writes the output. The frames before n are whole then.
+	base := w.off // where the output begins in the active segment
+	// flush writes the output. After that, the frames before n are whole.
 	flush := func(n int) error {
 		o.refer(nil)
 		if o.size > 0 {
@@ -295,8 +294,8 @@ func (w *writer) header(f *frame, effects []byte, records []Record) {
 	h.put(w.out.buf[len(w.out.buf)-frameHeaderSize:], f.at)
 }
 
-// put writes the output to the active segment, and zeros behind it if small writes with a sync each
-// are to be expected.
+// put writes the output to the active segment. If many small writes, each with a sync, are to be
+// expected, it also writes zeros after it.
 func (w *writer) put(off uint32) error {
 	end := off + w.out.size
 	if int64(end) > w.room {
@@ -321,8 +320,8 @@ func (w *writer) put(off uint32) error {
 
 var zeros [fillSize]byte
 
-// begin makes a segment the active one and puts its header into the output. It may be called again for
-// the same one while the header is not written.
+// begin makes a segment the active one and puts its header into the output. It may be called again
+// for the same segment while the header is not written.
 func (w *writer) begin(id uint32) error {
 	if w.active == nil || w.active.id != id {
 		s := &segment{segmentHeader: segmentHeader{id: id, log: w.l.id, synced: w.l.Synced(), made: time.Now().UnixMilli()}}
@@ -355,7 +354,7 @@ func (w *writer) seal() error {
 	return nil
 }
 
-// trim takes away the zeros behind the active segment's frames, and the room.
+// trim removes the zeros after the active segment's frames, and the reserved space.
 func (w *writer) trim() error {
 	if w.active == nil || w.filled == w.off && w.room <= int64(w.off) {
 		return nil

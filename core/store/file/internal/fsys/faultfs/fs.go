@@ -1,8 +1,7 @@
-// Package faultfs is a file system in memory for tests of what survives a loss of power and of what
-// happens when the disk fails. It knows what was synced. Crash makes the file system that a
-// restart would find: of what was not synced, any subset of 4 KiB pages, each as one of the last
-// writes since left it, a length that the file had since, and any subset of the changes to
-// directories.
+// Package faultfs is a file system in memory for tests of losses of power and of failing disks. It
+// knows what was synced. Crash makes the file system that a restart would find. Of the changes that
+// were not synced, it keeps any subset of the 4 KiB pages, each as one of the last writes left it,
+// any length that the file had since the last sync, and any subset of the changes to directories.
 package faultfs
 
 import (
@@ -22,7 +21,7 @@ import (
 
 const pageSize = 4096
 
-// Kind is what an operation does.
+// Kind is the kind of an operation.
 type Kind string
 
 // The operations that change something or make it durable, and reading.
@@ -39,31 +38,31 @@ const (
 	Read     Kind = "read"
 )
 
-// Op is an operation that is about to happen.
+// Op is an operation that is about to be done.
 type Op struct {
 	Kind Kind
 	Name string // the path
-	Off  int64  // of a write or read, and the length of a truncation
-	Len  int    // of a write or read
+	Off  int64  // for a write or read; for a truncation, the length
+	Len  int    // for a write or read
 }
 
-// Fault is how an operation fails.
+// Fault makes an operation fail.
 type Fault struct {
 	Err error
-	// Done is the number of bytes of a write that happen before.
+	// Done is the number of bytes that a write writes before it fails.
 	Done int
 }
 
 // FS is a file system. The zero value is not ready: New makes one.
 type FS struct {
-	// Before is called before each operation, without a lock held, so it may call Crash. What it
-	// returns makes the operation fail; nil lets it happen. Set it before the file system is used.
+	// Before is called before each operation, without a lock held, so it may call Crash. If it
+	// returns a Fault, the operation fails. It must be set before the file system is used.
 	Before func(Op) *Fault
 
 	mu       sync.Mutex
 	names    map[string]*inode
 	synced   map[string]*inode // names that are durable
-	changes  []change          // to names, since SyncDir
+	changes  []change          // to names, since the last SyncDir
 	locks    map[string]string // text by path
 	capacity int64             // 0 for no limit
 	open     int
@@ -74,9 +73,9 @@ var _ fsys.FS = (*FS)(nil)
 // change is a change to the names of a directory.
 type change struct {
 	dir  string
-	set  string // name that is given, or ""
+	set  string // name that is added, or ""
 	to   *inode
-	drop string // name that is taken away, or ""
+	drop string // name that is removed, or ""
 }
 
 // New makes an empty file system.
@@ -89,20 +88,20 @@ type inode struct {
 	isDir  bool
 	data   []byte // what a read sees
 	synced []byte // what is durable
-	// pages has, of each page changed since the last sync, what it was after the last changes.
+	// pages has, for each page changed since the last sync, its contents after the latest changes.
 	pages   map[int][][]byte
-	lengths []int // that the file had lately since the last sync
+	lengths []int // recent lengths of the file since the last sync
 }
 
-// SetCapacity bounds the bytes of all files: beyond it writes are cut short by ENOSPC. 0 is no
-// bound.
+// SetCapacity bounds the bytes of all files. Writes beyond the bound are cut short with ENOSPC. 0
+// removes the bound.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.capacity = bytes
 }
 
-// Used is the number of bytes all files have.
+// Used returns the number of bytes of all files.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,16 +119,16 @@ func (f *FS) used() (n int64) {
 	return n
 }
 
-// OpenFiles is the number of files that are open.
+// OpenFiles returns the number of open files.
 func (f *FS) OpenFiles() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.open
 }
 
-// Crash returns what a restart after a loss of power would find now, chosen at random. f continues
-// as if nothing had happened. keep is the probability with which each unsynced page, length and
-// name is there: 0 keeps only what is synced, 1 everything.
+// Crash returns what a restart after a loss of power would find now, chosen at random. f itself
+// continues unchanged. keep is the probability with which each unsynced page, length and name is
+// kept: 0 keeps only what is synced, 1 everything.
 func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +144,7 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		i := names[name]
 		if !after.hasDir(filepath.Dir(name)) {
-			continue // it went with its directory
+			continue // it was lost with its directory
 		}
 		image := images[i]
 		if image == nil {
@@ -159,8 +158,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart returns the file system as a restart of the process finds it: nothing is lost, but what
-// was not synced is still not, and what a failed sync lost from the disk is still read.
+// Restart returns the file system as a restart of the process finds it. Nothing is lost, but what was not
+// synced is still unsynced, and data that a failed sync lost from the disk can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,7 +199,7 @@ func (c change) apply(names map[string]*inode) {
 	}
 }
 
-// crash is what is on the disk after a loss of power.
+// crash returns what is on the disk after a loss of power.
 func (i *inode) crash(r *rand.Rand, keep float64) []byte {
 	length := len(i.synced)
 	if n := len(i.lengths); n > 0 && r.Float64() < keep {
@@ -241,7 +240,7 @@ func (i *inode) changed(from, to int) {
 	}
 }
 
-// versions is the number of versions of a page, and of a length, are kept since the last sync.
+// versions is how many versions of a page, and of a length, are kept since the last sync.
 const versions = 8
 
 // latest drops the oldest version if there are too many.
@@ -266,8 +265,8 @@ func (i *inode) resize(n int) {
 	i.data = grown
 }
 
-// settle makes the last version of all pages durable, or of a random half if the sync fails: the
-// others are read on, but no sync writes them any more.
+// settle makes the last version of all pages durable or, if the sync fails, of a random half. The
+// other pages can still be read, but no later sync writes them.
 func (i *inode) settle(all bool) {
 	if all || rand.IntN(2) == 0 {
 		i.synced = append(i.synced[:min(len(i.synced), len(i.data))], make([]byte, max(0, len(i.data)-len(i.synced)))...)
@@ -372,7 +371,7 @@ func (f *FS) mkdirAll(dir string) error {
 	return nil
 }
 
-// rename changes the names of a file.
+// rename carries out a change to the names of a file.
 func (f *FS) rename(op Op, from string, c change) error {
 	if fault := f.before(op); fault != nil {
 		return failed(op, fault)
@@ -449,7 +448,7 @@ func (u unlock) Close() error {
 	return nil
 }
 
-// Free is what the capacity leaves.
+// Free returns the rest of the capacity.
 func (f *FS) Free(string) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -459,7 +458,7 @@ func (f *FS) Free(string) (int64, error) {
 	return max(f.capacity-f.used(), 0), nil
 }
 
-// Flip changes bits of a byte of a file, on the disk and as it is read.
+// Flip changes bits of a byte of a file, both on the disk and in later reads.
 func (f *FS) Flip(name string, off int, mask byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -544,7 +543,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// WritevAt writes one buffer after the other, so that a fault may come between them.
+// WritevAt writes the buffers one after the other, so that a fault may come between them.
 func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
 	for _, b := range parts {
 		k, err := f.WriteAt(b, off+int64(n))
@@ -576,8 +575,8 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Sync makes the content durable. If it fails, a random half of it is, and the rest never will be,
-// though it is read on: as with the pages that a kernel marks clean after a failed write.
+// Sync makes the content durable. If it fails, a random half of the content is durable, and the rest never will
+// be, although it can still be read. A kernel behaves like this when it marks pages clean after a failed write.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
@@ -593,7 +592,7 @@ func (f *file) Sync() error {
 	return nil
 }
 
-// Size is the length.
+// Size returns the length.
 func (f *file) Size() (int64, error) {
 	f.fs.mu.Lock()
 	defer f.fs.mu.Unlock()
