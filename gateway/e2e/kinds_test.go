@@ -29,6 +29,7 @@ type kinds struct {
 	*env
 	gateways           []*gateway
 	anew               bool // see books
+	anyOrder           bool // the order within sessions is not judged
 	streams            []*stream
 	senders, receivers []func(context.Context)
 }
@@ -87,7 +88,9 @@ func (k *kinds) make() {
 
 	inSessions := k.queue(patient(admin.QueueProperties{RequiresSession: new(true)}))
 	o = out(inSessions)
-	o.books.session = sessionOfID
+	if !k.anyOrder {
+		o.books.session = sessionOfID
+	}
 	o.options = func() *amqp.ReceiverOptions {
 		return &amqp.ReceiverOptions{
 			Credit: 20, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr(),

