@@ -101,7 +101,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT9M"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 9m0s`},
 		"an unknown parameter":        {queue + `"ns/q"}`, map[string]string{"x": "1"}, `the template has no parameter x: it has d, q, self`},
 		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, and a resource of the type Microsoft.ServiceBus/namespaces/queues has 2`},
-		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `concat\(…\): expected , or \)`},
+		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `concat\(…\): expected ',' or '\)'`},
 		"a parameter that needs itself": {
 			queue + `"[concat('ns/', parameters('self'))]"}`, nil,
 			`the parameter self refers to itself`,
