@@ -28,6 +28,11 @@ local function isPaused(k, sid)
   return false
 end
 
+-- wakeHolder wakes the holder of a session, if it waits. k is as for addAvailable.
+local function wakeHolder(k, sid)
+  if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
+end
+
 -- addAvailable makes messages, lowest number first, available in their sessions. k holds the keys
 -- available, freeSessions, holders, waiting and paused of sessions.lua, locks of state.lua, and the
 -- doorbell. It wakes waiting holders, and returns true if it has made a session acceptable.
@@ -47,7 +52,7 @@ local function addAvailable(k, numbers, names)
   for _, sid in ipairs(order) do
     if pauses and isPaused(k, sid) then -- it is offered, or its holder woken, when the pause ends
     elseif call('HEXISTS', k.holders, sid) == 1 then
-      if call('SREM', k.waiting, sid) == 1 then call('SPUBLISH', k.bell, sid) end
+      wakeHolder(k, sid)
     else
       free[#free + 1] = sid
     end

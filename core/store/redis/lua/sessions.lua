@@ -50,11 +50,6 @@ local function offerSession(sid)
   end
 end
 
--- wakeHolder wakes the holder of a session, if it waits.
-local function wakeHolder(sid)
-  if call('SREM', waiting, sid) == 1 then call('SPUBLISH', bell, sid) end
-end
-
 -- endSessionLock ends the lock of a session without locked messages.
 local function endSessionLock(sid)
   call('HDEL', holders, sid)
@@ -105,7 +100,7 @@ session = {
     call('ZREM', idleDeferred, member)
     local pausing = call('ZREM', paused, member) == 1
     if (call('ZREM', available, member) == 1 or pausing) and call('HEXISTS', holders, sid) == 0 then offerSession(sid) end
-    if pausing then wakeHolder(sid) end
+    if pausing then wakeHolder(arrivals, sid) end
   end,
 
   -- complete is remove for many locked messages.
@@ -133,7 +128,7 @@ session = {
     if not sid then return end
     call('ZREM', held, sessionMember(sid, n))
     call('ZADD', call('ZSCORE', deferred, n) and idleDeferred or paused, 0, sessionMember(sid, n))
-    wakeHolder(sid)
+    wakeHolder(arrivals, sid)
   end,
 
   -- lock moves message n, which was deferred or available, to the locked messages of its session.
@@ -167,7 +162,7 @@ session = {
   -- look again.
   noteScheduled = function(n, name)
     call('HSET', sessionNames, n, name)
-    wakeHolder(keyOf(name))
+    wakeHolder(arrivals, keyOf(name))
   end,
 
   -- rename makes scheduled message n available under a new number; it returns false if it has no
