@@ -161,7 +161,7 @@ func (a *API) gatewayHistory(c *call) (any, error) {
 	}
 	told := api.GatewayHistory{At: []int64{}, LatencyMS: []float64{}, InUse: []int64{}, Messages: []int64{}}
 	for _, v := range a.History.Vitals() {
-		told.At, told.LatencyMS = append(told.At, int64(v.At)), append(told.LatencyMS, milliseconds(v.Latency))
+		told.At, told.LatencyMS = append(told.At, int64(v.At)), append(told.LatencyMS, v.LatencyMS)
 		told.InUse, told.Messages = append(told.InUse, v.InUse), append(told.Messages, v.Messages)
 	}
 	return told, nil

@@ -39,8 +39,7 @@ type Process struct {
 
 // Vitals measures the gateway, for its history.
 func (p *Process) Vitals(ctx context.Context) history.Vitals {
-	store := p.probe.of(ctx, p.Store)
-	return history.Vitals{Latency: time.Duration(store.LatencyMS * float64(time.Millisecond)), InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
+	return history.Vitals{LatencyMS: p.probe.of(ctx, p.Store).LatencyMS, InUse: memory.InUse(), Messages: p.Messages.Stats().Held}
 }
 
 // storeProbe measures the store's latency, once for all concurrent requests.

@@ -87,7 +87,7 @@ func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pas
 
 func TestVitalsAreKeptForADay(t *testing.T) {
 	begin(t, func(t *testing.T, h *History, _ *fakeSource, pass func(int)) {
-		busy := Vitals{Latency: 2 * time.Millisecond, InUse: 5 << 20, Messages: 1 << 20}
+		busy := Vitals{LatencyMS: 2, InUse: 5 << 20, Messages: 1 << 20}
 		h.measure = func(context.Context) Vitals { return busy }
 		pass(3)
 		busy.At = uint32(time.Now().Unix()) - 20

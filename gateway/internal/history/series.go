@@ -26,10 +26,10 @@ func (s Sample) at() uint32 { return s.At }
 
 // Vitals are what the gateway measured of itself at a moment.
 type Vitals struct {
-	At       uint32 // Unix seconds
-	Latency  time.Duration
-	InUse    int64 // bytes of the process
-	Messages int64 // bytes of messages in progress
+	At        uint32  // Unix seconds
+	LatencyMS float64 // of the store
+	InUse     int64   // bytes of the process
+	Messages  int64   // bytes of messages in progress
 }
 
 func (v Vitals) at() uint32 { return v.At }
