@@ -101,7 +101,7 @@ func (c *chance) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(c.Int64N(int64(high-low)))
 }
 
-// pause is how long something is away.
+// pause is how long something is away, until a random moment: those are what this is about.
 func (c *chance) pause() { time.Sleep(c.between(0, 700*time.Millisecond)) }
 
 // newChance tells the seed, for another run.
