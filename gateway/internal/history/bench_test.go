@@ -41,7 +41,7 @@ func bench(b *testing.B, queues, busy int) {
 		}
 		send(i)
 	}
-	h := New(still)
+	h := New(steady)
 	h.Add("ns", on)
 	now := time.Now()
 	for range 2 {

@@ -62,13 +62,15 @@ func (f *fakeSource) flow(name string, in, out int64) {
 	f.took[name] += in
 }
 
-// still measures a gateway in which nothing happens.
-func still(context.Context) Vitals { return Vitals{} }
+// vitals are those of a gateway in which nothing changes.
+var vitals = Vitals{LatencyMS: 2, InUse: 5 << 20, Messages: 1 << 20}
+
+func steady(context.Context) Vitals { return vitals }
 
 // begin follows a namespace in a bubble.
 func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pass func(ticks int))) {
 	synctest.Test(t, func(t *testing.T) {
-		h, f := New(still), &fakeSource{}
+		h, f := New(steady), &fakeSource{}
 		h.Add("ns", f)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -87,12 +89,11 @@ func begin(t *testing.T, story func(t *testing.T, h *History, f *fakeSource, pas
 
 func TestVitalsAreKeptForADay(t *testing.T) {
 	begin(t, func(t *testing.T, h *History, _ *fakeSource, pass func(int)) {
-		busy := Vitals{LatencyMS: 2, InUse: 5 << 20, Messages: 1 << 20}
-		h.measure = func(context.Context) Vitals { return busy }
 		pass(3)
-		busy.At = uint32(time.Now().Unix()) - 20
-		if got := h.Vitals(); len(got) != 3 || got[0] != busy {
-			t.Errorf("got %+v, want 3 that begin with %+v", got, busy)
+		want := vitals
+		want.At = uint32(time.Now().Unix()) - 20
+		if got := h.Vitals(); len(got) != 3 || got[0] != want {
+			t.Errorf("got %+v, want 3 that begin with %+v", got, want)
 		}
 		pass(2 * 24 * 360)
 		got, now := h.Vitals(), uint32(time.Now().Unix())
