@@ -3,7 +3,10 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -60,6 +63,48 @@ func TestGatewaysThatForwardTogetherKeepTheOrder(t *testing.T) {
 			t.Fatalf("message %d is %s", i, body)
 		}
 	}
+}
+
+// A gateway gives back messages that it could not move, and another gateway takes them. Until that one has
+// moved them, the first does not move newer ones.
+func TestMessagesThatAGatewayGaveBackAreNotOvertaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		client := newStarted(New(store, Options{Namespace: "ns"}), &faulty{Store: store}, nil)
+		client.create(t, "to")
+		client.create(t, "from", forwardTo("to"))
+		var failing atomic.Value // the call of the first gateway that fails
+		failing.Store("append")
+		first := startGateway(store)
+		defer first.end()
+		first.store.set(func(call string) (before, after bool) { return call == failing.Load(), false })
+		client.send(t, "from", numbered(3)...)
+		synctest.Wait() // the first gateway holds all three
+		failing.Store("lock")
+		second := startGateway(store)
+		defer second.end()
+		moves := make(chan struct{})
+		second.store.set(func(call string) (before, after bool) {
+			if call == "append" {
+				<-moves
+			}
+			return false, false
+		})
+		time.Sleep(time.Second) // the first has given them back, the second moves them
+		failing.Store("")
+		client.send(t, "from", text("3"))
+		time.Sleep(2 * time.Second)
+		close(moves)
+		time.Sleep(10 * time.Second)
+		var got []string
+		ms, err := client.Peek(t.Context(), root, core.At("to"), 0, 10)
+		for i := range ms {
+			got = append(got, string(ms[i].Body.Bytes))
+		}
+		if want := []string{"0", "1", "2", "3"}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("the order is %v, %v, want %v", got, err, want)
+		}
+	})
 }
 
 // leisurely is a store that takes a while to append for forwarders.

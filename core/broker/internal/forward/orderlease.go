@@ -16,9 +16,9 @@ const (
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield bounds the total time of yielding. The locks of a gateway that has died have
-	// ended by then: a store on Redis ends them ten seconds after that gateway registered last.
-	LongestYield = 13 * time.Second
+	// LongestYield bounds the total time of yielding. No lock of a forwarder lasts longer. A store on Redis
+	// ends the locks of a gateway that has died after ten seconds in which it answered.
+	LongestYield = forwardLock + 2*time.Second
 	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
 	// to find out whether another gateway holds an older one.
 	lookBack = 8
@@ -29,7 +29,7 @@ const (
 // partition forwarder that finds older messages locked by another gateway yields to it. A batch
 // that directly follows the one before needs no look.
 type orderLease struct {
-	highest       int64     // the highest number that was moved, or tried
+	highest       int64     // the highest number that was moved or tried, below those given back
 	movedAt       time.Time // when that was
 	yieldingSince time.Time // start of the yielding; zero: it does not yield
 	yieldUntil    time.Time // when it tries again, with one message
@@ -93,7 +93,7 @@ func (pf *partitionForwarder) othersHoldOlder(ctx context.Context, p core.Partit
 		}
 		there, err := p.Peek(call, core.PeekRequest{From: next, Max: lookBack})
 		if err != nil || len(there) == 0 {
-			return err != nil && pf.parent.remote != ""
+			return err != nil // without an answer, nobody knows
 		}
 		for i := range there {
 			_, next = core.SplitSequenceNumber(there[i].SequenceNumber)

@@ -387,6 +387,9 @@ func (pf *partitionForwarder) releaseHeld(ctx context.Context) {
 	if len(held) == 0 {
 		return
 	}
+	for i := range held {
+		pf.lease.highest = min(pf.lease.highest, held[i].Token.Number()-1)
+	}
 	if e := pf.parent.set.Host.Cached(pf.parent.name); e != nil && e.View().ID == pf.parent.key.id {
 		call, cancel := context.WithTimeout(ctx, CallTimeout)
 		defer cancel()
