@@ -29,7 +29,6 @@ type kinds struct {
 	*env
 	gateways           []*gateway
 	anew               bool // see books
-	anyOrder           bool // the order within sessions is not judged
 	streams            []*stream
 	senders, receivers []func(context.Context)
 }
@@ -88,9 +87,7 @@ func (k *kinds) make() {
 
 	inSessions := k.queue(patient(admin.QueueProperties{RequiresSession: new(true)}))
 	o = out(inSessions)
-	if !k.anyOrder {
-		o.books.session = sessionOfID
-	}
+	o.books.session = sessionOfID
 	o.options = func() *amqp.ReceiverOptions {
 		return &amqp.ReceiverOptions{
 			Credit: 20, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr(),

@@ -100,13 +100,11 @@ func (s *storm) strike(c *chance) {
 }
 
 // A message that was acknowledged comes out of every kind of entity, once by its
-// number, and not again once its completion was acknowledged, whatever fails. The
-// order within sessions is judged where gateways and masters die, not here. A fault is
-// open: if the answer of a lock call in a session is lost, its messages stay locked for
-// a receiver that did not get them, and the next call delivers later ones.
+// number, and not again once its completion was acknowledged, whatever fails. Sessions
+// keep their order.
 func TestBooksBalanceOverAllKindsOfEntities(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
-	endure(t, s.gateways, defaultKills, s.strike, func(k *kinds) { k.anyOrder = true })
+	endure(t, s.gateways, defaultKills, s.strike)
 	t.Logf("faults: %v", s.happened)
 }

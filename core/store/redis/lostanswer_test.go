@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,41 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 				t.Errorf("%v: complete the next delivery: %v", c.outcome, err)
 			}
 		}
+	}
+}
+
+// The answer to a lock call in a session is lost, once or several times. The holder then gets the messages
+// that these calls have locked, before later ones, and each once.
+func TestALostAnswerDelaysMessagesOfASession(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "lost:"})
+	p := sessions(t, s)
+	sendIn(t, s, p, "a", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+	l := accept(t, s, p, "a")
+	first := lockIn(t, s, p, l, 3) // the server knows the script now
+	abandoned := first[1]
+	if err := settle(s, p, core.Abandon, abandoned); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		lossy.loseNext(func() {})
+		if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 4}, Session: &l}); err == nil {
+			t.Fatalf("without an answer: got %v", ds)
+		}
+	}
+	var got []string
+	for range 4 {
+		for _, d := range lockIn(t, s, p, l, 2) {
+			got = append(got, string(d.Body.Bytes))
+		}
+	}
+	if want := []string{"1", "3", "4", "5", "6", "7", "8", "9"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if err := settle(s, p, core.Complete, first[0]); err != nil {
+		t.Errorf("complete a message that was delivered before: %v", err)
 	}
 }
 

@@ -45,6 +45,36 @@ func (l *lostLocks) undone(each lease) {
 	}
 }
 
+// lostCalls are lock calls in sessions whose answers were lost, by the nonce of the session's lock. Each is the
+// score in locks of what it has locked. The next lock call in the session ends these locks first: otherwise
+// later messages would be delivered before theirs.
+type lostCalls struct {
+	mu    sync.Mutex
+	calls map[uint64][]any
+}
+
+func (l *lostCalls) add(nonce uint64, call any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls == nil {
+		l.calls = map[uint64][]any{}
+	}
+	l.calls[nonce] = append(l.calls[nonce], call)
+}
+
+func (l *lostCalls) of(nonce uint64) []any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls[nonce]
+}
+
+// forget is called when the locks of the calls, or that of the session, have ended.
+func (l *lostCalls) forget(nonce uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.calls, nonce)
+}
+
 // undoLostLocks ends the locks of calls whose answers were lost.
 func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 	for {

@@ -72,7 +72,7 @@ var (
 	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
 	sessionTakeOverScript     = stateScript("session_take_over", 0, 3, 0)
 	sessionReleaseScript      = stateScript("session_release", 0, 2, 0)
-	sessionLockMessagesScript = stateScript("session_lock_messages", 0, 4, 0)
+	sessionLockMessagesScript = stateScript("session_lock_messages", 0, 5, 1)
 	sessionCheckScript        = stateScript("session_check", 0, 0, 2)
 	sessionStateGetScript     = stateScript("session_state_get", 1, 2, 0)
 	sessionStateSetScript     = stateScript("session_state_set", 3, 4, 0)

@@ -16,7 +16,7 @@ for i = 1, #found, 2 do
   local n = string.format('%d', tonumber(string.sub(found[i], 1, 15)))
   local at, deadline = wanted[n], found[i + 1]
   if at then
-    if deadline == 'inf' then -- until the lock of its session ends
+    if tonumber(deadline) > 9007199254740991 then -- until the lock of its session ends
       local name = redis.call('HGET', KEYS[2], n)
       deadline = name and redis.call('ZSCORE', KEYS[3], (string.gsub(name, '%z.*$', ''))) or ''
     end
