@@ -72,13 +72,6 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 	return ok && time.Until(deadline) > d || ctx.Done() == nil
 }
 
-// enqueue adds work without waiting for it.
-func (b *batcher[T]) enqueue(t *pendingCall[T]) {
-	if departs, _ := b.queue(t); departs {
-		b.store.calls.Go(b.flushAll)
-	}
-}
-
 // queue adds a call to the waiting ones, unless there are too many. If departs is true, the caller
 // must start a flush.
 func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {

@@ -39,57 +39,74 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 // lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
 // messages, all or none. Deferred messages whose time to live has ended expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
-	what, sc, state := "lock messages by number", lockNumbersScript, core.Active
+	what, sc := "lock messages by number", lockNumbersScript
 	if r.Deferred {
-		what, sc, state = "lock deferred messages", lockDeferredScript, core.Deferred
+		what, sc = "lock deferred messages", lockDeferredScript
 	}
 	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
+		if err := p.undoLostLocks(ctx, sh); err != nil {
+			return err
+		}
 		now := p.millis()
 		l, proof, key, ok := sh.leaseUnder(now, r.Session)
 		if !ok {
 			return cmp.Or(p.sweep(ctx, sh), error(core.SessionLockLost))
 		}
 		own, void := sh.positions(r.Numbers)
-		args := []any{l.until, proof, key}
+		args := []any{l.score(), proof, key}
 		if r.Deferred {
-			args = []any{l.until, proof, sh.inline(), void, key}
+			args = []any{l.score(), proof, sh.inline(), void, key}
 		}
 		for _, n := range own {
 			args = append(args, n)
 		}
 		reply, code, err := p.transition(ctx, sh, now, sc, nil, args...)
-		switch {
-		case err != nil:
-			return err
-		case code != "":
+		if code != "" {
 			return code
-		case len(reply) != 4:
-			return errReply
 		}
-		l.until, _ = scoreMillis(reply[0])
-		var entries []any
-		if r.Deferred {
-			entries, _ = reply[3].([]any)
-		} else if own, err = parseNumbers(reply[1]); err == nil {
-			reply = reply[1:]
+		if mayHaveRun(err) {
+			sh.lostLocks.add(l)
 		}
-		counts, _ := reply[1].([]any)
-		overrides, _ := reply[2].([]any)
-		if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
-			return errReply
+		if err != nil {
+			return err
 		}
-		claims := make([]claim, len(own))
-		for i, n := range own {
-			a, err := parseSideData(counts[i], overrides[i])
-			if err != nil {
-				return err
-			}
-			claims[i] = claim{n, a}
+		if ds, err = p.readLocked(ctx, sh, l, own, reply, r.Deferred); err != nil {
+			sh.lostLocks.add(l)
 		}
-		ds, err = p.deliver(ctx, sh, l, claims, entries, state)
 		return err
 	})
 	return ds, err
+}
+
+// readLocked reads the messages that a call of lockNumbers has locked. reply is its answer after 'ok'.
+func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
+	if len(reply) != 4 {
+		return nil, errReply
+	}
+	var entries []any
+	var err error
+	state := core.Active
+	l.until, _ = scoreMillis(reply[0])
+	if deferred {
+		state = core.Deferred
+		entries, _ = reply[3].([]any)
+	} else if own, err = parseNumbers(reply[1]); err == nil {
+		reply = reply[1:]
+	}
+	counts, _ := reply[1].([]any)
+	overrides, _ := reply[2].([]any)
+	if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
+		return nil, errReply
+	}
+	claims := make([]claim, len(own))
+	for i, n := range own {
+		a, err := parseSideData(counts[i], overrides[i])
+		if err != nil {
+			return nil, err
+		}
+		claims[i] = claim{n, a}
+	}
+	return s.deliver(ctx, sh, l, claims, entries, state)
 }
 
 // parseNumbers reads positions that a script returns as text.
@@ -108,15 +125,14 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 // leaseUnder returns a lease, with Policy.Sessions one under a session's lock, the proof of that lock and the
 // session's key. ok is false if the queue has sessions and the lock is missing or another partition's.
 func (sh *shard) leaseUnder(now int64, session *core.SessionLock) (l lease, proof, key string, ok bool) {
-	l = sh.lease(now)
 	if !sh.Sessions {
+		l = sh.lease(now)
 		return l, secret(l.nonce), "", true
 	}
 	if session == nil || session.Index != sh.Index {
 		return l, "", "", false
 	}
-	l.nonce = session.Nonce
-	return l, proofOf(session), string(session.Key()), true
+	return leaseIn(session), proofOf(session), string(session.Key()), true
 }
 
 // positions returns the positions of sequence numbers, each once. void is 1 if a number is repeated

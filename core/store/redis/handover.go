@@ -85,6 +85,9 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 	} else {
 		ds, err = h.deliver(ctx, claims, numbers, messages)
 	}
+	if err != nil {
+		h.shard.lostLocks.add(h.lease)
+	}
 	fitting := h.store.fit(h.shard, ds, &h.bytes, false)
 	h.watcher.HandOver(fitting, out.next, out.rest || len(fitting) < len(ds), err)
 }
@@ -100,7 +103,6 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	}
 	entries, err := h.entries(ctx, claims, own)
 	if err != nil {
-		h.store.release(h.shard, h.lease, claims)
 		return nil, h.store.wrapError("read messages", err)
 	}
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)

@@ -36,7 +36,14 @@ type claim struct {
 // lease is what all claims of one call have in common.
 type lease struct {
 	nonce uint64
-	until int64 // ms
+	until int64  // ms
+	call  string // in a session, whose nonce all calls share: the call's score in locks
+}
+
+// leaseIn returns the lease of a call in a session. Until the answer tells, it does not know when it ends.
+func leaseIn(session *core.SessionLock) lease {
+	score := 1<<53 + core.NewNonce()>>12<<1 // later than any deadline, and a float64 holds it as it is
+	return lease{nonce: session.Nonce, call: strconv.FormatUint(score, 10)}
 }
 
 func (sh *shard) lease(now int64) lease {
@@ -45,6 +52,14 @@ func (sh *shard) lease(now int64) lease {
 		l.nonce = marked(sh.mark)
 	}
 	return l
+}
+
+// score returns the score in locks of what a call locks.
+func (l lease) score() any {
+	if l.call != "" {
+		return l.call
+	}
+	return l.until
 }
 
 // secret returns the nonce in the form in which locks holds it.
@@ -185,13 +200,13 @@ type locked struct {
 
 // claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
-	if sh.Sessions {
-		return s.claimInSession(sh, under, limit)
-	}
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
 	if err := s.undoLostLocks(ctx, sh); err != nil {
-		return locked{}, s.wrapError("end the locks of a lost answer", err)
+		return locked{}, s.wrapError("end lost locks", err)
+	}
+	if sh.Sessions {
+		return s.claimInSession(ctx, sh, under, limit)
 	}
 	now := s.millis()
 	l := sh.lease(now)
@@ -209,7 +224,9 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	}
 	// The script has returned as many as asked for: there may be more.
 	out.rest = out.rest || len(claims) == limit
-	out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active)
+	if out.deliveries, err = s.deliver(ctx, sh, l, claims, entries, core.Active); err != nil {
+		sh.lostLocks.add(l)
+	}
 	return out, err
 }
 
@@ -262,7 +279,7 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 }
 
 // deliver makes deliveries of claims, in their order. It reads the entries that the script has not
-// returned. If they cannot be read, it releases the locks.
+// returned. If it fails, the locks are lost: see lostLocks.
 func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim, returned []any, state core.State) ([]core.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
@@ -274,7 +291,6 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		s.recents.take(sh, claims) // they are not needed any more
 	}
 	if err != nil {
-		s.release(sh, l, claims)
 		return nil, s.wrapError("read messages", err)
 	}
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
@@ -311,7 +327,6 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	}
 	ds, err := s.attachBodies(ctx, sh, ds, missing)
 	if err != nil {
-		s.release(sh, l, claims)
 		return nil, s.wrapError("read bodies", err)
 	}
 	return ds, nil
@@ -363,13 +378,4 @@ func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any,
 		entries = append(entries, part...)
 	}
 	return entries, nil
-}
-
-// release releases locks whose messages could not be read. If that fails, they expire.
-func (s *Store) release(sh *shard, l lease, claims []claim) {
-	w := &settling{settlements: make([]core.Settlement, len(claims))}
-	for i, c := range claims {
-		w.settlements[i] = core.Settlement{Token: core.NewLockToken(sh.Index, c.n, l.nonce), Outcome: core.Release}
-	}
-	sh.settles.enqueue(&pendingCall[*settling]{work: w, items: len(claims), done: make(chan struct{})})
 }

@@ -218,6 +218,70 @@ func TestALostAnswerDelaysMessagesOfASession(t *testing.T) {
 	}
 }
 
+// Messages are locked and cannot be read, because Redis refuses the command. The next calls deliver them, in
+// a session before later ones.
+func TestMessagesThatCouldNotBeReadAreDelivered(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	s := open(t, server.URL(), redisstore.Options{Prefix: "unread:"})
+	const many = 12 // more than a script returns itself
+	all := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}
+	p := sessions(t, s)
+	sendIn(t, s, p, "a", all...)
+	l := accept(t, s, p, "a")
+	lock := func(r core.LockRequest) ([]core.Delivery, error) {
+		ds, _, err := p.In(s).Lock(t.Context(), r)
+		return ds, err
+	}
+	for _, c := range []struct {
+		name string
+		r    core.LockRequest
+	}{
+		{"available", core.LockRequest{Most: core.Most{Messages: many}}},
+		{"by number", core.LockRequest{}},
+		{"deferred", core.LockRequest{Deferred: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.r.Session = &l
+			if c.r.Messages == 0 {
+				ds := lockIn(t, s, p, l, many)
+				outcome := core.Release
+				if c.r.Deferred {
+					outcome = core.Defer
+				}
+				for _, d := range ds {
+					c.r.Numbers = append(c.r.Numbers, d.SequenceNumber)
+					if err := settle(s, p, outcome, d); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			may := func(xrange string) {
+				if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", xrange).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			may("-xrange")
+			ds, err := lock(c.r)
+			may("+xrange")
+			if err == nil {
+				t.Fatalf("without permission to read: got %d messages", len(ds))
+			}
+			if ds, err = lock(c.r); err != nil || len(ds) != many {
+				t.Fatalf("got %d messages, %v, want %d", len(ds), err, many)
+			}
+			for i, d := range ds {
+				if got := string(d.Body.Bytes); got != all[i] {
+					t.Errorf("message %d is %s, want %s", i, got, all[i])
+				}
+				if err := settle(s, p, core.Release, d); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 // Whoever does not learn whether it has deleted a namespace hears of it all the
 // same, as the others do: whether the answer was lost, or the server was so slow
 // that nobody waited for it any more.

@@ -57,7 +57,7 @@ const (
 // The scripts.
 var (
 	appendScript              = stateScript("append", 2, 2, 6)
-	lockUndoScript            = stateScript("lock_undo", 0, 1, 0)
+	lockUndoScript            = stateScript("lock_undo", 0, 2, 0)
 	endLocksOfScript          = stateScript("end_locks_of", 0, 0, 1)
 	lockScript                = stateScript("lock", 0, 6, 0)
 	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
@@ -72,7 +72,7 @@ var (
 	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
 	sessionTakeOverScript     = stateScript("session_take_over", 0, 3, 0)
 	sessionReleaseScript      = stateScript("session_release", 0, 2, 0)
-	sessionLockMessagesScript = stateScript("session_lock_messages", 0, 5, 1)
+	sessionLockMessagesScript = stateScript("session_lock_messages", 0, 5, 0)
 	sessionCheckScript        = stateScript("session_check", 0, 0, 2)
 	sessionStateGetScript     = stateScript("session_state_get", 1, 2, 0)
 	sessionStateSetScript     = stateScript("session_state_set", 3, 4, 0)

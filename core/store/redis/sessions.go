@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,9 +139,6 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
 		_, err := p.inSession(ctx, sh, p.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
-		if err == nil {
-			sh.lostCalls.forget(l.Nonce)
-		}
 		return err
 	})
 }
@@ -191,30 +187,26 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 }
 
 // claimInSession does the work of claim in a session.
-func (s *Store) claimInSession(sh *shard, l *core.SessionLock, limit int) (locked, error) {
-	ctx, cancel := s.bounded(context.Background())
-	defer cancel()
-	call := fmt.Sprint(1<<53 + core.NewNonce()>>12<<1) // a float64 holds it as it is
-	args := append([]any{proofOf(l), string(l.Key()), limit, sh.inline(), call}, sh.lostCalls.of(l.Nonce)...)
-	reply, err := s.inSession(ctx, sh, s.millis(), *l, sessionLockMessagesScript, nil, args...)
-	switch {
-	case core.CodeOf(err) == core.SessionLockLost:
-		sh.lostCalls.forget(l.Nonce)
-	case mayHaveRun(err):
-		sh.lostCalls.add(l.Nonce, call)
-	}
+func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
+	under := leaseIn(l)
+	reply, err := s.inSession(ctx, sh, s.millis(), *l, sessionLockMessagesScript, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
 	if err != nil {
+		if mayHaveRun(err) {
+			sh.lostLocks.add(under)
+		}
 		return locked{}, s.wrapError("claim", err)
 	}
 	until, ok := scoreMillis(first(reply))
 	claims, entries, out, err := parseLock(reply[min(1, len(reply)):])
 	if err != nil || !ok {
-		sh.lostCalls.add(l.Nonce, call)
+		sh.lostLocks.add(under)
 		return locked{}, errReply
 	}
-	sh.lostCalls.forget(l.Nonce)
+	under.until = until
 	out.rest = limit > 0 && len(claims) == limit
-	out.deliveries, err = s.deliver(ctx, sh, lease{nonce: l.Nonce, until: until}, claims, entries, core.Active)
+	if out.deliveries, err = s.deliver(ctx, sh, under, claims, entries, core.Active); err != nil {
+		sh.lostLocks.add(under)
+	}
 	return out, err
 }
 

@@ -39,7 +39,6 @@ type shard struct {
 	settles   batcher[*settling]
 	renews    batcher[*renewing]
 	lostLocks lostLocks
-	lostCalls lostCalls
 	quota     quota
 	targets   sync.Map // keys by the core.Ref of a target of publications
 	// average is the recent size of a record in bytes.

@@ -2,12 +2,12 @@
 -- lock_deferred.lua: lock deferred messages by number, all or none.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5]    until   deadline of the locks, ms
+-- ARGV[5]    until   deadline of the locks, ms; in a session their score in locks, as in
+--                    session_lock_messages.lua
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens; in a session the proof of its lock
 -- ARGV[7]    inline  also return the entries, if there are at most so many
 -- ARGV[8]    void    1: a number belongs elsewhere and cannot be found; expired messages still end
--- ARGV[9]    session '' or, with sessions.lua in front, the session of all messages; then until is
---            ignored
+-- ARGV[9]    session '' or, with sessions.lua in front, the session of all messages
 -- ARGV[10..] numbers, each once
 -- Returns {'ok', until, counts, overrides, entries} in the order of the numbers |
 --         {'message_not_found'} | {'session_lock_lost'} | {'more'}: call again
@@ -16,12 +16,9 @@ if not sweep() then
   return {'more'}
 end
 local sid, deadline, nonce = ARGV[9], ARGV[5], sub(ARGV[6], 1, 8)
-if session then
-  if not holds(sid, ARGV[6]) then
-    wake()
-    return {'session_lock_lost'}
-  end
-  deadline = '+inf'
+if session and not holds(sid, ARGV[6]) then
+  wake()
+  return {'session_lock_lost'}
 end
 local numbers, found = {}, ARGV[8] == '0'
 for i = 10, #ARGV do numbers[#numbers + 1] = ARGV[i] end

@@ -2,10 +2,10 @@
 -- lock_numbers.lua: lock those of some messages that are available, by number.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5]   until    deadline of the locks, ms
+-- ARGV[5]   until    deadline of the locks, ms; in a session their score in locks, as in
+--                    session_lock_messages.lua
 -- ARGV[6]   nonce    8 bytes, the secret half of the tokens; in a session the proof of its lock
--- ARGV[7]   session  '' or, with sessions.lua in front, the locked session of the messages; then until
---                    is ignored
+-- ARGV[7]   session  '' or, with sessions.lua in front, the locked session of the messages
 -- ARGV[8..] numbers, each once
 -- Returns {'ok', until, numbers, counts, overrides} of those that are locked, in their order |
 --         {'session_lock_lost'} | {'more'}: call again
@@ -17,9 +17,9 @@ wake()
 local deadline, nonce, sid = ARGV[5], sub(ARGV[6], 1, 8), ARGV[7]
 local asked, numbers, members = {}, {}, {}
 for i = 8, #ARGV do asked[#asked + 1] = ARGV[i] end
-local function take(n, till)
+local function take(n)
   numbers[#numbers + 1] = n
-  members[#members + 1] = till
+  members[#members + 1] = ARGV[5]
   members[#members + 1] = pad(n) .. nonce
 end
 
@@ -31,7 +31,7 @@ if session then
   local pause = isPaused(arrivals, sid)
   for i, isThere in ipairs(ask('ZMSCORE', available, theirs)) do
     if isThere and not pause then
-      take(asked[i], '+inf')
+      take(asked[i])
       found[#found + 1] = theirs[i]
       session.lock(asked[i], sid)
     end
@@ -44,7 +44,7 @@ else
   local redelivered, passed = {}, {}
   for i, n in ipairs(asked) do
     local isNew = tonumber(n) > cursor and tonumber(n) <= top and not isHole[i]
-    if delivered[i] or isNew then take(n, deadline) end
+    if delivered[i] or isNew then take(n) end
     if delivered[i] then
       redelivered[#redelivered + 1] = n
     elseif isNew then -- the cursor is to pass it

@@ -1,12 +1,23 @@
 #!lua flags=allow-oom
--- lock_undo.lua: end, without a failed delivery, the locks of a call of lock.lua whose answer was lost.
+-- lock_undo.lua: end, without a failed delivery, what a lock call has locked whose answer was lost.
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4] as in state.lua
--- ARGV[5] nonce  of the call
+-- ARGV[5] nonce  of the call, in a session that of the session's lock
+-- ARGV[6] score  in a session: the score in locks of what the call locked; else ''
 -- Returns {'ok'} | {'more'}: call again
 if not sweep() then
   wake()
   return {'more'}
+end
+if session then
+  local lost = {}
+  for _, member in ipairs(call('ZRANGEBYSCORE', locks, ARGV[6], ARGV[6])) do
+    local n = number(member)
+    if sub(member, 16) == ARGV[5] then lost[#lost + 1] = sessionMember(sessionOf(n), n) end
+  end
+  local done = endLocks(lost, 'release')
+  wake()
+  return {done and 'ok' or 'more'}
 end
 for _, member in ipairs(call('ZRANGE', locks, 0, -1)) do
   if sub(member, 16) == ARGV[5] then

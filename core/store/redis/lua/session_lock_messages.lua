@@ -7,8 +7,7 @@
 -- ARGV[6] session  the locked session
 -- ARGV[7] max      how many at most, up to 1000
 -- ARGV[8] inline   also return the entries, if there are at most so many
--- ARGV[9] call     the score in locks of what this call locks, later than any deadline
--- ARGV[10..] the same of each call whose answer was lost: what it locked becomes available first
+-- ARGV[9] score    in locks, of what this call locks: later than any deadline
 -- Returns {'ok', until, then as lock.lua without runs} | {'session_lock_lost'} | {'more'}: call
 --         again
 --   until  ms when the session's lock ends
@@ -21,16 +20,6 @@ end
 if not holds(sid, ARGV[5]) then
   wake()
   return {'session_lock_lost'}
-end
-for i = 10, #ARGV do
-  local lost = {}
-  for _, member in ipairs(call('ZRANGEBYSCORE', locks, ARGV[i], ARGV[i])) do
-    if sub(member, 16) == nonce then lost[#lost + 1] = sessionMember(sid, number(member)) end
-  end
-  if not endLocks(lost, 'release') then
-    wake()
-    return {'more'}
-  end
 end
 local members = isPaused(arrivals, sid) and {} or sessionMembers(available, sid, max)
 many('ZREM', available, members)
