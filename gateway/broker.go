@@ -38,7 +38,7 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
-		Body: body, Pipelines: pipelines, Filters: filters, Retries: retries(contents.Retries), Remotes: t.remotes.byName(n.ID, t.traces),
+		Body: body, Pipelines: pipelines, Filters: filters, Selected: selected(contents), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait,
 	}), nil
 }
@@ -114,13 +114,12 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 	return false
 }
 
-// retries converts the settings that say how long abandoned messages wait.
-func retries(configured []config.Retry) []broker.Retry {
-	all := make([]broker.Retry, len(configured))
-	for i, r := range configured {
-		all[i] = broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter}
+// selected converts the settings of entities by name that a running broker takes up.
+func selected(contents *config.Contents) (s broker.Selected) {
+	for _, r := range contents.Retries {
+		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
 	}
-	return all
+	return s
 }
 
 // histories converts the settings that say which entities keep a history of their messages.

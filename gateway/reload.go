@@ -104,7 +104,7 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	if t == nil {
 		return // a new namespace needs a restart
 	}
-	t.Broker.SetRetries(retries(contents.Retries))
+	t.Broker.Select(selected(contents))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
 		r.log.Error("reload: some configured entities are not as configured", "namespace", name, "err", err)
 	}

@@ -66,8 +66,7 @@ type Options struct {
 	MaxReceivers int
 	// Pipelines are for entities by name; the first that fits an entity counts.
 	Pipelines []Pipeline
-	// Retries are for queues and subscriptions by name; the first that fits counts.
-	Retries []Retry
+	Selected
 	// Histories are for queues and topics by name; the first that fits counts.
 	Histories []entity.History
 	// Gateway is this gateway's name in histories; default "gateway".
@@ -91,6 +90,12 @@ type Options struct {
 	Remotes map[string]core.Remote
 }
 
+// Selected are settings of entities by name that a running broker can take up anew. Of each kind, the first
+// that fits an entity counts. All gateways of a namespace should have the same.
+type Selected struct {
+	Retries []Retry // for queues and subscriptions
+}
+
 // Broker implements core.Broker and core.Admin. All methods are safe for
 // concurrent use.
 type Broker struct {
@@ -102,7 +107,7 @@ type Broker struct {
 	log       *slog.Logger
 	options   Options
 	evaluator *topics.Evaluator
-	retries   atomic.Pointer[[]Retry]
+	selected  atomic.Pointer[Selected]
 	created   time.Time
 
 	base   context.Context // for calls on behalf of no caller
@@ -157,7 +162,7 @@ func New(store core.Store, o Options) *Broker {
 	b.policy = &entity.Policy{Store: store, Limits: o.Limits, Histories: o.Histories}
 	b.evaluator = &topics.Evaluator{Plugins: topics.NewPlugins(o.Filters), Body: o.Body, Now: store.Now, Log: b.log}
 	b.base, b.cancel = context.WithCancel(context.Background())
-	b.retries.Store(&o.Retries)
+	b.selected.Store(&o.Selected)
 	b.delivery = &delivery.Shared{
 		Now: store.Now, Base: b.base, Log: b.log, Barrier: b.barrier, Refusals: b.refusals, Limits: o.Limits, MaxReceivers: o.MaxReceivers,
 		Start: b.goOpen,

@@ -58,7 +58,7 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 		e.topic = topics.NewCache(b.namespace, b.policy, b.refusals, b.log)
 	}
 	e.pipeline = pipeline.New(&ent, b.options.Pipelines, b.evaluator.Plugins.Park, b.find, b.log)
-	e.retry.Store(b.newRetry(&ent))
+	e.configure(b.selected.Load(), ent.Name)
 	if b.policy.Bounds(&ent).Max > 0 {
 		e.audit = b.audit
 	}
@@ -66,6 +66,21 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 	e.current.Store(b.policy.View(ent))
 	e.readAt.Store(now.UnixNano())
 	return e
+}
+
+// configure takes up what is selected for the entity.
+func (e *entry) configure(s *Selected, name string) {
+	e.retry.Store(entity.First(s.Retries, name))
+}
+
+// Select replaces Options.Selected. Delays that have begun stay as they are.
+func (b *Broker) Select(s Selected) {
+	b.mu.Lock() // no entry is made meanwhile
+	defer b.mu.Unlock()
+	b.selected.Store(&s)
+	for _, e := range b.entries {
+		e.configure(&s, e.View().Name)
+	}
 }
 
 // changed notes that the entity, or a topic's subscriptions, may have changed.

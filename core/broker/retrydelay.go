@@ -7,12 +7,11 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // Retry is how long abandoned messages wait for their next delivery, unless the receiver asks for a
-// time. It is configuration: all gateways of a namespace should have the same.
+// time.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -21,27 +20,8 @@ type Retry struct {
 	Jitter float64
 }
 
-// newRetry is the first Retry whose pattern fits the entity; nil if none does.
-func (b *Broker) newRetry(ent *core.Entity) *Retry {
-	retries := *b.retries.Load()
-	for i := range retries {
-		r := &retries[i]
-		if entity.FitsPattern(core.FoldName(r.Entity), core.FoldName(ent.Name)) {
-			return r
-		}
-	}
-	return nil
-}
-
-// SetRetries replaces Options.Retries. Delays that have begun stay as they are.
-func (b *Broker) SetRetries(all []Retry) {
-	b.mu.Lock() // no entry is made meanwhile
-	defer b.mu.Unlock()
-	b.retries.Store(&all)
-	for _, e := range b.entries {
-		e.retry.Store(b.newRetry(&e.View().Entity))
-	}
-}
+// Pattern implements entity.Selector.
+func (r *Retry) Pattern() string { return r.Entity }
 
 // backoff is the backoff of one message, with jitter.
 func (r *Retry) backoff() core.Backoff {

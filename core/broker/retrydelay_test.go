@@ -171,7 +171,7 @@ func (b *started) sessionFor(t *testing.T, o core.SessionOptions) (core.Session,
 
 func TestDelaysPauseSessions(t *testing.T) {
 	t.Parallel()
-	inBubbleWith(t, Options{Namespace: "ns", Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}, func(t *testing.T, b *started) {
+	inBubbleWith(t, Options{Namespace: "ns", Selected: Selected{Retries: []Retry{{Entity: "*", Backoff: core.Backoff{First: time.Minute}}}}}, func(t *testing.T, b *started) {
 		b.create(t, "q", func(s *core.Settings) { s.RequiresSession, s.MaxDeliveryCount = true, 3 })
 		for _, body := range []string{"s1", "s2", "t1"} {
 			m := text(body)
@@ -243,7 +243,7 @@ func TestPoliciesPutAbandonedMessagesOff(t *testing.T) {
 		{Entity: "ORDERS/*", Backoff: core.Backoff{First: time.Second, Factor: 3, Max: 5 * time.Second}},
 		{Entity: "*", Backoff: core.Backoff{First: time.Hour}},
 	}
-	inBubbleWith(t, Options{Namespace: "ns", Retries: retries}, func(t *testing.T, b *started) {
+	inBubbleWith(t, Options{Namespace: "ns", Selected: Selected{Retries: retries}}, func(t *testing.T, b *started) {
 		b.create(t, "orders/eu", func(s *core.Settings) { s.MaxDeliveryCount = 6 })
 		b.send(t, "orders/eu", text("m"))
 		in := b.receive(t, "orders/eu", core.PeekLock, 1)
@@ -395,9 +395,9 @@ func TestRetriesCanBeReplaced(t *testing.T) {
 			}
 		}
 		abandon(0)
-		b.SetRetries([]Retry{{Entity: "q", Backoff: core.Backoff{First: time.Minute}}})
+		b.Select(Selected{Retries: []Retry{{Entity: "q", Backoff: core.Backoff{First: time.Minute}}}})
 		abandon(time.Minute)
-		b.SetRetries(nil)
+		b.Select(Selected{})
 		abandon(0)
 	})
 }

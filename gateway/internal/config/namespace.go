@@ -158,8 +158,8 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	h.validatePolicies(prefix, r)
 	h.validateEntities(prefix, r)
 	h.validatePipelines(prefix, c, r)
-	h.validateRetries(prefix, r)
-	h.validateHistories(prefix, r)
+	validateSelectors(prefix+"retries", h.Retries, r)
+	validateSelectors(prefix+"explain", h.Histories, r)
 	h.validateFaults(prefix, r)
 	h.validateRemotes(prefix, namespace, r)
 }

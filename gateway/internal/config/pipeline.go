@@ -117,15 +117,7 @@ const (
 // minEvents is the smallest limit that still gives useful answers.
 const minEvents = 100
 
-func (h *Contents) validateHistories(prefix string, r *report) {
-	for i := range h.Histories {
-		p, path := &h.Histories[i], elementPath(prefix+"explain", i)
-		p.validate(path, r)
-		if slices.ContainsFunc(h.Histories[:i], func(q History) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
-		}
-	}
-}
+func (p *History) pattern() string { return p.Entity }
 
 func (p *History) validate(path string, r *report) {
 	topic, _, isSubscription := core.SplitSubscription(p.Entity)
@@ -143,6 +135,24 @@ func (p *History) validate(path string, r *report) {
 	}
 }
 
+// selector is a setting for the entities whose names fit a pattern.
+type selector[T any] interface {
+	*T
+	pattern() string
+	validate(path string, r *report)
+}
+
+// validateSelectors checks the settings of one kind. If several match an entity, the first applies.
+func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
+	for i := range all {
+		p, path := S(&all[i]), elementPath(path, i)
+		p.validate(path, r)
+		if slices.ContainsFunc(all[:i], func(q T) bool { return strings.EqualFold(S(&q).pattern(), p.pattern()) }) {
+			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.pattern())
+		}
+	}
+}
+
 // Retry says how long abandoned messages wait for their next delivery in queues and subscriptions.
 // If several entries match an entity, the first applies.
 type Retry struct {
@@ -156,15 +166,7 @@ type Retry struct {
 // maxFactor is the largest factor that makes sense.
 const maxFactor = 100
 
-func (h *Contents) validateRetries(prefix string, r *report) {
-	for i := range h.Retries {
-		p, path := &h.Retries[i], elementPath(prefix+"retries", i)
-		p.validate(path, r)
-		if slices.ContainsFunc(h.Retries[:i], func(q Retry) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.Entity)
-		}
-	}
-}
+func (p *Retry) pattern() string { return p.Entity }
 
 func (p *Retry) validate(path string, r *report) {
 	if p.Entity == "" {

@@ -155,11 +155,8 @@ func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	if topic, _, ok := core.SplitSubscription(name); ok {
 		name = topic
 	}
-	for i := range c.Histories {
-		h := &c.Histories[i]
-		if FitsPattern(core.FoldName(h.Entity), core.FoldName(name)) {
-			return core.HistoryBounds{Keep: h.Keep, Max: (h.Max + ent.Partitions - 1) / ent.Partitions}
-		}
+	if h := First(c.Histories, name); h != nil {
+		return core.HistoryBounds{Keep: h.Keep, Max: (h.Max + ent.Partitions - 1) / ent.Partitions}
 	}
 	return core.HistoryBounds{}
 }
@@ -172,6 +169,26 @@ type History struct {
 	Entity string
 	Keep   time.Duration // how long events are kept
 	Max    int           // events of a queue, a topic or a subscription, in all its partitions
+}
+
+// Pattern implements Selector.
+func (h *History) Pattern() string { return h.Entity }
+
+// Selector is a setting for the entities whose names fit a pattern: a name in which each * stands for
+// any characters. Case does not matter.
+type Selector[T any] interface {
+	*T
+	Pattern() string
+}
+
+// First returns the first of all settings whose pattern fits an entity's name; nil if none does.
+func First[T any, S Selector[T]](all []T, name string) S {
+	for i := range all {
+		if s := S(&all[i]); FitsPattern(core.FoldName(s.Pattern()), core.FoldName(name)) {
+			return s
+		}
+	}
+	return nil
 }
 
 // FitsPattern reports whether a name fits a pattern.

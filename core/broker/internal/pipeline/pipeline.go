@@ -27,6 +27,9 @@ type Pipeline struct {
 	FollowTo []string
 }
 
+// Pattern implements entity.Selector.
+func (p *Pipeline) Pattern() string { return p.Entity }
+
 // Stage is a router, and how it is used.
 type Stage struct {
 	Name        string // of the router, for peers and logs
@@ -87,11 +90,7 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 	for i := range p.parked {
 		p.parked[i].mark.Store(somethingParked) // perhaps by an earlier gateway
 	}
-	for i := range all {
-		c := &all[i]
-		if !entity.FitsPattern(core.FoldName(c.Entity), core.FoldName(ent.Name)) {
-			continue
-		}
+	if c := entity.First(all, ent.Name); c != nil {
 		for _, s := range c.Ingress {
 			p.add(ent, s, core.StageIngress)
 		}
@@ -101,7 +100,6 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 		case len(c.FollowTo) > 0:
 			p.add(ent, Stage{Name: "to", Router: newToRouter(find, c.FollowTo)}, core.StageTo)
 		}
-		break
 	}
 	if len(p.stages) == 0 && !p.Parks {
 		return nil
