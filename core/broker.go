@@ -214,6 +214,8 @@ type Runtime struct {
 	Availability string // "Available", or "Limited" when a partition does not answer
 	// Consumers counts open receivers and sessions at this gateway, except on sub-queues.
 	Consumers int
+	// RateLimit is the most that receivers get, over all gateways, as this one limits it; "": no limit.
+	RateLimit string
 
 	// Of a topic only.
 	Subscriptions      int

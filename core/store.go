@@ -262,6 +262,11 @@ type Operations interface {
 	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
 	// that was appended or published to; unknown keys are ignored.
 	Forget(ctx context.Context, keys []string) error
+	// Take takes up to n of what a rate allows, in common with all callers on the same partition. If it grants
+	// fewer, again is when one more will be allowed. It neither sweeps nor touches messages, and what it notes
+	// may be lost with the store's process or master; then a burst is allowed anew. If callers use different
+	// rates, each call is judged by its own.
+	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
 	// Watch tells w of messages that become available in the queue, until stop is called.
 	Watch(w Watcher) (stop func())
 }

@@ -119,6 +119,11 @@ func selected(contents *config.Contents) (s broker.Selected) {
 	for _, r := range contents.Retries {
 		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
 	}
+	for i := range contents.RateLimits {
+		l := &contents.RateLimits[i]
+		rate, _ := l.Limit() // it was validated
+		s.RateLimits = append(s.RateLimits, broker.RateLimit{Entity: l.Entity, Rate: rate})
+	}
 	return s
 }
 

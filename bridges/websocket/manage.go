@@ -140,6 +140,9 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	}
 	w.CloseMap()
 	w.Key("availability").Text(counts.Availability)
+	if counts.RateLimit != "" {
+		w.Key("rateLimit").Text(counts.RateLimit)
+	}
 	w.CloseMap()
 }
 

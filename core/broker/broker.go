@@ -93,7 +93,26 @@ type Options struct {
 // Selected are settings of entities by name that a running broker can take up anew. Of each kind, the first
 // that fits an entity counts. All gateways of a namespace should have the same.
 type Selected struct {
-	Retries []Retry // for queues and subscriptions
+	Retries    []Retry     // for queues and subscriptions
+	RateLimits []RateLimit // for queues and subscriptions
+}
+
+// RateLimit is how many messages receivers of an entity get, over all gateways.
+type RateLimit struct {
+	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
+	Entity string
+	core.Rate
+}
+
+// Pattern implements entity.Selector.
+func (l *RateLimit) Pattern() string { return l.Entity }
+
+// rateLimit returns the rate limit of an entity, "" if there is none.
+func (b *Broker) rateLimit(name string) string {
+	if l := entity.First(b.selected.Load().RateLimits, name); l != nil {
+		return l.Rate.String()
+	}
+	return ""
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for

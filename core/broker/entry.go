@@ -58,11 +58,11 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 		e.topic = topics.NewCache(b.namespace, b.policy, b.refusals, b.log)
 	}
 	e.pipeline = pipeline.New(&ent, b.options.Pipelines, b.evaluator.Plugins.Park, b.find, b.log)
-	e.configure(b.selected.Load(), ent.Name)
 	if b.policy.Bounds(&ent).Max > 0 {
 		e.audit = b.audit
 	}
 	e.receivers = delivery.New(b.delivery, e, &e.traffic, e.audit)
+	e.configure(b.selected.Load(), ent.Name)
 	e.current.Store(b.policy.View(ent))
 	e.readAt.Store(now.UnixNano())
 	return e
@@ -71,6 +71,11 @@ func newEntry(b *Broker, ent core.Entity, now time.Time) *entry {
 // configure takes up what is selected for the entity.
 func (e *entry) configure(s *Selected, name string) {
 	e.retry.Store(entity.First(s.Retries, name))
+	var rate *core.Rate
+	if l := entity.First(s.RateLimits, name); l != nil {
+		rate = &l.Rate
+	}
+	e.receivers.SetRate(rate)
 }
 
 // Select replaces Options.Selected. Delays that have begun stay as they are.

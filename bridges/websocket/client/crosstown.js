@@ -1454,6 +1454,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {Record<string, any>} settings by the names of the management API; durations such as PT1M
  * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
+ * @property {string} [rateLimit] the most that receivers get, such as 5/s
  */
 
 /**

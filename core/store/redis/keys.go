@@ -48,6 +48,7 @@ const (
 	refsSuffix          = "R"
 	subscriptionsSuffix = "S"
 	historySuffix       = "H"
+	rateSuffix          = "T"
 )
 
 // naming is the prefix of all keys and channels of a store.
@@ -125,7 +126,7 @@ func (p naming) all(r core.Ref) []string {
 			keys = append(keys, prefix+string(suffix))
 		}
 	}
-	keys = append(keys, p.base(r)+seenSuffix, p.base(r)+movedSuffix, p.history(r))
+	keys = append(keys, p.base(r)+seenSuffix, p.base(r)+movedSuffix, p.history(r), p.base(r)+rateSuffix)
 	if r.Subscription == "" {
 		keys = append(keys, p.bodies(r), p.refs(r), p.subscriptions(r))
 	}

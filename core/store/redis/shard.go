@@ -42,8 +42,9 @@ type shard struct {
 	quota     quota
 	targets   sync.Map // keys by the core.Ref of a target of publications
 	// average is the recent size of a record in bytes.
-	average atomic.Int64
-	mark    string // this gateway's mark: see markOf
+	average     atomic.Int64
+	ratesDiffer atomic.Bool // a warning was logged
+	mark        string      // this gateway's mark: see markOf
 
 	users int // guarded by shards.mu
 }

@@ -149,29 +149,40 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// damaged is the number of messages of an entity that are damaged, if there are any: only a gateway reports it.
-func (m *manager) damaged() *int64 {
-	var told struct{ Damaged int64 }
-	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil || told.Damaged == 0 {
-		return nil
+// ofGateway are what only a gateway reports of an entity: its damaged messages, if there are any, and its rate limit.
+func (m *manager) ofGateway() (damaged *int64, rateLimit string) {
+	var told struct {
+		Damaged   int64
+		RateLimit string
 	}
-	return &told.Damaged
+	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil {
+		return nil, ""
+	}
+	if told.Damaged > 0 {
+		damaged = &told.Damaged
+	}
+	return damaged, told.RateLimit
 }
 
 // show prints an entity: what it holds, and its settings.
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
-	c.Damaged = m.damaged()
+	damaged, rateLimit := m.ofGateway()
+	c.Damaged = damaged
 	shown := struct {
 		counts
-		Settings map[string]any `json:"settings"`
-	}{c, maps.Collect(eachSetting(e))}
+		RateLimit string         `json:"rateLimit,omitempty"`
+		Settings  map[string]any `json:"settings"`
+	}{c, rateLimit, maps.Collect(eachSetting(e))}
 	return m.Print(m.command, shown, func(w io.Writer) error {
 		table := command.NewTable(w)
 		table.Row(c.Name, "")
 		titles, values := c.columns()
 		for i := range titles {
 			table.Row(titles[i], values[i])
+		}
+		if rateLimit != "" {
+			table.Row("rate limit", rateLimit)
 		}
 		for name, v := range eachSetting(e) {
 			table.Row(name, v)

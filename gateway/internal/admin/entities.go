@@ -122,7 +122,7 @@ func entityOf(e *core.Entity, n *core.Runtime) api.Entity {
 	return api.Entity{
 		Name: e.Name, Kind: strings.ToLower(e.Kind.String()), Status: string(e.Settings.Status),
 		Active: n.Active, Locked: n.Locked, Deferred: n.Deferred, Scheduled: n.Scheduled, DeadLetter: n.DeadLetter,
-		Transfer: n.Transfer, TransferDeadLetter: n.TransferDeadLetter, Damaged: n.Damaged, Bytes: n.Bytes, Enqueued: n.Enqueued, Consumers: n.Consumers,
+		Transfer: n.Transfer, TransferDeadLetter: n.TransferDeadLetter, Damaged: n.Damaged, Bytes: n.Bytes, Enqueued: n.Enqueued, Consumers: n.Consumers, RateLimit: n.RateLimit,
 	}
 }
 

@@ -185,3 +185,35 @@ func (p *Retry) validate(path string, r *report) {
 		r.add(path+".jitter", "%v is out of range: use 0 to 1", p.Jitter)
 	}
 }
+
+// RateLimit says how many messages the receivers of queues and subscriptions get, over all gateways. If
+// several entries match an entity, the first applies.
+type RateLimit struct {
+	Entity string `config:"entity"` // a name; * in it is any text
+	Rate   string `config:"rate"`   // as core.ParseRate reads it
+	Burst  int    `config:"burst"`  // how many at once after a rest; 0: 1
+}
+
+// maxBurst is the largest burst.
+const maxBurst = 1_000_000
+
+func (p *RateLimit) pattern() string { return p.Entity }
+
+// Limit returns the rate with its burst. Validated settings give no error.
+func (p *RateLimit) Limit() (core.Rate, error) {
+	r, err := core.ParseRate(p.Rate)
+	r.Burst = max(p.Burst, 1)
+	return r, err
+}
+
+func (p *RateLimit) validate(path string, r *report) {
+	if p.Entity == "" {
+		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+	}
+	if _, err := p.Limit(); err != nil && !r.concerns(path+".rate") {
+		r.add(path+".rate", "%v", err)
+	}
+	if !r.concerns(path+".burst") && (p.Burst < 0 || p.Burst > maxBurst) {
+		r.add(path+".burst", "%d is out of range: use 1 to %d", p.Burst, maxBurst)
+	}
+}

@@ -29,7 +29,8 @@ type Counter struct {
 	Scheduled  int64  `json:"scheduled"`
 	DeadLetter int64  `json:"deadLetter"`
 	Transfer   int64  `json:"transfer"`
-	Damaged    int64  `json:"damaged"` // in all its queues, and in no other count
+	Damaged    int64  `json:"damaged"`             // in all its queues, and in no other count
+	RateLimit  string `json:"rateLimit,omitempty"` // see core.Runtime
 	// Sessions is the number of sessions with messages or state, at most 1000. SessionsHeld is how
 	// many of them receivers hold, and SessionsWaiting is how many have messages and are free. All
 	// are nil if the entity has no sessions.
@@ -120,7 +121,7 @@ func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {
 	}
 	main, dead, transfer := &h.Counts[core.Main], &h.Counts[core.DeadLetter], &h.Counts[core.Transfer]
 	told := Counter{
-		Entity: h.Entity, Ready: main.Ready, Locked: main.Locked, Deferred: main.Deferred, Scheduled: main.Scheduled,
+		Entity: h.Entity, RateLimit: h.RateLimit, Ready: main.Ready, Locked: main.Locked, Deferred: main.Deferred, Scheduled: main.Scheduled,
 		Active:     main.Ready + main.Locked + main.Deferred,
 		DeadLetter: dead.Ready + dead.Locked + dead.Deferred,
 		Transfer:   transfer.Ready + transfer.Locked,

@@ -64,6 +64,7 @@ type Entity struct {
 	Source
 	traffic *entity.Counters
 	audit   *audit.Writer // nil: no history
+	gate    gate
 
 	mu          sync.Mutex
 	ended       error                       // set once: no receiver may be added
@@ -75,7 +76,9 @@ type Entity struct {
 
 // New makes an Entity, on which nothing is open yet.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
-	return &Entity{Shared: s, Source: of, traffic: t, audit: a}
+	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
+	e.gate.e = e
+	return e
 }
 
 // OpenReceiver opens a receiver on a queue or sub-queue.

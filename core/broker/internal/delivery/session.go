@@ -271,14 +271,24 @@ func (s *Session) lockMessages(most core.Most) {
 	defer e.Barrier.Leave()
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
+	allowed, again, err := e.gate.take(ctx, most.Messages)
+	most.Messages = allowed
+	var ds []core.Delivery
+	var next time.Time
 	p := s.partition()
-	ds, next, err := p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
-	locked, more := len(ds), most.Left(ds, next, e.Now)
+	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // whose lock another may have taken over
+		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
+		e.gate.put(allowed - len(ds))
+	}
+	locked, more := len(ds), again.IsZero() && most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
 		ds = s.remove(p, ds)
 	}
 	s.mu.Lock()
 	s.noteLook(err, more)
+	if !again.IsZero() {
+		s.lookAt = again
+	}
 	s.credit -= len(ds)
 	s.bytes -= int64(core.SizeOf(ds))
 	open := !s.isOver()

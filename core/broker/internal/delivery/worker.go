@@ -56,7 +56,15 @@ func (w *worker) Reserve() core.Most {
 		d.e.Barrier.Leave()
 		return core.Most{}
 	}
-	w.grant(core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)})
+	most = core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)}
+	if d.sub == core.Main {
+		most.Messages = d.e.gate.reserve(most.Messages)
+	}
+	if most.Messages == 0 {
+		d.e.Barrier.Leave()
+		return most
+	}
+	w.grant(most)
 	return w.asked
 }
 
@@ -113,9 +121,26 @@ func (w *worker) lock() {
 	d.e.Barrier.Enter()
 	defer d.e.Barrier.Leave()
 	d.e.Refresh(d.context()) // if the entity is gone, this has closed the receivers
+	if again, err := w.pass(); !again.IsZero() || err != nil {
+		w.locked(nil, again, false, err)
+		return
+	}
 	p := d.e.View().Queues[d.sub][w.index]
 	ds, next, err := p.Lock(d.context(), core.LockRequest{Most: w.asked})
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
+}
+
+// pass takes the call through the gate. If the gate allows no message, again is when it may.
+func (w *worker) pass() (again time.Time, err error) {
+	if w.d.sub != core.Main {
+		return time.Time{}, nil
+	}
+	n, again, err := w.d.e.gate.take(w.d.context(), w.asked.Messages)
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	w.d.reserved.Messages -= w.asked.Messages - n
+	w.asked.Messages = n
+	return again, err
 }
 
 // locked shares out what was locked. more says that others may be available.
@@ -125,6 +150,9 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 	d.mu.Lock()
 	d.reserved.Messages -= w.asked.Messages
 	d.reserved.Bytes -= w.asked.Bytes
+	if d.sub == core.Main {
+		d.e.gate.put(w.asked.Messages - len(ds))
+	}
 	surplus := d.share(ds, &removals)
 	if len(removals) > 0 || len(surplus) > 0 {
 		d.flush() // other receivers need not wait

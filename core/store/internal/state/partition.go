@@ -1,8 +1,10 @@
 package state
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -33,6 +35,7 @@ type entityState struct {
 	seen      seenIDs                // message ids, for duplicate detection
 	moves     seenIDs                // keys of the moves that ended here
 	history   history
+	whole     int64 // see core.Rate.Take
 }
 
 func newPartition(r core.Ref, j Journal, m *remembered) *partition {
@@ -324,4 +327,17 @@ func (h *hooks[K, F]) of(key K) []*F {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return h.byKey[key]
+}
+
+// Take takes from what a rate allows.
+func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
+	shard := p.lockPartition(p.Ref)
+	if shard == nil {
+		return 0, time.Time{}, p.stopped()
+	}
+	defer shard.mu.Unlock()
+	home := shard.entity(p.Subscription)
+	var next int64
+	granted, home.whole, next = r.Take(home.whole, p.millis()*1000, n)
+	return granted, instant((next + 999) / 1000), nil
 }

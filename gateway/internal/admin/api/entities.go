@@ -30,6 +30,7 @@ type Entity struct {
 	Bytes              int64  `json:"bytes"`
 	Enqueued           int64  `json:"enqueued"` // since it was made: its growth is what comes in
 	Consumers          int    `json:"consumers"`
+	RateLimit          string `json:"rateLimit,omitempty"` // such as "5/s" or "5/s, burst 10"
 }
 
 // HistoryPath is the endpoint for how many messages came and went at this gateway, for clients with

@@ -89,6 +89,7 @@ const Traits = ({ data }) => data && html`
   ${data.availability !== "Available" && html`<span class="badge warn">${data.availability}</span>`}
   ${data.settings.RequiresSession && html`<span class="badge accent">sessions</span>`}
   ${data.settings.RequiresDuplicateDetection && html`<span class="badge accent">duplicate detection</span>`}
+  ${data.rateLimit && html`<span class="badge accent">at most ${data.rateLimit}</span>`}
   ${data.partitions > 1 && html`<span class="badge accent">${data.partitions} partitions</span>`}
   ${data.settings.ForwardTo && html`<span class="badge accent">forwards to ${data.settings.ForwardTo}</span>`}`;
 

@@ -1,0 +1,112 @@
+package delivery
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+const (
+	// grantTime is how long one grant of the store lasts at an entity's rate. But a grant has at least what
+	// is asked for of a burst, and at most maxGrant.
+	grantTime = 50 * time.Millisecond
+	maxGrant  = 200
+	// grantLife is how long a gateway keeps what it does not use.
+	grantLife = time.Second
+)
+
+// gate holds back deliveries of an entity's main queue that its rate does not allow yet. All gateways share
+// the rate, by way of the store, and each takes a little of it at a time. What is held back looks like an empty
+// queue: a Drain does not wait for it.
+type gate struct {
+	e    *Entity
+	rate atomic.Pointer[core.Rate] // nil: no limit
+
+	asking sync.Mutex // held during a call to the store
+
+	mu     sync.Mutex
+	unused int       // granted
+	lapse  time.Time // of unused
+	again  time.Time // the store grants nothing before
+}
+
+// take returns how many of n messages may be delivered now. If none may, again is when to ask again.
+func (g *gate) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
+	r := g.rate.Load()
+	if r == nil || n <= 0 {
+		return n, time.Time{}, nil
+	}
+	g.asking.Lock()
+	defer g.asking.Unlock()
+	if allowed, again = g.use(r, n); allowed > 0 || !again.IsZero() {
+		return allowed, again, nil
+	}
+	granted, again, err := g.e.View().Queues[core.Main][0].Take(ctx, *r, min(max(int(grantTime/r.Every), min(n, r.Burst)), maxGrant))
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	g.mu.Lock()
+	g.unused, g.lapse, g.again = granted, g.e.Now().Add(grantLife), again
+	g.mu.Unlock()
+	allowed, again = g.use(r, n)
+	return allowed, again, nil
+}
+
+// use uses up to n of what was granted. If nothing is left, again is when the store grants more; zero: it may
+// do so now.
+func (g *gate) use(r *core.Rate, n int) (used int, again time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := g.e.Now()
+	if now.After(g.lapse) {
+		g.unused = 0
+	}
+	if used = min(n, g.unused); used > 0 {
+		g.unused -= used
+		return used, time.Time{}
+	}
+	if wait := g.again.Sub(now); wait <= 0 || wait > r.Every { // the clock was set back, or the rate changed
+		return 0, time.Time{}
+	}
+	return 0, g.again
+}
+
+// reserve is take without asking the store.
+func (g *gate) reserve(n int) int {
+	r := g.rate.Load()
+	if r == nil {
+		return n
+	}
+	n, _ = g.use(r, n)
+	return n
+}
+
+// put returns what was taken and not used.
+func (g *gate) put(n int) {
+	if g.rate.Load() != nil {
+		g.mu.Lock()
+		g.unused += n
+		g.mu.Unlock()
+	}
+}
+
+// SetRate sets how many messages of the main queue are delivered; nil: as many as receivers take.
+func (e *Entity) SetRate(r *core.Rate) {
+	if e.gate.rate.Swap(r) == r {
+		return
+	}
+	dispatchers, hub := e.open()
+	if d := dispatchers[core.Main]; d != nil {
+		for _, w := range d.workers {
+			w.Wake("")
+		}
+	}
+	if hub != nil {
+		for _, s := range hub.finders {
+			hub.wake(s, "")
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rate bounds how often something happens: once every Every on average, and Burst times at once.
+type Rate struct {
+	Every time.Duration // whole microseconds, at least one
+	Burst int           // at least 1
+}
+
+// rateUnits are the units of rates, by their names.
+var rateUnits = []struct {
+	name string
+	long time.Duration
+}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
+
+// maxRate is the largest rate per second.
+const maxRate = 100_000
+
+// ParseRate reads a rate such as 5/s, 0.5/s, 300/m or 10/h, for a burst of one.
+func ParseRate(text string) (Rate, error) {
+	number, name, _ := strings.Cut(text, "/")
+	per, err := strconv.ParseFloat(number, 64)
+	for _, unit := range rateUnits {
+		if unit.name != name || err != nil {
+			continue
+		}
+		r := Rate{Every: time.Duration(float64(unit.long) / per).Round(time.Microsecond), Burst: 1}
+		switch {
+		case per == 0:
+			return r, fmt.Errorf("%q stops everything: to stop deliveries, set the status of the entity to ReceiveDisabled", text)
+		case !(per > 0) || r.Every < time.Second/maxRate || r.Every > 24*time.Hour:
+			return r, fmt.Errorf("%q is out of range: use at least one in 24 hours (0.05/h) and at most %d/s", text, maxRate)
+		}
+		return r, nil
+	}
+	return Rate{}, fmt.Errorf("%q is not a rate: use a number and a unit, such as 5/s, 300/m or 10/h", text)
+}
+
+// String returns the rate for users, with four digits: 5/s, or 5/s, burst 10.
+func (r Rate) String() string {
+	unit := rateUnits[0]
+	for _, larger := range rateUnits[1:] {
+		if r.Every > unit.long {
+			unit = larger
+		}
+	}
+	text := fmt.Sprintf("%.4g/%s", float64(unit.long)/float64(r.Every), unit.name)
+	if r.Burst > 1 {
+		text += fmt.Sprintf(", burst %d", r.Burst)
+	}
+	return text
+}
+
+// Take takes up to n by the generic cell rate algorithm. whole is when the burst will be whole again, in
+// microseconds as now is, and 0 at first; wholeAfter is its new value. next is when one more is allowed.
+func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
+	every, burst := r.Every.Microseconds(), int64(r.Burst)
+	whole = min(max(whole, now), now+burst*every) // after a clock was set back, a full wait at most
+	granted = int(min(int64(n), (now+burst*every-whole)/every))
+	whole += int64(granted) * every
+	return granted, whole, whole - (burst-1)*every
+}

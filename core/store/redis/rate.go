@@ -1,0 +1,30 @@
+package redis
+
+import (
+	"context"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Take takes from what a rate allows.
+func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
+	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
+		reply, err := p.eval(ctx, takeScript, []any{p.names.base(p.Ref) + rateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
+		if err != nil {
+			return err
+		}
+		parts, _ := reply.([]any)
+		if len(parts) != 3 {
+			return errReply
+		}
+		taken, _ := parts[0].(int64)
+		next, _ := parts[1].(int64)
+		granted, again = int(taken), instant(next)
+		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
+			p.log.Warn("gateways limit the rate of an entity differently: each applies its own; give all the same", "entity", sh.Entity, "rate", r.String())
+		}
+		return nil
+	})
+	return granted, again, err
+}
