@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // Peer is what core.WithPeer takes: the protocol and address of a client, and the name it gives
@@ -53,16 +55,36 @@ func Answered(nc net.Conn) {
 // connKey finds, in the context of a request, the connection that it came by.
 type connKey struct{}
 
-// WithConn returns a context for requests that come by a connection, for ProveIn.
-func WithConn(ctx context.Context, nc net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, nc)
+// Charge is a function that takes what a connection costs from its client's share, or says why it cannot.
+type Charge func(core.Identity) (release func(), err error)
+
+type charged struct {
+	net.Conn
+	charge Charge
 }
 
-// ProveIn is Prove for the connection of the request that has this context.
-func ProveIn(ctx context.Context) {
-	if nc, ok := ctx.Value(connKey{}).(net.Conn); ok {
-		Prove(nc)
+// WithConn returns a context for requests that come by a connection, for ProveIn.
+func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
+	return context.WithValue(ctx, connKey{}, charged{nc, charge})
+}
+
+// ProveIn is Prove for the connection of the request that has this context. It first charges the connection,
+// once: to the first client that proves its identity, until the connection is closed. A connection that can be
+// charged has a method Charge.
+func ProveIn(ctx context.Context, id core.Identity) error {
+	c, ok := ctx.Value(connKey{}).(charged)
+	if !ok {
+		return nil
 	}
+	if to, ok := c.Conn.(interface {
+		Charge(take func() (release func(), err error)) error
+	}); ok {
+		if err := to.Charge(func() (func(), error) { return c.charge(id) }); err != nil {
+			return err
+		}
+	}
+	Prove(c.Conn)
+	return nil
 }
 
 // endingKey finds, in a request's context, the channel that closes when its server is to end.

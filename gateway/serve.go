@@ -387,7 +387,7 @@ func nativeOptions(c *config.Config, directory *namespaces.Directory, shared *po
 
 func httpsOptions(c *config.Config, shared *pools, tunnel, native http.Handler, log *slog.Logger) https.Options {
 	files := client.New()
-	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: shared.messages, Streams: shared.streams, Routes: map[string]http.Handler{
+	o := https.Options{Logger: log, Plain: c.MayBePlain, Origins: c.CORSOrigins, Grace: grace(c), Budget: shared.messages, Standing: shared.connections, Streams: shared.streams, Routes: map[string]http.Handler{
 		websocket.TunnelPath:       tunnel,
 		websocket.TunnelPath + "/": tunnel,
 		websocket.Path:             native,

@@ -36,8 +36,12 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	if err != nil {
 		return nil, err
 	}
-	prove(r, core.Identity{grant})
-	bridges.ProveIn(r.Context())
+	if err := prove(r, core.Identity{grant}); err != nil {
+		return nil, err
+	}
+	if err := bridges.ProveIn(r.Context(), core.Identity{grant}); err != nil {
+		return nil, err
+	}
 	segments, err := splitPath(r.URL)
 	if err != nil {
 		return nil, err
@@ -75,12 +79,32 @@ func visitOf(r *http.Request) *visit {
 	return v
 }
 
-// prove notes that the request has a proven identity.
-func prove(r *http.Request, id core.Identity) {
-	if v := visitOf(r); v != nil {
-		v.proven = true
-		v.memory.Join(fair.Of(id))
+// prove notes that the request has a proven identity, and charges large headers.
+func prove(r *http.Request, id core.Identity) error {
+	v := visitOf(r)
+	if v == nil {
+		return nil
 	}
+	v.proven = true
+	v.memory.Join(fair.Of(id))
+	if n := sizeOf(r.Header); n > smallHeader && !v.memory.Take(n) {
+		return v.memory.Refuse(n)
+	}
+	return nil
+}
+
+// smallHeader is the size of a header that fair.Requests includes.
+const smallHeader = 8 << 10
+
+// sizeOf returns about how much memory a header takes.
+func sizeOf(h http.Header) (n int64) {
+	for name, values := range h {
+		n += int64(100 + len(name))
+		for _, v := range values {
+			n += int64(16 + len(v))
+		}
+	}
+	return n
 }
 
 func isProven(r *http.Request) bool {

@@ -33,6 +33,8 @@ type Options struct {
 	// Budget bounds the memory of messages in progress; nil means a budget of the
 	// bridge's own.
 	Budget *fair.Pool
+	// Standing bounds the memory of connections; nil means a pool of the bridge's own.
+	Standing *fair.Pool
 	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
 	MaxPollSeconds int
 	// Grace is how long requests in flight may continue when Serve ends; 0 means 10 s.
@@ -105,6 +107,7 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	bridges.Default(&o.MaxPollSeconds, defaultPollSeconds)
 	bridges.Default(&o.Grace, defaultGrace)
 	o.Budget = cmp.Or(o.Budget, fair.New(0, nil, nil))
+	o.Standing = cmp.Or(o.Standing, fair.New(0, nil, nil))
 	o.Streams = cmp.Or(o.Streams, fair.NewStreams(0, nil))
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	bridge := &Bridge{
@@ -139,7 +142,10 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    2 * core.MaxHeaderBytes, // the message's 64 KiB, encoded, and HTTP's own
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
-			ctx = core.WithDisconnect(bridges.WithConn(ctx, nc), func(int) { _ = nc.Close() })
+			ctx = bridges.WithConn(ctx, nc, func(id core.Identity) (func(), error) {
+				return b.opts.Standing.Open(fair.Of(id), fair.Connection(nc)+fair.Requests)
+			})
+			ctx = core.WithDisconnect(ctx, func(int) { _ = nc.Close() })
 			return core.WithPeer(ctx, bridges.Peer("https", nc.RemoteAddr().String(), ""))
 		},
 		ConnState: func(nc net.Conn, s http.ConnState) {

@@ -55,6 +55,23 @@ func TestStalledBodyIsAbandoned(t *testing.T) {
 	})
 }
 
+func TestLargeHeadersAreCharged(t *testing.T) {
+	memory := fair.New(0, nil, nil)
+	exchange(t, memory, func(t *testing.T, nc net.Conn) {
+		const lines = 500
+		if _, err := io.WriteString(nc, "DELETE /q/messages/head?timeout=1 HTTP/1.1\r\nHost: h\r\nAuthorization: SharedAccessSignature all\r\n"+strings.Repeat("Name: value\r\n", lines)+"\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if held := memory.Stats().Held; held < lines*20 || held > lines*30 {
+			t.Errorf("%d bytes are held for a header of %d lines", held, lines)
+		}
+		if res := status(t, nc); res.StatusCode != http.StatusNoContent {
+			t.Errorf("got %s, want 204", res.Status)
+		}
+	})
+}
+
 func TestALongBodyMayTakeLong(t *testing.T) {
 	memory := fair.New(0, nil, nil)
 	exchange(t, memory, func(t *testing.T, nc net.Conn) {

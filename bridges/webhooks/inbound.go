@@ -166,7 +166,9 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 			return false, err
 		}
 	}
-	bridges.ProveIn(r.Context())
+	if err := bridges.ProveIn(r.Context(), id); err != nil {
+		return true, err
+	}
 	memory.Join(fair.Of(id))
 	if closed != nil {
 		return true, hidden(closed)

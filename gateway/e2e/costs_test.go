@@ -1,17 +1,23 @@
 package e2e
 
 import (
+	"bufio"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/Azure/go-amqp"
 
+	"github.com/crosstown-mq/crosstown/core/auth"
 	"github.com/crosstown-mq/crosstown/core/fair"
 	"github.com/crosstown-mq/crosstown/internal/freeport"
 )
@@ -29,6 +35,7 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 	queue := e.queue(nil)
 	const deliveries = 10_000 // a link has no more
 	e.sendSmall(queue, deliveries)
+	empty := e.queue(nil)
 	before := e.usedMemory(admin)
 	check := func(what string, n int, charged int64) {
 		after := e.usedMemory(admin)
@@ -51,6 +58,24 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 		}
 		return all
 	}
+	for secure, charged := range map[bool]int64{true: fair.Connection(&tls.Conn{}), false: fair.Connection(&net.TCPConn{})} {
+		const n = 200
+		for range n {
+			c, err := e.webConnection(secure)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.ask(e, http.MethodGet, "health"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.begin(e, http.MethodDelete, empty+"/messages/head?timeout=60"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.eventually("all wait", func() bool { return e.metric("crosstown_stranger_connections") == 0 })
+		check(fmt.Sprintf("HTTP connections that wait for a message, with TLS: %v,", secure), n, charged+fair.Requests)
+	}
+
 	secured := dial("amqps://")
 	check("connections with TLS", len(secured), fair.Connection(&tls.Conn{}))
 	plain := dial("amqp://")
@@ -92,6 +117,99 @@ func TestConnectionsSessionsLinksAndDeliveriesTakeWhatIsCharged(t *testing.T) {
 		}
 	}
 	check("deliveries", deliveries, fair.Delivery)
+}
+
+// TestHTTPConnectionsArePartOfTheMemoryOfConnections opens many with a token that may list entities.
+func TestHTTPConnectionsArePartOfTheMemoryOfConnections(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "crosstown.yaml")
+	if err := os.WriteFile(config, []byte("policies: [{name: RootManageSharedAccessKey, key: SAS_KEY_VALUE, rights: Manage}, {name: other, key: key-of-the-other, rights: Manage}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := &env{T: t, gw: own(t, "memory", "--config", config, "--memory", "128MiB"), plain: true}
+	const room = 16 << 20 // the least that connections have
+	var all []*webConnection
+	defer func() {
+		for _, c := range all {
+			_ = c.Close()
+		}
+	}()
+	open := func(policy, key string) (status int, retryAfter string) {
+		c, err := e.webConnection(false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.policy, c.key = policy, key
+		all = append(all, c)
+		answer, err := c.ask(e, http.MethodGet, "$Resources/Queues")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, answer.Header.Get("Retry-After")
+	}
+	served, status, retryAfter := 0, http.StatusOK, ""
+	for served < 2*room/fair.Requests && status == http.StatusOK {
+		if status, retryAfter = open(devPolicy, devKey); status == http.StatusOK {
+			served++
+		}
+	}
+	if each := fair.Requests + fair.Connection(&net.TCPConn{}); status != http.StatusServiceUnavailable || retryAfter == "" || int64(served) != room*3/4/each {
+		t.Errorf("after %d connections: got %d with Retry-After %q, want 503 after %d", served, status, retryAfter, room*3/4/each)
+	}
+	if status, _ := open("other", "key-of-the-other"); status != http.StatusOK {
+		t.Errorf("another policy: got %d, want 200", status)
+	}
+	for _, c := range all {
+		_ = c.Close()
+	}
+	e.eventually("the memory is free again", func() bool {
+		var told struct {
+			Details struct {
+				Memory struct{ Connections struct{ Held int64 } }
+			}
+		}
+		return json.Unmarshal([]byte(e.http(http.MethodGet, "health", "", nil).body), &told) == nil && told.Details.Memory.Connections.Held == 0
+	})
+}
+
+// webConnection is an HTTP connection that is kept open.
+type webConnection struct {
+	net.Conn
+	answers     *bufio.Reader
+	policy, key string
+}
+
+func (e *env) webConnection(secure bool) (*webConnection, error) {
+	dial := net.Dial
+	if secure {
+		dial = (&tls.Dialer{Config: e.tls()}).Dial
+	}
+	nc, err := dial("tcp", e.gw.host)
+	if err != nil {
+		return nil, err
+	}
+	e.Cleanup(func() { _ = nc.Close() })
+	c := &webConnection{Conn: nc, answers: bufio.NewReader(nc)}
+	c.policy, c.key = e.credentials()
+	return c, nil
+}
+
+// begin sends a request with a token.
+func (c *webConnection) begin(e *env, method, path string) error {
+	_, err := fmt.Fprintf(c, "%s /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: %s\r\n\r\n", method, path, e.gw.host,
+		auth.SignSAS("http://"+e.gw.host+"/", c.policy, c.key, time.Now().Add(time.Hour)))
+	return err
+}
+
+// ask sends a request with a token and reads the answer.
+func (c *webConnection) ask(e *env, method, path string) (*http.Response, error) {
+	if err := c.begin(e, method, path); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(c.answers, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	return response, err
 }
 
 // sendSmall sends so many messages of ten bytes, in batches.

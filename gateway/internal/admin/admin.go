@@ -209,8 +209,8 @@ func (a *API) authenticate(r *http.Request) (core.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	bridges.ProveIn(r.Context())
-	return core.Identity{grant}, nil
+	id := core.Identity{grant}
+	return id, bridges.ProveIn(r.Context(), id)
 }
 
 // manages refuses clients without Manage on their namespace.

@@ -293,6 +293,10 @@ type Conn struct {
 	proven atomic.Bool
 	bytes  atomic.Int64 // its part of Admission.bytes
 
+	charging sync.Mutex
+	release  func() // of what Charge took; nil: nothing. charging guards it
+	closed   bool   // charging guards it
+
 	element *list.Element // among the strangers; nil if it is not a stranger's. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
 }
@@ -308,6 +312,21 @@ func (c *Conn) Proven() {
 	defer c.admission.mu.Unlock()
 	c.admission.leave(c)
 	c.admission.remember(c)
+}
+
+// Charge calls take, unless an earlier call took something, and the function that take returns when the
+// connection is closed.
+func (c *Conn) Charge(take func() (release func(), err error)) error {
+	c.charging.Lock()
+	defer c.charging.Unlock()
+	if c.release != nil || c.closed {
+		return nil
+	}
+	release, err := take()
+	if err == nil {
+		c.release = release
+	}
+	return err
 }
 
 // reachedBy returns how far the connection has progressed or, if it is new, the furthest stage.
@@ -350,6 +369,12 @@ func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.proven.Store(true) // nothing more is counted
 	c.Answered()
+	c.charging.Lock()
+	if c.release != nil && !c.closed {
+		c.release()
+	}
+	c.closed = true
+	c.charging.Unlock()
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	c.admission.forget(c)

@@ -1,8 +1,10 @@
 package listen
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 )
@@ -12,13 +14,52 @@ type rewound struct {
 	net.Conn
 	head     []byte // bytes still to be read again
 	admitted *Conn  // the connection, below TLS if TLS is used
+	request  *header
+}
+
+// maxHeaderLines is the number of lines of an HTTP request until its body. net/http bounds only the bytes, and
+// keeps about a hundred more for each line: short lines would take twenty times their size.
+const maxHeaderLines = 1000
+
+var errHeaderLines = errors.New("the header of an HTTP request has too many lines")
+
+// header counts the lines in the header of a request while it arrives.
+type header struct {
+	lines, begun int // begun is the number of bytes of the last line
+	ended        bool
+}
+
+func (h *header) isLong() bool { return h.lines > maxHeaderLines }
+
+// count counts the lines of what has arrived.
+func (h *header) count(p []byte) {
+	for !h.ended {
+		at := bytes.IndexByte(p, '\n')
+		if at < 0 {
+			h.begun += len(p)
+			break
+		}
+		h.ended = h.begun+at <= 1 // an empty line, with or without a carriage return
+		h.lines++
+		p, h.begun = p[at+1:], 0
+	}
 }
 
 // Proven calls Conn's Proven.
 func (c *rewound) Proven() { c.admitted.Proven() }
 
-// Answered calls Conn's Answered.
-func (c *rewound) Answered() { c.admitted.Answered() }
+// Charge calls Conn's Charge.
+func (c *rewound) Charge(take func() (release func(), err error)) error {
+	return c.admitted.Charge(take)
+}
+
+// Answered calls Conn's Answered. The header of the next HTTP request begins.
+func (c *rewound) Answered() {
+	c.admitted.Answered()
+	if c.request != nil {
+		*c.request = header{}
+	}
+}
 
 // Close also frees the place of a connection in TLS.
 func (c *rewound) Close() error {
@@ -27,13 +68,25 @@ func (c *rewound) Close() error {
 	return err
 }
 
-func (c *rewound) Read(p []byte) (int, error) {
-	if len(c.head) == 0 {
-		return c.Conn.Read(p)
+func (c *rewound) Read(p []byte) (n int, err error) {
+	switch {
+	case c.request != nil && c.request.isLong(): // a bufio.Reader forgets an error that comes after a part of a line
+		return 0, errHeaderLines
+	case len(c.head) == 0:
+		n, err = c.Conn.Read(p)
+	default:
+		n = copy(p, c.head)
+		c.head = c.head[n:]
 	}
-	n := copy(p, c.head)
-	c.head = c.head[n:]
-	return n, nil
+	if c.request == nil {
+		return n, err
+	}
+	if c.request.count(p[:n]); !c.request.isLong() {
+		return n, err
+	}
+	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"+
+		"The request has more than %d lines of headers. Send large numbers of properties with AMQP, or in the body.\n", maxHeaderLines) // it may be gone
+	return 0, errHeaderLines
 }
 
 // SyscallConn gives the bridges the socket of a connection without TLS.

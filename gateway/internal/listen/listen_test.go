@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/bridges"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
@@ -56,7 +57,11 @@ func serveEcho(t *testing.T, addresses []string, o listen.Options) []string {
 			})
 		}
 	})
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ConnState: func(nc net.Conn, s http.ConnState) {
+		if s == http.StateIdle {
+			bridges.Answered(nc)
+		}
+	}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {
 			_, _ = io.WriteString(w, "tls")
 			return
@@ -143,6 +148,50 @@ func TestAnALPNOfferDoesNotDisturb(t *testing.T) {
 	}
 	if got := echo(t, conn); got != "amqp:AMQP hello\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A request is refused for the number of its header lines, the first on a connection and a later one; lines of a
+// body do not count.
+func TestAHeaderOfManyLinesIsRefused(t *testing.T) {
+	t.Parallel()
+	server, client := testTLS(t)
+	address := serveEcho(t, []string{"127.0.0.1:0"}, listen.Options{TLS: server})[0]
+	const start = "POST / HTTP/1.1\r\nHost: localhost\r\n"
+	body := start + "Content-Length: 4000\r\n\r\n" + strings.Repeat("\r\n", 2000)
+	for _, dial := range []func() (net.Conn, error){
+		func() (net.Conn, error) { return net.Dial("tcp", address) },
+		func() (net.Conn, error) { return tls.Dial("tcp", address, client) },
+	} {
+		for i, c := range []struct {
+			lines  int
+			status int
+		}{{997, http.StatusOK}, {998, http.StatusRequestHeaderFieldsTooLarge}} {
+			nc, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = nc.Close() }()
+			_ = nc.SetDeadline(time.Now().Add(eventually.Bound))
+			answers := bufio.NewReader(nc)
+			ask := func(request string) int {
+				if _, err := io.WriteString(nc, request); err != nil {
+					t.Fatal(err)
+				}
+				res, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				return res.StatusCode
+			}
+			if i == 1 && ask(body) != http.StatusOK {
+				t.Error("the lines of a body were counted")
+			}
+			if got := ask(start + strings.Repeat("a:\n", c.lines) + "\r\n"); got != c.status {
+				t.Errorf("%d lines: got %d, want %d", c.lines+3, got, c.status)
+			}
+		}
 	}
 }
 

@@ -161,7 +161,8 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	if err != nil {
 		return nil, nil, err
 	}
-	speaking := net.Conn(&rewound{conn, head, conn})
+	plain := &rewound{Conn: conn, head: head, admitted: conn}
+	speaking := net.Conn(plain)
 	if kind == protocolAMQP && m.opts.Plain != nil && !m.opts.Plain(conn.RemoteAddr().String()) {
 		m.requireTLS(conn)
 		return nil, nil, errors.New("the peer speaks AMQP without TLS, which is required")
@@ -173,6 +174,9 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 		conn.reached(endedHandshake)
 	} else {
 		conn.reached(saidHello)
+		if kind == protocolHTTP {
+			plain.request = &header{}
+		}
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return nil, nil, err
@@ -209,7 +213,11 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 	if kind == protocolTLS {
 		return 0, nil, errors.New("TLS inside TLS")
 	}
-	return kind, &secured{rewound{inner, head, admitted}, inner.ConnectionState()}, nil
+	speaking := &secured{rewound{Conn: inner, head: head, admitted: admitted}, inner.ConnectionState()}
+	if kind == protocolHTTP {
+		speaking.request = &header{}
+	}
+	return kind, speaking, nil
 }
 
 // explainHandshake logs what a client needs that does not trust the certificate, because the
