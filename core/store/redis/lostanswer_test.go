@@ -282,6 +282,43 @@ func TestMessagesThatCouldNotBeReadAreDelivered(t *testing.T) {
 	}
 }
 
+// A session that was locked by a call without an answer is free for the next call, for one that names it and for
+// one that takes any.
+func TestASessionWhoseLockWasNotAnsweredIsFree(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "lost:"})
+	for _, mode := range []core.SessionMode{core.Exclusive, core.NonExclusive} {
+		for _, first := range []bool{false, true} {
+			p := sessions(t, s)
+			sendIn(t, s, p, "a", "0")
+			if err := p.In(s).ReleaseSession(t.Context(), accept(t, s, p, "a")); err != nil { // the server knows the scripts now
+				t.Fatal(err)
+			}
+			r := core.SessionRequest{ID: "a", Mode: mode}
+			if first {
+				r = core.SessionRequest{Next: true, Mode: mode}
+			}
+			lossy.loseNext(func() {})
+			if l, ok, _, err := p.In(s).AcceptSession(t.Context(), r); !errors.Is(err, core.Busy) {
+				t.Errorf("%v, next %v, without an answer: got %v, %v, %v, want %v", mode, first, l, ok, err, core.Busy)
+			}
+			l, ok, _, err := p.In(s).AcceptSession(t.Context(), r)
+			if err != nil || !ok {
+				t.Errorf("%v, next %v, again: got %v, %v", mode, first, ok, err)
+				continue
+			}
+			if ds := lockIn(t, s, p, l, 1); len(ds) != 1 || ds[0].DeliveryCount != 0 {
+				t.Errorf("%v, next %v: got %v, want the message, not delivered before", mode, first, ds)
+			}
+			if _, _, _, err := p.In(s).AcceptSession(t.Context(), r); r.Next && err != nil || !r.Next && !errors.Is(err, core.SessionLocked) {
+				t.Errorf("%v, next %v: the lock of the second call ended: got %v", mode, first, err)
+			}
+		}
+	}
+}
+
 // Whoever does not learn whether it has deleted a namespace hears of it all the
 // same, as the others do: whether the answer was lost, or the server was so slow
 // that nobody waited for it any more.

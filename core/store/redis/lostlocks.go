@@ -6,7 +6,7 @@ import (
 )
 
 // lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such a call may
-// have locked messages of which no receiver knows. When such a lock ends, a failed delivery is counted, so a
+// have locked messages, or a session, of which no receiver knows. When such a lock ends, a failed delivery is counted, so a
 // message might be dead-lettered without ever having been delivered; in a session, later messages would be
 // delivered first. Therefore this gateway's next lock call on the partition ends these locks first.
 type lostLocks struct {
@@ -52,7 +52,11 @@ func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 		if !ok {
 			return nil
 		}
-		if _, _, err := s.transition(ctx, sh, s.millis(), lockUndoScript, nil, secret(l.nonce), l.call); err != nil {
+		sc, args := lockUndoScript, []any{secret(l.nonce), l.call}
+		if sh.Sessions && l.call == "" { // the lock of a session, exclusive or not
+			sc, args = endLocksOfScript, []any{secret(l.nonce), secret(l.nonce) + "0"}
+		}
+		if _, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
 			return err
 		}
 		sh.lostLocks.undone(l)

@@ -63,7 +63,13 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			}
 			sc, args = sessionTakeOverScript, []any{until, nonce, string(core.KeyOfSession(r.ID))}
 		}
+		if err := p.undoLostLocks(ctx, sh); err != nil {
+			return err
+		}
 		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
+		if !takesOver && mayHaveRun(err) {
+			sh.lostLocks.add(lease{nonce: lock.Nonce, until: until})
+		}
 		if code == core.SessionLocked {
 			if ended, failed := p.endLocks(ctx, sh); ended || failed != nil {
 				reply, code, err = p.transitionInSessions(ctx, sh, now, sc, nil, args...)

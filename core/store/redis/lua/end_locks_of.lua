@@ -3,7 +3,8 @@
 -- cannot be taken over, and where there are no sessions the messages that brokers had locked for work of their own.
 -- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in front
 -- ARGV[1..4] as in state.lua
--- ARGV[5..]  marks of the gateways, with which the nonces of such locks begin
+-- ARGV[5..]  marks of the gateways, with which the nonces of such locks begin, or whole proofs of session locks
+--            of which no receiver knows
 -- Returns {'ok'} | {'more'}: call again
 if not sweep() then
   wake()
@@ -14,7 +15,7 @@ for i = 5, #ARGV do ended[ARGV[i]] = true end
 if session then
   local all = call('HGETALL', holders)
   for i = 1, #all, 2 do
-    if #all[i + 1] == 8 and ended[sub(all[i + 1], 1, 3)] then
+    if ended[all[i + 1]] or #all[i + 1] == 8 and ended[sub(all[i + 1], 1, 3)] then
       if not endLocks(sessionMembers(held, all[i], -1), 'release') then
         wake()
         return {'more'}
