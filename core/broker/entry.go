@@ -46,6 +46,7 @@ type entry struct {
 	audit            *audit.Writer         // nil: its messages have no history
 
 	receivers *delivery.Entity
+	listed    sessionMarks
 
 	mu      sync.Mutex
 	ended   error // set once: no sender may be added

@@ -13,11 +13,11 @@ import (
 // to the last one listed, and one to describe sessions. The cost does not depend on the number of
 // messages. Unlike ListSessions it does not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
-	v, err := b.viewWithSessions(ctx, name)
+	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := b.listSessions(ctx, v, time.Time{}, skip, top)
+	ids, err := b.listSessions(ctx, e, v, time.Time{}, skip, top)
 	if err != nil {
 		return nil, b.refusals.Of(err, &v.Entity)
 	}
@@ -26,7 +26,7 @@ func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]co
 
 // Session describes a session with its state, whether or not there is anything in it.
 func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo, error) {
-	v, err := b.viewWithSessions(ctx, name)
+	_, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
 		return core.SessionInfo{}, err
 	}
@@ -38,16 +38,16 @@ func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo
 }
 
 // viewWithSessions finds an entity, and refuses one without sessions.
-func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entity.View, error) {
+func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *entity.View, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v := e.View()
 	if !v.Settings.RequiresSession {
-		return nil, core.Refuse(core.InvalidArgument, "'%s' has no sessions: it was created without RequiresSession.", v.Name)
+		return nil, nil, core.Refuse(core.InvalidArgument, "'%s' has no sessions: it was created without RequiresSession.", v.Name)
 	}
-	return v, nil
+	return e, v, nil
 }
 
 // describeSessions asks each partition for its sessions among the ids, and returns them in the order of ids.

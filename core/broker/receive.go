@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
@@ -79,21 +80,70 @@ func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Addr
 		return nil, err
 	}
 	e.Use()
-	ids, err := b.listSessions(ctx, v, since, skip, top)
+	ids, err := b.listSessions(ctx, e, v, since, skip, top)
 	return ids, b.refusals.Of(err, &v.Entity)
 }
 
+// marksLife is how long a list of sessions may begin where an earlier one passed. Sessions that come and go
+// meanwhile move the positions, as they do between the pages of any client.
+const marksLife = 10 * time.Second
+
+// sessionMarks has the keys at which the pages of a list of sessions begin. SDKs read page after page by skip:
+// without marks the stores would read all earlier pages for each.
+type sessionMarks struct {
+	mu    sync.Mutex
+	since time.Time // of the list
+	marks []sessionMark
+}
+
+// sessionMark is the last of (its index + 1) * sessionPage sessions.
+type sessionMark struct {
+	key  core.SessionKey
+	seen time.Time
+}
+
+// before returns the last mark among the first skip sessions, and its position.
+func (m *sessionMarks) before(since time.Time, skip int) (key core.SessionKey, at int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.since != since {
+		return "", 0
+	}
+	for i := min(skip/sessionPage, len(m.marks)); i > 0; i-- {
+		if time.Since(m.marks[i-1].seen) < marksLife {
+			return m.marks[i-1].key, i * sessionPage
+		}
+	}
+	return "", 0
+}
+
+// pass notes the session at a position, if a page ends there.
+func (m *sessionMarks) pass(since time.Time, position int, id string) {
+	if position%sessionPage != 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.since != since {
+		m.since, m.marks = since, nil
+	}
+	i := position / sessionPage
+	m.marks = append(m.marks, make([]sessionMark, max(i-len(m.marks), 0))...)
+	m.marks[i-1] = sessionMark{core.KeyOfSession(id), time.Now()}
+}
+
 // listSessions lists the ids of sessions.
-func (b *Broker) listSessions(ctx context.Context, v *entity.View, since time.Time, skip, top int) (ids []string, err error) {
+func (b *Broker) listSessions(ctx context.Context, e *entry, v *entity.View, since time.Time, skip, top int) (ids []string, err error) {
 	var lists []*sessionList
+	after, position := e.listed.before(since, skip)
 	for _, p := range v.Queues[core.Main] {
-		l := &sessionList{p: p, since: since}
+		l := &sessionList{p: p, since: since, after: after}
 		if err := l.fill(ctx); err != nil {
 			return nil, err
 		}
 		lists = append(lists, l)
 	}
-	for skip, top = max(skip, 0), max(top, 0); len(ids) < top; {
+	for len(ids) < top {
 		lists = slices.DeleteFunc(lists, func(l *sessionList) bool { return len(l.ids) == 0 })
 		if len(lists) == 0 {
 			break
@@ -101,11 +151,11 @@ func (b *Broker) listSessions(ctx context.Context, v *entity.View, since time.Ti
 		first := slices.MinFunc(lists, func(a, b *sessionList) int {
 			return cmp.Compare(core.KeyOfSession(a.ids[0]), core.KeyOfSession(b.ids[0]))
 		})
-		if skip > 0 {
-			skip--
-		} else {
+		if position >= skip {
 			ids = append(ids, first.ids[0])
 		}
+		position++
+		e.listed.pass(since, position, first.ids[0])
 		if err := first.advance(ctx); err != nil {
 			return nil, err
 		}

@@ -661,6 +661,36 @@ func TestListSessions(t *testing.T) {
 	})
 }
 
+// A list that skips begins where an earlier list passed, for a while: reading 100,000 sessions page after page reads
+// each of them about once.
+func TestAListOfSessionsGoesOnWhereTheLastOneEnded(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *started) {
+		b.create(t, "q", sessionful, partitioned)
+		id := func(i int) string { return fmt.Sprintf("s%04d", i) }
+		for i := range 2*sessionPage + 10 {
+			b.send(t, "q", of(id(i), 0, 1)...)
+		}
+		list := func(skip int, want string) {
+			t.Helper()
+			ids, err := b.ListSessions(t.Context(), root, core.At("q"), time.Time{}, skip, 3)
+			if got := strings.Join(ids, " "); err != nil || got != want {
+				t.Errorf("skip %d: got %s, %v, want %s", skip, got, err, want)
+			}
+		}
+		list(2*sessionPage+8, "s2008 s2009")
+		h := b.mustAccept(t, "q", id(0))
+		h.AddCredit(1, core.AnyMessage)
+		synctest.Wait()
+		settle(t, b, "q", core.Complete, h.take()...)
+		list(1, "s0002 s0003 s0004")
+		list(sessionPage, "s1000 s1001 s1002") // from the mark
+		list(2*sessionPage+5, "s2005 s2006 s2007")
+		time.Sleep(marksLife)
+		list(sessionPage, "s1001 s1002 s1003")
+		list(2*sessionPage+5, "s2006 s2007 s2008")
+	})
+}
+
 // A scheduled message, and one that another gateway's doorbell announces too late or
 // to nobody, reach a holder that waits.
 func TestSessionHolderLooksByItself(t *testing.T) {

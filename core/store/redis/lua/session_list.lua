@@ -22,31 +22,37 @@ local function isBefore(a, b)
   return #a < #b
 end
 
--- following returns the first session after after that has messages or state, and the member of its
--- oldest message, nil if it was found by its state.
-local function following()
-  local lowest, oldest = call('ZRANGEBYLEX', stateful, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, 1)[1], nil
-  for _, key in ipairs({available, held, idleDeferred, paused}) do
-    local member = call('ZRANGEBYLEX', key, after == '' and '-' or '[' .. after .. '\1', '+', 'LIMIT', 0, 1)[1]
-    local sid = member and sub(member, 1, -17)
-    if sid and (not lowest or isBefore(sid, lowest)) then
-      lowest, oldest = sid, member
-    elseif oldest and sid == lowest and sub(member, -15) < sub(oldest, -15) then
-      oldest = member
-    end
-  end
-  return lowest, oldest
+-- heads has the first member of each list behind after: sessions with state at 0, then those with messages.
+local lists, heads = {available, held, idleDeferred, paused}, {}
+local function sessionAt(i) return heads[i] and (i == 0 and heads[i] or sub(heads[i], 1, -17)) end
+local function advance(i)
+  local from = after == '' and '-' or i == 0 and '(' .. after or '[' .. after .. '\1'
+  heads[i] = call('ZRANGEBYLEX', lists[i] or stateful, from, '+', 'LIMIT', 0, 1)[1]
 end
+for i = 0, #lists do advance(i) end
 
 for _ = 1, tonumber(ARGV[6]) do
-  local oldest
-  after, oldest = following()
-  if not after then break end
+  -- The first session that has messages or state, and the member of its oldest message, false if it
+  -- was found by its state.
+  local lowest, oldest
+  for i = 0, #lists do
+    local sid = sessionAt(i)
+    if sid and (not lowest or isBefore(sid, lowest)) then
+      lowest, oldest = sid, i > 0 and heads[i]
+    elseif sid and oldest and sid == lowest and sub(heads[i], -15) < sub(oldest, -15) then
+      oldest = heads[i]
+    end
+  end
+  if not lowest then break end
   if oldest then
     reply[#reply + 1] = call('HGET', sessionNames, sessionNumber(oldest))
   else
-    local set = call('HGET', changed, after)
-    reply[#reply + 1] = after .. sub(set, #keyOf(set) + 1)
+    local set = call('HGET', changed, lowest)
+    reply[#reply + 1] = lowest .. sub(set, #keyOf(set) + 1)
+  end
+  after = lowest
+  for i = 0, #lists do
+    if sessionAt(i) == lowest then advance(i) end
   end
 end
 return reply
