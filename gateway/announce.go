@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
+	"github.com/crosstown-mq/crosstown/gateway/internal/memory"
 )
 
 // emulatorReady is the line that starters of the official emulator's container wait for.
@@ -54,6 +55,10 @@ func (a *announcement) text() string {
 	line("store", "%s, %s: %s", a.about.Engine, a.about.Detail, survival)
 	for _, warning := range a.about.Warnings {
 		line("warning", "%s", warning)
+	}
+	if setting := memorySetting(a.c); a.c.Store == "memory" && !memory.IsLimited(setting) {
+		machine, _ := memory.Available(setting)
+		line("warning", "Only this machine's memory (%d MiB) limits what the store keeps: from 80 %% in use on, senders are refused as busy. --memory sets a lower limit.", machine>>20)
 	}
 	if assumption := a.c.Assumption(); assumption != "" {
 		line("entities", "%s", assumption)

@@ -36,6 +36,12 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
+// IsLimited reports whether anything but the machine's memory limits the process. setting is as in Available.
+func IsLimited(setting int64) bool {
+	_, limited := Available(setting)
+	return limited || fromEnvironment < math.MaxInt64
+}
+
 // InUse returns how many bytes the runtime has taken from the system and not returned.
 func InUse() int64 { return int64(readUsage().taken) }
 
