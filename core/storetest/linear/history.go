@@ -5,6 +5,7 @@
 package linear
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -32,6 +33,11 @@ type Subject struct {
 	// Break breaks the store under its clients, of which some have answers in flight, and returns what
 	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
+	// FailOver replaces the server by its replica, if Break is nil. Just before, the replica loses its connection,
+	// and unreplicated is called. No client calls meanwhile.
+	FailOver func(unreplicated func())
+	// Rounds is the number of histories, 0 for the usual one.
+	Rounds int
 	// EndsLinks says that the locks of sessions end when the store is repaired.
 	EndsLinks bool
 	// Ready waits until all stores answer after a failure; nil: they do at once.
@@ -85,7 +91,7 @@ func Clearing(t *testing.T, s Subject) {
 // play plays rounds until enough were conclusive.
 func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	t.Helper()
-	rounds := defaultRounds
+	rounds := cmp.Or(s.Rounds, defaultRounds)
 	if text := os.Getenv(RoundsVariable); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -119,11 +125,13 @@ type history struct {
 	fakes  atomic.Uint64 // nonces of locks that no client knows
 	known  atomic.Int64  // calls of known outcome
 	enough atomic.Int64  // how many of these there are to be before the next failure
+	active atomic.Int64  // clients that may call
 	stored atomic.Int64  // messages stored but not completed, as far as known
 
 	mu     sync.Mutex
 	calls  []call
 	breaks []span // when connections broke
+	overs  []span // when the server was replaced
 }
 
 // history begins one of a partition with locks that outlive it.
@@ -213,11 +221,14 @@ func (h *history) play(first []string, call func(client int, s core.Store, rando
 				case <-ended:
 					return
 				default:
-					if h.known.Load() > h.enough.Load() { // a long history cannot be checked
-						time.Sleep(50 * time.Microsecond)
+					h.active.Add(1)
+					if h.known.Load() <= h.enough.Load() { // a long history cannot be checked
+						call(i, h.Stores[i%len(h.Stores)](), random)
+						h.active.Add(-1)
 						continue
 					}
-					call(i, h.Stores[i%len(h.Stores)](), random)
+					h.active.Add(-1)
+					time.Sleep(50 * time.Microsecond)
 				}
 			}
 		})
@@ -227,6 +238,8 @@ func (h *history) play(first []string, call func(client int, s core.Store, rando
 		h.quiet(quietCalls/2 + random.Int64N(quietCalls))
 		if h.Break != nil {
 			h.fail(random)
+		} else if h.FailOver != nil {
+			h.failOver(random)
 		}
 	}
 	h.quiet(quietCalls)
@@ -270,6 +283,82 @@ func (h *history) fail(random *rand.Rand) {
 	h.faults.Add(1)
 }
 
+// failOver replaces the server while no client calls. Nothing that was acknowledged may be lost but locks.
+func (h *history) failOver(random *rand.Rand) {
+	h.enough.Store(-1)
+	if !eventually.Within(eventually.Bound, func() bool { return h.active.Load() == 0 }) {
+		h.Error("the clients do not pause")
+	}
+	var from int64
+	h.FailOver(func() {
+		if random.IntN(2) == 0 {
+			h.append(clientCount, h.Stores[0](), 1, nil) // it waits for a replica
+		} else {
+			h.lock(clientCount, h.Stores[0](), 2) // it does not
+		}
+		from = h.now()
+	})
+	h.awake()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.overs = append(h.overs, span{from, h.now()})
+}
+
+// lostIn lists the locks that must have ended when the server was replaced, because nothing else that was seen has
+// ended them: the lock was refused later, or its message was delivered under another one.
+func (h *history) lostIn(over span) (nonces []uint64) {
+	type lock struct {
+		n     int64
+		nonce uint64
+	}
+	held := map[lock]bool{} // before
+	kept := map[lock]bool{} // afterwards
+	for _, c := range h.calls {
+		switch s := c.step.(type) {
+		case settling:
+			kept[lock{s.n, s.nonce}] = kept[lock{s.n, s.nonce}] || c.from >= over.from && c.answer != refused
+		case renewing:
+			kept[lock{s.n, s.nonce}] = kept[lock{s.n, s.nonce}] || c.from >= over.from && c.answer != refused
+		}
+	}
+	lose := func(l lock) {
+		if held[l] && !kept[l] {
+			nonces = append(nonces, l.nonce)
+		}
+		delete(held, l)
+	}
+	for _, c := range h.calls { // in the order in which they ended
+		before := c.to <= over.from
+		switch s := c.step.(type) {
+		case locking:
+			for i, d := range s.got {
+				if !before {
+					for l := range held {
+						if l.n == d.n {
+							lose(l)
+						}
+					}
+				} else {
+					held[lock{d.n, s.nonces[i]}] = true
+				}
+			}
+		case settling:
+			l := lock{s.n, s.nonce}
+			if !before && c.answer == refused {
+				lose(l)
+			}
+			if c.answer != unheard {
+				delete(held, l)
+			}
+		case renewing:
+			if !before && c.answer == refused {
+				lose(lock{s.n, s.nonce})
+			}
+		}
+	}
+	return nonces
+}
+
 // check compares the history with a sequential partition.
 func (h *history) check() (conclusive bool) {
 	h.Helper()
@@ -293,6 +382,11 @@ func (h *history) check() (conclusive bool) {
 // how many of its calls have an unknown outcome.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
+	for _, over := range h.overs {
+		for _, nonce := range h.lostIn(over) {
+			told = append(told, porcupine.Operation{ClientId: clientCount, Input: undoing{nonce}, Call: over.from, Return: over.to})
+		}
+	}
 	for _, c := range h.calls {
 		// Only an answer that was in flight when connections broke can be lost:
 		// a call that came later met a broken connection, or a server that is down.

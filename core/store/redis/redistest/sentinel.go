@@ -112,6 +112,13 @@ func (s *Sentinel) isCalm(ctx context.Context) bool {
 // LoseMaster ends the master and removes its disk, once it has its replicas. Repair must be called afterwards.
 func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	tb.Helper()
+	return s.LoseMasterAfter(tb, nil)
+}
+
+// LoseMasterAfter is LoseMaster. Just before, it breaks the connections of the replicas, and calls unreplicated if
+// that is not nil: what the master does meanwhile is lost.
+func (s *Sentinel) LoseMasterAfter(tb testing.TB, unreplicated func()) (lost int) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	err := s.await(ctx, func() bool {
@@ -121,6 +128,12 @@ func (s *Sentinel) LoseMaster(tb testing.TB) (lost int) {
 	})
 	if err != nil {
 		tb.Fatalf("find the master with its replicas: %v; %s", err, s.describe())
+	}
+	if unreplicated != nil {
+		if err := s.servers[lost].client.Do(ctx, "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
+			tb.Fatalf("break the connections of replicas: %v", err)
+		}
+		unreplicated()
 	}
 	s.servers[lost].process.Kill()
 	return lost
