@@ -9,9 +9,9 @@ import (
 )
 
 // Sessions describes the sessions of an entity that have messages or state, by id, at most top
-// after the first skip. Each partition takes one exchange with the store for each 200 sessions up
-// to the last one listed, and one to describe sessions. The cost does not depend on the number of
-// messages. Unlike ListSessions it does not count as a use of the entity.
+// after the first skip. Each partition takes one exchange with the store for each sessionPage sessions
+// up to the last one listed, from the nearest mark on, and one to describe sessions. The cost does not
+// depend on the number of messages. Unlike ListSessions it does not count as a use of the entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
