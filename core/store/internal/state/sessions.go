@@ -193,18 +193,34 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 	return t.wait(ctx)
 }
 
+// listSlice is the number of sessions that ListSessions looks at before it lets other calls in.
+const listSlice = 1000
+
 // ListSessions lists sessions by key.
-func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) ([]string, error) {
+func (p *handle) ListSessions(_ context.Context, since time.Time, after core.SessionKey, top int) (ids []string, err error) {
+	for more := true; more; {
+		ids, after, more = p.listSlice(ids, since, after, top)
+	}
+	return ids, p.stopped()
+}
+
+// listSlice adds sessions after the given one to ids, up to top. more says that there may be others after last.
+func (p *handle) listSlice(ids []string, since time.Time, after core.SessionKey, top int) (_ []string, last core.SessionKey, more bool) {
 	t, ok := p.enter()
 	if !ok {
-		return nil, nil
+		return nil, "", false
 	}
 	defer t.leave()
-	ids := make([]string, 0, min(max(top, 0), len(t.queue.sessions)))
+	last = after
+	looked := 0
 	t.queue.keys.Ascend(after, func(key core.SessionKey) bool {
 		if len(ids) >= top {
 			return false
 		}
+		if more = looked == listSlice; more {
+			return false
+		}
+		looked++
 		x := t.queue.sessions[key]
 		fits := x.state != nil || x.messages > 0
 		if !since.IsZero() {
@@ -213,9 +229,10 @@ func (p *handle) ListSessions(_ context.Context, since time.Time, after core.Ses
 		if fits && key > after {
 			ids = append(ids, x.id())
 		}
+		last = key
 		return true
 	})
-	return ids, p.stopped()
+	return ids, last, more
 }
 
 // DescribeSessions counts what sessions have.
