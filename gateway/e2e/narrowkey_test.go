@@ -123,6 +123,22 @@ var narrowAttacks = []struct {
 		}
 		return err
 	}},
+	{"HTTP connections that wait, with large headers", func(n *narrow) error {
+		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(n.ctx, func() { _ = c.Close() })
+		_, _ = fmt.Fprintf(c, "DELETE /narrow/messages/head?timeout=60 HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\n%s\r\n",
+			n.token("narrow", "narrow-listen"), strings.Repeat("Name: "+strings.Repeat("x", 110)+"\r\n", 900))
+		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		answer := make([]byte, 40)
+		if got, err := c.Read(answer); err == nil {
+			_ = c.Close()
+			return fmt.Errorf("answered %q", answer[:got])
+		}
+		return nil // it waits
+	}},
 	{"deliveries that nobody settles", func(n *narrow) error {
 		conn, err := n.dial("narrow-listen")
 		if err != nil {
