@@ -28,9 +28,11 @@ const (
 	StageFilter
 	// StageTo interprets the To of messages that are sent to an entity which enables it.
 	StageTo
+	// StageSchema compares messages with the schema of the entity, before all other stages.
+	StageSchema
 )
 
-func (k StageKind) String() string { return [...]string{"ingress", "filter", "to"}[k] }
+func (k StageKind) String() string { return [...]string{"ingress", "filter", "to", "schema"}[k] }
 
 // Stage is the place in a pipeline where a router is asked.
 type Stage struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
 	"github.com/crosstown-mq/crosstown/gateway/internal/tracing"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -38,7 +39,7 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	}
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
-		Body: body, Pipelines: pipelines, Filters: filters, Selected: selected(contents), Remotes: t.remotes.byName(n.ID, t.traces),
+		Body: body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, body), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait,
 	}), nil
 }
@@ -115,7 +116,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 }
 
 // selected converts the settings of entities by name that a running broker takes up.
-func selected(contents *config.Contents) (s broker.Selected) {
+func selected(contents *config.Contents, body func(*core.Message) (any, error)) (s broker.Selected) {
 	for _, r := range contents.Retries {
 		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
 	}
@@ -124,7 +125,15 @@ func selected(contents *config.Contents) (s broker.Selected) {
 		rate, _ := l.Limit() // it was validated
 		s.RateLimits = append(s.RateLimits, broker.RateLimit{Entity: l.Entity, Rate: rate})
 	}
+	for _, c := range contents.Schemas {
+		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Decode: body}})
+	}
 	return s
+}
+
+// mismatch maps the words of the configuration to verdicts on messages that break their schema.
+var mismatch = map[string]core.VerdictAction{
+	"": core.VerdictRefuse, config.Refuse: core.VerdictRefuse, config.DeadLetter: core.VerdictDeadLetter, config.Count: core.VerdictPass,
 }
 
 // histories converts the settings that say which entities keep a history of their messages.

@@ -23,7 +23,7 @@ type reloads struct {
 }
 
 // reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
-// namespaces, retries, rate limits, hooks and pushes with their secrets, the certificate, and entities that do
+// namespaces, retries, rate limits, schemas, hooks and pushes with their secrets, the certificate, and entities that do
 // not exist yet. If anything in a configuration is wrong, it applies nothing of it.
 type reloader struct {
 	reloads
@@ -85,7 +85,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
 		r.log.Warn("reload: these settings have changed and are taken up at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, hooks, pushes, certificate, new entities")
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, schemas, hooks, pushes, certificate, new entities")
 	return nil
 }
 
@@ -104,7 +104,12 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	if t == nil {
 		return // a new namespace needs a restart
 	}
-	t.Broker.Select(selected(contents))
+	body, err := bodyDecoder(&r.served.c.Serializers, r.served.plugins)
+	if err != nil {
+		r.log.Error("reload: the schemas cannot decode bodies", "namespace", name, "err", err) // it could at the start
+		return
+	}
+	t.Broker.Select(selected(contents, body))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
 		r.log.Error("reload: some configured entities are not as configured", "namespace", name, "err", err)
 	}

@@ -30,6 +30,7 @@ const (
 // Types of Options, and of what a Broker reports.
 type (
 	Pipeline     = pipeline.Pipeline
+	Schema       = pipeline.Schema
 	Stage        = pipeline.Stage
 	Unavailable  = pipeline.Unavailable
 	StageCounts  = pipeline.StageCounts
@@ -95,6 +96,7 @@ type Options struct {
 type Selected struct {
 	Retries    []Retry     // for queues and subscriptions
 	RateLimits []RateLimit // for queues and subscriptions
+	Schemas    []Schema    // for queues and topics
 }
 
 // RateLimit is how many messages receivers of an entity get, over all gateways.

@@ -38,7 +38,7 @@ type entry struct {
 	unavailableUntil []atomic.Int64   // by partition: Unix nanoseconds until when it is avoided
 	topic            *topics.Cache    // of a topic, else nil
 	filters          filterCounts     // of a topic
-	pipeline         *pipeline.Stages // nil: no pipeline
+	pipeline         *pipeline.Stages // nil for a subscription
 	traffic          entity.Counters
 	seen             atomic.Int64          // the sum of traffic at the last Grown
 	seenAccepted     atomic.Int64          // the accepted messages at the last Grown
@@ -77,6 +77,9 @@ func (e *entry) configure(s *Selected, name string) {
 		rate = &l.Rate
 	}
 	e.receivers.SetRate(rate)
+	if e.pipeline != nil {
+		e.pipeline.SetSchema(entity.First(s.Schemas, name))
+	}
 }
 
 // Select replaces Options.Selected. Delays that have begun stay as they are.

@@ -58,7 +58,7 @@ func (e *entry) Audit() *audit.Writer { return e.audit }
 
 // Judge implements forward.Entity.
 func (e *entry) Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result {
-	if e.pipeline == nil {
+	if e.pipeline.IsEmpty() {
 		return nil
 	}
 	run := e.beginRun(v, groups)

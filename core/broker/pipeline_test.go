@@ -205,7 +205,7 @@ func TestStagesDecideTheFateOfMessages(t *testing.T) {
 						t.Errorf("properties: got colour %v, removed %v", property(t, d, "colour"), property(t, d, "removed"))
 					}
 				}
-				if got := fmt.Sprintf("%+v", b.Stages()); got != "[{Entity:q Kind:ingress Router:clerk Judged:8 Dropped:1 DeadLettered:1 Rejected:0 Routed:3 Parked:0 Passed:0 Refused:0}]" {
+				if got := fmt.Sprintf("%+v", b.Stages()); got != "[{Entity:q Kind:ingress Router:clerk Judged:8 Mismatched:0 Dropped:1 DeadLettered:1 Rejected:0 Routed:3 Parked:0 Passed:0 Refused:0}]" {
 					t.Errorf("counts: got %s", got)
 				}
 				if got := c.calls(); len(got) != 1 || len(strings.Fields(got[0])) != len(groups) {

@@ -172,7 +172,7 @@ func (e *entry) runPipeline(ctx context.Context, v *entity.View, batches []batch
 			continue
 		}
 		run := e.beginRun(v, b.groups)
-		run.ParkAll()
+		run.ParkAll(ctx)
 		for j, r := range run.Results(b.groups) {
 			byPlace[b.at[j]] = r
 		}
@@ -206,7 +206,7 @@ func (e *entry) runPipelineInto(ctx context.Context, v *entity.View, partition u
 	group := [][]*core.Message{w.Messages}
 	run := e.beginRun(v, group)
 	if e.pipeline.Parks && e.pipeline.IsBehind(ctx, e.b.store, v, partition) {
-		run.ParkAll()
+		run.ParkAll(ctx)
 	} else {
 		run.AskAll(ctx)
 	}

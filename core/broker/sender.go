@@ -84,7 +84,7 @@ func (s *sender) Send(ctx context.Context, groups [][]*core.Message) []core.Appe
 	e.Use()
 	trail := e.audit.Begin(s.by, "")
 	var answers []core.Appended
-	if len(v.Queues[core.Main]) == 1 && e.pipeline == nil {
+	if len(v.Queues[core.Main]) == 1 && e.pipeline.IsEmpty() {
 		answers = e.sendToOne(ctx, trail, v, groups)
 	} else {
 		answers = e.sendToMany(ctx, trail, v, groups)
@@ -190,7 +190,7 @@ func (e *entry) sendToMany(ctx context.Context, trail *audit.Trail, v *entity.Vi
 		}
 	}
 	var results []pipeline.Result // by index in the call
-	if e.pipeline != nil {
+	if !e.pipeline.IsEmpty() {
 		results = e.runPipeline(ctx, v, batches, answers)
 	}
 	for range n {

@@ -90,6 +90,9 @@ func (t *transaction) Send(ctx context.Context, id core.Identity, a, via core.Ad
 	if err := t.checkPartition(&x, v); err != nil {
 		return err
 	}
+	if err := e.pipeline.Refusal(ctx, v, group); err != nil {
+		return err
+	}
 	if err := t.enlist(len(group), 0); err != nil {
 		return err
 	}
@@ -252,7 +255,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 	}
 	entity.Identify(group)
 	work := core.Work{Messages: group, Reserve: t.b.store.Now().Add(core.TransactionLifetime + reservationGrace)}
-	if e.pipeline != nil {
+	if !e.pipeline.IsEmpty() {
 		if _, err := e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return nil, err
 		}
@@ -390,7 +393,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	entity.Identify(own)
 	work.Messages = own
 	var judged pipeline.Result
-	if p.e.pipeline != nil && len(own) > 0 {
+	if !p.e.pipeline.IsEmpty() && len(own) > 0 {
 		if judged, err = p.e.runPipelineInto(ctx, v, p.partition, &work); err != nil {
 			return err
 		}

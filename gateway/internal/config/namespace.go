@@ -20,6 +20,7 @@ type Contents struct {
 	Pipelines  []Pipeline  `config:"pipelines"`
 	Retries    []Retry     `config:"retries"`
 	RateLimits []RateLimit `config:"rate-limits"`
+	Schemas    []Schema    `config:"schemas"`
 	Histories  []History   `config:"explain"`
 	Remotes    []Remote    `config:"remotes"`
 	Hooks      []Hook      `config:"hooks"`
@@ -161,6 +162,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	h.validatePipelines(prefix, c, r)
 	validateSelectors(prefix+"retries", h.Retries, r)
 	validateSelectors(prefix+"rate-limits", h.RateLimits, r)
+	validateSelectors(prefix+"schemas", h.Schemas, r)
 	validateSelectors(prefix+"explain", h.Histories, r)
 	h.validateFaults(prefix, r)
 	h.validateRemotes(prefix, namespace, r)

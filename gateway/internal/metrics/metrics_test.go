@@ -75,6 +75,7 @@ func (staged) Stages() []broker.StageCounts {
 	return []broker.StageCounts{
 		{Entity: "a", Kind: "ingress", Router: "geo", Judged: 5, Dropped: 1, Routed: 2},
 		{Entity: "b", Kind: "ingress", Router: "geo", Judged: 7, Parked: 3},
+		{Entity: "b", Kind: "schema", Router: "schema", Judged: 9, Mismatched: 2, Rejected: 1},
 	}
 }
 
@@ -290,7 +291,8 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 		{"crosstown_link_sessions", nil, 1},
 		{"crosstown_plugin_ready", []string{"plugin", "geo"}, 1},
 		{"crosstown_stage_messages_total", []string{"stage", "ingress", "plugin", "geo", "result", "passed"}, 11},
-		{"crosstown_stage_messages_total", nil, 15},
+		{"crosstown_stage_messages_total", nil, 24},
+		{"crosstown_schema_mismatches_total", nil, 2},
 		{"crosstown_stage_routed_messages_total", nil, 2},
 		{"crosstown_plugin_calls_total", []string{"plugin", "geo", "result", "late"}, 1},
 	} {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
 	"github.com/crosstown-mq/crosstown/plugins/host"
 )
@@ -38,6 +39,7 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 	c := inNamespace(namespace)
 	messages := c.counter("stage_messages_total", "Messages that came to a stage of a pipeline, by what became of them there.", "stage", "plugin", "result")
 	routed := c.counter("stage_routed_messages_total", "Messages that a stage sent to other entities, kept here beside that or not.", "stage", "plugin")
+	mismatched := c.counter("schema_mismatches_total", "Messages that broke the schema of their queue or topic, whatever became of them.")
 	c.collect = func(s scrape) {
 		type stage struct{ kind, plugin string }
 		sums := map[stage]*broker.StageCounts{}
@@ -49,6 +51,7 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 				sums[at] = sum
 			}
 			sum.Judged += c.Judged
+			sum.Mismatched += c.Mismatched
 			sum.Dropped += c.Dropped
 			sum.DeadLettered += c.DeadLettered
 			sum.Rejected += c.Rejected
@@ -66,6 +69,9 @@ func newStages(namespace string, counts func() []broker.StageCounts) *collector 
 			result("parked", sum.Parked)
 			result("passed_unjudged", sum.Passed)
 			result("refused", sum.Refused)
+			if at.kind == core.StageSchema.String() {
+				mismatched(s, float64(sum.Mismatched))
+			}
 			routed(s, float64(sum.Routed), at.kind, at.plugin)
 		}
 	}

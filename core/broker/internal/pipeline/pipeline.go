@@ -48,9 +48,22 @@ const (
 	Park                      // the message is accepted, and passes all stages once the router is back
 )
 
+// Schema is a router in the gateway that compares messages with a schema. What breaks it has a Reason in its
+// verdict; if it passes nevertheless, it is only counted.
+type Schema struct {
+	// Entity is the name of a queue or topic, or a pattern as in a Pipeline.
+	Entity string
+	Router core.Router
+}
+
+// Pattern implements entity.Selector.
+func (s *Schema) Pattern() string { return s.Entity }
+
 // Stages is the pipeline of one entity.
 type Stages struct {
 	log    *slog.Logger
+	entity string
+	schema atomic.Pointer[stage] // comes first; nil: there is none
 	stages []*stage
 	Parks  bool
 	parked []parkedMark // by partition
@@ -60,7 +73,11 @@ type Stages struct {
 type stage struct {
 	Stage
 	at     core.Stage
-	counts struct{ judged, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64 }
+	counts *stageCounts
+}
+
+type stageCounts struct {
+	judged, mismatched, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64
 }
 
 // StageCounts counts what a stage of this gateway has done with messages, since the broker was
@@ -70,6 +87,7 @@ type StageCounts struct {
 	Kind         string `json:"stage"`
 	Router       string `json:"plugin"`
 	Judged       int64  `json:"judged"`
+	Mismatched   int64  `json:"mismatched,omitempty"` // broke the schema, and were dead-lettered, refused or only counted
 	Dropped      int64  `json:"dropped"`
 	DeadLettered int64  `json:"deadLettered"`
 	Rejected     int64  `json:"rejected"` // refused by a verdict
@@ -80,16 +98,14 @@ type StageCounts struct {
 	Refused int64 `json:"refused"`
 }
 
-// New returns the pipeline of an entity: the first of all whose pattern fits; nil if none does. parks
-// says that rules of topics may have messages parked; a topic's pipeline may then have no stages.
+// New returns the pipeline of an entity: the first of all whose pattern fits. It is empty if none does, and
+// nil for a subscription. parks says that rules of topics may have messages parked; a topic's pipeline may then
+// have no stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
 	}
-	p := &Stages{log: log, parked: make([]parkedMark, ent.Partitions), Parks: ent.Kind == core.Topic && parks}
-	for i := range p.parked {
-		p.parked[i].mark.Store(somethingParked) // perhaps by an earlier gateway
-	}
+	p := &Stages{log: log, entity: ent.Name, Parks: ent.Kind == core.Topic && parks}
 	if c := entity.First(all, ent.Name); c != nil {
 		for _, s := range c.Ingress {
 			p.add(ent, s, core.StageIngress)
@@ -101,15 +117,44 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 			p.add(ent, Stage{Name: "to", Router: newToRouter(find, c.FollowTo)}, core.StageTo)
 		}
 	}
-	if len(p.stages) == 0 && !p.Parks {
-		return nil
+	if len(p.stages) > 0 || p.Parks {
+		p.parked = make([]parkedMark, ent.Partitions)
+		for i := range p.parked {
+			p.parked[i].mark.Store(somethingParked) // perhaps by an earlier gateway
+		}
 	}
 	return p
 }
 
+// IsEmpty reports whether messages pass nothing now.
+func (p *Stages) IsEmpty() bool {
+	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
+}
+
+// SetSchema sets the schema; nil removes it. Its counts go on.
+func (p *Stages) SetSchema(s *Schema) {
+	if s == nil {
+		p.schema.Store(nil)
+		return
+	}
+	counts := &stageCounts{}
+	if old := p.schema.Load(); old != nil {
+		counts = old.counts
+	}
+	p.schema.Store(&stage{Stage: Stage{Name: "schema", Router: s.Router}, at: core.Stage{Kind: core.StageSchema, Entity: p.entity}, counts: counts})
+}
+
+// all are the stages in their order.
+func (p *Stages) all() []*stage {
+	if s := p.schema.Load(); s != nil {
+		return append([]*stage{s}, p.stages...)
+	}
+	return p.stages
+}
+
 func (p *Stages) add(ent *core.Entity, s Stage, kind core.StageKind) {
 	p.Parks = p.Parks || s.Unavailable == Park
-	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}})
+	p.stages = append(p.stages, &stage{Stage: s, at: core.Stage{Kind: kind, Entity: ent.Name, Parameters: s.Parameters}, counts: &stageCounts{}})
 }
 
 // unavailable is the refusal of messages that a stage cannot judge.
@@ -117,16 +162,19 @@ func (s *stage) unavailable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return entity.ErrTimeout
 	}
+	if s.at.Kind == core.StageSchema {
+		return core.Refuse(core.Busy, "The serializer that decodes messages to '%s' for their schema is not available. Please wait and try again.", s.at.Entity)
+	}
 	return core.Refuse(core.Busy, "The plugin '%s', which judges messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
 }
 
 // Counts are the counts of the stages, in their order.
 func (p *Stages) Counts() (all []StageCounts) {
-	for _, s := range p.stages {
-		c := &s.counts
+	for _, s := range p.all() {
+		c := s.counts
 		all = append(all, StageCounts{
 			Entity: s.at.Entity, Kind: s.at.Kind.String(), Router: s.Name,
-			Judged: c.judged.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Rejected: c.rejected.Load(), Routed: c.routed.Load(),
+			Judged: c.judged.Load(), Mismatched: c.mismatched.Load(), Dropped: c.dropped.Load(), DeadLettered: c.deadLettered.Load(), Rejected: c.rejected.Load(), Routed: c.routed.Load(),
 			Parked: c.parked.Load(), Passed: c.passed.Load(), Refused: c.refused.Load(),
 		})
 	}
@@ -188,10 +236,16 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks all messages of a run without asking the stages: they are behind others.
-func (p *Run) ParkAll() {
+// ParkAll parks the messages of a run, which are behind others, without asking the stages. Only the schema
+// is asked, because it refuses or dead-letters at once.
+func (p *Run) ParkAll(ctx context.Context) {
+	if s := p.p.schema.Load(); s != nil {
+		p.ask(ctx, s)
+	}
 	for i := range p.items {
-		p.items[i].park()
+		if p.items[i].State == Kept {
+			p.items[i].park()
+		}
 	}
 }
 

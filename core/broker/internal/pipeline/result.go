@@ -37,16 +37,18 @@ func (r Result) Refusal() error {
 
 // Bounds of what a sender is told of the messages that verdicts refuse.
 const (
-	maxRejections    = 5
+	maxRejections    = 5 // reasons
 	maxRejectionText = 500
 )
 
 // rejections says which messages verdicts refuse, the first ones if they are many, and why.
 func (r Result) rejections() string {
-	var all []string
+	var all []string // a message may break several rules of a schema, which a semicolon separates
 	for i := range r {
-		if r[i].State == Rejected && len(all) < maxRejections {
-			all = append(all, fmt.Sprintf("Message %d of %d: %s", i+1, len(r), core.TextOf(r[i].err)))
+		if left := maxRejections - len(all); r[i].State == Rejected && left > 0 {
+			why := strings.Split(core.TextOf(r[i].err), "; ")
+			why[0] = fmt.Sprintf("Message %d of %d: %s", i+1, len(r), why[0])
+			all = append(all, why[:min(len(why), left)]...)
 		}
 	}
 	return entity.Truncate(strings.Join(all, "; "), maxRejectionText)

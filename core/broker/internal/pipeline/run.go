@@ -86,10 +86,12 @@ func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) 
 }
 
 // AskAll asks the stages, one after the other.
-func (r *Run) AskAll(ctx context.Context) {
+func (r *Run) AskAll(ctx context.Context) { r.ask(ctx, r.p.all()...) }
+
+func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	ms := make([]*core.Message, 0, len(r.items))
 	way := make([]*Item, 0, len(r.items))
-	for _, st := range r.p.stages {
+	for _, st := range stages {
 		ms, way = ms[:0], way[:0]
 		for j := range r.items {
 			if x := &r.items[j]; x.State == Kept && (st.at.Kind != core.StageTo || x.Message.To != "") {
@@ -100,6 +102,29 @@ func (r *Run) AskAll(ctx context.Context) {
 			r.askStage(ctx, st, ms, way)
 		}
 	}
+}
+
+// Refusal returns why the schema refuses a group that a transaction will send; nil if it does not. It counts
+// only what it refuses: the commit asks again.
+func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
+	if p == nil {
+		return nil
+	}
+	schema := p.schema.Load()
+	if schema == nil {
+		return nil
+	}
+	asked := *schema
+	asked.counts = &stageCounts{}
+	r := p.Begin(v, [][]*core.Message{group}, time.Time{})
+	r.ask(ctx, &asked)
+	err := r.Results([][]*core.Message{group})[0].Refusal()
+	if n := asked.counts.rejected.Load(); n > 0 {
+		schema.counts.judged.Add(int64(len(group)))
+		schema.counts.mismatched.Add(n)
+		schema.counts.rejected.Add(n)
+	}
+	return err
 }
 
 // askStage asks one stage for verdicts.
@@ -137,10 +162,17 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 
 // apply carries out a verdict.
 func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
+	isSchema := st.at.Kind == core.StageSchema
+	if isSchema && v.Reason != "" {
+		st.counts.mismatched.Add(1)
+	}
 	if v.Action == core.VerdictRefuse && x.Message.Transit == nil { // else it has no sender to tell
 		st.counts.rejected.Add(1)
-		why := strings.Trim(v.Reason+": "+v.Description, ": ")
-		*x = Item{Message: x.Message, original: x.original, State: Rejected, err: core.Refuse(core.NotAllowed, "the plugin '%s' refuses it: %s", st.Name, cmp.Or(why, "it gives no reason"))}
+		why := v.Description
+		if !isSchema {
+			why = fmt.Sprintf("the plugin '%s' refuses it: %s", st.Name, cmp.Or(strings.Trim(v.Reason+": "+why, ": "), "it gives no reason"))
+		}
+		*x = Item{Message: x.Message, original: x.original, State: Rejected, err: core.Refuse(core.NotAllowed, "%s", why)}
 		return
 	}
 	if !v.Set.IsEmpty() || len(v.Remove) > 0 {
@@ -169,7 +201,11 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 
 // deadLetter makes a dead letter of the message.
 func (x *Item) deadLetter(st *stage, reason, description string) {
-	x.note(core.EventDiverted, st.Name, "", reason)
+	by := st.Name
+	if st.at.Kind == core.StageSchema {
+		by = "" // it is no plugin
+	}
+	x.note(core.EventDiverted, by, "", reason)
 	dead := *x.Message
 	dead.Properties = x.Message.Properties.Merge(entity.ReasonProperties(reason, description))
 	x.State, x.dead = Gone, &dead

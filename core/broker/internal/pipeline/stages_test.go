@@ -26,7 +26,7 @@ func TestTheFirstPipelineThatFitsCounts(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for name, want := range map[string]string{"orders/none": "", "orders/x": "parks", "z": "refuses"} {
 		got := ""
-		if p := New(&core.Entity{Name: name, Partitions: 1}, all, false, nil, log); p != nil {
+		if p := New(&core.Entity{Name: name, Partitions: 1}, all, false, nil, log); !p.IsEmpty() {
 			got = map[bool]string{true: "parks", false: "refuses"}[p.Parks]
 		}
 		if got != want {

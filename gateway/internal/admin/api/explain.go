@@ -151,6 +151,9 @@ func (e *Event) happened() string {
 		return fmt.Sprintf("%d was forwarded to %s", e.SequenceNumber, e.Entity)
 	case core.EventDropped, core.EventDiverted, core.EventRouted:
 		did := map[core.EventKind]string{core.EventDropped: "dropped", core.EventDiverted: "dead-lettered on its way in", core.EventRouted: "routed to " + e.Entity}
+		if e.Plugin == "" {
+			return did[e.Event] + " because of its schema"
+		}
 		return fmt.Sprintf("%s by the plugin %s", did[e.Event], e.Plugin)
 	case core.EventParked:
 		return "parked until its plugins are back"

@@ -85,15 +85,15 @@ function served(plugin) {
 }
 
 const Stages = ({ of, list }) => html`<div class="scroll"><table aria-label=${`Pipelines of ${of}`}>
-  <thead><tr><th>Messages to</th><th>Stage</th><th class="num">Judged</th><th class="num">Routed</th><th class="num">Dropped</th><th class="num">Dead-lettered</th><th class="num">Refused</th>
+  <thead><tr><th>Messages to</th><th>Stage</th><th class="num">Judged</th><th class="num">Mismatched</th><th class="num">Routed</th><th class="num">Dropped</th><th class="num">Dead-lettered</th><th class="num">Refused</th>
     <th class="num">Parked</th><th class="num">Passed unjudged</th><th class="num">Refused unjudged</th></tr></thead>
   <tbody>${list.map((s) => html`<tr><td class="wrap"><a href=${addressOf(s.entity)}>${s.entity}</a></td><td>${s.stage}</td>
-    ${["judged", "routed", "dropped", "deadLettered", "rejected", "parked", "passedUnjudged", "refused"].map((k) => html`<td class="num">${amount(s[k])}</td>`)}</tr>`)}</tbody>
+    ${["judged", "mismatched", "routed", "dropped", "deadLettered", "rejected", "parked", "passedUnjudged", "refused"].map((k) => html`<td class="num">${amount(s[k] ?? 0)}</td>`)}</tr>`)}</tbody>
 </table></div>`;
 
 /** The stages that are the gateway's own. */
 const Others = ({ list }) => list.length > 0 && html`<section class="card" aria-labelledby="plugin-none">
-  <header><h2 id="plugin-none">Without a plugin</h2><span class="muted">the gateway follows To itself</span></header><${Stages} of="the gateway" list=${list} /></section>`;
+  <header><h2 id="plugin-none">Without a plugin</h2><span class="muted">the gateway follows To and compares schemas itself</span></header><${Stages} of="the gateway" list=${list} /></section>`;
 
 /** Has a new process take over; the dialog says why not, if it does not. */
 const reload = (name) => open(`Reload ${name}?`, (close) => html`<${Reload} ...${{ name, close }} />`);

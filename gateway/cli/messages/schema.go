@@ -1,0 +1,142 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/bridges/amqp"
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/payload"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
+	"github.com/crosstown-mq/crosstown/plugins/builtin"
+)
+
+type schemaCheck struct {
+	command.Flags
+	entity      string
+	refs        []string
+	serializers []string
+
+	chain           *payload.Chain
+	set             *schema.Set
+	rows            *command.Rows
+	messages, wrong int
+}
+
+// Schema returns the command crosstown schema.
+func Schema(environ []string) *cobra.Command {
+	var o schemaCheck
+	check := &cobra.Command{
+		Use:   "check FILE [RECORDING…]",
+		Short: "Compare messages with a JSON Schema",
+		Long: `Compare messages with a JSON Schema as a gateway does that has it under schemas: those of
+recordings, or those that an entity holds. RECORDING has the lines that crosstown record
+prints; those of crosstown receive --json and of a backup are read, too, and - is standard
+input. Nothing is removed or changed.
+
+The command prints what breaks the schema, with the paths and rules but no values. The exit
+code is 1 if anything does, and 4 if there is no message.`,
+		Example: `  crosstown schema check order.json orders.jsonl
+  crosstown schema check order.json --ref address.json --entity orders
+  crosstown record orders --once | crosstown schema check order.json -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
+	}
+	o.Bind(check, environ)
+	f := check.Flags()
+	f.StringVar(&o.entity, "entity", "", "check what this `queue` or TOPIC/Subscriptions/NAME holds")
+	f.StringArrayVar(&o.refs, "ref", nil, "`file` that the schema refers to; repeatable")
+	f.StringSliceVar(&o.serializers, "serializers", []string{builtin.JSON}, "what decodes bodies, as in serializers.chain: "+strings.Join(builtin.Names(), ", "))
+	c := command.Group(&cobra.Command{Use: "schema", Short: "Compare messages with JSON Schemas"})
+	c.AddCommand(check)
+	return c
+}
+
+func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
+	if (o.entity == "") == (len(args) == 1) {
+		return command.Usagef("name recordings, or an entity with --entity")
+	}
+	var members []payload.Named
+	for _, name := range o.serializers {
+		s := builtin.Named(name)
+		if s == nil {
+			return command.Usagef("--serializers: %q is not built in: use %s", name, strings.Join(builtin.Names(), ", "))
+		}
+		members = append(members, payload.Named{Name: name, Serializer: s})
+	}
+	o.chain = payload.NewChain(members...)
+	if o.set, err = schema.New([]schema.Version{{File: args[0]}}, o.refs); err != nil {
+		return command.Usage(err)
+	}
+	o.rows = o.Rows(c, "WHERE", "MESSAGE", "MISMATCH")
+	for _, name := range args[1:] {
+		if err := o.recording(name, c.InOrStdin()); err != nil {
+			return err
+		}
+	}
+	if o.entity != "" {
+		all := chosen{Flags: o.Flags}
+		if err := all.browsing(func(c *cobra.Command, b *browser) error {
+			_, err := b.find(c.Context(), &all.selection, func(a *amqp.Arrival) error {
+				return o.judge(fmt.Sprintf("%s:%d", b.entity, a.SequenceNumber), a.Message)
+			})
+			return err
+		})(c, []string{o.entity}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.messages == 0:
+		return command.Nothingf("there is no message")
+	case o.wrong > 0:
+		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d broke %s", command.Messages(o.messages), o.wrong, args[0]))
+	}
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "checked %s: none broke %s\n", command.Messages(o.messages), args[0])
+	return err
+}
+
+// recording judges the messages of a file, or of standard input.
+func (o *schemaCheck) recording(name string, in io.Reader) error {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		in = f
+	}
+	n := 0
+	for line := range lines(in) {
+		n++
+		err := line.err
+		if at := fmt.Sprintf("%s:%d", name, n); err == nil && len(bytes.TrimSpace(line.data)) > 0 {
+			var stored *core.Stored
+			if stored, _, err = record.Parse(line.data); err == nil && stored != nil {
+				err = o.judge(at, stored.Message)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", name, n, err)
+		}
+	}
+	return nil
+}
+
+// judge prints what is wrong with a message.
+func (o *schemaCheck) judge(where string, m *core.Message) error {
+	why, err := o.set.Judge(m, o.chain.Body)
+	o.messages++
+	if err != nil || why == "" {
+		return err
+	}
+	o.wrong++
+	return o.rows.Add(map[string]any{"where": where, "messageId": m.MessageID.String(), "mismatch": why}, where, preview(m.MessageID.String(), 36), why)
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/crosstown-mq/crosstown/gateway/internal/schema"
+)
+
+// Schema compares the messages to queues and topics with JSON Schemas. If several entries match an entity, the
+// first applies.
+type Schema struct {
+	Entity     string          `config:"entity"` // a name; * in it is any text
+	OnMismatch string          `config:"on-mismatch"`
+	Versions   []SchemaVersion `config:"versions"`
+	Refs       []string        `config:"refs"` // files that the versions refer to
+
+	Set *schema.Set `config:"-"` // what the files hold
+}
+
+// SchemaVersion is a schema, and the messages that it is for.
+type SchemaVersion struct {
+	File string `config:"file"`
+	When string `config:"when"` // an SQL filter; "": all messages
+}
+
+// What happens to messages that break their schema, besides Refuse, which is the default.
+const (
+	DeadLetter = "dead-letter"
+	Count      = "count"
+)
+
+func (p *Schema) pattern() string { return p.Entity }
+
+// validate also reads and compiles the files.
+func (p *Schema) validate(path string, r *report) {
+	validatePattern(path+".entity", p.Entity, r)
+	if p.OnMismatch != "" {
+		oneOf(r, path+".on-mismatch", p.OnMismatch, Refuse, DeadLetter, Count)
+	}
+	if len(p.Versions) == 0 {
+		r.add(path+".versions", "there are none: list at least one file with a JSON Schema")
+	}
+	versions := make([]schema.Version, len(p.Versions))
+	for i, v := range p.Versions {
+		if versions[i] = schema.Version(v); v.File == "" {
+			r.add(elementPath(path+".versions", i)+".file", "it is missing: name a file with a JSON Schema")
+			return
+		}
+	}
+	var err error
+	if p.Set, err = schema.New(versions, p.Refs); err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			r.add(path, "%s", line)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// Package schema judges the bodies of messages by JSON Schema 2020-12.
+package schema
+
+import (
+	"context"
+	"errors"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+)
+
+// reasonMismatch is the dead-letter reason of messages that break their schema.
+const reasonMismatch = "SchemaMismatch"
+
+// Version is a schema for the messages that a condition holds for.
+type Version struct {
+	File string
+	When string // an SQL filter; "": it always holds
+}
+
+// Set is the versions of a schema, in the order in which they are tried. It is safe for concurrent use.
+type Set struct{ versions []version }
+
+type version struct {
+	when *rules.Rule // nil: it always holds
+	idle chan *judge
+}
+
+// New reads and compiles schemas. Their references may lead to each other and to the files in refs. The
+// error has all that is wrong, with the files and, of patterns, the lines.
+func New(versions []Version, refs []string) (*Set, error) {
+	var fs files
+	var errs []error
+	for _, name := range refs {
+		_, err := fs.read(name)
+		errs = append(errs, err)
+	}
+	s, own := &Set{versions: make([]version, len(versions))}, make([]*file, len(versions))
+	for i, v := range versions {
+		var err error
+		if v.When != "" {
+			s.versions[i].when, err = rules.Compile(core.Rule{Name: v.File, Filter: core.Filter{Kind: core.SQLFilter, SQL: v.When}})
+			if err == nil && len(s.versions[i].when.Calls()) > 0 {
+				err = errors.New(v.File + ": its condition asks a plugin: use properties and fields of the body only")
+			}
+			errs = append(errs, err)
+		}
+		own[i], err = fs.read(v.File)
+		errs = append(errs, err)
+	}
+	for i, f := range own {
+		if f == nil {
+			continue
+		}
+		var err error
+		s.versions[i].idle, err = fs.compile(f)
+		errs = append(errs, err)
+	}
+	return s, errors.Join(errs...)
+}
+
+// Judge says what is wrong with a message, "" if nothing is. decode decodes its body. The error means that it cannot
+// do that now.
+func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (string, error) {
+	body, unread := decode(m)
+	if code, ok := errors.AsType[core.Code](unread); ok && code.Retriable() || errors.Is(unread, context.DeadlineExceeded) {
+		return "", unread
+	}
+	facts := rules.Facts{Body: func(*core.Message) (any, error) { return body, unread }}
+	for _, v := range s.versions {
+		if v.when != nil {
+			if holds, err := v.when.Matches(m, facts); err != nil || holds != rules.True {
+				continue
+			}
+		}
+		if unread != nil {
+			return "body: it cannot be decoded", nil
+		}
+		j := <-v.idle
+		defer func() { v.idle <- j }()
+		return j.check(body), nil
+	}
+	return "body: no version of the schema is for this message", nil
+}
+
+// Router is a Set as a stage in front of an entity.
+type Router struct {
+	Set    *Set
+	Action core.VerdictAction // on messages that break the schema; VerdictPass counts them
+	Decode func(*core.Message) (any, error)
+}
+
+// Route implements core.Router.
+func (r *Router) Route(_ context.Context, _ core.Stage, ms []*core.Message) ([]core.Verdict, error) {
+	verdicts := make([]core.Verdict, len(ms))
+	for i, m := range ms {
+		why, err := r.Set.Judge(m, r.Decode)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			verdicts[i] = core.Verdict{Action: r.Action, Reason: reasonMismatch, Description: why}
+		}
+	}
+	return verdicts, nil
+}

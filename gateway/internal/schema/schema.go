@@ -1,0 +1,281 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/crosstown-mq/crosstown/core/value"
+)
+
+const (
+	maxFile     = 1 << 20 // bytes
+	maxProblems = 5       // that are told of one body
+	maxText     = 500     // bytes of them together
+
+	// The work of one validation is bounded by baseWork and workPerValue for each value in the body. A unit is a
+	// subschema for a value, or eight of its bytes, elements or properties. Without the bound, a recursive schema
+	// with alternatives takes a time that doubles with each level of a body.
+	baseWork     = 50_000
+	workPerValue = 8
+
+	maxJudges = 4 // compiled copies of a schema
+)
+
+// files are the listed files of a Set. Their references lead nowhere else.
+type files []*file
+
+type file struct {
+	name, url, id string // id is the absolute $id, "" if it has none
+	data          []byte
+	doc           any
+}
+
+// read reads a file, unless it is already there.
+func (fs *files) read(name string) (*file, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{name: name, url: (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs)}).String()}
+	if i := slices.IndexFunc(*fs, func(known *file) bool { return known.url == f.url }); i >= 0 {
+		return (*fs)[i], nil
+	}
+	opened, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: name a file that exists and that this user may read", err)
+	}
+	defer func() { _ = opened.Close() }() // it was only read
+	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
+		return nil, err
+	}
+	if len(f.data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than 1 MiB: split it, and list the files that it refers to under refs", name)
+	}
+	if f.doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(f.data)); err != nil {
+		if at, ok := errors.AsType[*json.SyntaxError](err); ok {
+			name = f.at(int(at.Offset))
+		}
+		return nil, fmt.Errorf("%s: it is not JSON: %w", name, err)
+	}
+	m, _ := f.doc.(map[string]any)
+	id, _ := m["$id"].(string)
+	if u, err := url.Parse(id); err == nil && u.IsAbs() {
+		u.Fragment = ""
+		f.id = u.String()
+	}
+	*fs = append(*fs, f)
+	return f, nil
+}
+
+// at is the file with the line of an offset.
+func (f *file) at(offset int) string {
+	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
+}
+
+// Load implements jsonschema.URLLoader: it is asked for what is not listed.
+func (files) Load(string) (any, error) { return nil, errUnlisted }
+
+var errUnlisted = errors.New("it is not listed: add the file to refs")
+
+// compile compiles a file.
+func (fs files) compile(f *file) (chan *judge, error) {
+	idle := make(chan *judge, min(maxJudges, runtime.GOMAXPROCS(0)))
+	for range cap(idle) {
+		j, bad := &judge{}, ""
+		c := jsonschema.NewCompiler()
+		c.UseLoader(fs)
+		c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
+			re, err := regexp.Compile(s)
+			if err != nil {
+				bad = s
+			}
+			return re, err
+		})
+		c.RegisterVocabulary(&jsonschema.Vocabulary{URL: "urn:crosstown:work", Compile: j.watch})
+		c.AssertVocabs()
+		for _, f := range fs {
+			err := c.AddResource(f.url, f.doc)
+			if err == nil && f.id != "" {
+				err = c.AddResource(f.id, f.doc)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w: give it an $id of its own", f.name, err)
+			}
+		}
+		var err error
+		if j.schema, err = c.Compile(f.url); err != nil {
+			return nil, fs.explain(f, err, bad)
+		}
+		idle <- j
+	}
+	return idle, nil
+}
+
+// explain names the file that cannot be compiled, and the line of a bad pattern in it.
+func (fs files) explain(f *file, err error, bad string) error {
+	e, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
+	if !ok {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	for _, other := range fs {
+		if at, _, _ := strings.Cut(e.URL, "#"); at == other.url || at == other.id {
+			f = other
+		}
+	}
+	why := problems(e.Err)
+	if quoted, _ := json.Marshal(bad); bad != "" {
+		_, err := regexp.Compile(bad)
+		return fmt.Errorf("%s: %w: write a pattern that RE2 can run (%s)", f.at(bytes.Index(f.data, quoted)), err, why)
+	}
+	return fmt.Errorf("%s: %s", f.name, why)
+}
+
+// judge is one compiled copy of a schema. One goroutine uses it at a time, because the validator does not
+// say for whom it works.
+type judge struct {
+	schema *jsonschema.Schema
+	left   int // of the work
+}
+
+// outOfWork is the panic that ends a validation.
+type outOfWork struct{}
+
+// watch makes the validator report each value for a subschema: a format is what it asks first.
+func (j *judge) watch(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
+	s := c.Enqueue(nil) // the one that is being compiled
+	f := jsonschema.Format{Validate: func(any) error { return nil }}
+	if s.Format != nil {
+		f = *s.Format
+	}
+	own := f.Validate
+	f.Validate = func(v any) error {
+		n := 0
+		switch v := v.(type) {
+		case string:
+			n = len(v)
+		case []any:
+			if n = len(v); s.UniqueItems {
+				n = 32 * weigh(v) // all that is below is compared
+			}
+		case map[string]any:
+			n = len(v)
+		}
+		if j.left -= 1 + n/8; j.left < 0 {
+			panic(outOfWork{})
+		}
+		return own(v)
+	}
+	s.Format = &f
+	return nil, nil
+}
+
+// weigh counts the values in v.
+func weigh(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			n += weigh(x)
+		}
+	case map[string]any:
+		for _, x := range v {
+			n += weigh(x)
+		}
+	}
+	return n
+}
+
+// check says what is wrong with a decoded body: "" if nothing is. It names paths and rules, never values.
+func (j *judge) check(body any) (why string) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case outOfWork:
+			why = "body: the schema takes too long for it: make the body smaller, or the schema simpler"
+		default:
+			panic(r)
+		}
+	}()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value.AppendJSON(nil, body)))
+	if err != nil {
+		return "body: it has no form in JSON"
+	}
+	j.left = baseWork + workPerValue*weigh(v)
+	if err := j.schema.Validate(v); err != nil {
+		return problems(err)
+	}
+	return ""
+}
+
+// problems are the first of the innermost causes of an error. Elements come in their order, because a shorter
+// path comes first.
+func problems(err error) string {
+	var all []string
+	if e, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		collect(e, &all)
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if c := strings.Index(a, ": ") - strings.Index(b, ": "); c != 0 {
+			return c
+		}
+		return strings.Compare(a, b)
+	})
+	all = slices.Compact(all)
+	why := strings.Join(all[:min(len(all), maxProblems)], "; ")
+	if len(why) > maxText {
+		why = strings.ToValidUTF8(why[:maxText-len("…")], "") + "…"
+	}
+	return why
+}
+
+func collect(e *jsonschema.ValidationError, all *[]string) {
+	add := func(rule string, inner ...string) {
+		path := strings.Builder{}
+		for _, p := range append(slices.Clip(e.InstanceLocation), inner...) {
+			path.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
+		}
+		if path.Len() == 0 {
+			path.WriteString("body")
+		}
+		*all = append(*all, path.String()+": "+rule)
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.PropertyNames: // its causes do not know where they are
+		add("the schema does not allow this name", k.Property)
+		return
+	case *kind.Required:
+		for _, name := range k.Missing {
+			add("is missing", name)
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			add("is not a property in the schema", name)
+		}
+	case *kind.Type:
+		add(fmt.Sprintf("is %s, not %s", k.Got, strings.Join(k.Want, " or ")))
+	case *kind.Pattern:
+		add(fmt.Sprintf("does not match pattern '%s'", k.Want))
+	case nil, *kind.FalseSchema, *kind.Not:
+		add("the schema does not allow it")
+	default:
+		if len(e.Causes) == 0 {
+			add("breaks " + strings.Join(k.KeywordPath(), "/"))
+		}
+	}
+	for _, cause := range e.Causes {
+		collect(cause, all)
+	}
+}
