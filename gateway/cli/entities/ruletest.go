@@ -22,14 +22,16 @@ import (
 
 type ruleTestOptions struct {
 	command.Flags
+	environ     []string
 	record      string
+	rules       string
 	body        string
 	properties  []string
 	correlation []string
 }
 
 func ruleTestCommand(environ []string) *cobra.Command {
-	var o ruleTestOptions
+	o := ruleTestOptions{environ: environ}
 	c := &cobra.Command{
 		Use:   "test TOPIC [SUBSCRIPTION]",
 		Short: "Tell which rules match a message, and why",
@@ -39,10 +41,17 @@ is made of the flags, or is a line as crosstown record and receive --json print 
 message that the topic would refuse is refused in the same way.
 
 A Crosstown gateway answers, with a policy with Manage. The exit code is 4 if no rule
-matches.`,
+matches.
+
+With --rules the command compares the topic's rules with those in a configuration file, for
+all messages of a recording: how many each subscription of the file would get in addition,
+no longer, or changed by an action, and the first three of each with the new rules' reasons.
+Subscriptions that the file does not list stay as they are. Bodies are read as JSON or AMQP
+values; rules that ask plugins cannot be compared.`,
 		Example: `  crosstown rule test events --property region=eu --property amount=250
   crosstown rule test events eu --broker label=parcel --body '{"total":5}' --broker content-type=application/json
-  crosstown peek orders --count 1 --json | crosstown rule test events --record -`,
+  crosstown peek orders --count 1 --json | crosstown rule test events --record -
+  crosstown rule test events --rules new.yaml --record yesterday.jsonl`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args) },
 	}
@@ -52,6 +61,7 @@ matches.`,
 	f.StringArrayVar(&o.correlation, "broker", nil, "broker property, `NAME=VALUE` with one of the names "+strings.Join(correlationNames, ", ")+"; repeatable")
 	f.StringVar(&o.body, "body", "", "body of the message, a `text`")
 	f.StringVar(&o.record, "record", "", "`file` whose first line is the message; - is standard input")
+	f.StringVar(&o.rules, "rules", "", "configuration `file` with other rules: compare them for all messages of --record")
 	c.MarkFlagsMutuallyExclusive("record", "property")
 	c.MarkFlagsMutuallyExclusive("record", "broker")
 	c.MarkFlagsMutuallyExclusive("record", "body")
@@ -62,6 +72,9 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	entity := args[0]
 	if len(args) > 1 {
 		entity = core.SubscriptionPath(args[0], args[1])
+	}
+	if o.rules != "" {
+		return o.comparison(c, args)
 	}
 	line, err := o.message(c.InOrStdin())
 	if err != nil {

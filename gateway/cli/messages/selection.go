@@ -136,7 +136,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	return func(a *amqp.Arrival) (bool, error) {
 		truth, err := rule.Matches(a.Message, rules.Facts{
 			EnqueuedTime: a.EnqueuedTime, SequenceNumber: a.SequenceNumber, EnqueuedSequenceNumber: a.EnqueuedSequenceNumber,
-			DeliveryCount: a.DeliveryCount, State: a.State, Body: bodyFields,
+			DeliveryCount: a.DeliveryCount, State: a.State, Body: BodyFields,
 		})
 		if err != nil {
 			return false, fmt.Errorf("--where: message %d: %s", a.SequenceNumber, core.TextOf(err))
@@ -145,8 +145,8 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 	}, nil
 }
 
-// bodyFields decodes a body for conditions on its fields: one that is JSON, or an AMQP value.
-func bodyFields(m *core.Message) (any, error) {
+// BodyFields decodes a body for conditions on its fields: one that is JSON, or an AMQP value.
+func BodyFields(m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyValue {
 		return m.Body.Value()
 	}

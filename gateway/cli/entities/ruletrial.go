@@ -1,0 +1,245 @@
+package entities
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/rules"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
+	"github.com/crosstown-mq/crosstown/gateway/cli/messages"
+	"github.com/crosstown-mq/crosstown/gateway/internal/config"
+	"github.com/crosstown-mq/crosstown/gateway/internal/record"
+)
+
+// maxShown is the number of messages of each kind of change that are printed with their reasons.
+const maxShown = 3
+
+// trial compares what the rules of a topic's subscriptions do with what others would do.
+type trial struct {
+	rules    [2][][]core.Rule // before and after, by subscription
+	compiled [2][][]*rules.Rule
+	totals   []outcome // by subscription
+}
+
+// outcome is what would change for a subscription. Of the messages that failing counts, a rule fails that did
+// not fail before.
+type outcome struct {
+	Subscription string   `json:"subscription"`
+	Messages     int      `json:"messages"`
+	Added        int      `json:"added"`
+	Removed      int      `json:"removed"`
+	Changed      int      `json:"changed"` // by actions
+	Failing      int      `json:"failing"`
+	First        []change `json:"first,omitempty"`
+}
+
+// change is what would happen to one message.
+type change struct {
+	Change    string   `json:"change"`
+	Line      int      `json:"line"`
+	MessageID string   `json:"messageId,omitempty"`
+	Why       []string `json:"why"`
+}
+
+// comparison opens the recording.
+func (o *ruleTestOptions) comparison(c *cobra.Command, args []string) error {
+	switch o.record {
+	case "":
+		return command.Usagef("--rules: name the messages to compare the rules for with --record FILE")
+	case "-":
+		return o.compare(c, args, c.InOrStdin())
+	}
+	f, err := os.Open(o.record)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return o.compare(c, args, f)
+}
+
+// compare prints what the rules in a file would change for recorded messages.
+func (o *ruleTestOptions) compare(c *cobra.Command, args []string, in io.Reader) error {
+	wanted, err := config.Check(o.rules, o.environ)
+	if err != nil {
+		return command.Usage(err)
+	}
+	i := slices.IndexFunc(wanted.Topics, func(t config.Topic) bool { return strings.EqualFold(t.Name, args[0]) })
+	if i < 0 {
+		return command.Usagef("--rules: %s has no topic %q: list it under topics, with its subscriptions and their rules", o.rules, args[0])
+	}
+	t, err := o.Target()
+	if err != nil {
+		return err
+	}
+	var tr trial
+	client := t.Management(nil)
+	client.Attempts = 1
+	for _, s := range wanted.Topics[i].Subscriptions {
+		if len(args) > 1 && !strings.EqualFold(s.Name, args[1]) {
+			continue
+		}
+		after := make([]core.Rule, len(s.Rules))
+		for i := range s.Rules {
+			if after[i], err = s.Rules[i].Rule(); err != nil {
+				return command.Usage(err)
+			}
+		}
+		if len(after) == 0 {
+			after = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}
+		}
+		var before []core.Rule // none for a new subscription
+		for more := true; more; {
+			page, err := client.Rules(c.Context(), command.AnyIdentity, core.SubscriptionPath(args[0], s.Name), len(before), 100)
+			if err != nil && !errors.Is(err, core.NotFound) {
+				return t.Explain(err)
+			}
+			before, more = append(before, page...), len(page) == 100
+		}
+		if err := tr.add(s.Name, before, after); err != nil {
+			return err
+		}
+	}
+	if len(tr.totals) == 0 {
+		return command.Usagef("--rules: %s has no subscription to compare", o.rules)
+	}
+	if err := tr.read(c.Context(), in); err != nil {
+		return command.Usagef("--record: %w", err)
+	}
+	return tr.tell(c.OutOrStdout(), o.JSON)
+}
+
+// add adds a subscription with its rules before and after.
+func (t *trial) add(name string, sides ...[]core.Rule) error {
+	for side, all := range sides {
+		compiled := make([]*rules.Rule, len(all))
+		for i, r := range all {
+			var err error
+			if compiled[i], err = rules.Compile(r); err != nil {
+				return command.Usage(err)
+			}
+			if len(compiled[i].Calls()) > 0 {
+				return command.Usagef("rule %s of %s asks a plugin, which only a gateway does: try it with messages in a subscription for the trial", r.Name, name)
+			}
+		}
+		t.rules[side], t.compiled[side] = append(t.rules[side], all), append(t.compiled[side], compiled)
+	}
+	t.totals = append(t.totals, outcome{Subscription: name})
+	return nil
+}
+
+// read compares the messages of a recording.
+func (t *trial) read(ctx context.Context, in io.Reader) error {
+	sets := [2]*rules.Set{rules.NewSet(t.compiled[0]), rules.NewSet(t.compiled[1])}
+	lines := bufio.NewReader(in)
+	for n := 1; ctx.Err() == nil; n++ {
+		line, err := lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			stored, _, wrong := record.Parse(line)
+			if wrong != nil {
+				return fmt.Errorf("line %d: %w", n, wrong)
+			}
+			if stored != nil {
+				t.judge(n, stored, sets)
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// judge compares one message.
+func (t *trial) judge(line int, stored *core.Stored, sets [2]*rules.Set) {
+	f := rules.Facts{EnqueuedTime: stored.EnqueuedTime, Body: messages.BodyFields}
+	var got [2][][]string // the copies of each subscription, and what fails
+	var failed [2][]int
+	for side, set := range sets {
+		got[side], failed[side] = make([][]string, len(t.totals)), make([]int, len(t.totals))
+		for _, c := range set.Match(nil, stored.Message, f) {
+			if c.Err != nil {
+				failed[side][c.Sub]++
+				continue
+			}
+			text, _ := json.Marshal(record.Of(&core.Stored{Kind: core.StoredMessage, Delivery: core.Delivery{Message: c.Message}}, ""))
+			got[side][c.Sub] = append(got[side][c.Sub], string(text))
+		}
+	}
+	for sub := range t.totals {
+		was, is, o := got[0][sub], got[1][sub], &t.totals[sub]
+		slices.Sort(was)
+		slices.Sort(is)
+		o.Messages++
+		note := func(what string, n *int) {
+			if *n++; *n <= maxShown {
+				o.First = append(o.First, change{what, line, stored.MessageID.String(), t.why(sub, stored.Message, f)})
+			}
+		}
+		switch {
+		case len(was) == 0 && len(is) > 0:
+			note("added", &o.Added)
+		case len(was) > 0 && len(is) == 0:
+			note("removed", &o.Removed)
+		case !slices.Equal(was, is):
+			note("changed", &o.Changed)
+		}
+		if failed[1][sub] > failed[0][sub] {
+			note("failing", &o.Failing)
+		}
+	}
+}
+
+// why says what the new rules of a subscription make of a message, those first that match.
+func (t *trial) why(sub int, m *core.Message, f rules.Facts) (all []string) {
+	for _, r := range t.rules[1][sub] {
+		e := rules.Explain(r, m, f)
+		text := r.Name + ": " + strings.Join(e.Why, "; ")
+		if e.Err != nil {
+			text += " (" + core.TextOf(e.Err) + ")"
+		}
+		if e.Truth == rules.True {
+			all = slices.Insert(all, 0, text)
+		} else {
+			all = append(all, text)
+		}
+	}
+	return all[:min(len(all), maxShown)]
+}
+
+// tell prints the outcomes.
+func (t *trial) tell(out io.Writer, asJSON bool) error {
+	var b bytes.Buffer
+	lines := command.NewEncoder(&b)
+	for i := range t.totals {
+		o := &t.totals[i]
+		if asJSON {
+			if err := lines.Encode(o); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(&b, "%s  of %s: %d added, %d removed, %d changed, %d failing\n", o.Subscription, command.Messages(o.Messages), o.Added, o.Removed, o.Changed, o.Failing)
+		for _, c := range o.First {
+			fmt.Fprintf(&b, "  %s  line %d  %s\n", c.Change, c.Line, c.MessageID)
+			for _, why := range c.Why {
+				fmt.Fprintf(&b, "    %s\n", why)
+			}
+		}
+	}
+	_, err := out.Write(b.Bytes())
+	return err
+}
