@@ -65,8 +65,8 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	}
 }
 
-// warningPause is the time in which one warning of a kind is enough: clients
-// must not be able to fill the log.
+// warningPause is the least time between two warnings of a kind, so that clients cannot fill the
+// log.
 const warningPause = 10 * time.Second
 
 // Warnings limits the warnings of one kind to one in ten seconds. The zero value

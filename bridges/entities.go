@@ -38,8 +38,8 @@ func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.K
 	}
 }
 
-// Destinations yields the entities to which after newly forwards messages, by the name of the setting: a
-// client that sets one needs Send there.
+// Destinations yields the entities to which after forwards messages and before did not, by the name
+// of the setting. A client that sets one needs Send there.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

@@ -10,8 +10,9 @@ import (
 // drainTimeout bounds how long past its wait Next gives the broker to say that there is nothing.
 const drainTimeout = 5 * time.Second
 
-// Next waits for one message of an entity, and reports whether one came. Whatever ends it, the wait, the context or
-// the server that took the request, no message that it does not return stays locked. It sets Deliver and Closed of o.
+// Next waits for one message of an entity, and reports whether one came. Whether a timeout, the
+// context or the server ends the wait, no message stays locked that Next does not return. It sets
+// Deliver and Closed of o.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
 	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }

@@ -36,7 +36,7 @@ type Address struct {
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
-	// Unread is a client's text that is not a valid address. Entity is then empty, and the broker
+	// Unread is a client's text that is not a valid address; Entity is then empty. The broker
 	// refuses the address as not found.
 	Unread string
 }
@@ -78,8 +78,8 @@ func ParseAddress(s string) (Address, error) {
 		path = SubscriptionPath(topic, subscription)
 	}
 	a.Entity = path
-	// A path that another parser would read differently is not a name: the entity on which a right is
-	// checked must be the one that is used.
+	// A path that another parser could read differently is not accepted as a name, because rights
+	// must be checked on the entity that is then used.
 	if path == "" || strings.HasPrefix(path, "$") || strings.Contains(path, "/$") || ResourcePath(path) != path {
 		return Address{}, Refuse(NotFound, "The messaging entity '%s' could not be found.", s)
 	}

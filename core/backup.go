@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Backups is the part of a store that copies the contents of partitions, for backups and for the
-// move to another engine. Every engine implements it; no gateway calls it while it serves.
+// Backups is the part of a store that copies the contents of partitions, for backups and for moving
+// to another engine. Every engine implements it; a gateway that serves clients does not call it.
 //
 // A partition is copied with everything that changes in the same atomic steps: its sub-queues and,
 // for a topic, its subscriptions. Only the Entity and the Index of a Ref are used.

@@ -31,7 +31,7 @@ func (b Body) Payload() (payload []byte, ok bool) {
 }
 
 // Value decodes a body that is an AMQP value or sequence. It returns one sequence as a list, and
-// several as a list of lists. A body that is too large is an error.
+// several as a list of lists. It refuses a body that is too large.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {

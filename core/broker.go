@@ -119,10 +119,10 @@ type Session interface {
 	Receiver
 	ID() string
 	LockedUntil() time.Time
-	// CloseAfter begins a Close, but the session stays locked until settled is closed, so that
+	// CloseAfter begins a Close, but keeps the session locked until settled is closed, so that
 	// settlements in flight are carried out. It does not wait, so it may be called from a Deliver;
-	// Close has to follow. A call that accepts the session by
-	// its id through this gateway waits for the release.
+	// Close must follow. A call that accepts the session by its id through this gateway waits for
+	// the release.
 	CloseAfter(settled <-chan struct{})
 	// Released is closed when the broker has released the session after Close or CloseAfter, or has
 	// given up trying. From then on other receivers, at any gateway, may accept it.
@@ -236,18 +236,18 @@ type NamespaceInfo struct {
 type disconnectKey struct{}
 
 // WithDisconnect returns a context for a peer's calls. disconnect ends the peer's connection: at
-// once if most is 0, else after at most that many of the next bytes to the peer have been sent. It
-// may be called at any time, from any goroutine.
+// once if most is 0, otherwise when at most that many more bytes have been sent to the peer. It may
+// be called at any time, from any goroutine.
 func WithDisconnect(ctx context.Context, disconnect func(most int)) context.Context {
 	return context.WithValue(ctx, disconnectKey{}, disconnect)
 }
 
-// Disconnect breaks the connection of a call, without an error for the peer, as a network does that
-// fails. It does nothing for a call without a connection.
+// Disconnect breaks the connection of a call without an error for the peer, like a network failure.
+// It does nothing for a call without a connection.
 func Disconnect(ctx context.Context) { DisconnectAfter(ctx, 0) }
 
-// DisconnectAfter is Disconnect after at most that many of the next bytes to the peer have been
-// sent. A bridge that cannot count them ends the connection at once.
+// DisconnectAfter is Disconnect after at most that many more bytes have been sent to the peer. A
+// bridge that cannot count them ends the connection at once.
 func DisconnectAfter(ctx context.Context, most int) {
 	if disconnect, ok := ctx.Value(disconnectKey{}).(func(int)); ok {
 		disconnect(most)

@@ -68,9 +68,9 @@ func (r *Refusal) Error() string { return r.Text }
 func (r *Refusal) Unwrap() error { return r.Code }
 
 // NotDone is an error after which it is certain that the operation had no effect: the store has
-// refused it, or was never reached. After any other error, above all Busy, it is unknown whether it
-// had one. Only an operation that failed with NotDone may be repeated where the store cannot detect
-// the repetition.
+// refused it, or was never reached. After any other error, in particular Busy, it is unknown
+// whether it had one. Only an operation that failed with NotDone may be repeated where the store
+// cannot detect the repetition.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }

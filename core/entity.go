@@ -28,9 +28,8 @@ func (s Status) CanSend() bool { return s == StatusActive || s == StatusReceiveD
 // CanReceive reports whether the status allows receiving.
 func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendDisabled }
 
-// Forever is the duration that means "never". The largest TimeSpan of .NET would overflow a
-// Duration, so any duration at or above Forever means the same, and is written as the SDKs write
-// theirs.
+// Forever is the duration that means "never". .NET's largest TimeSpan overflows a Duration, so
+// every duration of at least Forever means "never", and is written as that TimeSpan.
 const Forever = time.Duration(1<<63 - 1)
 
 // Kind tells queues, topics and subscriptions apart.
@@ -211,7 +210,7 @@ type Entity struct {
 	Kind      Kind
 	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name
 	// ID is new at every creation, by NewIncarnation, so that a re-created entity never meets
-	// remains of an older one. It has lower-case letters and digits.
+	// remains of an older one. It consists of lower-case letters and digits.
 	ID         string
 	Partitions int
 	// TopicID is the ID of a subscription's topic. The partitions of a topic's subscriptions are

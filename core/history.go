@@ -71,7 +71,7 @@ type Event struct {
 }
 
 // Note is the part of an event that only the broker knows. A note about an event of the state
-// machine has the same Kind and Number, and comes later.
+// machine has the same Kind and Number, and follows it.
 type Note struct {
 	By      Party  // the client
 	Entity  string // the other entity

@@ -226,8 +226,8 @@ func PartitionOf(key string, n int) uint16 {
 	return uint16(h % uint64(n))
 }
 
-// PinKey binds messages together: messages with the same key keep their order. It is the key of the
-// session, else the key of a session whose id is the partition key, else "".
+// PinKey is the key under which messages keep their order when they are forwarded: the key of the
+// session or, without a session, that of a session whose id is the partition key, otherwise "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

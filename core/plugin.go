@@ -22,9 +22,9 @@ type StageKind uint8
 const (
 	// StageIngress is for every message that is sent to the entity, and comes first.
 	StageIngress StageKind = iota
-	// StageFilter is plugin(…) in the rules of a topic's subscriptions: Pass is true, Drop false,
-	// and any other an error in the rule. The rest of the verdict is ignored. Rules with the same
-	// question share an answer.
+	// StageFilter is plugin(…) in the rules of a topic's subscriptions: Pass means true, Drop means
+	// false, and any other action is an error in the rule. The rest of the verdict is ignored.
+	// Rules with the same call share an answer.
 	StageFilter
 	// StageTo interprets the To of messages that are sent to an entity which enables it.
 	StageTo

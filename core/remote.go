@@ -15,9 +15,9 @@ type Remote interface {
 	// only after messages have arrived there. NotAllowed, InvalidArgument, OutOfRange and TooLarge say
 	// that the remote will never accept the message, any other error that it may accept it later.
 	//
-	// A message is sent only after all earlier ones with the same PinKey have been accepted, or
-	// refused permanently; if one was neither, the later ones are not tried. Send only reads the
-	// messages, and only until it returns.
+	// A message is sent only after all earlier ones with the same PinKey have been accepted or
+	// permanently refused; otherwise it is not tried. Send only reads the messages, and only until
+	// it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
 	// Window is the number of messages that are worth sending at a time.
 	Window() int

@@ -390,8 +390,8 @@ type SessionRequest struct {
 	TakeOver LockToken   // the Token of the lock to take over, instead of a new one; zero: none
 }
 
-// SessionGrace is how long a session's lock and the locks of its messages are kept after its Until:
-// what a client does just as the lock ends still counts, as with Service Bus.
+// SessionGrace is how long a session's lock and the locks of its messages are kept after its Until,
+// so that calls that arrive just as the lock ends still succeed, as with Service Bus.
 const SessionGrace = 300 * time.Millisecond
 
 // Sessions is the part of a partition with Policy.Sessions. A session is paused while one of its

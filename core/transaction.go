@@ -70,8 +70,8 @@ type Reserved struct {
 	Message *Message
 }
 
-// Effect is what results from a message outside of the queue that it was sent to: nothing if the
-// message was dropped as a duplicate, or its Transit.Key is known.
+// Effect is what a message causes outside of the queue that it was sent to. A message that is
+// dropped as a duplicate, or whose Transit.Key is known, has none.
 type Effect struct {
 	Of int // index of the message among the Messages, or the Publications, of the Work
 	// Instead says that the message itself is not stored, and its number is 0. Its id and key are

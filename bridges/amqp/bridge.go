@@ -80,7 +80,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // ServeConn serves one connection until the client closes it, or until it has drained some time
 // after ctx has ended. It returns why the connection ended, nil for an orderly end. It closes nc.
-// Its stack frame and run's are kept small, so that the stack of a waiting connection is small too.
+// Its stack frame and that of run are small, because a waiting connection keeps them.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -130,21 +130,22 @@ type Options struct {
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, both ways; 65536
-	// MaxConnections is the number of clients with a proven identity that may be connected; more are closed
-	// at once; 5000. The listener bounds the others: see bridges.Prove.
+	// MaxConnections is the largest number of connected clients with a proven identity; default
+	// 5000. Further ones are closed at once. The listener limits the other clients: see
+	// bridges.Prove.
 	MaxConnections int
 	MaxSessions    int // of one connection, at most 65536; 8192
 	MaxHandles     int // links of one session; 256
 	MaxLinks       int // of one connection; 8192
 
-	// SenderCredit is the number of messages that a client may have sent on one link and that are
-	// not stored yet; 1000. It bounds the unsettled incoming messages of a link.
+	// SenderCredit is the largest number of messages that a client has sent on one link and that
+	// are not stored yet; default 1000.
 	SenderCredit int
-	// MaxUnsettled bounds the deliveries of one link that the client has not settled; 10000. Further ones wait, until
-	// it settles some or the locks of some have ended.
+	// MaxUnsettled is the largest number of deliveries of one link that the client has not settled;
+	// default 10000. Further deliveries wait until the client settles some or some locks end.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is the same for all links of a connection together; 50000. Deliveries
-	// beyond it, which several links have asked for at once, go back to the queue.
+	// MaxConnectionUnsettled is the same for all links of a connection together; default 50000. If
+	// several links have requested more at once, the surplus goes back to the queue.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
@@ -152,8 +153,9 @@ type Options struct {
 	MaxPurge           int // messages that one batch delete may ask for; 4000
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
-	// MaxMessageBytes bounds the bytes of one connection's messages that are read and not stored
-	// yet, and of properties that settlements in flight set. Beyond it nothing is read; 64 MiB.
+	// MaxMessageBytes is the largest number of bytes of one connection's messages that are read but
+	// not stored yet, with the properties that settlements in flight set; default 64 MiB. At the
+	// limit the connection is not read.
 	MaxMessageBytes int64
 	// Budget bounds the memory of work in progress on all connections, Standing the memory of
 	// connections, sessions and links themselves; default: pools of the bridge's own.

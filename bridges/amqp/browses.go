@@ -14,15 +14,16 @@ import (
 const (
 	// browsePage is the number of messages one look of a browser asks for.
 	browsePage = 100
-	// soonBrowse is how long after the last message a browser looks for the next; the pause doubles up to lateBrowse while
-	// there is none.
+	// soonBrowse is the pause before a browser first looks for more messages; it doubles up to
+	// lateBrowse until one arrives.
 	soonBrowse = 125 * time.Millisecond
 	lateBrowse = 2 * time.Second
 )
 
-// browseLink is a link on which the client looks at the active messages of an entity, in the order of their
-// numbers: its source has the distribution mode copy, as a JMS QueueBrowser's does. Nothing is locked, and outcomes
-// mean nothing. The broker announces arrivals only to receivers, so a browser at the end looks again and again.
+// browseLink is a link on which the client looks at the active messages of an entity, in the order
+// of their numbers: its source has the distribution mode copy, as a JMS QueueBrowser's does.
+// Nothing is locked, and outcomes have no effect. The broker announces arrivals only to receivers,
+// so a browser at the end polls.
 type browseLink struct {
 	conn    *conn
 	link    *engine.Link

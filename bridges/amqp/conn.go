@@ -271,8 +271,7 @@ func (c *conn) async(work func(ctx context.Context) (then func())) {
 	c.spawn(ctx, cancel, work, func() { c.busy-- })
 }
 
-// wait is async for work that may take long, because it waits for something to happen: it does not keep the connection
-// from reading or ending.
+// wait is async for work that may wait for an event: meanwhile the connection can read and end.
 func (c *conn) wait(timeout time.Duration, work func(ctx context.Context) (then func())) (cancel context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(c.ctx, timeout)
 	c.spawn(ctx, cancel, work, func() {})

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// The conn is the engine's Handler. What the engine says of a link goes to its Data, which is one of senderLink,
-// receiverLink, browseLink, requestLink, replyLink and coordinatorLink.
+// conn is the engine's Handler. It passes events of a link to the link's Data, which is one of
+// senderLink, receiverLink, browseLink, requestLink, replyLink and coordinatorLink.
 
 // endpoint is what all links have in common.
 type endpoint interface {
@@ -44,8 +44,8 @@ func (c *conn) closingFor(err error) *wire.Error {
 	return c.refusal(nil, err, core.Address{}, "product", c.product)
 }
 
-// disconnect breaks the connection without an error: at once, or after the next write, which then
-// has no more than most bytes. Any goroutine may call it.
+// disconnect breaks the connection without an error: at once, or after the next write, which is cut
+// to most bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Post(func() { c.last = most })
@@ -124,8 +124,8 @@ const (
 	selectorCode   uint64 = 0x0000468c00000004
 )
 
-// checkTermini refuses requests that would change which messages a client gets and are not offered.
-// Anything else that the client asks of a terminus is left out of the answer.
+// checkTermini refuses unsupported requests that would change which messages a client gets. The
+// answer omits other unsupported requests.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
 		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not offered: create a queue, and name it.")
@@ -236,9 +236,10 @@ func linkProperties(maxSize int64) value.Map {
 // maxBatchSize is the largest batch, in bytes, that is announced to clients, even if messages may be larger.
 const maxBatchSize = 1 << 20
 
-// scope is what the transactions of one AMQP session may reach. A client that wants transactions over several entities
-// puts its coordinator link and all others into one AMQP session: it may send to every entity there, and receive from
-// the first that it used, with all subscriptions if that is a topic, and all sub-queues.
+// scope is the set of entities that the transactions of one AMQP session may use. A client that
+// wants transactions over several entities puts its coordinator link and all others into one AMQP
+// session: it may send to every entity there, and receive from the first that it used, with all
+// subscriptions if that is a topic, and all sub-queues.
 type scope struct {
 	transacted bool         // the AMQP session has a coordinator link
 	root       string       // the top-level entity that was used first
@@ -273,8 +274,8 @@ func checkScope(l *engine.Link, addr core.Address) error {
 	return nil
 }
 
-// reaches refuses an operation on the entity of addr that a transaction of the service could not hold. It may touch a
-// second entity only within the AMQP session of its coordinator.
+// reaches refuses an operation on the entity of addr that Service Bus does not allow in the
+// transaction. A second entity is allowed only within the AMQP session of the coordinator.
 func (t *transaction) reaches(l *engine.Link, addr core.Address) error {
 	top := topLevel(addr)
 	switch {

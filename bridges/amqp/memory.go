@@ -19,8 +19,9 @@ type holdings struct {
 	patience time.Time   // until when the message that begins may wait for memory; zero: none does
 }
 
-// Reserve asks the gateway's budget for the memory of an arriving message. While there is none, nothing is read, unless
-// that would keep other messages from being complete; after some time the message is refused.
+// Reserve asks the gateway's budget for the memory of an arriving message. While there is none, the
+// connection is not read, unless other messages could then not be completed; after some time the
+// message is refused.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
@@ -88,8 +89,8 @@ func (c *conn) charge() {
 	}
 }
 
-// controlBytes is the number of bytes of incomplete requests that a connection may have even without free memory: to
-// settle, renew, cancel and prove who one is.
+// controlBytes is the number of bytes of incomplete requests that a connection may have even
+// without free memory, so that it can settle, renew, cancel and authenticate.
 const controlBytes = 64 << 10
 
 // structures returns the memory that the connection takes with its sessions and links.

@@ -17,8 +17,9 @@ type form struct {
 	inSession bool // its session's lock is its lock
 }
 
-// greatestDate is until when messages of a session are locked, as their annotation says. SDKs refuse to settle a message
-// whose lock seems to be over, and the lock of a session is renewed apart from its messages. It is the year 10000.
+// greatestDate, in the year 10000, is the end of the lock in the annotation of a session's
+// messages. The lock of a session is renewed separately, and SDKs refuse to settle a message whose
+// lock seems to have ended.
 const greatestDate value.Timestamp = 253402300800000
 
 // appendDelivery appends a delivery as an encoded message.
@@ -183,8 +184,8 @@ func (a *annotations) instant(k string, t time.Time) {
 	}
 }
 
-// lifeOfDelivery is the life of a message that the broker delivers. One that is scheduled begins to live when it is enqueued,
-// whatever its sender says.
+// lifeOfDelivery is lifeOf for a message that the broker delivers. The life of a scheduled message
+// begins when it is enqueued, whatever its sender says.
 func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 	if d.ScheduledEnqueueTime.IsZero() || !mortal(d.Message) {
 		return lifeOf(d.Message, d.EnqueuedTime)
@@ -198,9 +199,9 @@ func lifeOfDelivery(d *core.Delivery) (created, expires time.Time) {
 // mortal reports whether a message expires.
 func mortal(m *core.Message) bool { return m.TimeToLive > 0 && m.TimeToLive < core.Forever }
 
-// lifeOf returns the creation and the expiry time that say how long a message lives: clients take the
-// time to live from their difference, because the header's cannot be longer than 49.7 days. If the
-// sender gave no creation time, it is otherwise. Both are the sender's if the message does not expire.
+// lifeOf returns the creation and the expiry time of a message: clients read the time to live from
+// their difference, because the header's cannot be longer than 49.7 days. otherwise is the creation
+// time if the sender set none. Both are the sender's if the message does not expire.
 func lifeOf(m *core.Message, otherwise time.Time) (created, expires time.Time) {
 	if !mortal(m) {
 		return m.CreationTime, m.AbsoluteExpiryTime

@@ -41,8 +41,8 @@ type next struct {
 	into    []byte // where the next bytes go; see engine.Conn.Into
 }
 
-// read passes what the client sends to the owner until the transport or the connection ends. It reads again when the engine
-// has taken what was read, so one buffer is enough.
+// read passes what the client sends to the owner until the transport or the connection ends. It
+// reads again when the engine has consumed the bytes, so one buffer is enough.
 func (c *conn) read() {
 	in := input{nc: c.nc, known: &c.known, socket: socketReaderOf(c.nc)}
 	var got arrival

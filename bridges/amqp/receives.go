@@ -10,8 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxAsked is the number of deliveries of one link that may be asked for or be waiting at a time, whatever credit a client gives: locks
-// should not run while messages wait here. Their bytes are bounded, too, by fair.Pending.
+// maxAsked is the largest number of deliveries of one link that are requested or waiting at a time,
+// whatever credit a client gives, so that locks do not run out while messages wait here.
+// fair.Pending also limits their bytes.
 const maxAsked = 1000
 
 // acceptProperty is a link property of our own: the content types that the client can read, in the form of HTTP's
@@ -140,9 +141,10 @@ func (r *receiverLink) close(err error) {
 	}
 }
 
-// interrupt detaches because a settlement could not be carried out for now. To reject it would end the delivery in the
-// client's eyes: the Go SDK's next attempt then finds it settled and reports a success that never was. When the link is
-// gone clients settle through $management, which answers each attempt.
+// interrupt detaches the link because a settlement could not be carried out for now. After a
+// rejection the client would regard the delivery as settled: the Go SDK's next attempt would report
+// a success that never happened. Without the link, clients settle through $management, which
+// answers each attempt.
 func (r *receiverLink) interrupt(err error) {
 	if r.link.Open() {
 		why := r.conn.refusal(r.link, err, r.addr)
@@ -212,9 +214,8 @@ func (r *receiverLink) settledOne() {
 	}
 }
 
-// giveBack unlocks pending deliveries except the first keep. Those of a session stay locked: they
-// would come back out of order, and to no other receiver. The session's end unlocks them, unless it
-// is taken over.
+// giveBack unlocks pending deliveries except the first keep. Those of a session stay locked until
+// the session is released or taken over: unlocked now, they would be delivered again out of order.
 func (r *receiverLink) giveBack(keep int) {
 	if r.mode == core.ReceiveAndDelete || r.session != nil && !(r.shared && r.stopped) || keep >= len(r.pending) {
 		return

@@ -179,8 +179,9 @@ func costOfRequest(r *request) int64 {
 	return int64(1+len(messages)) * fair.Message
 }
 
-// contentful are the operations that are refused for what a client hands over. The Go SDK takes a status of 400 or 403 for
-// the loss of its connection, and the rejection of the request for the end of the operation.
+// contentful are the operations that can be refused because of their content. The Go SDK takes a
+// status of 400 or 403 for the loss of its connection, and the rejection of the request for the end
+// of the operation.
 var contentful = map[string]bool{
 	"com.microsoft:schedule-message":   true,
 	"com.microsoft:set-session-state":  true,
@@ -253,8 +254,8 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 }
 
 // route finds the link for a response: in the session of the request, the one whose target, or else
-// whose name, is replyTo, or the only one; failing that, one of the connection. It never looks
-// further: clients on several connections use the same names.
+// whose name, is replyTo, or the only one; failing that, one of the connection. It does not search
+// other connections, because their clients use the same names.
 func (c *conn) route(s *engine.Session, node, replyTo string) *replyLink {
 	var here []*replyLink
 	for _, r := range c.nodes {

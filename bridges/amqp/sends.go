@@ -114,8 +114,8 @@ func (s *senderLink) received(m engine.Message) {
 		return
 	}
 	if s.conn.drains != "" && !m.Settled {
-		// Clients try again, over a new connection. Not released: go-amqp, and the Go SDK on it, take any outcome
-		// but a rejection for a success.
+		// Clients try again over a new connection. The outcome is not released, because go-amqp,
+		// and so the Go SDK, takes any outcome but a rejection for a success.
 		s.link.Settle(m.ID, wire.Rejected{Error: &wire.Error{Condition: wire.CondConnectionForced, Description: s.conn.drains}})
 		return
 	}

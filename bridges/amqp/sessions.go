@@ -226,8 +226,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered ends what occupied began, and settles deliveries whose locks the request has ended. This is
-// how clients settle all messages of a session that can be taken over; they settle none on its link.
+// answered ends what occupied began, and settles deliveries whose locks the request has ended.
+// Clients settle all messages of a session that can be taken over in this way, none on its link.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return
@@ -261,8 +261,8 @@ func (o *operation) held() (core.Session, error) {
 	}
 }
 
-// sessionless reports whether the request is about no session: it names none, or its entity has none. Clients also name
-// the session of a message that an entity without sessions has given them.
+// sessionless reports whether the request concerns no session: it names none, or its entity has
+// none. Clients also name the session of a message that an entity without sessions has given them.
 func (o *operation) sessionless() bool {
 	if o.session != nil || !o.named {
 		return o.session == nil

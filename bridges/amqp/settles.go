@@ -123,8 +123,8 @@ func (p *settleQueue) settled(items []settleItem, errs []error) {
 	}
 }
 
-// holds reports whether r may not ask for messages yet: some are being given back, and later ones
-// must not overtake them. r is told when they are back.
+// holds reports whether r must not ask for messages yet, because some are being released and later
+// ones must not overtake them. r is notified when they are released.
 func (p *settleQueue) holds(r *receiverLink) bool {
 	if p == nil || p.unlocking == 0 {
 		return false
@@ -329,9 +329,9 @@ func (c *conn) feed(now time.Time) {
 	}
 }
 
-// lapse forgets deliveries whose locks have ended, so that a client that leaves some unsettled does not stop its links,
-// and reports whether there were any. The client may have renewed a lock; what it renews on another connection is not
-// known here.
+// lapse forgets deliveries whose locks have ended, so that a client that leaves some unsettled does
+// not stop its links, and reports whether there were any. The client may have renewed a lock;
+// renewals on another connection are not known here.
 func (c *conn) lapse(now time.Time) bool {
 	r := &c.outstanding
 	n, next := c.eng.Lapse(now.Add(-lapseGrace), func(tag engine.Tag, until time.Time) time.Time {

@@ -302,8 +302,8 @@ func unwrap(payload []byte) []byte {
 // largest message, and of its properties.
 const maxSpliced = core.MaxMessageSizeKB<<10 + 1<<20
 
-// grants are what the client behind a splice has allowed its peer to send. The client itself takes
-// whatever comes.
+// grants record what the client behind a splice has allowed its peer to send, because the client
+// does not check it.
 type grants struct {
 	mu       sync.Mutex
 	sessions map[uint16]*grantedSession // by the client's channel

@@ -64,8 +64,8 @@ type provisional struct {
 	id         uint32 // delivery-id
 	settlement core.Settlement
 	forgotten  bool // the client has settled it
-	// state says that the outcome was carried out, in the transaction: the Java SDK awaits a state of the kind that it sent,
-	// and fails on a rejection without an error.
+	// state says that the outcome was carried out in the transaction. The Java SDK waits for a
+	// state of the kind that it sent, and fails on a rejection without an error.
 	state wire.TransactionalState
 }
 
@@ -458,8 +458,8 @@ func (p *provisional) drop() {
 	}
 }
 
-// disposedAgain answers a further outcome of a delivery before the discharge: the first one stands, and for others the
-// lock counts as lost.
+// disposedAgain answers a further outcome of a delivery before the discharge: the first one
+// remains, and later ones are answered as if the lock were lost.
 func (p *provisional) disposedAgain(settled bool) {
 	r := p.link
 	if settled {

@@ -103,7 +103,8 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 }
 
 // Close closes the connection with that id, as Connections lists it, and returns what it was. What
-// is in flight on it may finish first. It returns NotFound if id may see no connection with that id.
+// is in flight on it may finish first. It returns NotFound if id may not see a connection with that
+// id.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {

@@ -32,8 +32,8 @@ type management struct {
 	id      core.Identity
 }
 
-// atom serves the admin API. If the path belongs to the runtime API too, methods are those that the
-// runtime API takes there; else "".
+// atom serves the admin API. methods are the methods of the runtime API for the same path, or "" if
+// it has none.
 func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string, methods string) (err error) {
 	m := &management{Bridge: b, w: w, r: r, at: referenceOf(b.origin(r), r.URL), methods: methods}
 	name := strings.Join(segments, "/")
@@ -101,8 +101,8 @@ func (m *management) denied(a access, err error) error { return m.target.denied(
 // path of the feed of all topics, and may be an entity's too.
 func isPage(query url.Values) bool { return query.Has("$skip") || query.Has("$top") }
 
-// reference is what the links of an answer are made of. Clients read names from them: Service Bus repeats a request's
-// path and query as they came.
+// reference has the parts of an answer's links. Clients read names from these links, in which
+// Service Bus repeats a request's path and query unchanged.
 type reference struct {
 	origin, path, query string
 	versioned           string // the query of a link that the request did not make: its api-version, if it has one

@@ -70,8 +70,8 @@ func (e *StatusError) Unwrap() error {
 	return nil
 }
 
-// do makes a request and returns the root of the answer, or nil if it is empty. A namespace that is
-// busy, as Azure's are after some tens of requests a second, is asked again.
+// do makes a request and returns the root of the answer, or nil if it is empty. It repeats the
+// request if the namespace is busy, as Azure's are after some tens of requests a second.
 func (c *AdminClient) do(ctx context.Context, method, path, query string, header http.Header, body []byte) (*node, error) {
 	for attempt := 1; ; attempt++ {
 		root, again, err := c.once(ctx, method, path, query, header, body)

@@ -73,8 +73,8 @@ func readLeaf(s *core.Setting, q *core.Settings, text string) bool {
 }
 
 // notSettable are the elements of descriptions, of any api-version, that do not configure an
-// entity. Clients send back what they were given, so these elements are passed over, as are
-// elements that only other kinds of entities have.
+// entity. Clients send back the descriptions that they have read, so these elements are ignored,
+// and so are elements that only other kinds of entities have.
 var notSettable = []string{
 	"SizeInBytes", "MessageCount", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "EntityAvailabilityStatus",
 	"SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount", "DefaultRuleDescription", "Name",
@@ -83,9 +83,8 @@ var notSettable = []string{
 // authorizationRules is the one setting that is not a leaf.
 const authorizationRules = "AuthorizationRules"
 
-// readSettings puts what the description of an entity says into q. Elements of
-// foreign namespaces and empty ones are passed over; a name that no description
-// has is refused.
+// readSettings copies the settings in the description of an entity to q. It ignores elements of
+// foreign namespaces and empty ones, and refuses names that no description has.
 func readSettings(description *node, kind core.Kind, q *core.Settings) error {
 	seen := map[string]bool{}
 	for _, n := range description.children {

@@ -43,9 +43,9 @@ func (m *management) listEntities(kind core.Kind) error {
 	return nil
 }
 
-// getEntity answers with a queue, topic or subscription. For a missing queue or topic the answer is
-// the empty public listing, also to identities without rights: the SDKs take that for "not found".
-// But if the path has methods of the runtime API, the request was meant for that.
+// getEntity answers with a queue, topic or subscription. For a missing queue or topic it answers
+// with an empty public listing, also to identities without rights: the SDKs take that for "not
+// found". But if the path has methods of the runtime API, the request is one of that API.
 func (m *management) getEntity() error {
 	entity, runtime, err := m.front.Entity(m.r.Context(), m.id, m.target.node())
 	if m.target.subscription == "" {
@@ -146,8 +146,8 @@ func (p *put) create(ctx context.Context) (e core.Entity, rt core.Runtime, err e
 	return e, rt, err
 }
 
-// update replaces an entity's settings. Settings that the request leaves out get their defaults,
-// except those that some SDK cannot express or that cannot change: they stay.
+// update replaces an entity's settings. Omitted settings get their defaults, except those that some
+// SDK cannot send or that cannot change, which keep their values.
 func (p *put) update(ctx context.Context) (e core.Entity, rt core.Runtime, err error) {
 	before, rt, err := p.front.Entity(ctx, p.id, p.target.node())
 	if err != nil {
@@ -190,8 +190,8 @@ func (m *management) deleteEntity() error {
 // filterCountsVersion is the first api-version in which topics tell how many filters they have.
 const filterCountsVersion = "2024-05"
 
-// messageSizeVersion is the first api-version in which queues and topics tell how large a
-// message they take.
+// messageSizeVersion is the first api-version in which descriptions have the largest size of a
+// message.
 const messageSizeVersion = "2021-05"
 
 // appendEntity appends the entry of a queue, topic or subscription at link. The order of
@@ -309,8 +309,8 @@ func appendCounts(dst []byte, rt *core.Runtime) []byte {
 	return append(dst, `</CountDetails>`...)
 }
 
-// ruleTimesEnd is the first api-version whose authorization rules come without their times:
-// the Go SDK, which asks by it, expects rules back as it sent them.
+// ruleTimesEnd is the first api-version in which authorization rules have no times: the Go SDK,
+// which uses it, expects the rules that it sent.
 const ruleTimesEnd = "2024-05"
 
 // appendAccessRules appends the authorization rules. An empty list must have no attribute.
@@ -345,9 +345,9 @@ const (
 	forwardDeadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// checkForwarding checks for Send on each entity that newly gets messages: a client that sets a
-// destination sends to it. The right comes from the request's token for the destination, which is
-// added to its identity, or else from that identity.
+// checkForwarding requires Send on each new destination, because a client that sets a destination
+// sends to it. The right comes from the request's token for the destination, which is added to its
+// identity, or else from that identity.
 func (p *put) checkForwarding(before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		header := forwardHeader

@@ -178,8 +178,8 @@ func appendRuleEntry(dst []byte, at reference, t target, r core.Rule) []byte {
 	return closeEntry(dst)
 }
 
-// appendFilter appends a filter. The filters that decide without looking have
-// an expression as well: the JavaScript SDK tells SQL filters by it.
+// appendFilter appends a filter. True and false filters have an expression too, because the
+// JavaScript SDK recognizes SQL filters by it.
 func appendFilter(dst []byte, f *core.Filter) []byte {
 	switch f.Kind {
 	case core.TrueFilter:

@@ -142,8 +142,8 @@ func isPreflight(r *http.Request) bool {
 // shareWithPage lets a page of an origin in the list read the answer, and answers or refuses a
 // preflight. User properties are headers of any name, so all headers may be sent and read.
 // Access-Control-Allow-Credentials is never sent: a page proves its identity by the Authorization
-// header, and no cookie or client certificate counts. A request that is no preflight is not
-// refused: a page can add an Authorization header only after a preflight.
+// header, and no cookie or client certificate counts. Only preflights are refused: without one, a
+// page cannot add an Authorization header.
 func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods string) (answered bool, err error) {
 	h, origin := w.Header(), r.Header.Get("Origin")
 	if len(b.origins) > 0 {

@@ -16,8 +16,8 @@ import (
 // maxBatch is the number of messages a batch may have.
 const maxBatch = 10_000
 
-// parseBatch reads a JSON array of messages, each with Body, BrokerProperties
-// and UserProperties. The first bad element fails it all, and is named.
+// parseBatch reads a JSON array of messages, each with Body, BrokerProperties and UserProperties.
+// The error names the first invalid element.
 func parseBatch(body []byte) ([]*core.Message, error) {
 	const subject = "The batch"
 	if !utf8.Valid(body) {

@@ -54,12 +54,12 @@ type Options struct {
 	Details func() map[string]any
 	// Degraded, if not nil, returns why /health says degraded, still with status 200, or "" for healthy.
 	Degraded func() string
-	// Host, if not nil, is asked for each request whether the gateway answers to
-	// the host that it names; a core.Refusal's text says why not, with status 421.
-	// Requests for Routes and Home are no exception.
+	// Host, if not nil, decides for each request, also those for Routes and Home, whether the
+	// gateway accepts the request's host. If it returns a core.Refusal, the answer has the
+	// refusal's text and status 421.
 	Host func(host string) error
-	// Plain, if not nil, reports whether a client at an address, host:port, may do without TLS. Its requests
-	// other than for /health are refused otherwise.
+	// Plain, if not nil, reports whether a client at an address, host:port, may connect without
+	// TLS. If not, all its requests except those for /health are refused.
 	Plain func(remote string) bool
 	// Answered, if not nil, is called with the route and status of each request when
 	// the answer begins. Routes are few: send, receive, stream, settle, management,

@@ -27,9 +27,9 @@ const (
 	formDate   = `a date such as "Sun, 06 Nov 1994 08:49:37 GMT" or "1994-11-06T08:49:37Z"`
 )
 
-// brokerProperties are compared without regard to case. Keys that only the
-// broker sets are not among them: like unknown ones they are passed over, so
-// that a received message may be sent again as it is.
+// brokerProperties are compared without regard to case. Keys that only the broker sets are not
+// among them. Like unknown keys they are ignored, so that a client can send a received message
+// again.
 var brokerProperties = func() []brokerProperty {
 	all := []brokerProperty{timeToLive, timeToLiveTimeSpan, scheduled, forcePersistence}
 	for i := range core.MessageFields {

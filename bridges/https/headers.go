@@ -35,9 +35,9 @@ var ownPrefixes = []string{
 	"Accept", "Access-Control-", "Content-", "If-", "Proxy-", "Sec-", "Servicebus", "X-Forwarded-", "X-Ms-",
 }
 
-// isUserHeader reports whether a header, by its canonical name, is a user
-// property and none of HTTP's own. Priority, From and Subject, which some RFC
-// knows, are user properties: applications use such names.
+// isUserHeader reports whether a header, by its canonical name, is a user property and not one of
+// HTTP's own. Priority, From and Subject are user properties although RFCs define them, because
+// applications use such names.
 func isUserHeader(name string) bool {
 	if ownHeaders[name] {
 		return false
@@ -92,8 +92,8 @@ func encodeProperties(pairs []core.Property) (core.Properties, error) {
 	return core.RawProperties(value.CloseMap(dst, mark, len(pairs))), nil
 }
 
-// headerText reads a header's bytes as UTF-8 or, where they are not, as
-// ISO 8859-1, which HTTP once meant.
+// headerText reads a header's bytes as UTF-8 or, if they are not valid UTF-8, as ISO 8859-1, the
+// encoding of earlier versions of HTTP.
 func headerText(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -190,8 +190,8 @@ func headerName(key string) string {
 	return string(b)
 }
 
-// isTokenChar reports whether a header's name may hold c (RFC 9110 §5.6.2) and
-// c stands for itself, which '%' does not.
+// isTokenChar reports whether a header's name may contain c (RFC 9110 §5.6.2) unescaped; '%' begins
+// an escape.
 func isTokenChar(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
 		c > ' ' && c < 0x7f && strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0

@@ -75,9 +75,9 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	}
 }
 
-// deliver writes a message as the answer to a receive. It sets no header that is
-// not the message's, because old clients take every other one for a user
-// property; so the body goes out in chunks, without a Content-Length.
+// deliver writes a message as the answer to a receive. It sets only the message's headers, because
+// old clients take all others for user properties. So the body is sent in chunks, without a
+// Content-Length.
 func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, mode core.ReceiveMode, d core.Delivery) error {
 	h := w.Header()
 	body, contentType := renderBody(d.Message)
@@ -101,9 +101,9 @@ func (b *Bridge) deliver(w http.ResponseWriter, r *http.Request, entity string, 
 	return respond(w, status, body)
 }
 
-// take sends messages as they are taken from the entity, one at a time: the next
-// is requested when the previous one was passed to the connection. What was passed
-// to it, and one message more, is lost with a client that vanishes.
+// take removes messages from the entity and sends them one at a time: it requests the next one when
+// the connection has taken the previous one. If the client disappears, the messages that the
+// connection has taken, and one more, are lost.
 func (b *Bridge) take(ctx context.Context, out *events, q streamQuery) error {
 	arrived := make(chan core.Delivery, 1) // the credit is one, so Deliver never blocks
 	rx, err := b.front.OpenReceiver(ctx, out.id, out.address, core.ReceiverOptions{

@@ -82,8 +82,8 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 		on(w, routeHealth)
 		return b.health(w, r)
 	}
-	// An entity's name may contain segments "messages"; the last one with which path and method
-	// form a route ends it. Other paths are the management API's.
+	// An entity's name may contain segments "messages": the last one with which path and method
+	// form a route ends the name. Other paths belong to the management API.
 	methods, method := "", methodOf(r)
 	for i := len(segments) - 1; i > 0; i-- {
 		if !strings.EqualFold(segments[i], "messages") {

@@ -62,9 +62,9 @@ func (b *Bridge) end(r *http.Request, id core.Identity, address core.Address, s 
 	return nil
 }
 
-// verifyLocked checks that the token locks the message that the path names. The
-// token holds the sequence number, so only a number that differs needs a look
-// at the message: it may be a message id that consists of digits.
+// verifyLocked checks that the token locks the message that the path names. The token contains the
+// sequence number. Only if the path has another number is the message read, because the number may
+// be a message id that consists of digits.
 func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Address, message string, token core.LockToken) error {
 	n, err := strconv.ParseInt(message, 10, 64)
 	if err != nil || n == token.SequenceNumber() {

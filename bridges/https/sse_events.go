@@ -40,8 +40,7 @@ const (
 	eventsPage = 64 << 10
 	// writePiece is how much a client has to take within streamTimeout.
 	writePiece = 64 << 10
-	// largeMessage is the size from which the buffer is made for a message at once, and
-	// not used again.
+	// largeMessage is the size from which a message gets a buffer of its own, which is not reused.
 	largeMessage = 256 << 10
 	// eventHeads is the approximate size of an event without its large body.
 	eventHeads = 16 << 10

@@ -15,8 +15,8 @@ import (
 const (
 	// followPage is the number of messages that are looked at in one go.
 	followPage = 100
-	// soonFollow is how long after a message one looks for the next; it doubles
-	// up to lateFollow while there is none.
+	// soonFollow is the pause before it first looks for more messages; it doubles up to lateFollow
+	// until one arrives.
 	soonFollow = 125 * time.Millisecond
 	lateFollow = 2 * time.Second
 )
@@ -33,7 +33,7 @@ type follower struct {
 }
 
 // follow sends what the entity holds from a position on, and what arrives. The broker announces
-// arrivals only to receivers, so this looks again and again: see soonFollow.
+// arrivals only to receivers, so follow polls: see soonFollow.
 func (b *Bridge) follow(ctx context.Context, out *events, q streamQuery) error {
 	f, err := b.newFollower(ctx, out, q)
 	if err != nil {

@@ -24,10 +24,9 @@ const (
 	streamWait    = 10 * time.Second // when a client that found no place should
 )
 
-// stream sends messages as server-sent events: by default those that the entity
-// holds and then those that arrive, or with mode=receiveanddelete those that it
-// takes away. It continues until the client leaves, or something ends it: then the
-// last event says what.
+// stream sends messages as server-sent events: by default those that the entity holds and then
+// those that arrive; with mode=receiveanddelete it removes the messages that it sends. It continues
+// until the client disconnects; if something else ends it, the last event says why.
 func (b *Bridge) stream(w http.ResponseWriter, r *http.Request, entity string) error {
 	id, address, err := b.enter(r, entity)
 	if err != nil {

@@ -80,8 +80,8 @@ var claims = [...]string{
 	remove: "Authorization failed for specified action: Manage,EntityDelete.",
 }
 
-// denied words a missing right as the admin API does: for queues and topics by
-// the claim, for subscriptions and rules by the operation. Other errors pass.
+// denied gives a missing right the admin API's text, which names the claim for queues and topics,
+// the operation for subscriptions and rules. It returns other errors unchanged.
 func (t target) denied(at reference, a access, err error) error {
 	if core.CodeOf(err) != core.Unauthorized || strings.HasPrefix(core.TextOf(err), "ExpiredToken") {
 		return err

@@ -32,8 +32,8 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows reports whether the page that asks may: one of the host itself, or of an origin in the
-// list. Clients other than pages name no origin.
+// Allows reports whether the request is allowed: it comes from a page of the host itself or of an
+// origin in the list, or names no origin because it does not come from a page.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -57,9 +57,9 @@ type Told struct {
 // values. See Log.Write.
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
-// Write writes a line. Its level is error for a failure of the gateway, debug for a wait in vain,
-// which is how clients look for sessions, and info otherwise. Lines beyond the limits are at debug
-// level too; the next line says how many were left out.
+// Write writes a line. Its level is error for a failure of the gateway, debug for a timeout of a
+// client that waits for a session, and info otherwise. Lines beyond the limits are at debug level
+// too; the next line says how many were left out.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
@@ -121,8 +121,8 @@ type bucket struct {
 	leftOut int
 }
 
-// take takes one out of the bucket and of own, if that is not nil, or counts it as left out. It
-// returns how many were left out since the last that was not.
+// take takes one line out of the bucket and out of own, if that is not nil; otherwise it counts the
+// line as left out. It returns the number of lines left out since the last written one.
 func (b *bucket) take(own *bucket, now time.Time) (leftOut int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// hopeless are the conditions with which a remote says that it will never take a
-// message, and what they are here.
+// hopeless maps the conditions with which a remote says that it will never accept a message to the
+// codes that stand for them here.
 var hopeless = map[goamqp.ErrCond]core.Code{
 	goamqp.ErrCondDecodeError:              core.InvalidArgument,
 	goamqp.ErrCondInvalidField:             core.InvalidArgument,

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// idleTimeout is how long the remote may say nothing before the connection
-	// counts as broken: it sends heartbeats.
+	// idleTimeout is how long the remote may be silent before the connection counts as broken: a
+	// remote sends heartbeats.
 	idleTimeout = 30 * time.Second
 	// linkTimeout bounds the attachment of a link, and the answer to a token.
 	linkTimeout = 15 * time.Second
@@ -147,8 +147,8 @@ func (l *connection) drop(entity string, s *goamqp.Sender) {
 	_ = s.Close(ctx) // it may be closed
 }
 
-// suspect gives the connection up if err says that its session, which all links share, has ended,
-// or that no answer came for so long that the peer may be gone.
+// suspect closes the connection if err says that its session, which all links share, has ended, or
+// that an answer is so late that the peer may be gone.
 func (l *connection) suspect(err error) {
 	if _, ok := errors.AsType[*goamqp.SessionError](err); ok || errors.Is(err, context.DeadlineExceeded) {
 		_ = l.conn.Close() // serve records it

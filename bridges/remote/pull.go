@@ -26,9 +26,9 @@ const (
 	// could not be, or a link is attached that was refused.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
-	// storePatience is how long messages are kept under lock there that cannot be
-	// stored here. Locks that end count as failed deliveries, so then they are
-	// released, and one is tried at a time.
+	// storePatience is how long messages that cannot be stored here stay locked at the remote.
+	// After that they are released, because locks that end count as failed deliveries, and one
+	// message is tried at a time.
 	storePatience = 10 * time.Second
 )
 

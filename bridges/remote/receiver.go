@@ -116,8 +116,9 @@ func (r *Receiver) Session() string {
 	return id
 }
 
-// Take returns up to most messages, none if none comes within a while. It asks for no more than most, so
-// that no message remains once that many have arrived; if most is 0, it returns as many as arrive at once.
+// Take returns up to most messages, none if none comes within a while. It asks for no more than
+// most, so that no locked message remains here; if most is 0, it returns the messages that arrive
+// together.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window

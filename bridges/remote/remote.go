@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound how long a remote that cannot be connected to
-	// is left alone.
+	// firstPause and lastPause bound the pause between attempts to connect to a remote.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	// dialTimeout bounds an attempt to connect, including TLS and authentication.
@@ -202,9 +201,9 @@ type Options struct {
 
 	// User and Password are for SASL PLAIN.
 	User, Password string
-	// Policy and Key sign tokens that are put to $cbs, one per entity; Signature is a token signed
-	// beforehand, for all entities. Entity is the one whose policy it is, or "" if that is not
-	// known.
+	// Policy and Key sign tokens that are put to $cbs, one per entity; Signature is an existing
+	// token, for all entities. Entity is the entity that the policy belongs to, or "" if that is
+	// not known.
 	Policy, Key, Signature, Entity string
 	// Access, unless it is nil, tells Policy and Key each time a connection is made.
 	Access func(ctx context.Context) (policy, key string, err error)

@@ -30,8 +30,8 @@ type target struct {
 	alone    atomic.Bool  // messages without a key do not go there in batches
 }
 
-// maxTargets is the number of targets that are counted separately; routers may invent any. All
-// others are otherTarget.
+// maxTargets is the number of targets with counts of their own, because routers may name any
+// number. All others count as otherTarget.
 const (
 	maxTargets  = 1000
 	otherTarget = "_other"
@@ -230,8 +230,8 @@ func (s *sending) breaks(err error) error {
 	return s.broken
 }
 
-// land waits for the answer to a parcel. It returns why the parcels after it may not follow, or nil
-// if they may.
+// land waits for the answer to a parcel. It returns why the parcels after it must not be sent, or
+// nil.
 func (s *sending) land(f *flight) error {
 	err := f.err
 	if err == nil {

@@ -19,8 +19,8 @@ type State struct {
 	Sources   []Source  `json:"sources"`
 }
 
-// Target is an entity of a remote that messages were sent to. The counts are this
-// gateway's since it started.
+// Target is an entity of a remote to which this gateway has sent messages. The counts begin when
+// the gateway starts.
 type Target struct {
 	Entity    string        `json:"entity"`
 	Sent      int64         `json:"sent"`      // messages that it took

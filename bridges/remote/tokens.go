@@ -21,8 +21,7 @@ const (
 	maxIntroductions = 100
 )
 
-// tokens proves over $cbs what may be done with entities. The zero value is for connections without
-// tokens.
+// tokens puts tokens for entities to $cbs. The zero value is for connections without tokens.
 type tokens struct {
 	mu     sync.Mutex
 	node   *node               // nil: the connection needs no tokens
@@ -60,8 +59,8 @@ func (t *tokens) introduce(ctx context.Context, l *connection) error {
 	return refusal
 }
 
-// usedFor are the entities that a token may be put for: "" for all, then those that
-// the configuration names, that messages were sent to, and that entities here forward to.
+// usedFor lists the entities to try a token for: "" for all, then those that the configuration
+// names, that messages were sent to, and that entities here forward to.
 func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 	return func(yield func([]string) bool) {
 		named := []string{"", r.o.Entity}

@@ -185,8 +185,8 @@ func (in *Inbound) take(w http.ResponseWriter, r *http.Request, h *Hook, memory 
 	return true, nil
 }
 
-// hidden returns err, or Busy in its place if its cause is up to the operator: the sender of a hook cannot
-// repair the entity. The sender learns of faults that pass by themselves, and of those that it can repair.
+// hidden returns err, or Busy in its place if only the operator can remove its cause. The sender
+// sees temporary faults and those that it can repair itself.
 func hidden(err error) error {
 	switch core.CodeOf(err) {
 	case core.TooLarge, core.InvalidArgument, core.OutOfRange, core.Internal:

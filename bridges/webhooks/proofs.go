@@ -45,8 +45,8 @@ func proverOf(r *http.Request, h *Hook) prover {
 	return prover{bridges.Network(at.Addr()), h.Name}
 }
 
-// begin counts a proof that is about to be given as one that fails, so that trying many at once gains
-// nothing. If there are too many, it returns for how long no proof is checked, in whole seconds.
+// begin counts a proof as failed before it is checked, so that a client gains nothing by trying
+// many at once. If there are too many, it returns for how many seconds no proof is checked.
 func (p *proofs) begin(of prover, now time.Time) (pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -190,8 +190,8 @@ type pushing struct {
 	end      context.CancelCauseFunc
 }
 
-// messages delivers the messages of an entity without sessions. When ctx ends, messages that no
-// request has begun with are released before the requests in flight have ended.
+// messages delivers the messages of an entity without sessions. When ctx ends, it releases the
+// messages without a request at once, before the requests in flight have ended.
 func (w *pushing) messages(ctx context.Context) error {
 	arrived := make(chan core.Delivery, w.Concurrent)
 	rx, err := w.broker.OpenReceiver(ctx, w.id, w.from, core.ReceiverOptions{Deliver: bridges.Into(arrived), Closed: w.end})
@@ -282,8 +282,9 @@ func (w *pushing) keep(renew func(context.Context) error) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// attempt posts a message, and returns what becomes of it: it is completed, dead-lettered, or abandoned, to
-// be delivered again after a delay. A request that the gateway's end cuts off does not count as an attempt.
+// attempt posts a message, and returns the outcome: complete, dead-letter, or abandon, with a delay
+// before the next delivery. A request that the gateway cancels when it stops does not count as an
+// attempt.
 func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	w.change(func(s *PushState) { s.UnderWay++ })
 	reason, text, asked := w.post(d)

@@ -62,8 +62,8 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Run waits for ctx to end. Then it refuses new connections, says goodbye to the existing ones,
-// lets what they have in flight finish, and returns nil when they have ended.
+// Run waits for ctx to end. Then it refuses new connections, drains the existing ones, and returns
+// nil when they have ended.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.group.drainAfter(ctx)
 	return nil
@@ -120,14 +120,14 @@ type Options struct {
 	// one.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections is the number of signed-in clients that may be connected; 20000. The listener
-	// bounds the others: see bridges.Prove.
+	// MaxConnections is the largest number of signed-in clients; default 20000. The listener limits
+	// the others: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; 256
 	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
 
-	// MaxUnderWay bounds the bytes of one connection's requests that are not answered yet. Beyond
-	// it nothing is read; 64 MiB.
+	// MaxUnderWay is the largest number of bytes of one connection's requests that are not answered
+	// yet; default 64 MiB. At the limit the connection is not read.
 	MaxUnderWay int
 
 	// Budget bounds the memory of all connections together; default: a budget of

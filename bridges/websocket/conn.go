@@ -25,8 +25,8 @@ import (
 const maxProduct = 200
 
 // conn is one connection. Its fields belong to the jobs of its owner except where a comment says
-// otherwise. gorilla/websocket only reads: it cannot write many frames at a time, as the gateway
-// does.
+// otherwise. gorilla/websocket is used for reading only, because it cannot write many frames at a
+// time.
 type conn struct {
 	bridge   *Bridge // shared; not changed
 	id       string  // not changed

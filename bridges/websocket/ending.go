@@ -64,7 +64,7 @@ func (c *conn) disconnected(err error) {
 }
 
 // disconnect breaks the connection without a close frame: at once, or after the next write, which
-// then has no more than most bytes. Any goroutine may call it.
+// is cut to most bytes. Any goroutine may call it.
 func (c *conn) disconnect(most int) {
 	if most > 0 {
 		c.owner.Do(func() { c.last = most })

@@ -11,9 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// How much of one feed may be asked for or be waiting at a time, whatever credit
-// a client gives: locks should not run while messages wait here, nor should a
-// client that does not read cost much memory.
+// The largest number and size of a feed's messages that are requested or waiting at a time,
+// whatever credit a client gives, so that locks do not run out while messages wait here, and a
+// client that does not read costs little memory.
 const (
 	maxAsked    = 1000      // deliveries; their bytes are bounded by fair.Pending
 	frameTarget = 128 << 10 // bytes of deliveries after which a frame is full
@@ -187,8 +187,7 @@ func (f *feed) forget() {
 	}
 }
 
-// do runs what a request asks for once earlier requests are done. It is not run if the feed ends
-// before that.
+// do runs a request once earlier requests are done, unless the feed ends before that.
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {

@@ -66,8 +66,8 @@ func (b *readBuffer) free() {
 const moreRequests = 64
 
 // read decodes frames and hands requests to the owner, until the connection ends or a frame cannot
-// be answered. It continues when the previous requests have been begun, so that whatever a client
-// writes before it leaves is begun before the connection ends.
+// be answered. It continues when the previous requests have begun, so that all requests that a
+// client writes before it disconnects begin before the connection ends.
 func (c *conn) read() {
 	for {
 		got, err := c.readFrames()
@@ -259,8 +259,8 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil
 }
 
-// messagesOfFrame is the number of largest messages whose bytes a frame may have: room for one in
-// which every character is escaped, or for several in base64.
+// messagesOfFrame is the size of the largest frame as a multiple of the largest message: enough for
+// one message in which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 
 var errOver = errors.New("the connection is over")

@@ -84,8 +84,8 @@ func (c *conn) update(q *request) {
 	})
 }
 
-// mayForward checks for Send on each entity that newly gets messages: a client that sets a
-// destination sends to it.
+// mayForward requires Send on each new destination, because a client that sets a destination sends
+// to it.
 func mayForward(id core.Identity, before, after *core.Settings) error {
 	for setting, to := range bridges.Destinations(before, after) {
 		if id.Check(core.Send, to, time.Now()) != nil {

@@ -37,7 +37,7 @@ const (
 	// writeChunk is how much is written with one deadline.
 	writeChunk = 64 << 10
 	// writeGlances is how often, within one patience, the writer checks whether a client has read
-	// something: a write that ends without all of it written does not say when the client read.
+	// something, because an incomplete write does not tell when the client last read.
 	writeGlances = 6
 	// keptBuffer is the largest buffer that is used again.
 	keptBuffer = 256 << 10

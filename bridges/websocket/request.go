@@ -13,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// request is what a client asks for. Which fields it has depends on its operation; fields of
-// members that are not given are zero, or the default.
+// request is a client's request. Which fields it has depends on its operation; fields of omitted
+// members are zero or have their default.
 type request struct {
 	id    int64
 	op    *operation
@@ -148,8 +148,9 @@ var memberOf = func() map[string]int {
 // every JSON reader keeps.
 const maxID = 1<<53 - 1
 
-// parse makes a request of a frame. Its errors are faults; what is wrong with a
-// request that has an id is found in the request.
+// parse makes a request from a frame. It returns an error for a frame that is malformed or lacks op
+// or id, which closes the connection; other errors are stored in the request, to be answered under
+// its id.
 func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*request, error) {
 	var err error
 	r := b.reader(e)

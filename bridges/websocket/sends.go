@@ -44,8 +44,8 @@ func (c *conn) send(q *request) {
 	}
 }
 
-// addressOf reads an address, and checks that the connection holds a right there now: something
-// opened earlier may have outlived the token.
+// addressOf reads an address, and checks that the connection still has a right there, because a
+// sender may outlive the token with which it was opened.
 func (c *conn) addressOf(entity string, right core.Right) (core.Address, error) {
 	addr, err := core.ParseAddress(entity)
 	if err != nil {

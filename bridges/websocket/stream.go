@@ -19,8 +19,8 @@ import (
 // net.Conn it may be read, written and closed by different goroutines.
 //
 // Most clients put each frame of AMQP into a message of its own. Reading them one by one would cost
-// a good deal more than the same bytes over TCP, so a Read takes as many as have arrived. For that
-// it looks ahead at what ws will read next.
+// much more than the same bytes over TCP, so a Read takes all messages that have arrived. To find
+// them, it looks ahead at the bytes that ws will read next.
 type stream struct {
 	ws      *websocket.Conn
 	hosts   []string      // by which the client called us

@@ -10,9 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire
-// contract §1.6). Paths are matched unescaped, so %24 will do for the dollar;
-// some clients add a slash.
+// TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire contract §1.6). Paths are
+// matched unescaped, so %24 also matches the dollar; some clients add a slash.
 const TunnelPath = "/$servicebus/websocket"
 
 // tunnelBuffer is the size in bytes of a connection's read buffer, and of the write buffers, which

@@ -63,7 +63,7 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 }
 
 // accept upgrades a request for a path to a WebSocket connection with a read buffer of this size.
-// enter admits it, or says why not; leave is called if no connection comes about after that.
+// enter admits it, or says why not; leave is called if the upgrade fails afterwards.
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)

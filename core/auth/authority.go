@@ -188,7 +188,7 @@ func (a *Authority) verify(ctx context.Context, s sas, resource string) (core.Gr
 }
 
 // entityRules returns the rules of the entity of that name. HTTP clients sign the URL that they
-// call: if there is no such entity, the last segment "messages" is removed from the name.
+// call, so if there is no such entity, it removes the last segment "messages" from the name.
 func (a *Authority) entityRules(ctx context.Context, name string) ([]core.AccessRule, error) {
 	if a.entities == nil || name == "" || strings.HasPrefix(name, "$") {
 		return nil, nil
@@ -251,7 +251,7 @@ func (a *Authority) resource(signed string) (path, host string, err error) {
 }
 
 // checkHost refuses a verified token for the whole namespace if its host is unknown and is the name
-// of an entity: its creator has forgotten the host and meant the entity.
+// of an entity: its creator has omitted the host.
 func (a *Authority) checkHost(ctx context.Context, signed, path, host string) error {
 	if path != "" || a.entities == nil || strings.Contains(host, ".") || a.isHost(host) {
 		return nil

@@ -83,8 +83,8 @@ func malformed(format string, args ...any) error {
 	return core.Refuse(core.Unauthorized, "MalformedToken: The token is not a shared access signature: "+format+".", args...)
 }
 
-// signedBy returns the rights of the policy whose first or second key made the signature, none if
-// there is no such policy.
+// signedBy returns the rights of the policy whose primary or secondary key made the signature, or
+// none.
 func (s *sas) signedBy(policies []core.AccessRule) core.Right {
 	for _, p := range policies {
 		if p.Name != s.policy {

@@ -141,8 +141,8 @@ func (b *Broker) replace(ctx context.Context, ent core.Entity) (core.Entity, err
 	return made, err
 }
 
-// fitUpdate completes the new settings in ent. It refuses to change settings that are fixed at
-// creation, and any change while a partition does not answer.
+// fitUpdate completes the new settings in ent. It refuses changes to settings that are fixed at
+// creation, and all changes while a partition does not answer.
 func (b *Broker) fitUpdate(ctx context.Context, id core.Identity, old, ent *core.Entity) error {
 	s := &ent.Settings
 	s.Fit(ent.Kind)

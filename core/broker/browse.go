@@ -160,8 +160,9 @@ const (
 	maxSought = 100
 )
 
-// unknown names the requested numbers that no message in the state has. errs are the partitions'
-// answers: numbers of a partition that has not refused are known. nil means that none was asked.
+// unknown returns an error that names the requested numbers for which no message is in the state.
+// errs are the partitions' answers: the numbers of a partition that has not refused are known. nil
+// means that no partition was asked.
 func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state core.State, numbers []int64, errs []error) error {
 	var names []string
 	for _, n := range numbers[:min(len(numbers), maxSought)] {

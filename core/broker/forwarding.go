@@ -134,8 +134,8 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget drops the Transit.Keys of messages that were sent to a queue or topic,
-// once they cannot come again.
+// Forget drops the Transit.Keys of messages that were sent to a queue or topic, once these messages
+// cannot be sent again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	e, err := b.entity(ctx, name)
 	if err != nil {

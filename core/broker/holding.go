@@ -11,8 +11,8 @@ import (
 const (
 	// oldestBytes is about how much is read of a partition to find its oldest message.
 	oldestBytes = 64 << 10
-	// oldestLook is the number of messages that are read for that: the first ones may be scheduled, which do
-	// not count.
+	// oldestLook is the number of messages that are read to find the oldest: the first ones may be
+	// scheduled, and do not count.
 	oldestLook = 8
 )
 

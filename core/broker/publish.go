@@ -109,7 +109,7 @@ func (e *entry) makeRoom(ctx context.Context, trail *audit.Trail, v *entity.View
 }
 
 // sweepSubscriptions removes expired messages from the subscriptions in a partition of the topic.
-// It returns false if that was done just now, or failed.
+// It returns false if the last sweep was very recent, or if it failed.
 func (e *entry) sweepSubscriptions(ctx context.Context, partition uint16) bool {
 	if !e.topic.BeginSweep() {
 		return false

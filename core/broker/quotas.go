@@ -79,8 +79,8 @@ func withReportedSize(e core.Entity) core.Entity {
 }
 
 // withUse is the entity with a last use that the store does not know yet. A subscription counts as
-// used when it was created. Stores keep milliseconds; within one, an update
-// is later than the creation, and a use later than both: clients compare the times.
+// used when it was created. Stores keep milliseconds. Within one millisecond, withUse makes an
+// update later than the creation, and a use later than both, because clients compare the times.
 func (b *Broker) withUse(e core.Entity) core.Entity {
 	if known := b.cached(e.Name); known != nil && known.View().ID == e.ID {
 		if used := time.UnixMilli(known.used.Load()).UTC(); used.After(e.AccessedAt) && known.used.Load() != 0 {

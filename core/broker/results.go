@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/topics"
 )
 
-// StoreResults stores groups in a partition in their order. Plain ones are appended; what the
-// others have become is committed.
+// StoreResults stores groups in a partition, in their order. It appends plain groups, and commits
+// the results of the others.
 func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended {
 	answers := make([]core.Appended, len(groups))
 	end := 0
@@ -39,8 +39,8 @@ func (e *entry) StoreResults(ctx context.Context, trail *audit.Trail, v *entity.
 	return answers
 }
 
-// commitResults commits what groups have become in one step. If that is refused because of one of
-// them, each is committed alone.
+// commitResults commits the results of groups in one step. If that is refused because of one of
+// them, it commits each alone.
 func (e *entry) commitResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, results []pipeline.Result) []core.Appended {
 	var w core.Work
 	at := make([][]int, len(results)) // indexes of their numbers

@@ -10,8 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Retry is how long abandoned messages wait for their next delivery, unless the receiver asks for a
-// time.
+// Retry is how long abandoned messages wait for their next delivery, unless the receiver sets a time.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -32,8 +31,8 @@ func (r *Retry) backoff() core.Backoff {
 	return b
 }
 
-// delay sets the backoff of a message that is abandoned or released: what its properties ask for
-// or, if they do not and it is abandoned, what the configuration says.
+// delay sets the backoff of an abandoned or released message from the properties of the settlement
+// or, for an abandoned message without them, from the configuration.
 func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 	wait, asked, err := askedDelay(s.Properties, e.b.store.Now())
 	switch {

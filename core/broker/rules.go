@@ -203,8 +203,8 @@ func (b *Broker) subscription(ctx context.Context, name string) (core.Entity, er
 	return ent, nil
 }
 
-// changeRule asks decide for the change of the rule of that name; known is the stored rule, or nil.
-// If the subscription has changed in the meantime, decide is called again. decide also returns the
+// changeRule changes the rule of that name as decide says; known is the stored rule, or nil. If the
+// subscription has changed in the meantime, decide is called again. decide also returns the
 // compiled rule, nil for none.
 func (b *Broker) changeRule(ctx context.Context, subscription, name string,
 	decide func(ent *core.Entity, known *core.Rule) (core.RuleChange, *rules.Rule, error),

@@ -2,9 +2,8 @@ package fair
 
 import "time"
 
-// A message that has begun must keep coming: it may pause for Grace, and must come at MinRate on
-// average. Large messages get the time that they need, and stalled ones hold memory for no longer
-// than Grace.
+// A message that has begun may pause for at most Grace, and must arrive at MinRate on average. So
+// large messages get the time that they need, and stalled ones hold memory no longer than Grace.
 const (
 	Grace   = 20 * time.Second
 	MinRate = 16 << 10 // bytes a second

@@ -10,8 +10,8 @@ import (
 const (
 	// FeedPlaces is how many a feed over WebSocket takes. The broker wakes it.
 	FeedPlaces = 1
-	// EventStreamPlaces is how many a stream of server-sent events takes. It has a goroutine, and
-	// may look at the store twice in each second.
+	// EventStreamPlaces is the number of places that a stream of server-sent events takes, because
+	// it has a goroutine and may ask the store twice a second.
 	EventStreamPlaces = 25
 )
 

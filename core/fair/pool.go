@@ -1,6 +1,7 @@
-// Package fair divides a gateway's limited resources among its clients: bytes of memory for messages in
-// progress, connections, streams. Each resource is a Pool, and every connection, stream or request holds a
-// Share of it. A share counts what a request becomes, not only its bytes: see the costs in cost.go.
+// Package fair divides a gateway's limited resources among its clients: bytes of memory for
+// messages in progress, connections, streams. Each resource is a Pool, and every connection, stream
+// or request holds a Share of it. A share counts the memory of a decoded request, not only its
+// bytes: see the costs in cost.go.
 //
 // Up to three quarters of a pool, everybody takes what they need. Above that, a policy may grow
 // only while it holds less than what is left; from fifteen sixteenths on, this also applies to a
@@ -24,8 +25,8 @@ const (
 	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is shorter
 	// than the shortest time-outs of clients.
 	Patience = 10 * time.Second
-	// floor is the number of bytes that a connection may hold whatever the others of its policy hold, so
-	// that small messages pass beside large ones.
+	// floor is the number of bytes that a connection may hold however much others of its policy
+	// hold, so that small messages are not kept waiting by large ones.
 	floor = 64 << 10
 	// large is the smallest release, in bytes, for which released is called.
 	large = 8 << 20
@@ -259,7 +260,7 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n for something that begins, and reports whether it could. It cannot while the level shuts the
+// Take takes n for new work, and reports whether it could. It cannot while the level closes the
 // pool, nor at the level below if the share's policy has recently taken much.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
@@ -282,8 +283,8 @@ func (s *Share) take(n int64, begins bool) bool {
 // flowPart: at Tight, a policy is refused that has recently taken more than one flowPart-th of the pool.
 const flowPart = 16
 
-// refuses reports whether the level refuses new work of a policy: it shuts the pool, or the policy has recently
-// taken too much. g may be nil. The caller holds p.mu.
+// refuses reports whether the level refuses new work of a policy: it closes the pool, or the policy
+// has recently taken too much. g may be nil. The caller holds p.mu.
 func (p *Pool) refuses(g *group) bool {
 	return p.isShut() || g != nil && p.shuts == Full && p.gauge.Level() == Tight && g.flow > p.limit/flowPart
 }
@@ -388,8 +389,8 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n bytes whatever the limit, or gives back -n if n is negative. It is for data that are already in
-// memory.
+// Add takes n bytes regardless of the limit, or gives back -n if n is negative. It is for data that
+// are already in memory.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 )
 
 // Intercept implements intercept.Interceptor. While there are rules, it carries out groups,
-// settlements and tokens one by one, so that a rule meets as many as it says. The settlements of
-// one call of a transaction meet a rule together.
+// settlements and tokens one by one, so that a rule affects exactly as many as it says. The
+// settlements of one call of a transaction count as one operation.
 func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Options != nil {
 		c.Options.Closed = once(c.Options.Closed)
@@ -65,8 +65,9 @@ func policyOf(id core.Identity) string {
 	return id[0].Policy
 }
 
-// about is the operation of a call, and its message, if it has one. No rule is about the operation
-// "", operations that this package does not list, or about what a transaction cancels or sets.
+// about is the operation of a call, and its message, if it has one. The operation is "", which no
+// rule matches, for operations that this package does not list, and for cancellations and session
+// states in a transaction.
 func about(c *intercept.Call) (op Operation, m *core.Message) {
 	switch {
 	case c.Op == intercept.Settle && len(c.Settlements) > 0:

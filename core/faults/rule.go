@@ -1,8 +1,9 @@
-// Package faults makes operations of clients go wrong on demand, for tests of what applications do
-// then. Rules say which operations, and how; each is bounded in number and time. The rules of a
-// namespace that was made at run time are in its record, for all gateways; each gateway has its own
-// rules for a configured namespace, and its own counts for all rules. A front between the bridges
-// and the namespace's broker carries the rules out. A namespace that allows no faults has no front.
+// Package faults makes operations of clients fail on demand, to test how applications react. Rules
+// say which operations fail, and how; each is limited in number and time. The rules of a namespace
+// that was created at run time are in its record, for all gateways. For a configured namespace each
+// gateway has its own rules. Each gateway has its own counts for all rules. An interceptor between
+// the bridges and the namespace's broker applies the rules. A namespace that does not allow faults
+// has none.
 package faults
 
 import (
@@ -90,11 +91,11 @@ type Rule struct {
 	// Properties are application properties that the message must have, with their values as text;
 	// for Send and Deliver.
 	Properties map[string]string
-	// Skip is how many of these operations pass first. Then Times of them meet the rule, default 1;
-	// with Throttle all do.
+	// Skip is the number of matching operations that pass first. The rule then affects Times of
+	// them, default 1; a Throttle affects all.
 	Skip, Times int
-	// Probability is the probability that an operation meets the rule; 0 means 1. Seed and the
-	// operation's number among those that the rule has matched decide.
+	// Probability is the probability that the rule affects a matching operation; 0 means 1. It
+	// depends only on Seed and the operation's number among the matching ones.
 	Probability float64
 	Seed        uint64
 

@@ -80,8 +80,8 @@ func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	})
 }
 
-// Add adds a rule behind the others: the first that fits an operation counts. It refuses a rule that
-// makes no sense, a name that is taken, and more than MaxRules.
+// Add adds a rule behind the others: the first that matches an operation applies. It refuses an
+// invalid rule, a name in use, and more than MaxRules.
 func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	err = r.change(ctx, func(s *set, now time.Time) error {
 		e, err := s.add(rule, now)
@@ -91,8 +91,8 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List lists the rules in their order, until their life ends, including those that have met all
-// their operations.
+// List lists the rules in their order, until their life ends, including those that have affected
+// all their operations.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
 	for _, a := range r.current() {
@@ -148,8 +148,8 @@ func (r *Rules) idle() bool {
 	return len(k.rules) == 0 && k.text == r.book.Faults()
 }
 
-// current returns the rules. Rules that were there before keep their counts. A text that cannot be
-// read is of a later version, and has no rules here.
+// current returns the rules. Rules that it returned before keep their counts. If the text cannot be
+// read, a later version has written it, and there are no rules here.
 func (r *Rules) current() []*active {
 	if k := r.known.Load(); k.text == r.book.Faults() {
 		return k.rules
@@ -170,8 +170,8 @@ func (r *Rules) current() []*active {
 	return fresh.rules
 }
 
-// meet finds the rule that an operation meets, and waits for its delay. m is the message, if there is
-// one. It returns nil for none.
+// meet finds the rule that affects an operation, or nil, and waits for the rule's delay. m is the
+// message, if there is one.
 func (r *Rules) meet(ctx context.Context, policy string, op Operation, address core.Address, m *core.Message) *Rule {
 	if r.idle() {
 		return nil
@@ -212,8 +212,8 @@ func (r *Rules) next(ctx context.Context, policy string, op Operation, address c
 	return nil
 }
 
-// count counts an operation for a rule that fits it. counted is false if the rule has met all its
-// operations.
+// count counts an operation for a rule that matches it. counted is false if the rule has already
+// affected all its operations.
 func (a *active) count() (counted, met bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -319,8 +319,7 @@ func (s *set) expire(now time.Time) {
 	s.Rules = slices.DeleteFunc(s.Rules, func(e entry) bool { return now.After(e.Ends) })
 }
 
-// add adds a rule behind the others. It refuses a rule that makes no sense, a name that is taken, and
-// more than MaxRules.
+// add is Add without the lock.
 func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	if err := rule.check(); err != nil {
 		return entry{}, err

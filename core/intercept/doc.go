@@ -7,12 +7,12 @@
 //
 // # Calls
 //
-// An Interceptor does its part before and after Call.Next, as middleware of an HTTP server does. So it
-// may change requests and answers, delay, refuse, or carry out a call in parts, and keeps
-// what it needs between the two in local variables. A pair of methods Before and After would need a
-// place in the call for that, and words for "answered" and "in parts". Most interceptors pass most
-// operations on: that takes a few nanoseconds, less than a list of interceptors for each operation would
-// save.
+// An Interceptor does its part before and after Call.Next, as middleware of an HTTP server does. So
+// it may change requests and answers, delay, refuse, or carry out a call in parts, and keeps what
+// it needs between the two in local variables. Two methods Before and After would need fields in
+// the call for that, and for calls that are answered or carried out in parts. Most interceptors
+// pass most operations on, which takes a few nanoseconds: less than a list of interceptors for each
+// operation would save.
 //
 // # Messages
 //

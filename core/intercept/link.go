@@ -61,8 +61,8 @@ func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []erro
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund gives a receiver back the credit for n messages that the bridge did not get, and for bytes
-// that were taken beyond what it got. During a Drain, the messages count as unspent instead.
+// Refund returns to a receiver the credit for n messages that the bridge did not get, and for bytes
+// beyond those that it got. During a Drain, the messages count as unspent instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // MaxHosts is the number of hosts a namespace may have besides those of its name.
 const MaxHosts = 32
 
-// CheckName refuses invalid names of namespaces. Hosts begin with the name, so it has 1 to 63
+// CheckName refuses invalid names of namespaces. Host names begin with the name, so it has 1 to 63
 // letters, digits and hyphens.
 func CheckName(name string) error {
 	if !isLabel(name) {
@@ -137,9 +137,9 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 	return nil
 }
 
-// ownDomains are domains in which each namespace has a host of its own name. Browsers and most
-// systems resolve the second to this machine; clients that connect to another address than they
-// name send the first.
+// ownDomains are domains in which each namespace has a host of its own name. Clients that connect
+// to another address than the host that they name use the first; browsers and most systems resolve
+// the second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
 // HostsOf are the names of a namespace: those that follow from its name, then its configured ones.

@@ -96,8 +96,8 @@ var (
 	_ intercept.Spaces = (*Directory)(nil)
 )
 
-// openPause is the pause between opening two namespaces that no client has asked for yet: it
-// spreads their periodic work.
+// openPause is the pause between opening two namespaces that no client has used yet. It spreads
+// their periodic work.
 const openPause = 10 * time.Millisecond
 
 // Open makes a Directory: it opens the gateway's own and the configured namespaces, and reads the

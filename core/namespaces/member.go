@@ -159,8 +159,8 @@ func (m *member) enter(closed func(error)) (leave func(), err error) {
 	}, nil
 }
 
-// close closes the namespace and waits. Its connections get the reason, unless that is nil:
-// then the gateway stops, and they know.
+// close closes the namespace and waits. Its connections get the reason; if it is nil, the gateway
+// is stopping and closes them itself.
 func (m *member) close(reason error) {
 	m.mu.Lock()
 	if m.ended != nil {

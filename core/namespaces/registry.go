@@ -148,8 +148,8 @@ func (d *Directory) lost() uint64 {
 	return d.losses
 }
 
-// rereadAfterLoss marks namespaces to be read again if something was found deleted since losses was
-// counted: what was read may be older than its deletion, which is not reported again.
+// rereadAfterLoss marks namespaces to be read again if a namespace was found deleted since losses
+// was counted: what was read may be older than the deletion, which is not reported again.
 func (d *Directory) rereadAfterLoss(losses uint64, names ...string) {
 	if d.lost() == losses {
 		return

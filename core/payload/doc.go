@@ -20,12 +20,11 @@
 //
 // # Entities with a chain
 //
-// An entity with a chain of its own promises that receivers can read what they get.
-// Every message that is received from it is decoded first, even if it is not
-// transcoded, and one that no serializer of the chain can decode is
-// dead-lettered with the reason DeserializationFailed and a description of what
-// was tried, in order. That costs no delivery and no credit of the receiver. While a
-// serializer is Busy its message waits, locked, and then is released without
-// counting the delivery. Dead-letter queues, deferred messages and peeking never
-// dead-letter: there such payloads are delivered as they are.
+// An entity with a chain of its own promises that receivers can read what they get. Every message
+// that is received from it is decoded first, even if it is not transcoded, and one that no
+// serializer of the chain can decode is dead-lettered with the reason DeserializationFailed and a
+// description of what was tried, in order. That counts as no delivery and uses no credit. While a
+// serializer is Busy its message waits, locked, and then is released without counting the delivery.
+// Dead-letter queues, deferred messages and peeking never dead-letter: there such payloads are
+// delivered as they are.
 package payload

@@ -28,8 +28,8 @@ type Entity struct {
 	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. If it is nil,
 	// the chain of Options is used, and nothing is dead-lettered.
 	Chain *Chain
-	// Deliver is what receivers accept if they do not say so themselves, or accept all types alike,
-	// in the form of Accept.
+	// Deliver has the content types for receivers that name none, or that accept all types equally.
+	// It has the form of Accept.
 	Deliver string
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// maxText bounds what concatenation makes, in bytes: all that a message may
-// have besides its body.
+// maxText is the largest result of a concatenation, in bytes: the largest size of a message without
+// its body.
 const maxText = core.MaxHeaderBytes
 
 // calculate answers a op b, where op is one of + - * / %. Operands that are

@@ -76,8 +76,8 @@ func (s *scope) decoded() (any, bool) {
 	return s.body, s.readable
 }
 
-// datumOf returns a value in the form that expressions compute with. A value without a family is
-// looked at encoded.
+// datumOf returns a value in the form that expressions compute with. A value without a family stays
+// encoded.
 func datumOf(v any) datum {
 	switch v := v.(type) {
 	case nil:

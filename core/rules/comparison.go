@@ -31,8 +31,8 @@ func (p *parser) relation(left operand, r relation) operand {
 	return decided(left.at, &comparison{r, a, b}, a, b)
 }
 
-// decided makes an operand of a condition, which is settled now if its values are constants
-// and it cannot go wrong.
+// decided makes an operand of a condition. It evaluates the operand now if its values are constants
+// and it cannot fail.
 func decided(at int, c predicate, values ...expression) operand {
 	if c.fallible() {
 		return operand{at: at, condition: c}

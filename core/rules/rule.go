@@ -23,9 +23,8 @@ type Rule struct {
 	calls     []Call      // of plugins in the predicate
 }
 
-// Compile parses a rule. It refuses with core.InvalidArgument what it does not
-// understand, and what is certain to go wrong later; the text names the rule,
-// the position in the SQL text and the reason.
+// Compile parses a rule. It refuses with core.InvalidArgument a rule that it does not understand,
+// or that is certain to fail; the text names the rule, the position in the SQL text and the reason.
 func Compile(r core.Rule) (*Rule, error) {
 	c := &Rule{name: r.Name, sql: r.Filter.SQL, actionSQL: r.Action}
 	var err error

@@ -136,9 +136,9 @@ func (s *scope) close() {
 	scopes.Put(s)
 }
 
-// maxWork bounds what all rules of a topic together may cost for one message, in
-// steps of about a nanosecond; what is far from usual is refused. Without it 2,000 rules of a kilobyte and a message
-// with 64 KiB of properties would take minutes.
+// maxWork is the largest cost of all rules of a topic for one message, in steps of about a
+// nanosecond, far above the usual. Without it 2,000 rules of a kilobyte and a message with 64 KiB
+// of properties would take minutes.
 const maxWork = 1 << 26
 
 var errWork = errors.New("the rules of this topic take too long for this message: make its properties shorter, or the rules simpler")

@@ -77,8 +77,8 @@ func (s *Set) enter(r *Rule, sub int, covered bool) {
 }
 
 // Add adds a rule of the subscription with that index. It returns false and adds nothing if the
-// rule changes what the subscription's other rules are for, or what ReadsBodies and Calls return.
-// The caller must then make a new Set.
+// rule changes the meaning of the subscription's other rules, or the results of ReadsBodies and
+// Calls. The caller must then make a new Set.
 func (s *Set) Add(sub int, r *Rule) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

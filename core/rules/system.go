@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Facts are what the broker knows of a message besides what its producer set.
-// What is zero is not known (yet), and is NULL in SQL.
+// Facts are what the broker knows of a message besides what its producer set. A zero field is not
+// known yet, and is NULL in SQL.
 type Facts struct {
 	EnqueuedTime           time.Time
 	SequenceNumber         int64

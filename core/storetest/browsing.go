@@ -328,8 +328,7 @@ var browseStories = []story{
 // bellTimeout bounds the wait for a ring that should come at once, on a busy machine too.
 const bellTimeout = eventually.Bound
 
-// bell watches p and returns a function that waits for a ring since the last
-// time it was asked to listen.
+// bell watches p and returns a function that waits for a ring since its last call.
 func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) {
 	rung := make(chan struct{}, 1)
 	stop := p.In(s.store).Watch(core.WakeFunc(func(core.SessionKey) {
@@ -354,8 +353,8 @@ func (s *fixture) bell(p core.Partition) (listen func(what string, act func())) 
 	}
 }
 
-// taker is a watcher that takes what it is handed over. The engine calls Reserve and HandOver during
-// calls of the story, or not at all.
+// taker is a watcher that accepts all messages that are handed over. The engine calls Reserve and
+// HandOver only during calls of the test.
 type taker struct {
 	credit, reserved int
 	bytes            int64 // 0: no bound

@@ -17,8 +17,7 @@ func (s *fixture) clear(p core.Partition) {
 	s.wantCode("clear", p.In(s.store).Clear(s.Context()), "")
 }
 
-// wantCleared checks that nothing is left of p and its sub-queues, and that nothing
-// comes to light later.
+// wantCleared checks that p and its sub-queues are empty, and stay empty as time passes.
 func (s *fixture) wantCleared(what string, p core.Partition) {
 	s.Helper()
 	for range 2 {

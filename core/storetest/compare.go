@@ -20,8 +20,8 @@ func (d *differences) add(field string, same bool, got, want any) {
 	}
 }
 
-// diffDelivery says where two deliveries differ, "" if they do not. Of lock
-// tokens it compares partition, number and whether there is a nonce.
+// diffDelivery describes the differences between two deliveries, "" if they are equal. Of lock
+// tokens it compares the partition, the number and whether there is a nonce.
 func diffDelivery(got, want core.Delivery) string {
 	var d differences
 	diffMessage(&d, got.Message, want.Message)

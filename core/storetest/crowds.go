@@ -157,8 +157,7 @@ func (c *crowd) record(ds []core.Delivery, settlements []core.Settlement, errs [
 	}
 }
 
-// wantAll checks that n different messages were completed once each, and that
-// they had the numbers 1 to n.
+// wantAll checks that n different messages, with the numbers 1 to n, were completed once each.
 func (c *crowd) wantAll(n int) {
 	c.Helper()
 	want(c.fixture, "messages completed", len(c.completed), n)

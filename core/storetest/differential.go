@@ -13,13 +13,13 @@ import (
 
 // Differential plays random operations, chosen by the seed, on one partition of both stores and
 // compares every answer: on a queue's, or a topic's with its subscriptions, with or without
-// sessions. a is the model. Both stores use the clock. restart, if not nil, is called now and then:
-// it replaces what b holds in this process, without touching what b keeps.
+// sessions. a is the model. Both stores use the clock. restart, if not nil, is called at random
+// times: it restarts b's process state, and keeps its data.
 //
 // Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
 // compared by their Code. The next due time may be earlier than the model's, which only wakes a
-// caller too early, but neither later nor past. The engine's doorbell must wake all callers that
-// the model's wakes.
+// caller too early, but not later, nor in the past. The engine's doorbell must wake all callers
+// that the model's wakes.
 func Differential(t testing.TB, seed uint64, steps int, a, b core.Store, clock *Clock, restart func()) {
 	t.Helper()
 	play(t, fmt.Sprintf("seed %d", seed), fmt.Sprintf("seed-%d", seed), &dice{rand.New(rand.NewPCG(seed, 0)), steps}, a, b, clock, restart)
@@ -107,8 +107,8 @@ func (p *player) fail(format string, args ...any) {
 	p.Fatalf("%s: %s\nthe story, from its policy (%s), at its end:%s", p.title, fmt.Sprintf(format, args...), p.story[0], b.String())
 }
 
-// finish, in every other play, moves what is left to the other store. It lets all that is left
-// become due, compares it, and deletes the entity.
+// finish, in every second run, moves the remaining messages to the other store. It lets all of them
+// become due, compares them, and deletes the entity.
 func (p *player) finish() {
 	p.Helper()
 	if p.pick(2) == 1 {

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ear hears the doorbell of a queue in both stores, for callers that have found nothing more to
-// lock. The model's doorbell rings during the call.
+// ear listens to the doorbell of a queue in both stores, for callers that have found nothing more
+// to lock. The model's doorbell rings during the call.
 type ear struct {
 	ref    core.Ref
 	waits  map[core.SessionKey]bool // for which holders the doorbell is armed; "" for callers without a session
@@ -59,8 +59,8 @@ func (p *player) leave(r core.Ref, session core.SessionKey) {
 	}
 }
 
-// excuse lets the engine wake no caller for its last operation: the messages have been locked, or
-// nothing is due sooner than the engine has said before.
+// excuse allows the engine not to wake a caller after its last operation, because the messages have
+// been locked, or nothing is due sooner than the engine has already announced.
 func (p *player) excuse(r core.Ref) {
 	for _, e := range p.ears {
 		if e.ref == r {

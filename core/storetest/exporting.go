@@ -82,8 +82,8 @@ func diffStored(got, want *core.Stored) string {
 	return diffDelivery(got.Delivery, want.Delivery)
 }
 
-// moveTo imports what from exports into a new entity, and makes that the fixture's. It has the same
-// index, so that numbers are the same.
+// moveTo exports from's partition, imports that into a new entity, and makes this the fixture's
+// entity. The partition has the same index, so that sequence numbers stay the same.
 func (s *fixture) moveTo(name, id string) {
 	s.Helper()
 	things := s.export(s.main.Ref)

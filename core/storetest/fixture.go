@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// fixture is what a test uses: a store with one entity, of which the test
-// uses one partition, and what a story says in one line.
+// fixture is a store with one entity, of which the test uses one partition, and the steps of a test
+// as one-line methods.
 type fixture struct {
 	*testing.T
 	store  core.Store
@@ -20,8 +20,7 @@ type fixture struct {
 	main   core.Partition // stories change its policy as they need
 }
 
-// The fixture's partition is not the first, so that its index shows in numbers
-// and tokens.
+// The fixture's partition is not the first, so that sequence numbers and tokens contain its index.
 const (
 	fixturePartitions = 3
 	fixtureIndex      = 2

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// keptText is what kept says of a store that version 8fcb296 filled by Keep. What it wrote, every
-// later version reads: each engine has such a store in its testdata.
+// keptText is what kept returns for a store that version 8fcb296 filled with Keep. Each engine has
+// such a store in its testdata, because every later version must be able to read it.
 //
 //go:embed testdata/kept.txt
 var keptText string
@@ -58,7 +58,7 @@ func WantKept(tb testing.TB, store core.Store) {
 	}
 }
 
-// kept describes what a store keeps of what Keep has put there: entities, rules, counts, messages in
+// kept describes what a store that Keep has filled contains: entities, rules, counts, messages in
 // every state, sessions with their states and locks.
 func kept(tb testing.TB, store core.Store) string {
 	tb.Helper()

@@ -90,8 +90,8 @@ func (p *player) export(store core.Store) (all []core.Stored) {
 	return all
 }
 
-// known leaves out the ids that an engine may have forgotten, and orders the others: those of one
-// instant come in any order.
+// known omits the ids that an engine may have forgotten, and sorts the others, because ids of one
+// instant have no order.
 func (p *player) known(all []core.Stored) []core.Stored {
 	now := p.clock.Now()
 	var things, ids []core.Stored

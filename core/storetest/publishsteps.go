@@ -23,8 +23,8 @@ func (p *player) subscribe() {
 	p.look()
 }
 
-// change creates, updates or deletes a subscription. That of a deleted one
-// remains a subject for a while.
+// change creates, updates or deletes a subscription. The queue of a deleted one stays in the test
+// for a while.
 func (p *player) change() {
 	p.Helper()
 	if len(p.subjects) < 4 && p.pick(2) == 0 || len(p.subjects) == 1 {
@@ -167,8 +167,7 @@ func announce(group []core.Publication, lines []string) []string {
 	return lines
 }
 
-// sameAppended compares what was answered for groups of messages, and remembers
-// their numbers.
+// sameAppended compares the answers for groups of messages, and remembers their numbers.
 func (p *player) sameAppended(what string, at core.Partition, groups [][]*core.Message, a, b []core.Appended) {
 	p.Helper()
 	if len(a) != len(b) {

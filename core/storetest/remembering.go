@@ -25,9 +25,9 @@ func (s *fixture) recollect(p core.Partition, id string) []core.Event {
 	return events
 }
 
-// wantHistory compares what happened to the message of an id, an event a line:
-// kind, sub-queue, position, and as far as they are set the other position, the
-// count, how far off it is until then, and the reason.
+// wantHistory compares the history of the message with an id, one event a line: kind, sub-queue,
+// number and, if they are set, the other number, the count, the time left until Until, and the
+// reason.
 func (s *fixture) wantHistory(p core.Partition, id string, want ...string) {
 	s.Helper()
 	var got []string

@@ -22,8 +22,8 @@ func RunView(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	})
 }
 
-// Run tells every story as a parallel subtest. open makes an empty store that
-// goes by the clock, and closes it when its test ends.
+// Run runs every test as a parallel subtest. open makes an empty store that uses the clock, and
+// closes it when its test ends.
 func Run(t *testing.T, open func(t *testing.T, clock *Clock) core.Store) {
 	t.Helper()
 	stories := slices.Concat(

@@ -91,8 +91,8 @@ func (c *sessionCrowd) receive(l core.SessionLock) {
 	}
 }
 
-// completeAll completes messages, until it abandons one: that and the rest come
-// again when the session is released.
+// completeAll completes messages until it abandons one: that one and the rest are delivered again
+// when the session is released.
 func (c *sessionCrowd) completeAll(ds []core.Delivery) bool {
 	for _, d := range ds {
 		_, n := core.SplitSequenceNumber(d.SequenceNumber)

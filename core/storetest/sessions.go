@@ -150,8 +150,8 @@ func (s *fixture) wantDescribed(what string, content bool, ids []string, wanted 
 	}
 }
 
-// wantLost checks that a session's lock is good for nothing, and neither is that
-// of a message which was locked under it.
+// wantLost checks that a session's lock is lost, and so is the lock of a message that was locked
+// under it.
 func (s *fixture) wantLost(what string, l core.SessionLock, token core.LockToken, deferred int64) {
 	s.Helper()
 	_, err := s.main.In(s.store).RenewSession(s.Context(), l)
@@ -652,8 +652,7 @@ var sessionStories = []story{
 	})},
 }
 
-// wantUnknownSessions checks what the sessions of a partition that does not
-// exist answer.
+// wantUnknownSessions checks the answers of session calls on a partition that does not exist.
 func (s *fixture) wantUnknownSessions(token core.LockToken) {
 	s.Helper()
 	_, _, _, err := s.main.In(s.store).AcceptSession(s.Context(), core.SessionRequest{ID: "x"})

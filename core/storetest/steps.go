@@ -191,9 +191,8 @@ func (p *player) someTokens(at core.Partition) []pair[core.LockToken] {
 	return tokens
 }
 
-// tokenAt picks the token that stands i-th in a list. Now and then it is one of
-// another partition, but not the first: an engine need not ask, and sweep, to
-// answer a list of such tokens.
+// tokenAt picks the token for index i of a list. Sometimes it is a token of another partition, but
+// never at index 0, because an engine may answer a list of such tokens without a sweep.
 func (p *player) tokenAt(at core.Partition, i int) pair[core.LockToken] {
 	token := p.token(at)
 	if i > 0 && p.pick(16) == 0 {
@@ -260,8 +259,8 @@ func (p *player) append(at core.Partition, groups [][]*core.Message) {
 	p.sameAppended("append", at, groups, a, b)
 }
 
-// clear clears everything, when all that is due has been done: how far numbers
-// have arrived depends on it.
+// clear clears everything, after all that is due has been done, because the next number depends on
+// that.
 func (p *player) clear() {
 	p.Helper()
 	p.everywhere(p.sweep)
@@ -314,8 +313,8 @@ func positions(sequenceNumbers []int64) []int64 {
 	return ns
 }
 
-// most bounds a call that locks messages. Engines need not agree on the last one that fits, unless it is
-// the first.
+// most bounds a call that locks messages. Engines may differ in the last message that fits, unless
+// it is the first.
 func (p *player) most(messages int) core.Most {
 	return core.Most{Messages: 1 + p.pick(messages), Bytes: int64(oneOf(p, 0, 0, 0, 1))}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Kind is a way in which a store keeps something for a client: what it takes there is
-// to be in the entity's size.
+// Kind is a kind of data that a store keeps for a client, whose memory the entity's size must
+// include.
 type Kind struct {
 	Name     string
 	sessions bool

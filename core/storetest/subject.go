@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// subject is a queue, topic or subscription that a player plays at, and what the
-// player remembers of it.
+// subject is a queue, topic or subscription on which a player runs operations, and what the player
+// remembers of it.
 type subject struct {
 	core.Partition // its main queue
 	entity         core.Entity

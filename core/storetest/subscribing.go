@@ -232,8 +232,8 @@ var subscriptionStories = []story{
 			want(p.fixture, "number", d.SequenceNumber, number(int64(i+1)))
 			want(p.fixture, "number in the topic", d.EnqueuedSequenceNumber, number(int64(i+1)))
 		}
-		// A subscription gets everything from its creation on: the end of what the
-		// first one got.
+		// A subscription gets all messages from its creation on: the last ones that the first
+		// subscription got.
 		for i := range changes {
 			if i%3 == 2 {
 				continue
@@ -300,8 +300,7 @@ func names(es []core.Entity) string {
 	return fmt.Sprint(list)
 }
 
-// wantSubscription is wantEntity for rules too, of which instants are compared
-// as instants.
+// wantSubscription is wantEntity with rules; it compares instants in rules as instants.
 func (s *fixture) wantSubscription(what string, got, want core.Entity) {
 	s.Helper()
 	if len(got.Rules) != len(want.Rules) {

@@ -1,5 +1,5 @@
-// Package taps shows messages as clients send them, without taking part in their delivery: a
-// message that is received a moment later is still seen.
+// Package taps shows messages as clients send them, independently of their delivery: it also shows
+// messages that are received a moment later.
 package taps
 
 import (

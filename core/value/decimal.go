@@ -84,8 +84,8 @@ func (form decimalForm) read(b []byte) decimal {
 
 // mendExponent corrects the exponent of a decimal that .NET wrote. Its AMQP library puts bits 9 to
 // 13 of the exponent where bits 7 to 13 belong, and leaves out bits 7 and 8, which are zero in
-// every exponent that its decimals can have. Read by the standard, these are numbers of about
-// 10^-4600, which nothing else writes.
+// every exponent that its decimals can have. Read as the standard says, these are numbers of about
+// 10^-4600, which no other program writes.
 func mendExponent(biased int) int {
 	const written, meant, low = 12 << 7, 12 << 9, 1<<7 - 1
 	if biased&^low != written {

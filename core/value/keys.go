@@ -7,7 +7,8 @@ import (
 )
 
 // isKey reports whether a map key may be of kind k. AMQP allows every type. Compound keys are not
-// supported, because they are unused; without them keys are equal if a few bytes are.
+// supported, because no client uses them, and without them comparing keys means comparing a few
+// bytes.
 func isKey(k Kind) bool { return k >= KindNull && k <= KindSymbol }
 
 // key is a map key in a form that compares by value, whatever width it was encoded with.

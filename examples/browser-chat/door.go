@@ -25,8 +25,8 @@ type door struct {
 	gateway string
 }
 
-// ServeHTTP makes a subscription for a page, to what is said in one room. It is deleted when it has
-// had no receiver for a while.
+// ServeHTTP creates a subscription to one room for a page. The gateway deletes it when it has had
+// no receiver for a while.
 func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := rand.Text()
 	_, err := d.manager.CreateSubscription(r.Context(), topic, name, &admin.CreateSubscriptionOptions{

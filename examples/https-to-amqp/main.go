@@ -2,9 +2,9 @@
 // the official Go SDK over AMQP, and sent with the SDK it is received over HTTPS.
 // Both pairs are printed side by side.
 //
-// Without arguments the example builds and starts a gateway of its own, on its
-// embedded default, on a free port, in a temporary directory. With -running it uses
-// the one that runs on this machine with its defaults, if there is one.
+// Without arguments the example builds and starts its own gateway with the default store, on a free
+// port, in a temporary directory. With -running it uses a gateway that already runs on this machine
+// with its defaults.
 package main
 
 import (

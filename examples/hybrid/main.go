@@ -94,8 +94,8 @@ func trade(ctx context.Context, branch, hq *site, line *link, out io.Writer) err
 	return branch.receive(ctx, prices, out, 2)
 }
 
-// equip makes the queues of headquarters. Orders that the branch sends twice,
-// because it did not hear that they had arrived, are taken once.
+// equip creates the queues of headquarters. Duplicate detection drops orders that the branch sends
+// twice because it did not get the acknowledgement.
 func equip(ctx context.Context, hq *local.Gateway) error {
 	manager, err := hq.Admin()
 	if err != nil {

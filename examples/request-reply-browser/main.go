@@ -39,8 +39,8 @@ func main() {
 	local.Main("request-reply-browser", func(ctx context.Context, binary string, out io.Writer) error { return run(ctx, binary, *port, out) })
 }
 
-// run serves the page and answers questions until ctx ends, and says to out
-// where the page is. Port 0 is any that is free.
+// run serves the page and answers questions until ctx ends, and prints the page's address to out.
+// Port 0 means any free port.
 func run(ctx context.Context, binary string, port int, out io.Writer) (err error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

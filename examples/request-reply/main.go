@@ -1,5 +1,5 @@
-// Request-reply asks a worker and waits for its answer: with a queue of replies
-// of one's own, and with one that many share, by sessions. See README.md.
+// Request-reply sends a request to a worker and waits for its answer: in a reply queue of its own,
+// and in a shared one with a session for each client. See README.md.
 package main
 
 import (
@@ -137,8 +137,8 @@ func multiplexed(ctx context.Context, client *azservicebus.Client, out io.Writer
 	return errors.Join(errs...)
 }
 
-// ask puts questions and returns the answers in their order. The session of the client's own name
-// holds only its answers.
+// ask sends questions and returns the answers in their order. The session with the client's name
+// contains only its answers.
 func ask(ctx context.Context, client *azservicebus.Client, name string, questions []string) (answers string, err error) {
 	mine, err := client.AcceptSessionForQueue(ctx, sharedReplies, name, nil)
 	if err != nil {

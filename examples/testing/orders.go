@@ -1,5 +1,5 @@
-// Package orders is a small program that is tested against a gateway in the test's own process: see
-// orders_test.go. It charges orders, gives each three tries, and reminds of those that are not paid.
+// Package orders is a small program whose tests run a gateway in their own process: see
+// orders_test.go. It charges orders, with three attempts each, and sends reminders for unpaid ones.
 package orders
 
 import (

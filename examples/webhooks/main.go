@@ -2,8 +2,8 @@
 // Go SDK receives; a message that the SDK sends is delivered by a request with the signature of
 // Standard Webhooks, which this program verifies.
 //
-// Without arguments the example builds and starts a gateway of its own, on its embedded default, on
-// a free port, in a temporary directory.
+// Without arguments the example builds and starts its own gateway with the default store, on a free
+// port, in a temporary directory.
 package main
 
 import (

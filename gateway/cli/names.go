@@ -17,8 +17,9 @@ import (
 // maxNames bounds the names of a kind that a shell is offered.
 const maxNames = 1000
 
-// lister lists names that begin with prefix, or more. args are the arguments before. On an error
-// the list is empty: an error would be written into the command line that is being completed.
+// lister lists names for a completion, at least those that begin with prefix. args are the
+// arguments before. On an error the list is empty, because an error text would appear in the
+// command line.
 type lister func(ctx context.Context, o *command.Flags, args []string, prefix string) []string
 
 func contextNames(_ context.Context, o *command.Flags, _ []string, _ string) (all []string) {

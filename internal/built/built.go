@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// module is the gateway's module, whose go.sum has all that its programs need. A test may belong to
-// another module.
+// module is the gateway's module, whose go.sum covers its programs. A test may belong to another
+// module.
 const module = "github.com/crosstown-mq/crosstown"
 
 // variable names the gateway to test, which make test has built.

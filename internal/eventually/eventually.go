@@ -22,8 +22,8 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits for a condition, and reports whether it holds within a bound: for helpers whose failure
-// says more.
+// Within waits for a condition, and reports whether it holds within a bound, for helpers that
+// report more than a failure.
 func Within(bound time.Duration, holds func() bool) bool {
 	next := 100 * time.Microsecond
 	for end := time.Now().Add(bound); !holds(); next = min(2*next, pause) {

@@ -1,8 +1,7 @@
 // Package variants chooses on which engine, and over which transport, a test ("story") runs.
 //
 // All engines pass one conformance suite, and every transport carries the same protocol. So a story
-// runs in one place, which the hash of its name chooses. The stories of the suite together visit
-// all places.
+// runs in one place, which the hash of its name selects. Together the stories cover all places.
 package variants
 
 import (

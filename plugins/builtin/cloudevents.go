@@ -14,9 +14,9 @@ import (
 
 const typeCloudEvents = "application/cloudevents+json"
 
-// cloudEvents is one event in structured mode: CloudEvents JSON event format
-// 1.0. Its value is a map of the attributes, and "data" if there is some: a
-// binary where the event has data_base64, else any value.
+// cloudEvents is one event in structured mode: CloudEvents JSON event format 1.0. Its value is a
+// map of the attributes and "data", if the event has data: a binary if the event has data_base64,
+// otherwise any value.
 type cloudEvents struct{}
 
 var eventTypes = []string{typeCloudEvents}

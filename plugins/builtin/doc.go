@@ -1,6 +1,6 @@
-// Package builtin has the serializers that need no plugin process: JSON,
-// MessagePack, CBOR, the AMQP 1.0 value encoding, plain text and CloudEvents in
-// their structured JSON form. They keep the contract of core.Serializer.
+// Package builtin has the serializers that need no plugin process: JSON, MessagePack, CBOR, the
+// AMQP 1.0 value encoding, plain text and CloudEvents in their structured JSON form. They follow
+// the contract of core.Serializer.
 //
 // No payload makes them panic or allocate out of proportion: 16 MiB, 32 levels
 // of nesting and 2^20 values are the most they read. Keys of one map must be

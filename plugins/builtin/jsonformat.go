@@ -37,7 +37,7 @@ var (
 )
 
 // checkJSON refuses values that could not be read back: those nested deeper than left levels, and
-// maps whose keys are equal once they are texts.
+// maps with two keys of the same text form.
 func checkJSON(v any, left int) error {
 	var inside []any
 	switch v := v.(type) {

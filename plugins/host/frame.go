@@ -8,10 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Requests and responses are encoded and decoded by their callers, at the same
-// time and each at its own risk: what one of them holds cannot end the stream.
-// Frames are put together from, and taken apart into, such pieces here. The
-// field numbers are those of the contract.
+// Callers encode requests and decode responses themselves, concurrently, so that an invalid one
+// cannot end the stream for others. This file only joins frames from encoded requests, and splits
+// them into encoded responses. The field numbers are those of the contract.
 const (
 	fieldPiece = 1 // of Requests and Responses
 	fieldID    = 1 // of Request and Response

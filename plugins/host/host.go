@@ -52,8 +52,8 @@ func (h *Host) Launched(ctx context.Context) error {
 	return nil
 }
 
-// Router returns a plugin as a router, or NotFound. Whether it is one shows when
-// it is asked.
+// Router returns a plugin as a router, or NotFound. Whether the plugin is a router is known only at
+// the first call.
 func (h *Host) Router(name string) (*Router, error) {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -154,7 +154,7 @@ type Options struct {
 	Args []string
 	// SHA256 is the checksum that the program's file must have, in hexadecimal; "": any.
 	SHA256 string
-	// Env is the program's whole environment, except for what the handshake needs:
+	// Env is the program's whole environment, except for the variables of the handshake:
 	// NAME=VALUE, or NAME for the gateway's own value.
 	Env []string
 	Dir string // the program's working directory; "": the gateway's
@@ -168,8 +168,8 @@ type Options struct {
 
 	BackoffMin time.Duration // the pause before a restart, doubled with each failure: 100ms
 	BackoffMax time.Duration // 10s
-	// Failures is how many in a row turn the plugin off: 5. Lost processes count, as
-	// do launches that fail.
+	// Failures is the number of consecutive failures that turn the plugin off; default 5. Lost
+	// processes and failed launches count.
 	Failures int
 	// Off is how long it stays off before it is tried again: 30s.
 	Off time.Duration

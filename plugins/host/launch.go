@@ -25,8 +25,8 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// unusable is a reason why a program cannot be launched that only another program, or another
-// configuration, removes: trying again soon does not help.
+// unusable is an error of a launch that only another program or another configuration removes, so
+// that another attempt does not help.
 type unusable struct{ error }
 
 func (u unusable) Unwrap() error { return u.error }

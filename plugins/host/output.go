@@ -21,8 +21,8 @@ const (
 	tailLines   = 5       // kept for the report of a failed launch
 )
 
-// output puts what a plugin writes into the log, with its name, within limits: lines beyond them
-// are counted and left out. Several streams may share one.
+// output writes a plugin's output to the log, with the plugin's name, within limits: lines beyond
+// them are counted and omitted. Several streams may share one output.
 type output struct {
 	log *slog.Logger
 

@@ -17,9 +17,9 @@ import (
 // maxHandshake bounds the line in which a plugin says where it listens.
 const maxHandshake = 8 << 10
 
-// process is a plugin's process and what it started, run as go-plugin wants its runners: a group of
-// its own that is ended as a whole. Its output never passes through go-plugin, because some lines
-// make that panic.
+// process is a plugin's process with its children, in the form of go-plugin's runners: a process
+// group that ends as a whole. Its output never passes through go-plugin, because some lines make
+// that panic.
 type process struct {
 	out *output
 

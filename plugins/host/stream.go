@@ -28,8 +28,8 @@ type stream interface {
 	CloseSend() error
 }
 
-// session asks over one stream on behalf of many callers. It ends when the stream does, or when the
-// plugin answers a question that it was not asked.
+// session sends the questions of many callers over one stream. It ends when the stream ends, or
+// when the plugin answers a question that was not sent.
 type session struct {
 	stream stream
 	opts   Options
@@ -206,8 +206,8 @@ func (s *session) write() {
 	}
 }
 
-// next takes a frame's worth of calls from the queue, if they may leave now.
-// last says that none will follow.
+// next takes the calls of one frame from the queue, if a frame may be sent now. last says that none
+// will follow.
 func (s *session) next() (out sentFrame, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,8 +271,8 @@ func (s *session) deliver(in gotFrame) error {
 	return nil
 }
 
-// drain takes no more calls, and waits until the others are answered or ctx
-// ends. The plugin is then told that nothing follows.
+// drain accepts no more calls, waits until the others are answered or ctx ends, and then closes the
+// sending side of the stream.
 func (s *session) drain(ctx context.Context) {
 	s.mu.Lock()
 	s.draining = true

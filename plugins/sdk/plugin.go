@@ -20,8 +20,8 @@ type Plugin struct {
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
 	// NeedsBody makes messages come with their bodies, which costs time.
 	NeedsBody bool
-	// Concurrency is the number of messages of one batch that are judged at once: 1 unless given,
-	// which is best for plugins that only compute. Batches are judged concurrently in any case.
+	// Concurrency is the number of messages of one batch that are judged at once; default 1, which
+	// is best for plugins that only compute. Batches are judged concurrently in any case.
 	Concurrency int
 
 	// ContentTypes are the media types that Decode and Encode serve, in lower

@@ -25,8 +25,8 @@ var brokerProperties = func() map[string]func(m *core.Message, r codec.Reader) e
 	return all
 }()
 
-// givenByBroker are the members that only the broker sets. If a sender gives them, they are passed
-// over, so that a received message may be sent again as it is.
+// givenByBroker are the members that only the broker sets. They are ignored in a message from a
+// sender, so that a client can send a received message again.
 var givenByBroker = map[string]bool{
 	"SequenceNumber": true, "EnqueuedSequenceNumber": true, "EnqueuedTimeUtc": true, "ExpiresAtUtc": true, "DeliveryCount": true,
 	"LockToken": true, "LockedUntilUtc": true, "State": true, "DeadLetterSource": true,

@@ -436,8 +436,8 @@ func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, er
 	return all, nil
 }
 
-// readFew reads the elements of a list that is no value of its own; nil if
-// it is not a list of at most n.
+// readFew reads the elements of a list of at most n elements that encodes one value; it returns nil
+// for anything else.
 func readFew(r codec.Reader, depth, n int) (vs []any, err error) {
 	if r.Kind() != codec.List {
 		return nil, nil

@@ -58,8 +58,8 @@ func (s *Conns[C]) All() []C {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// Connections lists the connections, the oldest first. Each connection's owner is asked; one that has not answered when
-// ctx or a time of two seconds ends is left out. There is one census at a time.
+// Connections lists the connections, the oldest first. It asks each connection's owner, and leaves
+// out those that have not answered when ctx ends or after two seconds. Calls run one at a time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()

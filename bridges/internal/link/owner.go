@@ -149,7 +149,7 @@ func attempt(work func() (then func())) (then func(), err error) {
 }
 
 // End releases what a closed connection holds, by letGo, and waits for its calls. It also releases
-// what was opened by calls that outlived the connection.
+// what calls have opened after the connection closed.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a panic may be why the connection ended

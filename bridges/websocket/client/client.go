@@ -34,7 +34,7 @@ type file struct {
 type handler map[string]file
 
 // New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module:
-// it is the same for all, and holds no secret. Whether they may connect is another question.
+// it is the same for all, and contains no secret. Tunnel and Bridge check which pages may connect.
 func New() http.Handler {
 	return handler{
 		ModulePath: open("crosstown.js", "text/javascript; charset=utf-8"),

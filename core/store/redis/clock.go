@@ -30,8 +30,8 @@ type reading struct{ local, earliest, latest time.Time }
 const (
 	// clockRefresh is how often the server's clock is read.
 	clockRefresh = time.Second
-	// clockTimeout bounds a reading. A slower one would say little, and a master that hangs must
-	// not keep the gateway from registering.
+	// clockTimeout bounds a reading. A slower reading is too imprecise, and a master that hangs
+	// must not prevent the gateway from registering.
 	clockTimeout = time.Second
 	// firstReadings is how often it is read before the store is used.
 	firstReadings = 3

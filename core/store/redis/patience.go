@@ -24,7 +24,7 @@ type patience struct {
 	absences  *absences
 }
 
-// absences are the times at which servers were first found not to serve. In a cluster there is one time for
+// absences are the times since which servers have not served. In a cluster there is one time for
 // each hash tag, because other servers, and other slots of the same server, may still serve.
 type absences struct {
 	count atomic.Int64 // the length of since

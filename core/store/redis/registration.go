@@ -18,7 +18,8 @@ const (
 	// agreement is how long all present gateways must be able to read a newer format before it is
 	// written. By then, whatever a gateway of an older version had in flight has ended.
 	agreement = 10 * time.Second
-	// lookLife is how long after a successful look at the stamp and the mark the store is used without another one.
+	// lookLife is how long the store is used after a check of the stamp and the format before the
+	// next check.
 	lookLife = 5 * time.Second
 )
 
@@ -51,9 +52,10 @@ func (s *Store) unregister() {
 	_ = s.rdb.HDel(ctx, s.names.registry().gateways, s.id).Err()
 }
 
-// raiseFormat sets the store's mark to the format that this gateway reads, once all gateways have read it for a
-// while. A gateway that does not register, such as version 8fcb296, is counted as it listens to changes. The stamp
-// changes with the mark: gateways that do not know the format take the store for another one within a second.
+// raiseFormat sets the store's format to the one that this gateway reads, once all gateways have
+// been able to read it for a while. Gateways that do not register, such as version 8fcb296, are
+// found by their subscription to changes. The stamp changes with the mark: gateways that do not
+// know the format take the store for another one within a second.
 func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
 	if int64(s.reads) <= s.stamp.mark.Load() {
 		return nil

@@ -26,9 +26,10 @@ func (t *endpoint) waitCommand() []any {
 	return []any{"WAIT", t.replicas, replicaTimeout.Milliseconds()}
 }
 
-// markAndWait queues a write that marks the end of all that the connection has written so far, then the wait for
-// replicas to have read up to this mark. Without the mark, the wait would be for the connection's last write.
-// From Redis 7.2 on, a script that finds everything already done writes nothing, so its answer would not wait.
+// markAndWait queues a write that marks the end of the connection's writes so far, then a wait
+// until replicas have this mark. Without the mark, the command would wait for the connection's last
+// write; since Redis 7.2 a script that finds everything already done writes nothing, so its answer
+// would not wait.
 func (t *endpoint) markAndWait(ctx context.Context, pipe redis.Pipeliner, marker string) (marked, waited *redis.Cmd) {
 	return pipe.Do(ctx, "SET", marker, "", "EX", 60), pipe.Do(ctx, t.waitCommand()...)
 }

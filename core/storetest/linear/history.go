@@ -1,7 +1,7 @@
-// Package linear checks that a partition of a store is linearizable: that all that concurrent clients saw of
-// it could have been seen if their calls had come one after the other, each between its beginning and its
-// answer. Clients call at random, while the store fails again and again, and porcupine compares the history
-// with a sequential partition.
+// Package linear checks that a partition of a store is linearizable: the answers that concurrent
+// clients get must be possible answers of calls that run one after the other, each at a moment
+// between its beginning and its answer. Clients make random calls while the store fails repeatedly,
+// and porcupine compares the history with a sequential partition.
 package linear
 
 import (
@@ -30,8 +30,8 @@ import (
 type Subject struct {
 	// Stores returns the store as one of some gateways sees it, at that moment: a failure may replace it.
 	Stores []func() core.Store
-	// Break breaks the store under its clients, of which some have answers in flight, and returns what
-	// repairs it, or nil if it is there again by itself. Without Break the store does not fail.
+	// Break makes the store fail while answers are in flight, and returns a function that repairs
+	// it, or nil if it recovers by itself. Without Break the store does not fail.
 	Break func(random *rand.Rand) (repair func())
 	// FailOver replaces the server by its replica, if Break is nil. Just before, the replica loses its connection,
 	// and unreplicated is called. No client calls meanwhile.
@@ -46,7 +46,7 @@ type Subject struct {
 	Seed uint64
 }
 
-// RoundsVariable names the environment variable that says the number of histories, instead of
+// RoundsVariable is the environment variable with the number of histories; without it, there are
 // defaultRounds.
 const (
 	RoundsVariable = "LINEAR_ROUNDS"
@@ -77,8 +77,8 @@ func Queue(t *testing.T, s Subject) {
 	play(t, s, func(p *player) bool { return p.history(false).playQueue() })
 }
 
-// Clearing checks Clear. The store does not fail: where it does no client can tell whether a message was
-// never stored, or cleared before it was seen.
+// Clearing checks Clear. The store does not fail, because otherwise clients could not tell whether
+// a message was never stored, or cleared before they saw it.
 func Clearing(t *testing.T, s Subject) {
 	s.Break = nil
 	play(t, s, func(p *player) bool {
@@ -113,8 +113,8 @@ func play(t *testing.T, s Subject, round func(p *player) (conclusive bool)) {
 	}
 }
 
-// history is what clients on several stores saw of one partition, while the
-// server failed again and again.
+// history has the calls and answers of clients on several stores of one partition, while the server
+// failed repeatedly.
 type history struct {
 	*player
 	p      core.Partition
@@ -196,9 +196,8 @@ func answerOf(err error) answer {
 	return unknown
 }
 
-// play makes clients call, while the server fails, and compares what they saw
-// with a sequential partition. finish compares the final contents.
-// conclusive is false if the comparison takes too long.
+// play makes clients call while the server fails, and compares the history with a sequential
+// partition. finish reads the final contents. conclusive is false if the comparison takes too long.
 func (h *history) play(first []string, call func(client int, s core.Store, random *rand.Rand), finish func(s core.Store)) (conclusive bool) {
 	h.Logf("repeat with -seed=%d %s=1", h.dice, RoundsVariable)
 	h.awake()
@@ -378,8 +377,8 @@ func (h *history) check() (conclusive bool) {
 	return true
 }
 
-// told is the history with as little unknown as what was seen allows; open is
-// how many of its calls have an unknown outcome.
+// told is the history with every outcome that follows from what clients saw; open is the number of
+// calls whose outcome is still unknown.
 func (h *history) told() (told []porcupine.Operation, open int) {
 	seen, left := h.sightings()
 	for _, over := range h.overs {
@@ -388,8 +387,8 @@ func (h *history) told() (told []porcupine.Operation, open int) {
 		}
 	}
 	for _, c := range h.calls {
-		// Only an answer that was in flight when connections broke can be lost:
-		// a call that came later met a broken connection, or a server that is down.
+		// Only an answer that was in flight when connections broke can be lost: later calls find a
+		// broken connection, or a server that is down.
 		lost := slices.ContainsFunc(h.breaks, c.overlaps)
 		switch s := c.step.(type) {
 		case appending:
@@ -445,8 +444,7 @@ type sighting struct {
 	nonce uint64 // of the lock
 }
 
-// sightings are those of all messages; left is what the looks in the end have
-// shown.
+// sightings has the sightings of all messages; left is what the final reads have returned.
 func (h *history) sightings() (seen sightings, left *leftovers) {
 	for _, c := range h.calls {
 		var got []delivered
@@ -478,18 +476,18 @@ func (h *history) sightings() (seen sightings, left *leftovers) {
 	return seen, left
 }
 
-// without reports whether a settlement of unknown outcome was not carried out. If
-// it was, then before the connection broke. A message that was seen later was not
-// completed, and a lock that was had not ended; in a session, though, a message
-// is under the same lock each time.
+// without reports whether a settlement with an unknown outcome was certainly not carried out. It
+// can only have been carried out before the connection broke: a message that was seen later was not
+// completed, and a lock that was seen later had not ended. In a session this does not hold for
+// locks, because a message has the same lock each time.
 func (h *history) without(s settling, seen sightings, broken int64) bool {
 	return slices.ContainsFunc(seen, func(o sighting) bool {
 		return o.n == s.n && o.from > broken && (s.outcome == core.Complete || o.nonce == s.nonce && !h.p.Sessions)
 	})
 }
 
-// firstOf is the number of a group's first message if any of it was seen, and
-// when that was at first.
+// firstOf is the number of a group's first message, if any message of the group was seen, and the
+// time of the first sighting.
 func (ss sightings) firstOf(a appending) (first, at int64) {
 	at = forever
 	for _, s := range ss {

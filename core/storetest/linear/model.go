@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// sequential is a partition as it were if its calls came one after the other.
-// It knows no time: no lock ends by itself.
+// sequential is a model of a partition whose calls run one after the other. It has no clock: no
+// lock ends by itself.
 type sequential struct {
 	last     int64     // the number given last
 	messages []item    // by number
@@ -54,8 +54,8 @@ func (a answer) String() string {
 // fits reports whether the answer can be when the call could be carried out or not.
 func (a answer) fits(could bool) bool { return a >= unsure || could == (a == done) }
 
-// step is a call with its answer. apply does to the partition what the call
-// does, and reports false if the answer cannot be.
+// step is a call with its answer. apply carries out the call on the model, and returns false if the
+// answer is not possible.
 type step interface {
 	apply(s *sequential) bool
 }
@@ -147,14 +147,14 @@ type delivered struct {
 	count uint32
 }
 
-// leftovers is what was found in the end. It says what those locks have done that
-// no client knows, for those never end.
+// leftovers is the final contents. They show the effect of locks that no client knows, which never
+// end.
 type leftovers struct {
 	sessions map[string]bool // those that could not be accepted
 }
 
-// appending stores messages of one group. If the answer was lost, its messages
-// tell the first number.
+// appending stores messages of one group. If the answer was lost, sightings of its messages give
+// the first number.
 type appending struct {
 	bodies   []string
 	sessions []string // in step; nil: none have one

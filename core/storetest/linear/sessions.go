@@ -25,8 +25,8 @@ type sessionHistory struct {
 	tokens bag[core.LockToken]
 }
 
-// linearSessions are the sessions that there are, as histories name them. Some
-// would soon all be held by locks whose answers were lost.
+// linearSessions are the names of the sessions. There are many, because locks whose answers were
+// lost keep holding some.
 var linearSessions = []string{"", "a", "b", "c", "d", "e", "f", "g"}
 
 func (h *sessionHistory) anySession(random *rand.Rand) string {

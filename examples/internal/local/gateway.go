@@ -1,6 +1,5 @@
-// Package local starts a gateway of an example's own, and connects the official
-// SDK to it. With a gateway that runs somewhere a program needs none of this,
-// only its connection string.
+// Package local starts a gateway for an example, and connects the official SDK to it. A program
+// that uses an existing gateway needs only its connection string.
 package local
 
 import (
@@ -56,8 +55,8 @@ func DefaultCA() string {
 	return filepath.Join(dir, "ca.pem")
 }
 
-// Running is a gateway that runs already, by its address and its development CA. It is an error if none
-// answers there, or one that does not take the development key.
+// Running returns a gateway that already runs, given its address and its development CA. It returns
+// an error if no gateway answers there, or if it does not accept the development key.
 func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	g := &Gateway{
 		Connection: fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s", address, devPolicy, devKey),
@@ -82,8 +81,8 @@ func Running(ctx context.Context, address, ca string) (*Gateway, error) {
 	return g, nil
 }
 
-// Start runs a gateway on its embedded default, with more flags if need be, and
-// waits until it is ready. Without the path of a binary it builds one.
+// Start runs a gateway with the default store and further flags, and waits until it is ready.
+// Without the path of a binary it builds one.
 func Start(ctx context.Context, binary string, flags ...string) (g *Gateway, err error) {
 	dir, err := os.MkdirTemp("", "crosstown-example-")
 	if err != nil {
@@ -137,8 +136,8 @@ func (g *Gateway) launch() error {
 	return errors.Join(errors.New("the gateway did not become ready"), g.command.Wait())
 }
 
-// trust reads the development CA. A program with a certificate of a known
-// authority before it needs no such thing.
+// trust reads the development CA. A gateway with a certificate of a known authority needs none of
+// this.
 func (g *Gateway) trust(file string) error {
 	pem, err := os.ReadFile(file)
 	if err != nil {

@@ -10,11 +10,9 @@ import (
 	"syscall"
 )
 
-// Main is an example's program: it reads the command line, to which -gateway
-// belongs, and has run tell the story until it ends or is interrupted (SIGINT) or
-// terminated (SIGTERM). Then run's context ends, and the program ends as a success
-// when run has returned. A second signal ends it at once. binary is what Start
-// takes.
+// Main is an example's program: it reads the command line, adds the flag -gateway, and calls run.
+// At SIGINT or SIGTERM run's context ends, and the program exits with 0 when run has returned. A
+// second signal ends it at once. binary is for Start.
 func Main(name string, run func(ctx context.Context, binary string, out io.Writer) error) {
 	gateway := flag.String("gateway", "", "crosstown `binary` to start (default: build one)")
 	flag.Parse()

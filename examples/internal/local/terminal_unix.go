@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// apart keeps a terminal's interrupt from the gateway: it is the example that
-// stops it, once.
+// apart keeps a terminal's interrupt from the gateway, because the example stops the gateway
+// itself.
 func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

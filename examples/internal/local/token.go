@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Sign makes a shared access signature: the policy's rights for an entity and
-// all below it, for so long. A server hands it to a page; the key stays there.
+// Sign makes a shared access signature with the policy's rights for an entity and all below it,
+// which is valid for the given time. A server gives it to a page and keeps the key.
 func Sign(entity, policy, key string, life time.Duration) string {
 	sr := url.QueryEscape("sb://localhost/" + entity)
 	se := strconv.FormatInt(time.Now().Add(life).Unix(), 10)

@@ -15,15 +15,14 @@ import (
 	"time"
 )
 
-// browserVariable, when set, makes it a failure that there is no Chromium, or
-// that what drives it cannot be installed, and so does CI; else tests are
-// skipped then.
+// browserVariable, when set, makes tests fail if there is no Chromium, or if its driver cannot be
+// installed. So does CI. Otherwise such tests are skipped.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute
 
-// Tell has Node.js tell testdata/story.mjs, which drives Chromium. It finds the
-// page's address in STORY_PAGE, and its last line is "told".
+// Tell makes Node.js run testdata/story.mjs, which drives Chromium. The story finds the page's
+// address in STORY_PAGE, and its last line is "told".
 func Tell(t *testing.T, page string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,8 +45,7 @@ func Tell(t *testing.T, page string) {
 	}
 }
 
-// install copies the story to dir, with what drives a browser, and returns the
-// path of Chromium.
+// install copies the story and the browser's driver to dir, and returns the path of Chromium.
 func install(dir string) (chromium string, err error) {
 	for _, tool := range []string{"node", "npm", "chromium"} {
 		if chromium, err = exec.LookPath(tool); err != nil {
@@ -78,8 +76,7 @@ func install(dir string) (chromium string, err error) {
 	return chromium, nil
 }
 
-// Started runs an example's program until the test ends, and returns what it
-// says first.
+// Started runs an example's program until the test ends, and returns its first line.
 func Started(t *testing.T, run func(ctx context.Context, out *Lines) error) string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

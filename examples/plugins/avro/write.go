@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// write appends a value as its schema says. A field that is missing gets its
-// default, one that is too many is refused.
+// write appends a value as its schema says. A missing field gets its default; an unknown field is
+// refused.
 func write(dst []byte, v any, s avro.Schema) ([]byte, error) {
 	w := avro.NewWriter(nil, 512)
 	if err := put(w, v, s, maxDepth); err != nil {
@@ -229,8 +229,8 @@ func textOf(v any) (string, bool) {
 	return "", false
 }
 
-// binaryOf is the bytes of a binary or, where the schema wants one, a decimal:
-// the fewest that hold it, or size if that is not 0.
+// binaryOf is the bytes of a binary or, if the schema has one, of a decimal: as few as possible, or
+// size if that is not 0.
 func binaryOf(v any, l avro.LogicalSchema, size int) ([]byte, error) {
 	d, ok := l.(*avro.DecimalLogicalSchema)
 	if !ok {

@@ -54,10 +54,9 @@ func loadTypes(dir string) (*types, error) {
 // maxDepth is how deep messages may be nested.
 const maxDepth = 30
 
-// decode reads a message of the type that the content type names:
-// application/protobuf; messageType=shop.Order. Protocol Buffers do not say what
-// they are, so without that nothing is read. Fields that the type does not have
-// are left out.
+// decode reads a message of the type that the content type names: application/protobuf;
+// messageType=shop.Order. The encoding does not contain the type, so without the parameter nothing
+// can be read. Fields that the type does not have are omitted.
 func (t *types) decode(_ context.Context, contentType string, payload []byte) (any, error) {
 	d, err := t.named(contentType)
 	if err != nil {

@@ -1,5 +1,5 @@
-// To-router is a plugin that sends messages where their To leads, by a table in
-// a file that may be changed at any time.
+// To-router is a plugin that routes messages by their To, with a table in a file that may change at
+// any time.
 package main
 
 import (

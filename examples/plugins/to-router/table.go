@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// entry sends what its pattern matches to queues. '*' matches any run of
-// characters but '/', as path.Match has it.
+// entry sends messages whose To matches its pattern to queues. '*' matches any characters but '/',
+// as in path.Match.
 type entry struct {
 	To     string   `json:"to"`
 	Queues []string `json:"queues"`
@@ -53,8 +53,8 @@ func (t *table) read() error {
 	return nil
 }
 
-// follow reads the file again whenever it has changed. One that cannot be read
-// changes nothing but the log.
+// follow reads the file again whenever it has changed. If it cannot be read, follow logs the error
+// and keeps the table.
 func (t *table) follow(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -26,9 +26,9 @@ func (o *Output) Check(path string) error {
 	return nil
 }
 
-// WriteWhole writes a file that only its owner may read. It is written under another name first, so
-// that the name never has a partial file, and an earlier file stays if writing fails. Something
-// that is not a file, such as a pipe, is written to directly.
+// WriteWhole writes a file that only its owner may read. It writes under another name first, so
+// that the file is never partial, and an earlier file remains if writing fails. Something that is
+// not a file, such as a pipe, is written to directly.
 func WriteWhole(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

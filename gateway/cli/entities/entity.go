@@ -218,8 +218,8 @@ func (k *kind) held(ctx context.Context, m *manager) (e core.Entity, rt core.Run
 	return e, rt, missing(err, k.word, m.name())
 }
 
-// check refuses a queue if the command is about topics, and vice versa: to the gateway both are
-// entities of one path, so a command would still change or delete it.
+// check refuses a queue if the command is about topics, and vice versa. The gateway has both under
+// the same paths, so without check a command could change or delete the wrong kind.
 func (k *kind) check(ctx context.Context, m *manager) error {
 	if k.Kind == core.Subscription {
 		return nil

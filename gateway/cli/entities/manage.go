@@ -77,8 +77,8 @@ func missing(err error, kind, name string) error {
 	return err
 }
 
-// counts is what an entity holds, as --json prints it. Counts that its kind does not have are left
-// out.
+// counts has an entity's counts in the form that --json prints. Counts that its kind does not have
+// are omitted.
 type counts struct {
 	Name               string `json:"name"`
 	Subscriptions      *int64 `json:"subscriptions,omitempty"`

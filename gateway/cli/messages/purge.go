@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// purgeWait is how long a purge waits for the next message of another broker, and
-	// longestPurgeWait the longest it waits if it sees messages that do not arrive.
+	// purgeWait is how long a purge waits for the next message of another broker. longestPurgeWait
+	// is the limit if a peek shows messages that do not arrive.
 	purgeWait        = time.Second
 	longestPurgeWait = 4 * time.Second
 )

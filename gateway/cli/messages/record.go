@@ -262,7 +262,7 @@ func (r *recorder) pass(ctx context.Context) (done bool, err error) {
 }
 
 // look peeks at a partition. Messages after it reveal other partitions. While nothing is new it
-// asks for only one message: the same one is there again the next time.
+// asks for only one message: when one arrives, the next look asks for more.
 func (r *recorder) look(ctx context.Context, t *track) error {
 	if err := r.idle(); err != nil {
 		return err

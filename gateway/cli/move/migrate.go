@@ -385,8 +385,8 @@ func (m *mover) pass(ctx context.Context, e *core.Entity, from, to string, refus
 	}
 }
 
-// late moves messages that kept sessions have delivered since they counted as empty: on a slow
-// connection a session's next message may arrive that late.
+// late moves messages of kept sessions that arrived after the sessions counted as empty, which
+// happens on slow connections.
 func (m *mover) late(ctx context.Context, from, to string, refused map[int64]bool) (n int, err error) {
 	var lost []*remote.Receiver
 	for _, r := range m.sessions {
@@ -461,8 +461,8 @@ func (m *mover) store(ctx context.Context, from, to string, all []amqp.Arrival, 
 	})
 }
 
-// prepared returns a message as the target is to store it: with the rest of its life, and a key by
-// which it is recognized if it is delivered again.
+// prepared returns a message in the form for the target: with the remaining time to live, and a key
+// by which the target recognizes it if it is sent again.
 func (m *mover) prepared(from string, a *amqp.Arrival) *core.Message {
 	x := *a.Message
 	if x.TimeToLive > 0 && x.TimeToLive < core.Forever && !a.EnqueuedTime.IsZero() {

@@ -1,6 +1,6 @@
 // Package bench drives load through any AMQP 1.0 broker and accounts for every message: each
-// carries the run, the sender and a number, so that a report can say not only how fast the broker
-// was, but also that nothing was lost or doubled.
+// carries the run, the sender and a number, so that a report shows how fast the broker was and that
+// no message was lost or duplicated.
 //
 // A run opens connections, spreads senders and receivers over them (one AMQP
 // session each), sends, receives and settles, and ends when every acknowledged

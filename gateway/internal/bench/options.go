@@ -50,8 +50,9 @@ type Options struct {
 	Roots *x509.CertPool
 
 	Mode Mode
-	// Messages or Duration ends the sending; both zero is 100,000 messages, or ten seconds in modes
-	// latency, lone and idle. In mode sessions, Messages is the number of sessions.
+	// Messages or Duration ends the sending. If both are zero, the run sends 100,000 messages or,
+	// in modes latency, lone and idle, runs for ten seconds. In mode sessions, Messages is the
+	// number of sessions.
 	Messages int64
 	Duration time.Duration
 	// Rate is messages per second over all senders, in latency mode.

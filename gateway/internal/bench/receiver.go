@@ -22,8 +22,8 @@ type receiver struct {
 // errForeign stops a run before it removes messages that are not its own.
 var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
 
-// receive runs until done ends (the books are balanced, or patience is over) or
-// something fails; it settles what it has taken first.
+// receive runs until done ends (every message is accounted for, or patience is over) or until an
+// error. Before it returns, it settles the messages that it has received.
 func (r *receiver) receive(ctx, done context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

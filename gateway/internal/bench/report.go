@@ -40,10 +40,10 @@ type Report struct {
 	SendRate    float64 `json:"sendRate"`    // acknowledged, over the time of sending
 	ReceiveRate float64 `json:"receiveRate"` // received, from the first to the last
 
-	// SendLatency is from when a message was due to its acknowledgement,
-	// EndToEnd from when it was due to its arrival. In throughput mode a message
-	// is due when its sender gets to it, in latency mode when the rate says so,
-	// however late the sender then is (so no stall hides from the figures).
+	// SendLatency is from when a message was due to its acknowledgement, EndToEnd from when it was
+	// due to its arrival. In throughput mode a message is due when its sender gets to it; in
+	// latency mode at the time that the rate sets, however late the sender is, so that the figures
+	// include stalls.
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 

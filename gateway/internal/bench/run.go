@@ -49,8 +49,8 @@ func (r *run) arrivedAt(now time.Duration) {
 }
 
 // Run runs a load and reports what it found. o is valid: see Options.Validate. progress, if not
-// nil, gets a line a second. The report is valid, as far as it goes, even with an error; lost or
-// doubled messages are not an error here: see Report.Check.
+// nil, gets a line a second. The report is valid up to the error, if there is one. Lost or
+// duplicated messages are not an error here: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -296,8 +296,8 @@ func (r *run) endPhase(name string, messages int64) {
 // poll is how often the books are checked.
 const poll = 20 * time.Millisecond
 
-// awaitBalance returns when all that was acknowledged has arrived, when what is
-// missing counts as lost, or when ctx ends.
+// awaitBalance returns when all acknowledged messages have arrived, when the missing ones count as
+// lost, or when ctx ends.
 func (r *run) awaitBalance(ctx context.Context, lost <-chan struct{}) {
 	every := time.NewTicker(poll)
 	defer every.Stop()

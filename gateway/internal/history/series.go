@@ -13,9 +13,9 @@ const (
 	coarse        = time.Minute
 )
 
-// Sample is what an entity held at a moment, and how many messages had come and gone since its
-// history began. If two samples are further apart than Interval (or a minute, when older than an
-// hour), nothing has changed between them.
+// Sample has the number of messages that an entity held at a moment, and how many it had received
+// and delivered since its history began. If two samples are further apart than Interval (or a
+// minute, when older than an hour), nothing changed between them.
 type Sample struct {
 	At                            uint32 // Unix seconds
 	In, Out                       int64

@@ -32,7 +32,7 @@ const (
 	rememberedFor = 24 * time.Hour
 	maxRemembered = 4096
 	// newFor is how long a new connection counts as having progressed as far as possible, because
-	// saying anything, and a handshake, take a moment.
+	// its first bytes and a handshake take a moment.
 	newFor = time.Second
 )
 

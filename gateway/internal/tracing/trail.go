@@ -9,8 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// trail is what is traced of one call, on its way down to the store in the call's
-// context. It is not changed on the way.
+// trail has the spans of one call. The call's context carries it to the store unchanged.
 type trail struct {
 	destination
 	limit    int64 // of a message's size in bytes
@@ -38,11 +37,11 @@ func (t *trail) follow(group []*core.Message, s trace.Span) {
 	}
 }
 
-// depart begins the span of a group of messages that is sent, nil if it is not
-// traced: a message's own below the span that it comes of, that of a batch below
-// the trace of its messages or, if they are of several, linked to them. What
-// comes of no span is below that of the request in ctx, if there is one, else a
-// root if it is chosen.
+// depart begins the span of a group of messages that is sent, or returns nil if it is not traced.
+// The span of one message is a child of the message's origin. The span of a batch is a child in the
+// trace of its messages or, if they belong to several traces, linked to them. Without an origin,
+// the span is a child of the request's span in ctx or, if there is none, a root if the sampler
+// chooses it.
 func (t *Tracing) depart(ctx context.Context, p *destination, protocol string, group []*core.Message) trace.Span {
 	parent, links, ok := t.departure(ctx, group)
 	if !ok || len(group) == 0 {

@@ -1,6 +1,6 @@
-// Peers measures Crosstown beside NATS JetStream and RabbitMQ: every system and
-// scenario in turn, on one machine, in one run, with the load driver of
-// `crosstown bench`. It writes the tables of README.md and docs/performance.md.
+// Peers compares Crosstown with NATS JetStream and RabbitMQ: it runs every scenario on every system
+// in turn, on one machine, with the load driver of `crosstown bench`. It writes the tables of
+// README.md and docs/performance.md.
 package main
 
 import (

@@ -101,8 +101,8 @@ func (p *plan) cells() []cell {
 	return all
 }
 
-// cellOverhead is what a cell takes besides its load, startShare a round's share
-// for the start of brokers.
+// cellOverhead is the time that a cell takes besides its load; startShare is the share of a round's
+// time for starting brokers.
 const (
 	cellOverhead = 300 * time.Millisecond
 	startShare   = 15 * time.Second
@@ -139,9 +139,9 @@ type lot struct {
 	setup  setup
 }
 
-// execute runs all rounds. Within a round, each scenario runs on all systems in
-// turn, so that what disturbs the machine meanwhile disturbs them alike. The
-// brokers of a round run side by side, idle except for one; each round has new ones.
+// execute runs all rounds. Within a round, each scenario runs on all systems in turn, so that other
+// load on the machine affects them equally. The brokers of a round run side by side, idle except
+// for one; each round starts new ones.
 func (p *plan) execute(ctx context.Context, l *lab) (record, error) {
 	e := &execution{plan: p, lab: l, record: newRecord(p, l), skipped: map[*system]bool{}, begun: time.Now()}
 	e.total = time.Duration(p.o.rounds) * (p.estimate(p.cells()) + startShare)
@@ -298,8 +298,8 @@ func (c cell) check(r *bench.Report, o *options) error {
 	return nil
 }
 
-// close ends brokers. A queue that holds messages after all were accepted voids
-// what was measured on it.
+// close ends brokers. If a queue still holds messages after all were accepted, its measurements do
+// not count.
 func (e *execution) close(ctx context.Context, round int, which func(lot) bool) {
 	for key, b := range e.brokers {
 		if !which(key) {

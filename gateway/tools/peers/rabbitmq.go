@@ -15,13 +15,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// rabbitmq starts RabbitMQ with all queues of one type. It is spoken to by AMQP 1.0
-// from version 4.0 on, and before by AMQP 0-9-1 with RabbitMQ's own client: there
-// AMQP 1.0 is a plugin, whose quorum queues cease to deliver.
+// rabbitmq starts RabbitMQ with all queues of one type. From version 4.0 on the driver uses AMQP
+// 1.0; before, it uses AMQP 0-9-1 with RabbitMQ's own client, because the AMQP 1.0 plugin of those
+// versions stops delivering from quorum queues.
 type rabbitmq struct{ queues string }
 
-// debianPrograms is where Debian's packages keep the programs. Those on the PATH
-// change to a user that can read RabbitMQ's own directories only.
+// debianPrograms is where Debian's packages keep the programs. Those on the PATH switch to a user
+// that can read only RabbitMQ's own directories.
 const debianPrograms = "/usr/lib/rabbitmq/bin"
 
 // find returns the folder of RabbitMQ's programs.

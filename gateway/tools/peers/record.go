@@ -26,8 +26,7 @@ type group struct {
 	Rounds   int        `json:"rounds"`
 	Settle   string     `json:"settle"`
 	Systems  []*subject `json:"systems"`
-	// Cells are samples by scenario and system, a sample for each round; null where
-	// a round has none.
+	// Cells has samples by scenario and system: one for each round, null if the round has none.
 	Cells    map[string]map[string][]sample `json:"cells"`
 	Problems []string                       `json:"problems,omitempty"`
 }
@@ -151,8 +150,7 @@ func (r record) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// machine describes where this runs, with the time that the disk under dir takes
-// to make a page durable.
+// machine describes this machine, with the time that the disk under dir takes to sync a page.
 func machine(dir string) string {
 	about := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {

@@ -166,8 +166,8 @@ var (
 // isClient tells the driver's own charge from those of the broker's processes.
 func isClient(c bench.Charge) bool { return c.Name == "bench" }
 
-// charges returns those of the interval that counts: of all phases or, where
-// sessions were accepted, of that.
+// charges returns the charges of the measured interval: all phases or, in mode sessions, the phase
+// that accepts them.
 func charges(r *bench.Report) []bench.Charge {
 	if r.Mode == bench.Sessions && len(r.Phases) == 2 {
 		return r.Phases[1].Processes

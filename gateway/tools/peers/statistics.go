@@ -15,9 +15,9 @@ type estimate struct {
 	n                 int
 }
 
-// estimateOf sums up independent measurements of any distribution. The
-// interval is of order statistics: the narrowest that has the confidence or, with
-// fewer than six measurements, all of them.
+// estimateOf summarizes independent measurements of any distribution. The bounds of the interval
+// are order statistics: the narrowest that have the confidence or, with fewer than six
+// measurements, the lowest and the highest.
 func estimateOf(values []float64) estimate {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)
@@ -32,9 +32,8 @@ func estimateOf(values []float64) estimate {
 	return estimate{median, v[k], v[n-1-k], n}
 }
 
-// cutOff returns how many measurements an interval leaves out at either end, and
-// the confidence that it has then: how likely it is that of n throws of a coin
-// more than k, and fewer than n-k, show heads.
+// cutOff returns how many measurements an interval omits at each end, and its confidence: the
+// probability that n throws of a coin show more than k and fewer than n-k heads.
 func cutOff(n int) (k int, has float64) {
 	outside, term := 0.0, math.Pow(0.5, float64(n)) // the chance of fewer than k heads, and of k
 	for k = 0; ; k++ {

@@ -32,8 +32,8 @@ var systems = []*system{
 	{name: "rabbitmq-classic", title: "RabbitMQ, classic queue", start: rabbitmq{queues: "classic"}.start},
 }
 
-// setup is how a system is built. The zero setup is one gateway and, where the
-// store needs one, one Redis.
+// setup is the structure of a system. The zero setup is one gateway and, if the store needs it, one
+// Redis.
 type setup struct {
 	partitions int // of every queue; 0: not partitioned
 	gateways   int // on one store; 0: one
@@ -78,8 +78,8 @@ func (b *broker) charged() ([]string, error) {
 	return args, nil
 }
 
-// left returns what queues hold once the broker has carried out the requests
-// last, for which it has ten seconds.
+// left returns the number of messages in queues once the broker has carried out the last requests,
+// for which it has ten seconds.
 func (b *broker) left(ctx context.Context) (map[string]int64, error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// dotnet runs scenarios with the .NET SDK, out of a folder that has them as a
-// program that brings its runtime along (scenarios-linux-x64.tar.xz) and as source
-// (scenarios/Program.cs). The SDK's assemblies are not in it: DOTNET_LIB names a
-// folder that has them, or DOTNET_REPO a repository that has them committed.
+// dotnet runs scenarios with the .NET SDK. A folder has them as a self-contained program
+// (scenarios-linux-x64.tar.xz) and as source (scenarios/Program.cs), without the SDK's assemblies:
+// DOTNET_LIB names a folder with these, or DOTNET_REPO a repository that contains them.
 type dotnet struct {
 	folder string
 }

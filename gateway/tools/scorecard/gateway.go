@@ -38,8 +38,8 @@ type gateway struct {
 	endStore func() // ends a store that is a process of its own
 }
 
-// startGateway runs a gateway in a network and makes the queues that the Go
-// SDK's deployment script makes.
+// startGateway runs a gateway in a network and creates the queues that the Go SDK's deployment
+// script creates.
 func startGateway(ctx context.Context, n *network, binary, store, dir string, v variant) (_ *gateway, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func (g *gateway) token() string {
 	return auth.SignSAS("sb://"+g.host+"/", rootPolicy, rootKey, time.Now().Add(24*time.Hour))
 }
 
-// environment is what the suites read, on top of what they need of ours. One
-// namespace stands for both of the SDK's, Standard and Premium.
+// environment has the variables that the suites read, in addition to the inherited ones that they
+// need. One namespace serves as both the Standard and the Premium namespace of the suites.
 func (g *gateway) environment() []string {
 	env := append(inherited(),
 		"SSL_CERT_FILE="+g.ca,

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// parse reads what test2json prints. A test that began and never ended, in a
-// panic or by a time-out, has failed. One of which a part was skipped, and none
-// failed, counts as skipped.
+// parse reads the output of test2json. A test that began but did not end, because of a panic or a
+// time-out, has failed. A test of which a part was skipped and no part failed counts as skipped.
 func parse(r io.Reader) map[string]result {
 	results := map[string]result{}
 	parts := map[string]map[outcome][]string{}

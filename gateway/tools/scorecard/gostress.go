@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// goStress runs the Go SDK's stress programs, out of a checkout: those that come
-// to an end by themselves.
+// goStress runs those of the Go SDK's stress programs that end by themselves, from a checkout.
 type goStress struct {
 	checkout string
 }

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// goSuites runs the live tests of the Go SDK, data and management, and the
-// integration tests of the AMQP library below it. Their code is copied out of
-// the module cache.
+// goSuites runs the live tests of the Go SDK, for messages and management, and the integration
+// tests of its AMQP library. It copies their code from the module cache.
 type goSuites struct {
 	timeout  time.Duration // of one test
 	checkout string        // of the SDK's repository, for the stress programs; may be ""
@@ -101,7 +100,7 @@ func copyTree(to, from string) error {
 // binary is where a suite's tests are, compiled.
 func binary(s *suite) string { return filepath.Join(s.dir, "scorecard.test") }
 
-// list finds out which tests need a server by running all without: those skip
+// list finds out which tests need a server by running all of them without one: those tests skip
 // themselves.
 func (k *goSuites) list(ctx context.Context, s *suite) error {
 	list, err := output(ctx, s.dir, binary(s), "-test.list", "^Test")
@@ -131,9 +130,9 @@ func (k *goSuites) list(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// run runs tests each in a process of its own: one that hangs or panics takes no
-// other with it. They run one after the other, as they do for their authors:
-// some name their queues after the second.
+// run runs each test in a process of its own, so that one that hangs or panics does not affect
+// others. They run one after the other, as their authors run them, because some name their queues
+// after the current second.
 func (k *goSuites) run(ctx context.Context, s *suite, g *gateway, tests []string, ended func(string, result)) {
 	for _, test := range tests {
 		if ctx.Err() != nil {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// junit runs the live tests of the Java SDK. They are copied out of a checkout of
-// the SDK's repository; the SDK itself is the published one.
+// junit runs the live tests of the Java SDK. It copies them from a checkout of the SDK's
+// repository, and uses the published SDK.
 type junit struct {
 	checkout string
 }

@@ -1,7 +1,6 @@
-// Scorecard runs the live tests of the SDKs for Azure Service Bus against a
-// gateway and writes down how many pass. The tests are taken from the module
-// cache, or from a checkout that the caller names, and are no part of this
-// repository. Files that flags name are looked for from the repository's root.
+// Scorecard runs the live tests of the SDKs for Azure Service Bus against a gateway and records how
+// many pass. The tests come from the module cache, or from a checkout that the caller names; they
+// are not part of this repository. File names in flags are relative to the repository's root.
 package main
 
 import (

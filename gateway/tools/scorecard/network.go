@@ -13,28 +13,28 @@ import (
 	"strings"
 )
 
-// closedPort must refuse connections: one test of the Go SDK's proves by that
-// that an option works.
+// closedPort must refuse connections, because a test of the Go SDK uses that to show that an option
+// works.
 const closedPort = "127.0.0.1:5671"
 
 // errNoNetwork is why suites do not run that need a network of their own.
 var errNoNetwork = errors.New("it needs a network of its own,")
 
-// network is where gateways and tests run: one of their own, in which every port
-// is free, where Linux lets a program make one; else this machine's.
+// network is the network in which gateways and tests run: one of their own, in which every port is
+// free, if Linux allows it; otherwise this machine's.
 type network struct {
 	holder *exec.Cmd // a process that does nothing but be in the network; nil for the machine's
 	stdin  io.Closer // ends the holder
 	enter  string    // the script that runs a command in there
 }
 
-// namespaceHost is the gateway's name in a network of its own: tests compare the
-// namespace's name with what stands before the suffix.
+// namespaceHost is the gateway's host name in a network of its own: tests compare the namespace's
+// name with the part before the suffix.
 const namespaceHost = "sbemulatorns.servicebus.windows.net"
 
-// holding brings the loopback interface up, with packets of a size whose maximum
-// segment size a socket may also be set to (Python's asynchronous transport
-// does), gives the gateway its name, says so and waits for the end of its input.
+// holding brings the loopback interface up, with an MTU whose maximum segment size a socket option
+// accepts (Python's asynchronous transport sets it), gives the gateway its name, reports that it is
+// ready, and waits for the end of its input.
 const holding = `ip link set lo mtu 16384 && ip link set lo up && mount --bind "$0" /etc/hosts && echo up && exec cat`
 
 // entering runs a command in the network and mounts of a process, in the folder

@@ -16,9 +16,9 @@ const (
 // attachCall matches a call that attaches a link, up to the node's address.
 var attachCall = regexp.MustCompile(`(session\.New(?:Sender|Receiver)\((?:ctx|context\.Background\(\)), )([A-Za-z]+|"[^"]*"|fmt\.Sprintf\([^()]*(?:\(\))?[^()]*\)), `)
 
-// makeNodes fits the tests of go-amqp to a broker that has no node before it is
-// created, and that allows fewer characters in names: where they attach a link to
-// a node, that is created first. Nothing else in them is touched.
+// makeNodes adapts the tests of go-amqp to a broker in which nodes must be created, with fewer
+// characters in names: before the tests attach a link to a node, it is created. It changes nothing
+// else.
 func makeNodes(dir string) error {
 	path := filepath.Join(dir, "integration_test.go")
 	source, err := os.ReadFile(path)

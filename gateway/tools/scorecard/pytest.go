@@ -15,14 +15,13 @@ import (
 	"strings"
 )
 
-// pytest runs the live tests of the Python SDK, out of its source distribution or
-// a checkout. The package and what its tests import are installed from PyPI into
-// an environment of their own.
+// pytest runs the live tests of the Python SDK, from its source distribution or a checkout. It
+// installs the package and its tests' dependencies from PyPI into an environment of their own.
 type pytest struct {
 	folder string
 }
 
-// Names with an underscore in front are files of Python packages.
+// Names that begin with an underscore are files of Python packages.
 //
 //go:embed all:shims/python
 var pythonShims embed.FS

@@ -37,8 +37,8 @@ The .NET SDK's own live tests (7.19.0) need .NET and are not run by ` + "`make s
 // features are the columns of the table of the report.
 var features = []string{"send, receive", "sessions", "transactions", "management", "WebSocket", "identity", "emulator's connection string"}
 
-// shows says which tests show a feature of an SDK, by suite/test. What shows no
-// other is taken for sending and receiving.
+// shows lists the tests that show a feature of an SDK, by suite/test. Tests that show no other
+// feature count for sending and receiving.
 var shows = map[string]map[string]*regexp.Regexp{
 	"java": {
 		"sessions":     regexp.MustCompile(`SessionManager|SessionLock|SessionState|sessionReceiver|acceptSession`),
@@ -137,8 +137,7 @@ func (r *record) summary() []byte {
 	return []byte(strings.Join(rows[:], "\n") + "\n")
 }
 
-// table writes what each SDK's tests show of each feature: how many pass on every
-// engine that they ran on.
+// table writes, for each SDK and feature, how many tests pass on every engine that they ran on.
 func (r *record) table() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "| SDK | %s | tested version | passed |\n|---|%s---|---|\n", strings.Join(features, " | "), strings.Repeat("---|", len(features)))
@@ -182,9 +181,9 @@ func (r *record) table() []byte {
 	return b.Bytes()
 }
 
-// everywhere adds a suite's tests to tallies, by feature and of all: those pass
-// that do so on every engine that they ran on. It returns how many skip themselves
-// on an engine, and fail on none.
+// everywhere adds a suite's tests to tallies, by feature and in total. A test passes if it passes
+// on every engine that it ran on. It returns the number of tests that skip themselves on an engine
+// and fail on none.
 func (e *entry) everywhere(of map[string]tally, all *tally) (skips int) {
 	lost := map[string]bool{} // test → it failed
 	var most *score

@@ -1,7 +1,6 @@
 package main
 
-// reasons says why a test does not pass, by suite/test. A reason belongs here once
-// it is found out.
+// reasons says why a test does not pass, by suite/test.
 var reasons = map[string]string{
 	"azservicebus/TestReceiveWithDifferentWaitTime": "The test wants the first 1,000 messages not to arrive within the SDK's default wait of 20 ms after each other, so that waiting 20 s gets more. Here all 1,000 arrive in time, so that there is no more to get.",
 	"azservicebus/TestReceiveWithDelay":             "It needs Microsoft's AMQP fault injector, a proxy that delays frames, and none is configured.",

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// record is what came out of suites in this run and in earlier ones. It is kept
-// in results.json, from which the scorecard and the README's table are written.
+// record has the results of suites in this run and in earlier ones. It is stored in results.json,
+// from which the scorecard and the README's table are written.
 type record struct {
 	Suites []*entry `json:"suites"`
 }
@@ -100,8 +100,8 @@ func (r *record) write(path string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// put replaces what was known of a suite on an engine. Scores of another version
-// of the suite go.
+// put replaces the results of a suite on an engine, and removes those of another version of the
+// suite.
 func (r *record) put(s *suite, engine string, sum *score) {
 	row := &entry{SDK: s.sdk, Name: s.name, Scores: map[string]*score{}}
 	i := slices.IndexFunc(r.Suites, func(e *entry) bool { return e.SDK == s.sdk && e.Name == s.name })

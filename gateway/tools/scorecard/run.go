@@ -28,9 +28,8 @@ func (r *runner) tests(s *suite) (tests []string) {
 	return tests
 }
 
-// score runs tests of a suite on a store. Groups of them are shared out among
-// gateways; then what did not pass is run once more, each test alone. It returns
-// nil if there are none, or none can run.
+// score runs tests of a suite on a store. It distributes groups of tests among gateways, and then
+// repeats each test that did not pass alone. It returns nil if there are no tests, or none can run.
 func (r *runner) score(ctx context.Context, s *suite, store string, tests []string) (*score, error) {
 	if len(tests) == 0 {
 		return nil, nil

@@ -12,14 +12,13 @@ import (
 
 // A kind runs the suites of one SDK with the tool that its authors run them with.
 type kind interface {
-	// prepare gets the SDK's suites ready in dir, a directory of its own, and
-	// installs what they import. It alone uses the machine's network.
+	// prepare copies the SDK's suites to dir, a directory of its own, and installs their
+	// dependencies. Only prepare uses the machine's network.
 	prepare(ctx context.Context, dir string) ([]*suite, error)
 	// list finds out which tests a suite has: it fills in tests and offline.
 	list(ctx context.Context, s *suite) error
-	// run runs some of a suite's tests against a gateway, by commands of
-	// g.command, and tells ended how each of them came out. One of which it tells
-	// nothing has failed.
+	// run runs some of a suite's tests against a gateway, by commands of g.command, and reports
+	// each result to ended. A test without a report has failed.
 	run(ctx context.Context, s *suite, g *gateway, tests []string, ended func(test string, got result))
 }
 
@@ -91,8 +90,7 @@ func output(ctx context.Context, dir string, name string, args ...string) (strin
 	return out.String(), nil
 }
 
-// byFile splits tests by what comes before a separator, and further into chunks
-// of at most n.
+// byFile splits tests by the part before a separator, and further into chunks of at most n.
 func byFile(separator string, most int) func([]string) [][]string {
 	return func(tests []string) [][]string {
 		var groups [][]string

@@ -18,9 +18,8 @@ import (
 	"strings"
 )
 
-// vitest runs the live tests of the JavaScript SDK. The package is copied out of
-// a checkout of the SDK's repository, and what it imports is installed from npm
-// in the versions that it asks for.
+// vitest runs the live tests of the JavaScript SDK. It copies the package from a checkout of the
+// SDK's repository, and installs its dependencies from npm in the versions that it requires.
 type vitest struct {
 	checkout string
 }
@@ -28,8 +27,8 @@ type vitest struct {
 //go:embed shims/js
 var jsShims embed.FS
 
-// wanted are the packages that tests import, of those that the SDK's develops
-// with. The others are for building, for browsers, or not published.
+// wanted are those of the package's development dependencies that tests import. The others are for
+// building, for browsers, or not published.
 var wanted = []string{"@azure/identity", "chai", "chai-as-promised", "chai-exclude", "debug", "dotenv", "events", "https-proxy-agent", "uuid", "vitest", "ws"}
 
 func (k *vitest) prepare(ctx context.Context, dir string) ([]*suite, error) {
@@ -148,8 +147,8 @@ func (k *vitest) list(ctx context.Context, s *suite) error {
 	return nil
 }
 
-// nameOf names a test: file, names of the groups and of the test, and a number if
-// it is not the first of this name.
+// nameOf is a test's name: its file, the names of its groups and its own, and a number if it is not
+// the first of this name.
 func nameOf(file, name string, seen map[string]int) string {
 	name = file + " > " + name
 	if seen[name]++; seen[name] > 1 {

@@ -1,5 +1,6 @@
-// Size prints how large the code is, per part, and what makes it hard to read: places that override
-// a method of the core's interfaces, large packages, and how much of them lies in cycles of files.
+// Size prints the size of each part of the code, and measures of its complexity: types that
+// override a method of the core's interfaces, large packages, and how much of them is in cycles of
+// files.
 package main
 
 import (

@@ -20,9 +20,9 @@ type wrapper struct {
 	files   []string // with such methods
 }
 
-// overrides lists the methods of the interfaces of those names that types outside of the packages that implement
-// them declare: for each type that has all methods of an interface, its own or embedded ones, those
-// that it declares itself. One method counts once for a type.
+// overrides lists methods of the named interfaces that are declared outside of the packages that
+// implement them. For each type that has all methods of an interface, its own or embedded ones, it
+// lists those that the type declares itself. A method counts once for a type.
 func overrides(m *module, names []string) ([]wrapper, error) {
 	interfaces, err := m.interfaces(names)
 	if err != nil {

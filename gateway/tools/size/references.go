@@ -2,8 +2,9 @@ package main
 
 import "go/ast"
 
-// references says how the files of a package refer to each other: from what uses a declared name,
-// field or method to the file that declares it. References within a file do not count.
+// references lists how the files of a package refer to each other: from the file that uses a
+// declared name, field or method to the file that declares it. References within a file do not
+// count.
 type references struct {
 	all     int
 	inCycle int // between files that refer to each other, maybe by way of others

@@ -4,7 +4,7 @@ package pluginv1
 
 import _ "embed"
 
-// Source is plugin.proto, for authors of plugins in other languages.
+// Source is the text of plugin.proto, for authors of plugins in other languages.
 //
 //go:embed plugin.proto
 var Source string

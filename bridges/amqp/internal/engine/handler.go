@@ -12,11 +12,11 @@ type Admission interface {
 	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received
 	// or Conn.Reserved no longer counts them. If begun is set, parts of messages have arrived, and this one cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
-	// Crowded says that a message of n bytes or more is thrown away because there is no room, and returns why it is
-	// rejected.
+	// Crowded says that a message of n bytes or more is dropped because there is no memory for it,
+	// and returns why it is rejected.
 	Crowded(l *Link, n int64) *wire.Error
-	// TooSlow says that after size bytes the rest of a message did not come in time, and returns why its link is
-	// detached.
+	// TooSlow says that the rest of a message did not arrive in time after size bytes, and returns
+	// why its link is detached.
 	TooSlow(l *Link, size int64) *wire.Error
 	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
 	TooLarge(l *Link, size int64) *wire.Error
@@ -43,8 +43,8 @@ type Handler interface {
 	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
 	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed says that a message or an outcome which the peer has sent with this transactional state is not
-	// handed over, so the transaction lacks it. It may be called several times for the same message or outcome.
+	// Missed says that a message or an outcome with this transactional state is not handed over, so
+	// the transaction lacks it. It may be called several times for the same message or outcome.
 	Missed(state wire.TransactionalState)
 	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
 	Lapsed(l *Link) *wire.Error

@@ -27,8 +27,8 @@ type partial struct {
 // keptHead is the number of bytes of a refused message that are kept: in a request, they say who awaits the answer.
 const keptHead = 2 << 10
 
-// A message that is too large is read to its end and then rejected, because a detached link leaves some clients waiting
-// for their time-out. One that is far too large is not worth it.
+// A message that is too large is read to its end and then rejected, because a detached link leaves
+// some clients waiting for their time-out. If it is far too large, its link is detached.
 const (
 	farTooLargeFactor = 4
 	farTooLargeBytes  = 1 << 20
@@ -222,8 +222,9 @@ func (l *Link) complete() {
 	l.session.conn.handler.Received(l, m)
 }
 
-// extend asks for more memory for a message that turns out larger than it seemed: for enough to need few steps,
-// or else for twice as much as it has. It cannot wait: nothing would be read, and others may need its memory.
+// extend asks for more memory for a message that turns out larger than it seemed: for enough to
+// need few steps, or else for twice as much as it has. It cannot wait: the connection would not be
+// read, and other messages may need the memory.
 func (l *Link) extend() {
 	p, c := &l.partial, l.session.conn
 	var wanted int64

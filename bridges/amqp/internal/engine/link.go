@@ -188,8 +188,8 @@ func (l *Link) sayRefused() {
 	l.session.conn.emit(l.session.channel, reply)
 }
 
-// source returns the source in the answer to the peer's attach. It leaves out whatever the peer has
-// asked for that is not carried out.
+// source returns the source in the answer to the peer's attach. It omits requests of the peer that
+// are not supported.
 func (l *Link) source() *wire.Source {
 	asked := l.attach.Source
 	if asked == nil {

@@ -247,8 +247,9 @@ func appendError(dst []byte, e *Error) ([]byte, error) {
 	return l.close(), l.err
 }
 
-// list appends a described list field by field. The nulls at its end, which AMQP 1.0 §1.4 lets a sender leave out, are
-// written: the Python SDK finds fields by their place without looking how many there are. The first error sticks.
+// list appends a described list field by field. It also writes the nulls at the end, which AMQP 1.0
+// §1.4 lets a sender omit, because the Python SDK reads fields by their index without checking the
+// number of fields. The first error sticks.
 type list struct {
 	dst  []byte
 	mark int

@@ -42,8 +42,8 @@ type Header struct {
 	DeliveryCount uint32
 }
 
-// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is absent unless Empty says
-// otherwise, as is an ID without a kind.
+// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is absent
+// unless Empty says otherwise. An ID without a kind is absent.
 type MessageProperties struct {
 	// Empty has bit n set if field n of the list, counted from 0, is there and is the empty string.
 	Empty              uint16

@@ -4,9 +4,10 @@ import "github.com/crosstown-mq/crosstown/core/value"
 
 // Performative is the body of a frame: a pointer to one of the structs of this file.
 //
-// Fields are named after the specification. A string, symbol, slice or map that is empty in the sense of nil or "" is
-// absent; an empty map that is not nil is sent as an empty map. Fields without which a performative makes no sense are
-// plain values, and decoding refuses their absence; those with a default that differs from zero are optional values.
+// Fields are named after the specification. A nil slice or map and an empty string or symbol are
+// absent fields; an empty map that is not nil is sent as an empty map. Mandatory fields are plain
+// values, and decoding refuses a performative without one; fields whose default is not zero are
+// optional values.
 type Performative interface{ performative() }
 
 func (*Open) performative()        {}

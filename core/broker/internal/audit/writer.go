@@ -122,8 +122,9 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// Trail knows on whose behalf messages come to an entity, collects what the broker finds out about
-// them, and records it when they are stored. Without a history it is nil, and records nothing.
+// Trail knows which client messages come from, collects the events that the broker adds to their
+// history, and records them when the messages are stored. Without a history it is nil, and records
+// nothing.
 type Trail struct {
 	w    *Writer
 	by   core.Party

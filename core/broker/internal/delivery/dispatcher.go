@@ -18,8 +18,8 @@ const (
 	minShare = 32
 	// minShareBytes is the same in bytes.
 	minShareBytes = 1 << 20
-	// IdleLife is how long a dispatcher stays after its last receiver: a client that
-	// polls comes back soon.
+	// IdleLife is how long a dispatcher stays after its last receiver, because a client that polls
+	// returns soon.
 	IdleLife = 10 * time.Second
 )
 

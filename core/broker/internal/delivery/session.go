@@ -117,8 +117,8 @@ func (s *Session) Close() {
 	}
 }
 
-// CloseAfter implements core.Session. If settled is not closed in time, the session is released
-// anyway.
+// CloseAfter implements core.Session. After some time, it releases the session even if settled is
+// not closed.
 func (s *Session) CloseAfter(settled <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,8 +82,8 @@ func (h *sessionHub) stopTimers() {
 	}
 }
 
-// assign starts finders for partitions that may have free sessions, in turn, as many as calls wait.
-// h.mu is held.
+// assign starts finders for partitions that may have free sessions, as many as there are waiting
+// calls, taking the partitions in turn. h.mu is held.
 func (h *sessionHub) assign() {
 	for i, first := 0, h.nextFinder; i < len(h.finders) && h.finding < len(h.waiters); i++ {
 		at := (first + i) % len(h.finders)

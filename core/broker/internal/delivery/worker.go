@@ -257,9 +257,9 @@ const (
 )
 
 // poller decides when a partition is asked for messages or sessions: after its doorbell has rung,
-// even during a call; as long as answers say that there may be more; and after growing pauses while
-// it does not answer. A worker, a session and a session finder each have one, with their mutex;
-// they set their timers and make the calls.
+// even during a call; as long as answers say that there may be more; and, while the partition does
+// not answer, after growing pauses. A worker, a session and a session finder each have one, with
+// their mutex; they set their timers and make the calls.
 type poller struct {
 	ready      bool          // there may be something
 	busy       bool          // a call is in flight

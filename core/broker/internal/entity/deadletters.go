@@ -18,8 +18,8 @@ func ReasonProperties(reason, description string) core.Properties {
 	return over
 }
 
-// DeadLetterProperties shortens the reason and the description to what a dead letter may carry.
-// Values that are no strings stay as the receiver gave them.
+// DeadLetterProperties shortens the reason and the description to the sizes that a dead letter may
+// have. It does not change values that are not strings.
 func DeadLetterProperties(p core.Properties) (core.Properties, error) {
 	var shorter []core.Property
 	for _, name := range [...]string{core.PropertyDeadLetterReason, core.PropertyDeadLetterDescription} {

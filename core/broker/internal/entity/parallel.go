@@ -40,8 +40,8 @@ func OnlyPartition[T any](items []T, n int, of func(*T) uint16) (partition uint1
 	return partition, int(partition) < n
 }
 
-// GroupByPartition groups items by partition. Items whose partition is not below n are returned as
-// indexes in strays. If all items have the same partition, nothing is copied.
+// GroupByPartition groups items by partition. The indexes of items whose partition is not below n
+// are returned as strays. If all items have the same partition, nothing is copied.
 func GroupByPartition[T any](items []T, n int, of func(*T) uint16) (groups []PartitionGroup[T], strays []int) {
 	if partition, ok := OnlyPartition(items, n, of); ok {
 		return []PartitionGroup[T]{{Partition: partition, Items: items}}, nil

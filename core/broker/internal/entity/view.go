@@ -95,8 +95,8 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses to take messages, except by their numbers, from a queue from which only
-// forwarders or session holders may take them.
+// Receivable refuses to receive, except by sequence number, from a queue whose messages only
+// forwarders may take.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
@@ -110,7 +110,7 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	}
 }
 
-// Sessionless refuses to take messages of an entity with sessions outside of a session. Sub-queues
+// Sessionless refuses to receive outside of a session from an entity that has sessions. Sub-queues
 // have no sessions.
 func (v *View) Sessionless(sub core.SubQueue) error {
 	if v.Queues[sub][0].Sessions {

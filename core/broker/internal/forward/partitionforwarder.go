@@ -15,12 +15,12 @@ const (
 	// forwardBytes bounds what it holds in memory.
 	forwardBytes = 8 << 20
 	// forwardLock is how long a step locks messages, and CallTimeout how long one of its calls may
-	// take. A move must not be stored after its source has been unlocked and moved again and its
-	// key forgotten: that would make a second copy.
+	// take. Their difference prevents a second copy: a late call must not store a message that
+	// another forwarder has meanwhile moved and whose key it has forgotten.
 	forwardLock = 20 * time.Second
 	CallTimeout = 3 * time.Second
 	// minHold and MaxHold bound how long messages are held back while their destination does not
-	// take them; maxHeld bounds their number.
+	// accept them; maxHeld bounds their number.
 	minHold = 100 * time.Millisecond
 	MaxHold = 10 * time.Second
 	// minDeadHold and MaxDeadHold are these bounds for dead letters, which are not locked meanwhile.

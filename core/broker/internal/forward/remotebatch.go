@@ -81,8 +81,8 @@ func (rb *remoteBatch) chunk() (n int) {
 	return n
 }
 
-// noteAnswers records the results of the first messages of a remote batch; it reports whether none
-// has to wait.
+// noteAnswers records the results of the first messages of a remote batch, and reports whether none
+// of them has to wait.
 func (fb *forwardBatch) noteAnswers(rb *remoteBatch, answers []error) (smooth bool) {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()

@@ -80,8 +80,8 @@ func (r *route) next(d *core.Delivery) step {
 	return step{to: where, message: m, v: dest.v}
 }
 
-// returns reports whether messages for the entity of that folded name are parked ones, which return
-// to their own entity.
+// returns reports whether messages for the entity of that folded name are parked: those return to
+// their own entity.
 func (r *route) returns(to string) bool { return r.p.Sub == core.Transfer && to == r.key }
 
 // remoteStep plans the step of a message that goes to an entity of a remote.

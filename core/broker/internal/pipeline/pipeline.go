@@ -80,8 +80,8 @@ type stageCounts struct {
 	judged, mismatched, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64
 }
 
-// StageCounts counts what a stage of this gateway has done with messages, since the broker was
-// made. Messages that were refused or parked may come again.
+// StageCounts counts the decisions of a stage at this gateway since the broker was made. Refused
+// and parked messages may pass the stage again and are counted again.
 type StageCounts struct {
 	Entity       string `json:"entity"`
 	Kind         string `json:"stage"`
@@ -98,9 +98,9 @@ type StageCounts struct {
 	Refused int64 `json:"refused"`
 }
 
-// New returns the pipeline of an entity: the first of all whose pattern fits. It is empty if none does, and
-// nil for a subscription. parks says that rules of topics may have messages parked; a topic's pipeline may then
-// have no stages.
+// New returns the pipeline of an entity: the first of all whose pattern matches, an empty one if none
+// does, and nil for a subscription. parks says that rules of topics may park messages; then a topic
+// has a pipeline even without stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -191,9 +191,9 @@ func (r Result) ParkAll() {
 // somethingParked is the bit of parkedMark.mark that says that messages may be parked.
 const somethingParked = 1
 
-// parkedMark is what this gateway knows of the parked messages of a partition. While there are
-// some, further messages are parked behind them and do not overtake: so the messages that one
-// gateway takes keep their order.
+// parkedMark is what this gateway knows about the parked messages of a partition. While there are
+// some, it parks further messages behind them, so the messages that one gateway accepts keep their
+// order.
 type parkedMark struct {
 	mark atomic.Int64 // the bit somethingParked; above it, how often this gateway has parked
 }

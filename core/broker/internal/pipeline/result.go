@@ -22,7 +22,7 @@ func (r Result) IsPlain() bool {
 }
 
 // Refusal returns why the group is not stored: verdicts refuse some of its messages, or one has no
-// verdict. It returns nil if all is well.
+// verdict. Otherwise it returns nil.
 func (r Result) Refusal() error {
 	if text := r.rejections(); text != "" {
 		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
@@ -76,7 +76,7 @@ func (run *Run) Results(groups [][]*core.Message) []Result {
 	return all
 }
 
-// AddResult adds what a group has become to the work. It returns the index of each message's number
+// AddResult adds the result of a group to the work. It returns the index of each message's number
 // among those of the work, -1 for none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))

@@ -12,9 +12,9 @@ import (
 type findFunc func(ctx context.Context, name string) (*entity.View, error)
 
 // toRouter is a router that follows the To property of messages: to a queue or topic of the
-// namespace whose name fits one of the patterns. A message with any other To passes: applications
-// may write what they like there. The sender's rights on that entity are not checked, so the
-// patterns bound where a sender can put messages.
+// namespace whose name fits one of the patterns. A message with any other To passes, because
+// applications may use To for their own purposes. The sender's rights on that entity are not
+// checked, so only the patterns limit where a sender can put messages.
 type toRouter struct {
 	find    findFunc
 	allowed []string // folded; * is any text

@@ -79,7 +79,7 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 // ApplyRule applies a change of a rule that this gateway has made, so that the subscriptions need
 // not be read again. sub is the subscription after the change, version is the topic's, and r is the
 // compiled rule, nil if it was removed. If the cached set is not the one directly before version,
-// it stays stale.
+// it is marked stale instead.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:

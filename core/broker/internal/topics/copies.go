@@ -56,8 +56,8 @@ func (m *member) copy(topic *entity.View, index uint16, msg *core.Message) core.
 	return core.Copy{To: &m.Queues[core.Main][index], Message: msg}
 }
 
-// checkChanged refuses a message whose action has set a session id of another partition: the copy
-// stays in the partition of the message, and a session lies in one partition.
+// checkChanged refuses a session id, set by an action, that belongs to another partition: the copy
+// stays in the message's partition, and all messages of a session must be in one.
 func (m *member) checkChanged(rule string, before, after *core.Message, index uint16) error {
 	key := after.SessionKey()
 	if !m.Settings.RequiresSession || key == "" || key == before.SessionKey() {

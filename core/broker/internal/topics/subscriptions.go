@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Subscriptions is a topic's subscriptions at one version, with compiled rules. It never changes,
-// with one exception: a set that differs from it by one rule shares its rules. The store refuses
-// what is published with the older of the two.
+// Subscriptions is a topic's subscriptions at one version, with compiled rules. It does not change,
+// except that a set that differs from it by one rule shares its rules. The store refuses
+// publications with the older of the two.
 type Subscriptions struct {
 	Version    int64
 	members    []member // in the order of the topic's view

@@ -81,8 +81,8 @@ func (rt *Tester) test(r core.Rule) core.Judgement {
 	return core.Judgement{Rule: r.Name, Matched: e.Truth == rules.True, Why: e.Why, Err: e.Err, Message: e.Message}
 }
 
-// testFor applies a rule of the subscription to the message, and then does with a match what the
-// subscription would do.
+// testFor applies a rule of the subscription to the message, and handles a match as the
+// subscription would.
 func (rt *Tester) testFor(s *member, r core.Rule) core.Judgement {
 	j := rt.test(r)
 	_, j.Subscription, _ = core.SplitSubscription(s.Name)

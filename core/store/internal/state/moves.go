@@ -172,8 +172,8 @@ func (s *Store) relocate(ctx context.Context, p *partition, home *entityState, s
 	return nil
 }
 
-// strays lists some messages of a sub-queue, from a number on, for whose records from returns true.
-// next is where to continue, or -1 at the end.
+// strays lists some messages of a sub-queue, from a number on, whose records satisfy from. next is
+// where to continue, or -1 at the end.
 func (p *partition) strays(home *entityState, sub core.SubQueue, first int64, from func(Ref) bool) (found []stray, next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -190,7 +190,7 @@ func (q *queue) rejoin(e *entry) {
 	}
 }
 
-// countDelivery counts an ended delivery of e after which e stayed here. Deliveries of dead letters
+// countDelivery counts an ended delivery of e that stays in its queue. Deliveries of dead letters
 // are not counted.
 func (q *queue) countDelivery(e *entry) {
 	if !q.ref.Sub.IsDeadLetter() {

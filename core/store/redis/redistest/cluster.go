@@ -45,8 +45,8 @@ func SharedCluster(tb testing.TB) *Cluster {
 	return launchCluster(tb, 0)
 }
 
-// StartCluster runs a cluster until the test ends, each master with so many
-// replicas, 0 or 1. A master that fails takes only its own slots down.
+// StartCluster runs a cluster until the test ends, with 0 or 1 replicas for each master. If a
+// master fails, only its own slots fail.
 func StartCluster(tb testing.TB, replicas int) *Cluster {
 	tb.Helper()
 	c := launchCluster(tb, replicas)

@@ -80,9 +80,8 @@ func (c *Cluster) slot(tb testing.TB, key string) int {
 	return int(slot)
 }
 
-// KillMaster ends a master as a crash would, once its replica has all that was
-// acknowledged. Nothing may be written meanwhile. The replica takes its place in
-// AwaitPromotion, not before.
+// KillMaster ends a master as a crash would, once its replica has all acknowledged writes. Nothing
+// may be written meanwhile. The replica is not promoted before AwaitPromotion.
 func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -94,8 +93,8 @@ func (c *Cluster) KillMaster(tb testing.TB, master int) {
 	c.nodes[master].process.Kill()
 }
 
-// AwaitPromotion lets the replica of a killed master take its place, and returns
-// when it has, and the others know.
+// AwaitPromotion lets the replica of a killed master be promoted, and returns when all nodes know
+// the new master.
 func (c *Cluster) AwaitPromotion(tb testing.TB, master int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
@@ -229,8 +228,8 @@ func (m *Move) At(tb testing.TB, args ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// LoseMaster ends one of the masters and removes its disk, once its replica has all that it has. Repair must be
-// called afterwards.
+// LoseMaster ends one of the masters and removes its disk, once its replica has all of its writes.
+// Repair must be called afterwards.
 func (c *Cluster) LoseMaster(tb testing.TB, pick int) *Loss {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

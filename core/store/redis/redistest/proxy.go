@@ -48,8 +48,8 @@ func Proxied(tb testing.TB, s *Server) *Proxy {
 // URL is where the proxy listens.
 func (p *Proxy) URL() string { return "redis://" + p.listener.Addr().String() }
 
-// Meddle has f called with every request before it is passed on; nil ends that.
-// It may wait. If it returns an error the connection is reset instead.
+// Meddle makes the proxy call f with every request before passing it on; a nil f ends this. f may
+// wait. If f returns an error, the proxy resets the connection instead.
 func (p *Proxy) Meddle(f func(Request) error) {
 	if f == nil {
 		p.meddle.Store(nil)

@@ -1,5 +1,5 @@
-// Package redistest runs real Redis servers for tests: a single one on a unix
-// socket, or a cluster. They are bounded in time and end with the test binary.
+// Package redistest runs real Redis servers for tests: a single one on a unix socket, or a cluster.
+// They end after a limited time, or with the test binary.
 package redistest
 
 import (
@@ -21,8 +21,8 @@ const startTimeout = 5 * time.Minute
 
 // Options say how a server keeps its data.
 type Options struct {
-	// AOF is the append-only file's policy: "always", "everysec" or "no"; ""
-	// means no append-only file.
+	// AOF is the sync policy of the append-only file: "always", "everysec" or "no"; "" means no
+	// append-only file.
 	AOF string
 }
 
@@ -46,8 +46,8 @@ var found = sync.OnceValue(func() string {
 // Installed reports whether tests that need a server run: there is one on the PATH, or CI wants one.
 func Installed() bool { return found() != "" || os.Getenv("CI") != "" }
 
-// program finds the server to run. A missing one fails the test in CI and skips it elsewhere. A short
-// run starts no server.
+// program finds the server to run. If there is none, it fails the test in CI and skips it
+// elsewhere. It skips short runs.
 func program(tb testing.TB) string {
 	tb.Helper()
 	if testing.Short() {

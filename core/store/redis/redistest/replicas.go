@@ -54,8 +54,9 @@ var newer = sync.OnceValues(func() (string, error) {
 	return found[0], redisserver.CheckVersion(found[0], 7, 2)
 })
 
-// EachVersion runs a test with the server that all tests use and with one of version 7.2 or newer, where replies to
-// commands that change nothing tell less of what replicas have. Where the second cannot be had its part is skipped.
+// EachVersion runs a test with the server that all tests use, and with one of version 7.2 or newer,
+// in which the reply to a command without changes does not wait for replicas. If there is no second
+// server, its part is skipped.
 func EachVersion(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	t.Run("default", func(t *testing.T) {

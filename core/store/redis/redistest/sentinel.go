@@ -101,8 +101,8 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports whether no failover is in flight. A Sentinel whose promoted replica dies before the others follow
-// it waits for that one.
+// isCalm reports whether no failover is in flight. A Sentinel whose promoted replica dies before
+// the other replicas follow it keeps waiting for that replica.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error
@@ -149,8 +149,8 @@ func (s *Sentinel) describe() string {
 	return strings.Join(all, "; ")
 }
 
-// Repair starts a lost master with an empty disk, as a replica of the one that has taken its place, and returns
-// when all replicas have what the master has. Until then the empty one must not be promoted.
+// Repair starts a lost master with an empty disk, as a replica of the new master, and returns when
+// all replicas are up to date. Until then the empty one must not be promoted.
 func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
@@ -179,9 +179,8 @@ func (s *Sentinel) Repair(tb testing.TB, lost int) {
 	}
 }
 
-// FailOver makes the replica the master when it has what the master has, and
-// returns when it is. Replication is asynchronous: without the wait, what was
-// written last would be lost with the master.
+// FailOver promotes the replica once it is up to date, and returns when it is the master.
+// Replication is asynchronous: without the wait, the last writes could be lost.
 func (s *Sentinel) FailOver(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)

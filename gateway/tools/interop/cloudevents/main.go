@@ -1,6 +1,6 @@
-// The story of the CloudEvents SDK's AMQP protocol: events in binary and in
-// structured mode through a queue, equal attributes and data, an event that is
-// received again after its release, and Nack, which dead-letters.
+// This program tests the AMQP protocol of the CloudEvents SDK: events in binary and structured mode
+// through a queue arrive with the same attributes and data, a released event is received again, and
+// Nack dead-letters.
 package main
 
 import (

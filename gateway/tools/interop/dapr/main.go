@@ -1,6 +1,6 @@
-// The story of Dapr's components for Service Bus, which make their entities themselves: pub/sub with a queue, singly and
-// in bulk, with a message that is tried again and one that is dead-lettered; pub/sub with a topic; sessions of a topic,
-// each in order; and the binding of a queue.
+// This program tests Dapr's components for Service Bus, which create their entities: pub/sub with a
+// queue, singly and in bulk, with a message that is retried and one that is dead-lettered; pub/sub
+// with a topic; sessions of a topic, each in order; and the binding of a queue.
 package main
 
 import (

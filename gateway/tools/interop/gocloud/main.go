@@ -1,6 +1,6 @@
-// The story of gocloud.dev's pubsub, whose driver azuresb is on the Go SDK: a
-// topic with a subscription, bodies and metadata, a message that is received again
-// after Nack, and a shutdown that leaves nothing behind.
+// This program tests gocloud.dev's pubsub, whose driver azuresb uses the Go SDK: a topic with a
+// subscription, bodies and metadata, a message that is received again after Nack, and a shutdown
+// that leaves no message behind.
 package main
 
 import (

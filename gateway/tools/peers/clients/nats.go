@@ -12,8 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/bench"
 )
 
-// ackWait is how long a message stays with a receiver, as long as a lock of a
-// queue by default.
+// ackWait is how long a receiver may keep a message: as long as the default lock of a queue.
 const ackWait = time.Minute
 
 // natsConn is a connection to a NATS server with JetStream.
@@ -65,8 +64,8 @@ type natsSender struct {
 	subject string
 }
 
-// Send implements bench.SenderLink. The client copies the payload; it is not asked
-// to send it again.
+// Send implements bench.SenderLink. The client copies the payload, and does not send it again after
+// a failure.
 func (s natsSender) Send(_ context.Context, payload []byte) (wait func(context.Context) error, err error) {
 	stored, err := s.js.PublishAsync(s.subject, payload, jetstream.WithRetryAttempts(0))
 	if err != nil {

@@ -87,8 +87,8 @@ func (j *Journal) removeSegments(segments []wal.SegmentInfo, sc *scan) error {
 		}
 	}
 	j.mu.Unlock()
-	// Deliveries in flight may refer to records whose entries are gone. They must not be kept
-	// waiting, because they hold the mutex of their partition.
+	// Deliveries in flight may refer to records whose entries are gone. Such deliveries hold the
+	// mutex of their partition, so they must not wait.
 	for i := 0; !j.pins.TryLock(); i++ {
 		if i == 1000 {
 			return nil // the next snapshot removes them
