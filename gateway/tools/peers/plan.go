@@ -293,7 +293,7 @@ func (c cell) check(r *bench.Report, o *options) error {
 		return fmt.Errorf("%d of %d messages were sent", r.Acknowledged, n)
 	}
 	if !r.Verified || r.Acknowledged == 0 || r.Received != r.Acknowledged || r.Settled != r.Received || r.Stale > 0 {
-		return fmt.Errorf("of %d messages %d were received and %d accepted, beside %d of earlier runs", r.Acknowledged, r.Received, r.Settled, r.Stale)
+		return fmt.Errorf("of %d messages %d were received and %d accepted, besides %d of earlier runs", r.Acknowledged, r.Received, r.Settled, r.Stale)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func machine(dir string) string {
 		about = append(about, "Linux "+string(bytes.TrimSpace(kernel)))
 	}
 	if took, err := syncTime(dir); err == nil {
-		about = append(about, fmt.Sprintf("a synced write of 4 KiB takes %s ms", figure(took.Seconds()*1e3)))
+		about = append(about, fmt.Sprintf("where a synced write of 4 KiB takes %s ms", figure(took.Seconds()*1e3)))
 	}
 	return strings.Join(about, ", ")
 }

@@ -177,7 +177,7 @@ func (g *group) overview(columns []column) string {
 func (g *group) summary() string {
 	var b strings.Builder
 	b.WriteString(g.overview(headlines))
-	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of one run of %d rounds on %s, with %s. In brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, what was measured how.\n",
+	fmt.Fprintf(&b, "\nThe broker's CPU time per message (its Redis included), latency and rate: medians of one run of %d rounds on %s, with %s. In brackets is the ratio to NATS with its default settings. NATS by default, like Redis everysec, acknowledges before a message is on the disk. [Performance](docs/performance.md) has the rest: intervals, rates, the client's work, and the method.\n",
 		g.Rounds, g.Measured, g.Machine)
 	return b.String()
 }
