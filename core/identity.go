@@ -170,7 +170,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 		expired = true
 	}
 	if expired {
-		return Refuse(Unauthorized, "ExpiredToken: The token is expired. Renew it to go on. Resource: '%s'.", path)
+		return Refuse(Unauthorized, "ExpiredToken: The token is expired. Renew it to continue. Resource: '%s'.", path)
 	}
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }

@@ -22,7 +22,7 @@ type Namespace struct {
 	// Clock is the namespace's clock; nil means the store's clock, which cannot be moved. Whether
 	// it is nil is fixed at creation.
 	Clock *VirtualClock `json:",omitempty"`
-	// AllowFaults says that clients with Manage may make operations go wrong: see core/faults.
+	// AllowFaults says that clients with Manage may make operations fail: see core/faults.
 	AllowFaults bool `json:",omitempty"`
 	// Faults are the namespace's fault rules, as core/faults writes them.
 	Faults string `json:",omitempty"`

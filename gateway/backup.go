@@ -30,18 +30,19 @@ func backupCommand(environ []string) *cobra.Command {
 		Short: "Copy all namespaces, entities and messages of a store to a file or to standard output",
 		Long: `Copy all namespaces, entities and messages of a store to a file or to standard output.
 
-A gateway with the file store is asked while it runs, if a connection string or a saved
-context names it; the policy needs Manage on the gateway's own namespace. The backup is a
-tar of the store's files as they are when the command begins: nothing that was
-acknowledged is missing, and locks and histories are in it. crosstown restore puts it into
-an empty data directory.
+If a connection string or a saved context names a gateway, the command backs it up while it
+runs; the gateway needs the file store, the policy Manage on the gateway's own namespace.
+The backup is a tar of the store's files as they are when the command begins: it contains
+all acknowledged messages, locks and histories. crosstown restore puts it into an empty data
+directory.
 
 With --store, --data or --config the command opens a store itself. The gateway of a file
-store must have stopped; gateways with a Redis may go on: each partition of an entity is
-copied as it was at one moment, but not all partitions at the same one, and Redis needs the
-memory of the largest partition twice meanwhile. This backup has one JSON object a line,
-with a checksum at its end; crosstown restore puts it into a store of any kind. Locks and
-histories are not in it: a locked message can be received after a restore.`,
+store must have stopped; gateways with a Redis may keep running. The command copies each
+partition of an entity as of one moment, but different partitions at different moments;
+meanwhile Redis needs the memory of the largest partition twice. This backup has one JSON
+object a line, with a checksum at its end; crosstown restore puts it into a store of any
+kind. It does not contain locks and histories: a locked message can be received after a
+restore.`,
 		Example: `  crosstown backup --context production messages.tar --limit-rate 50MiB
   crosstown backup --data /var/lib/crosstown messages.jsonl
   crosstown backup --store redis://10.0.0.5:6379 | gzip > messages.jsonl.gz
@@ -202,15 +203,16 @@ func restoreCommand(environ []string) *cobra.Command {
 		Short: "Put the namespaces, entities and messages of a backup into a store",
 		Long: `Put the namespaces, entities and messages of a backup into a store.
 
-The backup is read from FILE or from standard input; crosstown backup has made it. That
-of a running gateway (a tar) goes into a data directory without messages (--data), at once
-or not at all. That of a store (lines of JSON) goes into a store of any kind. An entity that exists and was never used is replaced. If one has,
-or had, messages, nothing of that name is restored: delete it, or choose an empty store.
+The command reads a backup that crosstown backup has made from FILE or from standard input.
+It puts the backup of a running gateway (a tar) into a data directory without messages
+(--data), as a whole or not at all, and the backup of a store (lines of JSON) into a store
+of any kind. It replaces an existing entity that was never used. If an entity has or had
+messages, the command fails and does not change it: delete it, or choose an empty store.
 
-Stop the gateway first where the store is file; clients of gateways on a Redis
-must not use the entities meanwhile. A file is read to its end first: if it is
-truncated or damaged, nothing is restored. If the restore fails, or the backup
-comes through a pipe and is damaged, the entities that were created are deleted again.`,
+If the store is file, stop the gateway first; clients of gateways on a Redis must not use
+the entities meanwhile. The command reads a file to its end first: if it is truncated or
+damaged, nothing is restored. If the restore fails, or if a backup from a pipe is damaged,
+the command deletes the entities that it has created.`,
 		Example: `  crosstown restore messages.tar --data /var/lib/crosstown
   crosstown restore messages.jsonl
   gunzip -c messages.jsonl.gz | crosstown restore --store redis://10.0.0.5:6379

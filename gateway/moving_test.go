@@ -231,7 +231,7 @@ differs subscription events/Subscriptions/eu: rule $Default: none in the source,
 	}
 	fixed := write(t, "fixed.yaml", "queues: [{name: orders, requires-session: true}]")
 	code, _, stderr := g.try(t, g.connection, "", "import", fixed, "--update")
-	if code != exitFailure || !strings.Contains(stderr, "orders: requires-session is false, declared is true") || !strings.Contains(stderr, "delete the queue") {
+	if code != exitFailure || !strings.Contains(stderr, "orders: requires-session is false, but declared as true") || !strings.Contains(stderr, "delete the queue") {
 		t.Errorf("a fixed setting: got %d\n%s", code, stderr)
 	}
 }

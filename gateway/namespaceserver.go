@@ -168,7 +168,7 @@ func declare(ctx context.Context, admin declaration.Admin, c *config.Contents, u
 			for _, n := range r.Differs {
 				values := []any{"entity", n.Entity, "setting", n.Property, "configured", n.Declared, "stored", n.There}
 				if r.Did == declaration.Changed {
-					log.Info("an entity was changed to what the configuration says", values...)
+					log.Info("an entity was changed to match the configuration", values...)
 				} else {
 					log.Warn("an entity differs from the configuration and stays as it is", append(values, "remedy", "start once with --update-entities, or change the configuration")...)
 				}

@@ -92,8 +92,8 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached names the kinds of external receivers that do not answer, or returns "" if all do. It
-// does not name them, because strangers can read /health.
+// unreached returns the kinds of external receivers that do not answer, or "" if all do. It omits
+// their names, because strangers can read /health.
 func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
 	away, failing := 0, 0
 	for _, r := range remotes {

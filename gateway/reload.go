@@ -56,7 +56,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		return err
 	}
 	if c.HasDevKey() && !r.began.HasDevKey() {
-		return errors.New("policies: the public development key would come into force, which needs a restart: give the policy " + config.DevPolicy + " a key of your own")
+		return errors.New("policies: the public development key would become valid, which needs a restart: give the policy " + config.DevPolicy + " a key of your own")
 	}
 	var pair *tls.Certificate
 	if c.TLS.Cert != "" && r.began.TLS.Cert != "" {
@@ -69,7 +69,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		return err
 	}
 	for _, k := range made {
-		r.log.Info("reload: the gateway has made a key", "policy", k.Policy, "file", k.File)
+		r.log.Info("reload: the gateway has generated a key", "policy", k.Policy, "file", k.File)
 	}
 	_ = r.level.UnmarshalText([]byte(c.Log.Level)) // validated
 	if pair != nil {
@@ -83,7 +83,7 @@ func (r *reloader) reload(ctx context.Context) error {
 		r.log.Warn(line)
 	}
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
-		r.log.Warn("reload: these settings have changed and are taken up at the next start", "settings", strings.Join(waiting, ", "))
+		r.log.Warn("reload: these settings have changed and take effect at the next start", "settings", strings.Join(waiting, ", "))
 	}
 	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, schemas, hooks, pushes, certificate, new entities")
 	return nil
@@ -111,7 +111,7 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	}
 	t.Broker.Select(selected(contents, body))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
-		r.log.Error("reload: some configured entities are not as configured", "namespace", name, "err", err)
+		r.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
 	}
 }
 

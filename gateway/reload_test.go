@@ -342,7 +342,7 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	}
 	// What is in flight ends as it began; what waits goes the new way, or stays.
 	going.answer <- 200
-	p.until(t, `msg="push: it has ended" push=goes`)
+	p.until(t, `msg="push: ended" push=goes`)
 	if got := g.command(t, "", "receive", "goes", "--json"); strings.Contains(got, `"m1"`) || !strings.Contains(got, `"m2"`) {
 		t.Errorf("left of a push that is gone: %s", got)
 	}
@@ -368,7 +368,7 @@ func TestAHangUpReloadsPushes(t *testing.T) {
 	// A delivery that fails after its push was removed is given back.
 	reload(text(stays), `msg="reloaded`)
 	failing.answer <- 500
-	p.until(t, `msg="push: it has ended" push=changes`)
+	p.until(t, `msg="push: ended" push=changes`)
 	if got := g.command(t, "", "peek", "changes", "--json"); !strings.Contains(got, `"m3"`) {
 		t.Errorf("left of a push that is gone: %s", got)
 	}

@@ -62,7 +62,7 @@ func serveCommanded(c *cobra.Command, environ []string) error {
 // store and plugins. It calls ready once everything has started.
 //
 // If the store has lost its contents, it is begun again: everything behind the listeners ends as if
-// the gateway stopped, so that clients connect again, and then starts anew.
+// the gateway stopped, and starts again; so clients reconnect.
 func serve(ctx context.Context, c *config.Config, ready func(*announcement) error, log *slog.Logger, again reloads) (err error) {
 	g := &server{c: c, ready: ready, log: log, again: again, taken: c, began: time.Now()}
 	if g.newKeys, err = c.KeepKeys(); err != nil {
@@ -334,12 +334,12 @@ func (g *server) announce(ctx context.Context, st *store) error {
 func (g *server) awaitEnd(front *rungroup.Group, st *store) error {
 	select {
 	case <-front.Context().Done():
-		g.log.Info("stopping: connections are told, work in flight may finish", "grace", g.c.DrainTimeout)
+		g.log.Info("stopping: finishing the work in flight", "grace", g.c.DrainTimeout)
 	case <-st.lost():
 		g.lostAt, g.began = time.Now(), time.Now()
-		g.log.Error("Redis has lost what it held: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
-			"Clients are disconnected, configured entities are made anew, then clients are served again",
-			"remedy", "if that was not meant, see whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
+		g.log.Error("Redis has lost its data: messages, locks, schedules, session states, histories, and all entities and namespaces that are not configured. "+
+			"Clients are disconnected, configured entities are created again, then clients are served again",
+			"remedy", "if this was not intended, check whether its volume was lost, FLUSHALL was called or an empty replica was promoted; set appendonly yes")
 	case <-st.failed():
 		return fmt.Errorf("the message store has stopped, because the disk may not have kept the last writes: %w. Nothing was acknowledged since; the next start reads the log and repairs it", st.file.Err())
 	}

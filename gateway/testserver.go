@@ -52,15 +52,15 @@ customEndpointAddress.
 The namespace has virtual time: PUT {"advance":"5m"} to the URL's /$crosstown/clock, with
 that header Authorization, moves it.
 
-It ends when its standard input does: so it goes with the process that has
-started it, however that ends. It also ends on an interrupt. Settings of the
-environment do not count; --config names a file with queues, topics and so on.`,
+The server ends when its standard input is closed, and so with the process that
+started it, however that ends. It also ends on an interrupt. It ignores settings in
+the environment; --config names a file with queues, topics and so on.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return serveTests(c.Context(), file, level, c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	c.Flags().StringVar(&file, "config", "", "configuration `FILE` in YAML; its listeners, store and data directory do not count")
+	c.Flags().StringVar(&file, "config", "", "configuration `FILE` in YAML; its listeners, store and data directory are ignored")
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error; the log goes to standard error")
 	_ = c.Flags().SetAnnotation("log-level", config.FlagValues, []string{"debug", "info", "warn", "error"}) // it is there
 	return c

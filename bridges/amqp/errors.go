@@ -46,7 +46,7 @@ var answers = map[core.Code]answer{
 	core.SessionLocked:   {wire.CondSessionCannotBeLocked, 410, "The requested session cannot be accepted. It may be locked by another receiver."},
 	core.Timeout:         {wire.CondTimeout, 408, "The operation did not complete within the allotted time."},
 	core.Busy:            {wire.CondServerBusy, 503, "The server is busy. Please wait 10 seconds and try again."},
-	core.NotImplemented:  {wire.CondNotImplemented, 501, "The operation is not offered."},
+	core.NotImplemented:  {wire.CondNotImplemented, 501, "The operation is not supported."},
 	core.Internal:        {wire.CondInternalError, 500, internalText},
 }
 

@@ -128,7 +128,7 @@ const (
 // answer omits other unsupported requests.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
-		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not offered: create a queue, and name it.")
+		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not supported: create a queue, and name it.")
 	}
 	if a.Role != wire.RoleReceiver || a.Source == nil {
 		return nil
@@ -138,7 +138,7 @@ func checkTermini(a *wire.Attach) error {
 		d, _ := e.Value.(value.Described)
 		name, _ := text(d.Descriptor)
 		if d.Descriptor == selectorCode || name == selectorFilter || key == selectorFilter {
-			return core.Refuse(core.NotImplemented, "Selectors are not offered: receive from a subscription whose rule chooses the messages.")
+			return core.Refuse(core.NotImplemented, "Selectors are not supported: receive from a subscription whose rule chooses the messages.")
 		}
 	}
 	return nil

@@ -107,7 +107,7 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {
-		return response{}, core.Refuse(core.NotImplemented, "The operation '%.80s' is not offered.", req.operation)
+		return response{}, core.Refuse(core.NotImplemented, "The operation '%.80s' is not supported.", req.operation)
 	}
 	args, ok := req.body.(value.Map)
 	if !ok {

@@ -247,7 +247,7 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {
-		c.log.Error("encode response", "err", err, "entity", r.node)
+		c.log.Error("a response could not be encoded", "err", err, "entity", r.node)
 		return
 	}
 	to.push(payload)

@@ -25,7 +25,7 @@ type senderLink struct {
 	queue    []engine.Message
 	spare    []engine.Message // room for queue
 	sending  bool
-	released bool // the client has let go
+	released bool // the client has detached
 	closed   error
 }
 
@@ -220,7 +220,7 @@ func decodeGroup(m *engine.Message, singles *[]*core.Message) ([]*core.Message, 
 	case wire.FormatBatch:
 		return decodeBatch(m.Payload)
 	default:
-		return nil, core.Refuse(core.NotImplemented, "Messages of format 0x%x are not known.", m.Format)
+		return nil, core.Refuse(core.NotImplemented, "Messages of format 0x%x are not supported.", m.Format)
 	}
 }
 

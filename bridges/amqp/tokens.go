@@ -59,9 +59,9 @@ func (c *conn) serveToken(l *engine.Link, req *request, answered func(response))
 	refuse := func(err error) { answered(c.refused(l, req, err, core.Address{Entity: core.ResourcePath(audience)})) }
 	switch {
 	case req.operation != "put-token":
-		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not offered by $cbs: use put-token.", req.operation))
+		refuse(core.Refuse(core.NotImplemented, "The operation '%.60s' is not supported by $cbs: use put-token.", req.operation))
 	case kindText != "servicebus.windows.net:sastoken" && kindText != "jwt":
-		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not known: use servicebus.windows.net:sastoken or jwt.", kindText))
+		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not supported: use servicebus.windows.net:sastoken or jwt.", kindText))
 	case !ok || !isText:
 		refuse(core.Refuse(core.InvalidArgument, "A put-token needs the application property name and a body that is a string."))
 	default:

@@ -135,7 +135,7 @@ func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
 func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 	c := k.conn
 	if req.GlobalID != nil && !value.IsNull(req.GlobalID) {
-		return c.rejected(k.link, core.Refuse(core.NotImplemented, "Distributed transactions are not offered: leave out the global-id."), core.Address{})
+		return c.rejected(k.link, core.Refuse(core.NotImplemented, "Distributed transactions are not supported: leave out the global-id."), core.Address{})
 	}
 	if len(c.transactions) >= maxTransactions {
 		c.dropExpired(time.Now())
@@ -266,7 +266,7 @@ func (r *receiverLink) abandon(s core.Settlement) {
 }
 
 var (
-	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because an operation of it was not carried out: a message was refused, or came after its link had ended, or an outcome was for a delivery that is settled or unknown.")
+	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed: a message was refused or arrived after its link had ended, or an outcome was for a settled or unknown delivery.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 )
 

@@ -107,13 +107,13 @@ func (t target) kind(description *node) (core.Kind, error) {
 	case t.subscription != "" && name == descriptions[core.Subscription]:
 		return core.Subscription, nil
 	case t.subscription != "":
-		return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: that of a subscription must be <SubscriptionDescription>.", name)
+		return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: for a subscription it must be <SubscriptionDescription>.", name)
 	case name == descriptions[core.Queue]:
 		return core.Queue, nil
 	case name == descriptions[core.Topic]:
 		return core.Topic, nil
 	}
-	return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: that of '%s' must be <QueueDescription> or <TopicDescription>.", name, t.entity)
+	return 0, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: for '%s' it must be <QueueDescription> or <TopicDescription>.", name, t.entity)
 }
 
 // put is a request to create or update an entity.

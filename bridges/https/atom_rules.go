@@ -97,7 +97,7 @@ func readRule(description *node) (r core.Rule, err error) {
 			}
 		case "CreatedAt": // not the client's to say
 		default:
-			return r, core.Refuse(core.InvalidArgument, "<%.60s> does not belong in a rule: there are Name, Filter and Action.", n.name.Local)
+			return r, core.Refuse(core.InvalidArgument, "<%.60s> is not a part of a rule: use Name, Filter and Action.", n.name.Local)
 		}
 	}
 	return r, nil
@@ -123,7 +123,7 @@ func readFilter(n *node) (f core.Filter, err error) {
 		f.Kind = core.CorrelationFilter
 		f.Correlation, err = readCorrelation(n)
 	default:
-		return f, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Filter> is not known: write i:type=\"SqlFilter\", CorrelationFilter, TrueFilter or FalseFilter.", typ)
+		return f, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Filter> is unknown: write i:type=\"SqlFilter\", CorrelationFilter, TrueFilter or FalseFilter.", typ)
 	}
 	return f, err
 }
@@ -151,7 +151,7 @@ func readAction(n *node) (sql string, parameters core.Properties, err error) {
 		parameters, err = readPairs(n.child("Parameters"))
 		return sql, parameters, err
 	}
-	return "", core.Properties{}, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Action> is not known: write i:type=\"SqlRuleAction\" or EmptyRuleAction.", n.typ)
+	return "", core.Properties{}, core.Refuse(core.InvalidArgument, "The type '%.60s' of <Action> is unknown: write i:type=\"SqlRuleAction\" or EmptyRuleAction.", n.typ)
 }
 
 func readExpression(n *node) (string, error) {

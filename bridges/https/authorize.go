@@ -30,7 +30,7 @@ func (b *Bridge) authorize(r *http.Request, node string) (core.Identity, error) 
 	isSignature := strings.EqualFold(scheme, sharedAccessSignature)
 	isWebToken := strings.EqualFold(scheme, bearer) || strings.HasPrefix(token, "eyJ") // how JSON begins in base64: an SDK leaves the scheme out
 	if !isSignature && !isWebToken {
-		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not offered. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
+		return nil, core.Refuse(core.Unauthorized, "MalformedToken: The authorization scheme '%.30s' is not supported. Use 'SharedAccessSignature sr=...&sig=...&se=...&skn=...', or 'Bearer' with a JSON web token.", scheme)
 	}
 	grant, err := b.auth.Token(r.Context(), bridges.Hosts(r), token, "")
 	if err != nil {

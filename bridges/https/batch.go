@@ -50,7 +50,7 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 		return nil, refuseJSON(err, subject)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, core.Refuse(core.InvalidArgument, "%s has something after the JSON array.", subject)
+		return nil, core.Refuse(core.InvalidArgument, "%s has data after the JSON array.", subject)
 	}
 	if len(group) == 0 {
 		return nil, core.Refuse(core.InvalidArgument, "%s holds no message.", subject)

@@ -88,8 +88,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return nil, core.Refuse(core.InvalidArgument, "The request body is incomplete.")
 }
 
-// skipBody reads and discards the body of a request that needs none: net/http watches for the
-// client's going away only after the body.
+// skipBody reads and discards the body of a request that needs none, because net/http notices a
+// disconnect only after it has read the body.
 func skipBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil

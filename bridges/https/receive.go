@@ -70,7 +70,7 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	defer cancel()
 	for _, err := range b.front.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
 		if err != nil {
-			b.log.Debug("release of an undelivered message", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
+			b.log.Debug("an undelivered message could not be released", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 	switch err := b.dispatch(w, r); {
 	case err == nil:
 	case r.Context().Err() != nil && !isTooSlow(err): // the client is gone
-		b.log.Debug("request given up", "method", r.Method, "path", r.URL.Path, "err", err)
+		b.log.Debug("request abandoned", "method", r.Method, "path", r.URL.Path, "err", err)
 	default:
 		b.refuse(w, r, err)
 	}

@@ -261,7 +261,7 @@ func TestRefusedRequests(t *testing.T) {
 		"JWT":                  {"POST", "/q/messages", auth + "Bearer eyJx", 401, "InvalidSignature: "},
 		"bare JWT":             {"GET", "/q", auth + "eyJhbGciOi.x.y", 401, "InvalidSignature: "},
 		"JWT without claim":    {"POST", "/q/messages", auth + "Bearer listen", 401, "Unauthorized access. 'Send' claim(s) are required"},
-		"other scheme":         {"POST", "/q/messages", auth + "Basic eA==", 401, "MalformedToken: The authorization scheme 'Basic' is not offered."},
+		"other scheme":         {"POST", "/q/messages", auth + "Basic eA==", 401, "MalformedToken: The authorization scheme 'Basic' is not supported."},
 		"bad signature":        {"POST", "/q/messages", sas + "wrong", 401, "InvalidSignature: "},
 		"send without claim":   {"POST", "/q/messages", sas + "listen", 401, "Unauthorized access. 'Send' claim(s) are required"},
 		"listen without claim": {"POST", "/q/messages/head", sas + "send", 401, "Unauthorized access. 'Listen' claim(s) are required"},

@@ -123,7 +123,7 @@ func (f *follower) look(ctx context.Context) (found bool, err error) {
 		return false, err
 	}
 	if ent.ID != f.entity {
-		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created anew.", ent.Name)
+		return false, core.Refuse(core.NotFound, "The entity '%s' was deleted and created again.", ent.Name)
 	}
 	if first := f.first; len(first) > 0 {
 		f.first = nil
@@ -195,7 +195,7 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 		}
 		index, n := core.SplitSequenceNumber(seq)
 		if int(index) >= partitions {
-			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: %d is in partition %d, and there are only %d.", name, text, seq, index, partitions)
+			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: %d belongs to partition %d, but the entity has only %d partitions.", name, text, seq, index, partitions)
 		}
 		p[index] = min(n+beyond, core.NumberMask)
 	}

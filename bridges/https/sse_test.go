@@ -290,7 +290,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 		},
 		"created anew": {
 			"peek", func(f *fakeBus, _ func()) { f.queues["q"].entity.ID = "q2" },
-			`{"code":"not_found","text":"The entity 'q' was deleted and created anew.","retriable":false}`,
+			`{"code":"not_found","text":"The entity 'q' was deleted and created again.","retriable":false}`,
 		},
 		"disabled": {
 			"receiveanddelete", func(f *fakeBus, _ func()) { f.queues["q"].waiting[0].o.Closed(core.EntityDisabled) },
@@ -313,11 +313,11 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 		},
 		"an old token": {
 			"peek", func(*fakeBus, func()) { time.Sleep(time.Hour) },
-			`{"code":"unauthorized","text":"ExpiredToken: The token is expired. Renew it to go on. Resource: 'q'.","retriable":false}`,
+			`{"code":"unauthorized","text":"ExpiredToken: The token is expired. Renew it to continue. Resource: 'q'.","retriable":false}`,
 		},
 		"an old token while it waits": {
 			"receiveanddelete", func(*fakeBus, func()) { time.Sleep(time.Hour) },
-			`{"code":"unauthorized","text":"ExpiredToken: The token is expired. Renew it to go on. Resource: 'q'.","retriable":false}`,
+			`{"code":"unauthorized","text":"ExpiredToken: The token is expired. Renew it to continue. Resource: 'q'.","retriable":false}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -422,11 +422,11 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream?bodies=text", "", 400, `bodies is "text"`},
 			{"GET", "/q/messages/stream?from=-1", "", 400, `from is "-1"`},
 			{"GET", "/q/messages/stream?from=1,x", "", 400, `from is "1,x"`},
-			{"GET", "/q/messages/stream?from=281474976710657", "", 400, "is in partition 1, and there are only 1"},
+			{"GET", "/q/messages/stream?from=281474976710657", "", 400, "belongs to partition 1, but the entity has only 1"},
 			{"GET", "/q/messages/stream", "Last-Event-ID: soon", 400, `Last-Event-ID is "soon"`},
-			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "mode=peek only"},
+			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "only with mode=peek"},
 			{"GET", "/sessions/messages/stream?mode=receiveanddelete", "", 400, "requires sessions"},
-			{"GET", "/q/messages/stream?accept=text/plain", "", 400, "mode=receiveanddelete only"},
+			{"GET", "/q/messages/stream?accept=text/plain", "", 400, "only with mode=receiveanddelete"},
 		} {
 			var headers []string
 			if c.header != "" {

@@ -203,6 +203,6 @@ var answers = map[core.Code]struct {
 	core.SessionLocked:   {http.StatusConflict, "The requested session cannot be accepted. It may be locked by another receiver."},
 	core.Timeout:         {http.StatusGatewayTimeout, "The operation did not finish in time."},
 	core.Busy:            {http.StatusServiceUnavailable, "The store cannot serve this now. Try again."},
-	core.NotImplemented:  {http.StatusNotImplemented, "The operation is not offered by this gateway."},
+	core.NotImplemented:  {http.StatusNotImplemented, "The operation is not supported by this gateway."},
 	core.Internal:        {http.StatusInternalServerError, "An internal error happened. The gateway's log knows more under the tracking id."},
 }

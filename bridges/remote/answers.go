@@ -48,7 +48,7 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 			return core.Refuse(core.NotAllowed, "The remote '%s' cannot deliver the message.", r.o.Name)
 		}
 	}
-	return core.Refuse(core.Busy, "The remote '%s' did not take the message.", r.o.Name)
+	return core.Refuse(core.Busy, "The remote '%s' did not accept the message.", r.o.Name)
 }
 
 // isHopeless reports whether an answer is final.
@@ -75,7 +75,7 @@ func unanswered(ctx context.Context, err error) error {
 }
 
 // blame returns what the end of a link, session or connection means for the only message that was
-// in flight: some brokers end them for a message that they will never take. It returns nil if
+// in flight: some brokers end them for a message that they will never accept. It returns nil if
 // something else may have been the reason.
 func (r *Remote) blame(err error) error {
 	var why *goamqp.Error

@@ -148,7 +148,7 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 }
 
 // awayText is what the log says of a remote that cannot be reached, or was lost.
-const awayText = "remote away: tried again in a while"
+const awayText = "remote away; trying again later"
 
 // lost notes that there is no connection, and why. text is what the log says.
 func (r *Remote) lost(err error, text string) {

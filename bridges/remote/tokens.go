@@ -72,7 +72,7 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 		}
 		forwarded, err := r.here.ForwardedTo(ctx, r.o.Name)
 		if err != nil { // the store is away: then no message comes that is to be sent
-			r.log.Debug("list what is forwarded to a remote", "err", err)
+			r.log.Debug("entities that forward to a remote could not be listed", "err", err)
 		}
 		yield(forwarded)
 	}
@@ -138,7 +138,7 @@ func (l *connection) renewTokens(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := l.tokens.renew(ctx, l); err != nil && ctx.Err() == nil {
-			l.r.log.Warn("renew a remote's tokens: connected anew", "err", err)
+			l.r.log.Warn("a remote's tokens could not be renewed: connecting again", "err", err)
 			_ = l.conn.Close()
 			return
 		}

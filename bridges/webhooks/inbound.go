@@ -92,14 +92,14 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proven := false
 	switch {
 	case h == nil:
-		err, status = core.Refuse(core.NotFound, "There is no hook of this name."), http.StatusNotFound
+		err, status = core.Refuse(core.NotFound, "There is no hook with this name."), http.StatusNotFound
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
 	default:
 		if pause := in.proofs.begin(proverOf(r, h), in.Now()); pause > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))
-			err, status = core.Refuse(core.Busy, "Too many requests from this address were not from the sender of this hook."), http.StatusTooManyRequests
+			err, status = core.Refuse(core.Busy, "Too many requests from this address failed the verification of this hook. Try again later."), http.StatusTooManyRequests
 			break
 		}
 		memory := in.Budget.Waiter(nil)

@@ -137,7 +137,7 @@ func TestAHookStoresWhatItsSenderHasSigned(t *testing.T) {
 			}
 			if scheme == Stripe || scheme == Standard {
 				for _, off := range []time.Duration{-61 * time.Second, 61 * time.Second} {
-					if w := call(nil, secret, now.Add(off), body, body); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "another time") {
+					if w := call(nil, secret, now.Add(off), body, body); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "signing time") {
 						t.Errorf("signed at %v: got %d %s", off, w.Code, w.Body)
 					}
 				}

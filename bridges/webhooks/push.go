@@ -126,8 +126,8 @@ func (p *Push) change(f func(*PushState)) {
 // Run delivers until ctx ends. It waits for an entity that does not exist or is disabled.
 func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	defer p.client.CloseIdleConnections()
-	p.Logger.Info("push: it begins", "push", p.Name, "entity", p.From, "url", shown(p.URL))
-	defer p.Logger.Info("push: it has ended", "push", p.Name, "entity", p.From)
+	p.Logger.Info("push: started", "push", p.Name, "entity", p.From, "url", shown(p.URL))
+	defer p.Logger.Info("push: ended", "push", p.Name, "entity", p.From)
 	said := ""
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -137,7 +137,7 @@ func (p *Push) Run(ctx context.Context, b core.Broker) error {
 			}
 			if said != err.Error() { // every few seconds, possibly for days
 				said = err.Error()
-				p.Logger.Warn("push: the entity cannot be received from; the gateway tries again", "push", p.Name, "entity", p.From, "err", err)
+				p.Logger.Warn("push: receiving from the entity failed; trying again", "push", p.Name, "entity", p.From, "err", err)
 			}
 			p.change(func(s *PushState) { s.fail(err.Error()) })
 			sleep(ctx, reopen)

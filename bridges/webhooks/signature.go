@@ -41,10 +41,10 @@ func (s Scheme) Key(secret string) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
-		return nil, errors.New("the secret is not whsec_ and base64: make one with: echo whsec_$(openssl rand -base64 32)")
+		return nil, errors.New("the secret must be whsec_ followed by base64: make one with: echo whsec_$(openssl rand -base64 32)")
 	}
 	if len(key) < LeastSecret {
-		return nil, fmt.Errorf("the secret has %d bytes behind whsec_: use at least %d, for example from: echo whsec_$(openssl rand -base64 32)", len(key), LeastSecret)
+		return nil, fmt.Errorf("the secret has %d bytes after whsec_: use at least %d, for example from: echo whsec_$(openssl rand -base64 32)", len(key), LeastSecret)
 	}
 	return key, nil
 }
@@ -130,7 +130,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 
 const maxSignatures = 16 // senders give several while they change their secret
 
-var errForged = errors.New("the request has no signature that fits the secret")
+var errForged = errors.New("no signature of the request matches the secret")
 
 func decide(keys [][]byte, fits func(key []byte) bool) error {
 	err := errForged
@@ -158,10 +158,10 @@ func hexSignatures(header, separator, name string) (all [][]byte) {
 func fresh(at string, now time.Time, tolerance time.Duration) error {
 	seconds, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return errors.New("the request does not say when it was signed")
+		return errors.New("the request has no signing time")
 	}
 	if off := now.Sub(time.Unix(seconds, 0)).Abs(); off > tolerance {
-		return fmt.Errorf("the request was signed at another time than now: the difference is more than %v", tolerance)
+		return fmt.Errorf("the request's signing time differs from the gateway's clock by more than %v", tolerance)
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func (c *conn) spawn(timeout time.Duration, work func(ctx context.Context) (then
 	}, func(then func(), err error) {
 		c.busy--
 		if err != nil {
-			c.log.Error("broker call", "err", err)
+			c.log.Error("a broker call failed", "err", err)
 			c.close(closeInternal, refusals.Text(core.Internal))
 			return
 		}

@@ -36,7 +36,7 @@ func (f *feed) ended(err error) {
 	c := f.conn
 	opening := f.receiver == nil && f.busy
 	f.forget()
-	if opening { // its request is told
+	if opening { // its request gets the error
 		if f.cancel != nil {
 			f.cancel()
 		}

@@ -244,7 +244,7 @@ func (c *conn) credit(q *request) {
 	}
 	f.do(q, func() {
 		if f.credit+q.credit > maxCredit {
-			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, with what is not spent %d: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, which makes %d with the unspent credit: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
 			return
 		}
 		f.credit += q.credit

@@ -253,7 +253,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 		return minFrame, nil
 	}
 	e, err := c.bridge.front.Resolve(c.ctx, id, address)
-	if err != nil { // the request is told
+	if err != nil { // the request gets this error, too
 		return minFrame, nil
 	}
 	return min(int64(c.bridge.opts.MaxFrame), max(minFrame, messagesOfFrame*int64(e.Settings.MaxMessageSizeInKilobytes)<<10)), nil

@@ -141,13 +141,13 @@ func checkFeed(q *request) error {
 		return core.Refuse(core.InvalidArgument, "Use session or nextSession, not both.")
 	}
 	if q.has("wait") && !q.nextSession {
-		return core.Refuse(core.InvalidArgument, "wait is for nextSession.")
+		return core.Refuse(core.InvalidArgument, "wait is only allowed with nextSession.")
 	}
 	if q.has("exclusive") && !q.has("session") && !q.nextSession {
-		return core.Refuse(core.InvalidArgument, "exclusive is for sessions.")
+		return core.Refuse(core.InvalidArgument, "exclusive is only allowed with a session.")
 	}
 	if q.has("sessionLockToken") && (!q.has("session") || q.has("exclusive") && !q.shared) {
-		return core.Refuse(core.InvalidArgument, "sessionLockToken is for a session that is named, and not exclusive.")
+		return core.Refuse(core.InvalidArgument, "sessionLockToken is only allowed with a named session that is not exclusive.")
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func checkPeek(q *request) error {
 		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
 	}
 	if q.has("inState") && q.has("feed") {
-		return core.Refuse(core.InvalidArgument, "inState is for an entity, not for a session's feed.")
+		return core.Refuse(core.InvalidArgument, "inState is only allowed with an entity, not with a session's feed.")
 	}
 	return nil
 }
@@ -165,16 +165,16 @@ func checkPeek(q *request) error {
 func checkListing(q *request) error {
 	switch isSubscription := q.kind == core.Subscription; {
 	case isSubscription && q.topic == "":
-		return core.Refuse(core.InvalidArgument, "topic is missing: whose subscriptions?")
+		return core.Refuse(core.InvalidArgument, "topic is missing: name the topic of the subscriptions.")
 	case !isSubscription && q.has("topic"):
-		return core.Refuse(core.InvalidArgument, "topic is for subscriptions.")
+		return core.Refuse(core.InvalidArgument, "topic is only allowed for subscriptions.")
 	}
 	return nil
 }
 
 func checkCreate(q *request) error {
 	if q.rule != nil && q.kind != core.Subscription {
-		return core.Refuse(core.InvalidArgument, "rule is for subscriptions.")
+		return core.Refuse(core.InvalidArgument, "rule is only allowed for subscriptions.")
 	}
 	return nil
 }

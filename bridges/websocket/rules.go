@@ -170,7 +170,7 @@ func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) 
 	if j.Err != nil {
 		code, text := words(j.Err)
 		if code == core.Internal {
-			c.log.Error("judge a message", "entity", entity, "err", j.Err)
+			c.log.Error("a rule could not be tested", "entity", entity, "err", j.Err)
 		}
 		w.Key("error").Text(text)
 	}

@@ -66,16 +66,16 @@ func New(o Options) *Authority {
 	}
 }
 
-// Token implements core.Authority. A signature is verified before its expiry: only the holder of a
-// key learns more than that the token is invalid. A JSON web token, with or without "Bearer " in
-// front, is for the whole namespace; its rights bound what it allows.
+// Token implements core.Authority. It verifies the signature before it checks the expiry, so that
+// only the holder of a key learns why a token is refused. A JSON web token, with or without "Bearer
+// " in front, is for the whole namespace; its rights bound what it allows.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
 	}
 	if web, ok := cutWebToken(token); ok {
 		if a.issuers == nil {
-			return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature, or have an issuer configured.")
+			return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: This gateway does not accept JSON web tokens. Use a shared access signature, or ask the operator to configure an issuer.")
 		}
 		grant, err := a.issuers.Verify(ctx, web)
 		grant.Namespace, grant.NamespaceID = a.name, a.id

@@ -79,7 +79,7 @@ func (c *ConnectionString) validate() error {
 	case c.Endpoint == "":
 		return errors.New("connection string: Endpoint is missing")
 	case c.Signature != "" && (c.KeyName != "" || c.Key != ""):
-		return errors.New("connection string: SharedAccessSignature stands beside SharedAccessKeyName or SharedAccessKey: keep one way")
+		return errors.New("connection string: SharedAccessSignature and SharedAccessKeyName or SharedAccessKey are both set: keep one")
 	case c.Signature != "":
 		return nil
 	case c.KeyName == "":

@@ -50,7 +50,7 @@ func TestRulesAskPlugins(t *testing.T) {
 			t.Errorf("it was asked at %+v", at)
 		}
 		why := fmt.Sprint(property(t, b.all(t, one+"/$DeadLetterQueue")[0], core.PropertyDeadLetterDescription))
-		if !strings.Contains(why, "'clerk' has no answer: odd: as can be") {
+		if !strings.Contains(why, "'clerk' did not answer: odd: as can be") {
 			t.Errorf("the dead letter says %q", why)
 		}
 		b.send(t, "from", text("forwarded"))
@@ -79,7 +79,7 @@ func TestARuleThatAsksAnUnknownPluginIsRefused(t *testing.T) {
 			"update": errorOf(b.UpdateRule(t.Context(), root, sub, sqlRule("$Default", "plugin('nosuch')", ""))),
 			"first":  createWith(t, b, sqlRule("r", "plugin('nosuch')", "")),
 		} {
-			if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "there is no plugin 'nosuch'") || !strings.Contains(core.TextOf(err), "'clerk', 'other' may be asked") {
+			if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "there is no plugin 'nosuch'") || !strings.Contains(core.TextOf(err), "'clerk', 'other' may be called") {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}

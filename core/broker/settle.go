@@ -20,8 +20,8 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 	return errs
 }
 
-// prepareAndSettle settles for a client: it adds what the configuration says to the settlements
-// first.
+// prepareAndSettle settles for a client. It first sets retry delays, and shortens the properties of
+// dead letters.
 func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {

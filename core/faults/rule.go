@@ -56,7 +56,7 @@ const (
 	LoseLock     Effect = "lose-lock"       // right after the delivery; a session's, too
 	Reorder      Effect = "reorder"         // the message comes after the next one; at the latest after Rule.Delay, default a second
 	Cut          Effect = "cut-transfer"    // half of the message is sent; then the connection breaks
-	DeliverTwice Effect = "deliver-twice"   // the client is told that the message is completed, but it is abandoned
+	DeliverTwice Effect = "deliver-twice"   // the answer says that the message is completed, but it is abandoned
 	ExpireToken  Effect = "expire-token"    // the token ends after Rule.Delay, whatever it says
 )
 
@@ -76,7 +76,7 @@ const (
 	MaxLife     = 24 * time.Hour
 )
 
-// Rule makes operations go wrong. Its zero value refuses the next Send of any client as busy.
+// Rule makes operations fail. Its zero value refuses the next Send of any client as busy.
 type Rule struct {
 	// Name identifies the rule; default "fault-N".
 	Name string

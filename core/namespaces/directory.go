@@ -40,8 +40,8 @@ type Live interface {
 
 // Options configure a Directory. Own and Open are required.
 type Options struct {
-	// Own is the gateway's own namespace. Configured are others that are not in the registry. Their
-	// IDs are their names.
+	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
+	// The IDs of Own and Configured are their names.
 	Own        core.Namespace
 	Configured []core.Namespace
 	// Registry keeps the namespaces that are created at run time. Nil: there are none.

@@ -25,7 +25,7 @@ func (c Call) Parameters() core.Properties {
 	return core.RawProperties([]byte(c.parameters))
 }
 
-var errNoPlugin = errors.New("no plugin can be asked here")
+var errNoPlugin = errors.New("plugins cannot be called here")
 
 // question is a Call as a condition: the answer is True or False.
 type question struct {

@@ -7,9 +7,9 @@ import (
 
 // expression is a part of a SQL text that has a value.
 type expression interface {
-	// eval computes the value. What goes wrong is noted in the scope.
+	// eval computes the value. It notes an error in the scope.
 	eval(*scope) datum
-	// fallible reports whether evaluation can go wrong.
+	// fallible reports whether evaluation can fail.
 	fallible() bool
 }
 

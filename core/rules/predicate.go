@@ -6,7 +6,7 @@ import "unicode/utf8"
 type predicate interface {
 	// truth evaluates the condition. Errors are recorded in the scope.
 	truth(*scope) Truth
-	// fallible reports whether evaluation can go wrong.
+	// fallible reports whether evaluation can fail.
 	fallible() bool
 }
 

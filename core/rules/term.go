@@ -32,7 +32,7 @@ func computed(at int, c *calculation, values ...expression) operand {
 		}
 	}
 	d, err := c.compute(&scope{})
-	if err != nil { // it goes wrong with each message
+	if err != nil { // it fails for each message
 		return operand{at: at, value: c}
 	}
 	return operand{at: at, value: constant{d}}

@@ -225,7 +225,7 @@ func commitState(s *fixture) {
 	want(s, "state that was taken away", state(), "")
 }
 
-// reserve sets messages aside in the main queue for so long.
+// reserve reserves messages in the main queue for a time.
 func (s *fixture) reserve(d time.Duration, ms ...*core.Message) []core.Reserved {
 	s.Helper()
 	var all []core.Reserved

@@ -94,8 +94,8 @@ func (s *fixture) moveTo(name, id string) {
 	s.main.Entity = e.ID
 }
 
-// copyPrefix is the start of the IDs of copied subscriptions: two of one store have different IDs. It
-// keeps their order.
+// copyPrefix is put before the IDs of copied subscriptions, because IDs must be unique in a store.
+// It does not change their order.
 const copyPrefix = "c"
 
 // renamed is things with the IDs of copied subscriptions.

@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// migrate compares what both stores export, deletes the entity, moves what was exported to a new
-// one of the other store, and continues with that. Everything due is done first, because an export does
-// not sweep.
+// migrate compares the exports of both stores, deletes the entity in each, and continues with new
+// entities that import the other store's export. Everything due is done first, because an export
+// does not sweep.
 func (p *player) migrate() {
 	p.Helper()
 	p.everywhere(p.sweep)

@@ -74,7 +74,7 @@ func (p *player) version() pair[int64] {
 	return p.versions[max(0, last-oneOf(p, 0, 0, 0, 0, 0, 0, 0, 1))]
 }
 
-// issue makes groups of publications to publish, as each store is told them.
+// issue makes groups of publications in the form for each store.
 func (p *player) issue() pair[[][]core.Publication] {
 	var groups pair[[][]core.Publication]
 	for range 1 + p.pick(6)/3 {

@@ -51,7 +51,7 @@ func (p *player) sessionLock(pl *subject) pair[core.SessionLock] {
 	return pl.locks[len(pl.locks)-1-p.pick(min(len(pl.locks), 4))]
 }
 
-// lost forgets a lock that is good for nothing any more, but not always.
+// lost forgets a lock that is no longer valid, but not always.
 func (p *player) lost(pl *subject, l pair[core.SessionLock], err error) {
 	if i := slices.Index(pl.locks, l); i >= 0 && err != nil && p.pick(4) > 0 {
 		pl.locks = slices.Delete(pl.locks, i, i+1)

@@ -163,7 +163,7 @@ func (p *player) settlements(at core.Partition) []settlementPair {
 	return pairs
 }
 
-// settlementPair is the same settlement as each store is told it.
+// settlementPair is one settlement in the form for each store.
 type settlementPair struct {
 	under   *pair[core.SessionLock] // nil: none is said
 	token   pair[core.LockToken]
@@ -172,7 +172,7 @@ type settlementPair struct {
 	backoff core.Backoff
 }
 
-// told are the settlement as the model and the engine are told it.
+// told are the settlements for the model and the engine.
 func (s *settlementPair) told() (a, b core.Settlement) {
 	a = core.Settlement{Token: s.token.a, Outcome: s.outcome, Properties: s.over, Backoff: s.backoff}
 	b = a
@@ -405,7 +405,7 @@ func (p *player) renew(at core.Partition, pairs []pair[core.LockToken]) {
 	}
 }
 
-// spent forgets a token that is good for nothing any more, but not always.
+// spent forgets a token that is no longer valid, but not always.
 func (p *player) spent(at core.Partition, token pair[core.LockToken]) {
 	notes := p.of(at.Ref)
 	if i := slices.Index(notes.tokens, token); i >= 0 && p.pick(4) > 0 {

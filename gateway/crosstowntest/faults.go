@@ -4,7 +4,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
-// Fault makes operations of clients go wrong. Its zero value refuses the next message that a client
+// Fault makes operations of clients fail. Its zero value refuses the next message that a client
 // sends as busy. Package core/faults has its operations and effects.
 type Fault = faults.Rule
 

@@ -228,7 +228,7 @@ topics:
 		t.Errorf("got %s", got)
 	}
 	_, err := e.admin().CreateRule(e.ctx(), topic, "red", &admin.CreateRuleOptions{Name: new("x"), Filter: &admin.SQLFilter{Expression: "plugin('postman')"}})
-	if err == nil || !strings.Contains(err.Error(), "there is no plugin 'postman' that rules may ask; 'courier' may be asked") {
+	if err == nil || !strings.Contains(err.Error(), "there is no plugin 'postman' that rules may call; 'courier' may be called") {
 		t.Errorf("an unknown plugin: got %v", err)
 	}
 }

@@ -166,14 +166,14 @@ func TestRedisLosesEverythingUnderClients(t *testing.T) {
 			}()
 			e.eventually("messages pass", func() bool { return received.Load() > 10 })
 			lose(t, r)
-			e.eventually("the log says what is lost", func() bool { return strings.Contains(g.log.String(), "Redis has lost what it held") })
+			e.eventually("the log says what is lost", func() bool { return strings.Contains(g.log.String(), "Redis has lost its data") })
 			e.eventually("health is good again", func() bool { return g.health() == nil })
 			after := sent.Load() + 1 // is sent after the loss, or may be
 			e.eventually("messages pass again", func() bool { return received.Load() > after })
 			if a := e.http(http.MethodGet, "health", "", nil); !strings.Contains(a.body, `"lostData"`) {
 				t.Errorf("health does not tell of the loss: %s", a.body)
 			}
-			if n := strings.Count(g.log.String(), "Redis has lost what it held"); n != 1 {
+			if n := strings.Count(g.log.String(), "Redis has lost its data"); n != 1 {
 				t.Errorf("the log tells %d times of the loss:\n%s", n, g.log.String())
 			}
 			e.runtime("orders")

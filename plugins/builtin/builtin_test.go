@@ -313,8 +313,8 @@ func TestTextRefusesOtherCharsets(t *testing.T) {
 		"text/plain":                     "",
 		"text/plain; charset=UTF-8":      "",
 		"text/plain; charset=us-ascii":   "",
-		"text/plain; charset=iso-8859-1": `the charset "iso-8859-1" is not served`,
-		"text/plain; charset=utf-16":     `the charset "utf-16" is not served`,
+		"text/plain; charset=iso-8859-1": `the charset "iso-8859-1" is not supported`,
+		"text/plain; charset=utf-16":     `the charset "utf-16" is not supported`,
 		"text/plain; charset=\"unclosed": "is malformed",
 	} {
 		_, err := s.Decode(t.Context(), contentType, []byte("x"))

@@ -106,5 +106,5 @@ func simplified(v any) (any, error) {
 		}
 		return value.Map{{Key: "descriptor", Value: v.Descriptor}, {Key: "value", Value: v.Value}}, nil
 	}
-	return nil, fmt.Errorf("a %T is none of the types of a value", v)
+	return nil, fmt.Errorf("a %T is not a type of a value", v)
 }

@@ -70,7 +70,7 @@ func checkCharset(contentType string) error {
 	case "", "utf-8", "utf8", "us-ascii":
 		return nil
 	default:
-		return fmt.Errorf("the charset %.40q is not served; utf-8 is", charset)
+		return fmt.Errorf("the charset %.40q is not supported: use utf-8", charset)
 	}
 }
 

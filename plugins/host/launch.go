@@ -266,7 +266,7 @@ type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
 // GRPCServer is the plugin's side, which is not here.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
-	return errors.New("the host does not serve")
+	return errors.New("the host has no plugin side")
 }
 
 // GRPCClient returns the connection.

@@ -45,13 +45,13 @@ func (r *Router) Route(ctx context.Context, at core.Stage, ms []*core.Message) (
 	case *pb.Response_Failure:
 		return nil, r.p.failed(got.Failure)
 	}
-	return nil, r.p.garbage(a, fmt.Errorf("it is a %T", a.Answer))
+	return nil, r.p.garbage(a, fmt.Errorf("the answer is a %T", a.Answer))
 }
 
 // failed returns the refusal of a message that a plugin could not judge.
 func (p *supervised) failed(f *pb.Failure) error {
 	p.counts.failed.Add(1)
-	p.log.Warn("the plugin could not judge", "err", f.Text)
+	p.log.Warn("the plugin could not judge a message", "err", f.Text)
 	if f.Kind == pb.Failure_UNSUPPORTED {
 		return core.Refuse(core.NotImplemented, "The plugin %s: %.500s", p.opts.Name, f.Text)
 	}

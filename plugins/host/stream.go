@@ -17,7 +17,7 @@ import (
 // Why a session does not answer a call.
 var (
 	errNotTaken = errors.New("it accepts no more calls") // it was not asked: another may be
-	errFull     = errors.New("too much is waiting for it")
+	errFull     = errors.New("too many calls wait for it")
 	errHung     = errors.New("it stopped answering")
 )
 

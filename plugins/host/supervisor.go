@@ -120,7 +120,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
-			p.log.Warn("the plugin occupies too much memory and is replaced", "bytes", n)
+			p.log.Warn("the plugin uses too much memory and is replaced", "bytes", n)
 			return true
 		}
 	}
@@ -174,7 +174,7 @@ func (p *supervised) replace(ctx context.Context, old *instance, r reload) *inst
 	next, err := p.launch(ctx)
 	if err != nil {
 		p.opts.SHA256 = before
-		p.log.Warn("plugin not reloaded: what there was goes on", "err", err)
+		p.log.Warn("plugin not reloaded: the old process continues", "err", err)
 		r.done <- err
 		return old
 	}

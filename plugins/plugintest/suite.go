@@ -102,13 +102,13 @@ func survivesPayloads(t *testing.T, c *Client) {
 		for _, contentType := range c.ContentTypes {
 			v, err := c.Decode(t, contentType, payload)
 			if retriable(err) {
-				t.Errorf("%s, %d bytes %.10q: got %v: a payload that it does not like is not a fault of its own", contentType, len(payload), payload, err)
+				t.Errorf("%s, %d bytes %.10q: got %v: an invalid payload must not be reported as unavailable", contentType, len(payload), payload, err)
 			}
 			if err != nil {
 				continue
 			}
 			if _, err := c.Encode(t, contentType, v); retriable(err) {
-				t.Errorf("%s: what came of %.10q cannot be encoded: %v", contentType, payload, err)
+				t.Errorf("%s: the value of %.10q cannot be encoded: %v", contentType, payload, err)
 			}
 		}
 	}

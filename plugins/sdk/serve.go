@@ -60,5 +60,5 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 
 // GRPCClient is the gateway's side, which is not here.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
-	return nil, errors.New("the sdk only serves")
+	return nil, errors.New("the sdk has no gateway side")
 }

@@ -90,8 +90,8 @@ func (o *Owner) run() {
 	}
 }
 
-// next takes the queued jobs. It returns false, and this goroutine is done with
-// them, when there are none or the Owner has been stopped.
+// next takes the queued jobs. It returns false if there are none or the Owner has been stopped;
+// then this goroutine runs no more jobs.
 func (o *Owner) next() (jobs []func(), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -62,7 +62,7 @@ func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 		a.head.Files = append(a.head.Files, f)
 	}
 	if link, ok := errors.AsType[*os.LinkError](err); ok {
-		err = core.Refuse(core.NotAllowed, "The file system of %s makes no second names for files (%v): stop the gateway and use crosstown backup --data DIRECTORY, or copy the directory.", s.dir, link.Err)
+		err = core.Refuse(core.NotAllowed, "The file system of %s does not support hard links (%v): stop the gateway and use crosstown backup --data DIRECTORY, or copy the directory.", s.dir, link.Err)
 	}
 	if err != nil {
 		a.Close()
@@ -131,12 +131,12 @@ func (s *Store) removeLinks() {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
 	}
 	if err = errors.Join(err, s.o.fs.Remove(dir)); err != nil {
-		s.o.Logger.Warn("links of a backup are left, and take space: remove them", "dir", dir, "err", err)
+		s.o.Logger.Warn("links of a backup remain and take space: remove them", "dir", dir, "err", err)
 	}
 }
 
 // ErrCut says that an archive is incomplete or damaged.
-var ErrCut = errors.New("the backup is cut off or damaged: nothing of it can be used")
+var ErrCut = errors.New("the backup is truncated or damaged and cannot be restored")
 
 // IsArchive reports whether a file that begins with these bytes is an archive.
 func IsArchive(begins []byte) bool {
@@ -155,7 +155,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 			break
 		}
 		if h, err = in.Next(); err == nil && (h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name) {
-			return nil, fmt.Errorf("%w: it has %.40q where %.40q belongs", ErrCut, h.Name, f.Name)
+			return nil, fmt.Errorf("%w: it has %.40q instead of %.40q", ErrCut, h.Name, f.Name)
 		}
 		if err == nil {
 			err = take(f.Name, in)

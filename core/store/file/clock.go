@@ -36,7 +36,7 @@ func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock 
 	switch ahead := latest.Sub(now); {
 	case ahead <= 0:
 	case ahead <= maxSlew:
-		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock goes on from there, at half speed until they agree", "behind", ahead)
+		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock continues from there, at half speed until they agree", "behind", ahead)
 		c.offset.Add(int64(ahead))
 	default:
 		log.Warn("the machine's clock is far behind the time at which this store was last used: the store follows the machine's clock, and locks and schedules that were set end later", "behind", ahead)
@@ -58,7 +58,7 @@ func (c *clock) adjust() {
 		c.offset.Add(int64(diff))
 	case diff < -maxSlew:
 		if !c.behind {
-			c.log.Warn("the machine's clock was set far back: the store's clock goes on as it was until the next start", "by", -diff)
+			c.log.Warn("the machine's clock was set far back: the store's clock continues unchanged until the next start", "by", -diff)
 		}
 		c.behind = true
 		return

@@ -143,7 +143,7 @@ func Open(dir string, o Options) (*Store, error) {
 // repairHint adds to an error how to start in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
-		return fmt.Errorf("%w: restore a backup; or start once with --repair, which keeps all that is sound and loses what is not (%s is kept as a copy)", err, filepath.Base(damage.File))
+		return fmt.Errorf("%w: restore a backup; or start once with --repair, which keeps the intact records and drops the damaged ones (%s is kept as a copy)", err, filepath.Base(damage.File))
 	}
 	return err
 }

@@ -291,7 +291,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages [
 	case counted.Err() != nil:
 		return nil, nil, aborted(cmds, counted.Err())
 	case swept.Err() != nil:
-		s.log.Debug("sweep before append", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+		s.log.Debug("the sweep before an append failed", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
 		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
@@ -352,7 +352,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
-		s.log.Debug("ring the doorbell", "entity", sh.Entity, "partition", sh.Index, "err", err)
+		s.log.Debug("a doorbell could not be rung", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 

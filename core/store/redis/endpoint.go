@@ -52,7 +52,7 @@ func parseURL(raw string) (endpoint, error) {
 		u.Scheme = "unix"
 		t.single, err = redis.ParseURL(u.String())
 		if t.replicas > 0 {
-			err = errors.New("replicas has no meaning with a socket, which finds no promoted replica: give host and port, Sentinels, or a cluster")
+			err = errors.New("replicas does not work with a socket, which cannot follow a failover: give host and port, Sentinels, or a cluster")
 		}
 	case "redis+sentinel", "rediss+sentinel":
 		t.sentinel, err = parseSentinel(u)

@@ -170,7 +170,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
-		s.log.Warn("keys of an export or import stay for a while", "err", err)
+		s.log.Warn("keys of an export or import remain until they expire", "err", err)
 	}
 }
 

@@ -147,7 +147,7 @@ func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	}
 	f.mu.Unlock()
 	if tell {
-		log.Warn("Redis does not serve: clients are told to try again", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
+		log.Warn("Redis does not serve: clients get retriable errors", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // about how many bytes one XRANGE reads
-	muchGarbage   = 32 << 20 // above this many bytes read in vain, the garbage is collected at once
+	muchGarbage   = 32 << 20 // above this many bytes that were read but not delivered, the garbage is collected at once
 )
 
 // claim is a locked message whose entry has not been read.

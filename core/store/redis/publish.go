@@ -256,7 +256,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 		case err != nil:
 			t.work.err = err
 		case len(reply) < n:
-			t.work.err = fmt.Errorf("topic_publish.lua answered for too few groups: %w", core.Internal)
+			t.work.err = fmt.Errorf("topic_publish.lua returned answers for too few groups: %w", core.Internal)
 		default:
 			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
 			reply = reply[n:]

@@ -126,7 +126,7 @@ func (s *Store) keepPresent(ctx context.Context) {
 			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
 		}
 		cancel()
-		tell("the gateway is not registered; tried again soon", err)
+		tell("the gateway could not be registered; trying again soon", err)
 		if !pause(ctx, clockRefresh) {
 			s.unregister()
 			return

@@ -55,7 +55,7 @@ type notReplicated struct {
 func (e *notReplicated) Error() string {
 	text := fmt.Sprintf("redis at %s: %d of the %d replicas have confirmed in time", e.node, e.got, e.want)
 	if e.refused {
-		text = fmt.Sprintf("redis at %s has not the %d replicas that replicas=%d wants", e.node, e.want, e.want)
+		text = fmt.Sprintf("redis at %s does not have the %d replicas that replicas=%d requires", e.node, e.want, e.want)
 	}
 	if e.reason != "" {
 		text += ": " + e.reason
@@ -262,7 +262,7 @@ func (s *Store) checkSync(ctx context.Context, node *redis.Client, name string, 
 	}
 	policy, err := node.ConfigGet(ctx, "appendfsync").Result()
 	if err != nil {
-		return fmt.Errorf("redis at %s does not tell its appendfsync, which fsync=1 needs to be always: %w", name, err)
+		return fmt.Errorf("redis at %s does not report its appendfsync, which must be always for fsync=1: %w", name, err)
 	}
 	if facts["aof_enabled"] != "1" || policy["appendfsync"] != "always" {
 		return fmt.Errorf("redis at %s has appendonly %s and appendfsync %s: fsync=1 needs appendonly yes and appendfsync always, on the replicas too",

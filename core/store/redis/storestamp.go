@@ -51,7 +51,7 @@ func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 // lost returns an error once the server has lost its data.
 func (s *Store) lost() error {
 	if s.stamp.away.Load() {
-		return fmt.Errorf("redis at %s is empty or holds another store, and replicas=%d lets no new one begin: make a node with the data the master, or restart the gateway to begin a new store: %w",
+		return fmt.Errorf("redis at %s is empty or holds another store, and with replicas=%d the gateway does not start a new store by itself: make a node with the data the master, or restart the gateway to start a new store: %w",
 			s.endpoint.safe, s.endpoint.replicas, errLost)
 	}
 	select {
@@ -83,7 +83,7 @@ func (s *Store) intact() error {
 		return errLost
 	case gone && s.endpoint.replicas > 0:
 		if !s.stamp.away.Swap(true) {
-			s.log.Error("the store's data are gone: calls are refused until they are back", "err", s.lost())
+			s.log.Error("the store's data are lost: calls are refused until the data are back", "err", s.lost())
 		}
 		return s.lost()
 	case gone:

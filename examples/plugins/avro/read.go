@@ -44,7 +44,7 @@ func read(payload []byte, s avro.Schema) (any, error) {
 		return nil, fmt.Errorf("not Avro of its schema: %w", err)
 	}
 	if r.Peek(); !errors.Is(r.Error, io.EOF) {
-		return nil, errors.New("not Avro of its schema: something follows the value")
+		return nil, errors.New("not Avro of its schema: data follows the value")
 	}
 	return v, nil
 }

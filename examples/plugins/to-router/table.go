@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// entry sends messages whose To matches its pattern to queues. '*' matches any characters but '/',
-// as in path.Match.
+// entry routes messages to queues, if their To matches its pattern. '*' matches any characters but
+// '/', as in path.Match.
 type entry struct {
 	To     string   `json:"to"`
 	Queues []string `json:"queues"`

@@ -17,7 +17,7 @@ import (
 )
 
 // ListHint is the remedy for a name that is not there.
-const ListHint = "see what there is with: crosstown queue list, or topic list, subscription list TOPIC"
+const ListHint = "list the names with: crosstown queue list, or topic list, subscription list TOPIC"
 
 // explained is an error in words for a person.
 type explained struct {

@@ -67,7 +67,7 @@ those of --host.`,
 	f.StringArrayVar(&hosts, "host", nil, "`host` name that clients call the namespace by; repeatable")
 	f.StringArrayVar(&policies, "policy", nil, "shared access policy as `NAME[=KEY]:RIGHTS`, such as app:Send,Listen; without a key the gateway generates keys; repeatable")
 	f.BoolVar(&virtual, "virtual-time", false, "the namespace's time can be frozen and moved, for tests: see 'crosstown clock'")
-	f.BoolVar(&faulty, "allow-faults", false, "operations can be made to go wrong on demand, for tests: see 'crosstown fault'")
+	f.BoolVar(&faulty, "allow-faults", false, "operations can be made to fail on demand, for tests: see 'crosstown fault'")
 	bindQuotas(c, &quotas)
 	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		request := api.NamespaceRequest{Quotas: &quotas}

@@ -29,12 +29,12 @@ func Rule(environ []string) *cobra.Command {
 		Short: "Create, list, show, update, delete and test the rules of subscriptions",
 		Long: `Create, list, show, update and delete the rules of subscriptions.
 
-A subscription gets the messages that one of its rules matches: by a SQL
-expression, by correlation, or all with neither. A rule with an action makes a
-copy of its own, which the action changes.
+A subscription gets the messages that one of its rules matches. A rule has a SQL
+expression or a correlation filter; without either it matches all messages. A rule
+with an action makes a copy of its own, which the action changes.
 
-A VALUE is a whole number, a number, true or false where it reads like one, and
-else a text; "5" in double quotes is a text, too.`,
+A VALUE that looks like a whole number, a number, true or false has that type;
+any other VALUE is a text, and so is "5" in double quotes.`,
 		Example: `  crosstown rule create events eu large --sql "amount > @limit" --parameter limit=100 --action "SET priority = 'high'"
   crosstown rule create events eu parcels --correlation label=parcel --property express=true
   crosstown rule delete events eu '$Default'

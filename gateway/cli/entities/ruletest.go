@@ -34,8 +34,8 @@ func ruleTestCommand(environ []string) *cobra.Command {
 	o := ruleTestOptions{environ: environ}
 	c := &cobra.Command{
 		Use:   "test TOPIC [SUBSCRIPTION]",
-		Short: "Tell which rules match a message, and why",
-		Long: `Tell which rules match a message, and why, without sending it: those of all subscriptions
+		Short: "Print which rules match a message, and why",
+		Long: `Print which rules match a message, and why, without sending it: those of all subscriptions
 of a topic, or of one. The topic may also be written TOPIC/Subscriptions/NAME. The message
 is made of the flags, or is a line as crosstown record and receive --json print it. A
 message that the topic would refuse is refused in the same way.
@@ -88,7 +88,7 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
 	}
 	if command.IsMissing(err) {
-		return fmt.Errorf("%w: see what there is with: crosstown topic list, or subscription list TOPIC", err)
+		return fmt.Errorf("%w: list the names with: crosstown topic list, or subscription list TOPIC", err)
 	}
 	if err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 )
 
 const deadLetterHelp = `ENTITY is a queue, or a subscription written TOPIC/Subscriptions/NAME. The command finds
-dead letters by peeking, so that receivers still get those that do not fit. The flags
-choose; a message must fit all that are given. --where has a condition as rules have it:
-user properties by their names, DeadLetterReason among them, and broker properties as
-sys.Label, sys.MessageId, sys.EnqueuedTimeUtc. The exit code is 4 if no message fits.`
+dead letters by peeking, so that receivers still get those that do not match. A message must
+match all flags that are given. --where has a condition as in rules: user properties by
+name, such as DeadLetterReason, and broker properties as sys.Label, sys.MessageId,
+sys.EnqueuedTimeUtc. The exit code is 4 if no message matches.`
 
 // DeadLetter returns the command crosstown deadletter.
 func DeadLetter(environ []string) *cobra.Command {
@@ -45,14 +45,14 @@ type deadLetters struct {
 func (o *deadLetters) bind(c *cobra.Command, environ []string) {
 	o.chosen.bind(c, environ)
 	o.bindReason(c.Flags())
-	c.Flags().BoolVar(&o.transfer, "transfer", false, "the dead letters of transfers: messages that could not be forwarded")
+	c.Flags().BoolVar(&o.transfer, "transfer", false, "transfer dead letters: messages that could not be forwarded")
 	o.address = o.dead
 }
 
 // bindAction adds the flags of commands that do something to dead letters.
 func (o *deadLetters) bindAction(c *cobra.Command, environ []string) {
 	o.bind(c, environ)
-	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "list the messages, and change nothing")
 }
 
@@ -121,14 +121,15 @@ func deadLetterMoveCommand(environ []string, resubmit bool) *cobra.Command {
 	o := deadMove{resubmit: resubmit}
 	const once = `
 
-Each message is locked, stored in the target, and then removed. A gateway does all three
-itself, each message once: if it stops in between, run the command again within a day,
-and what is stored already is only removed. Another broker gets the copies as any client
-sends them, and the last few may be doubled after an interruption. A target that detects
-duplicates would drop a message whose id it knows: --new-message-id is needed there.
+Each message is locked, stored in the target, and then removed. A gateway does this itself,
+and moves each message once: if it stops in between, run the command again within a day.
+With another broker the command sends the copies like any client, and after an interruption
+the last few may be duplicated. A target that detects duplicates would drop a message whose
+id it knows: there --new-message-id is required.
 
-Properties keep their AMQP types; body, ids, session and time to live stay. New are
-sequence numbers, enqueued times and delivery counts. A gateway wants a policy with Manage.`
+Properties keep their AMQP types; body, ids, session and time to live stay the same.
+Sequence numbers, enqueued times and delivery counts are new. A gateway requires a policy
+with Manage.`
 	c := &cobra.Command{
 		Use:   "move [ENTITY] --to TARGET",
 		Short: "Move dead letters to another queue or topic, with their reasons",
@@ -137,11 +138,11 @@ sequence numbers, enqueued times and delivery counts. A gateway wants a policy w
   crosstown deadletter move orders --older-than 7d --to 'archive/$DeadLetterQueue'`,
 	}
 	if resubmit {
-		c.Use, c.Short = "resubmit [ENTITY]", "Send dead letters to where they came from again"
-		c.Long = `Send dead letters to where they came from again: those of a queue to the queue, those of
-a subscription to its topic, whose rules then decide anew for all subscriptions. --to
-names another target; --to events/Subscriptions/eu puts messages back into this one
-subscription of a gateway. The properties with the reason are taken off.
+		c.Use, c.Short = "resubmit [ENTITY]", "Send dead letters back to their queue or topic"
+		c.Long = `Send dead letters back: those of a queue to the queue, those of a subscription to its
+topic, which evaluates the rules of all subscriptions again. --to names another target;
+--to events/Subscriptions/eu puts messages back into this one subscription of a gateway.
+The command removes the properties with the reason.
 
 ` + deadLetterHelp + once
 		c.Example = `  crosstown deadletter resubmit orders
@@ -152,7 +153,7 @@ subscription of a gateway. The properties with the reason are taken off.
 	o.bindAction(c, environ)
 	f := c.Flags()
 	f.BoolVar(&o.newIDs, "new-message-id", false, "give each message a new id, the same if it is sent again after an interruption")
-	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: where they came from)")
+	f.StringVar(&o.to, "to", "", "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue (default: their queue or topic)")
 	if !resubmit {
 		f.Lookup("to").Usage = "queue or topic that gets the messages, or with a gateway a subscription or dead-letter queue"
 		_ = c.MarkFlagRequired("to") // it is there

@@ -65,7 +65,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 	sure.Bind(c)
 	f := c.Flags()
 	f.BoolVar(&all, "all", false, "cancel all scheduled messages")
-	f.IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	f.IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = new(core.Scheduled)
 		numbers, err := b.numbers(c.Context(), &o.selection)
@@ -106,7 +106,7 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("%s of %s are not scheduled any more: they have become active, or were cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("%s of %s are no longer scheduled: they have become active, or were cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }
@@ -162,7 +162,7 @@ The exit code is 4 if no message fits.`,
 	}
 	o.bind(c, environ)
 	how.bind(c)
-	c.Flags().IntVar(&o.count, "count", 0, "messages at most; 0: all that fit")
+	c.Flags().IntVar(&o.count, "count", 0, "maximum number of messages; 0: all that match")
 	run := o.browsing(func(c *cobra.Command, b *browser) error {
 		b.state = new(core.Deferred)
 		found, err := b.heldIn(c.Context(), &o.selection)
@@ -245,7 +245,7 @@ func (b *browser) receiveDeferred(ctx context.Context, numbers heldNumbers, o re
 		}
 	}
 	if gone > 0 {
-		return n, fmt.Errorf("%s of %s are not deferred any more, or another receiver has locked them", command.Messages(gone), b.entity)
+		return n, fmt.Errorf("%s of %s are no longer deferred, or another receiver has locked them", command.Messages(gone), b.entity)
 	}
 	return n, nil
 }

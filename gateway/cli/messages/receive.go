@@ -72,8 +72,8 @@ entity with sessions the command receives one session: --session ID, or --next-s
 with --follow --next-session one session after the other.
 
 With --raw the command prints bodies alone, byte for byte, one after the other: of an
-AMQP value or sequence the text. With --output it writes to a file. Messages are completed
-when the file is synced.
+AMQP value or sequence it prints the text. With --output it writes to a file, and completes
+messages when the file is synced.
 
 The exit code is 4 if no message arrived.`,
 		Example: `  crosstown receive orders
@@ -93,7 +93,7 @@ The exit code is 4 if no message arrived.`,
 	f.StringVar(&o.mode, "mode", "peeklock", "peeklock, or delete to remove messages as they are delivered")
 	f.BoolVar(&o.dlq, "dlq", false, "receive from the dead-letter queue")
 	o.session.bind(f)
-	f.BoolVar(&o.follow, "follow", false, "go on until interrupted, or until --count messages are received")
+	f.BoolVar(&o.follow, "follow", false, "continue until interrupted, or until --count messages are received")
 	o.outcome.bind(c)
 	f.BoolVar(&o.raw, "raw", false, "print the body alone, byte for byte")
 	f.StringVar(&o.output, "output", "-", "`file` to write; - is standard output")

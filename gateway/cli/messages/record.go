@@ -42,14 +42,15 @@ func Record(environ []string) *cobra.Command {
 
 ENTITY is a queue, a subscription written TOPIC/Subscriptions/NAME, or the dead-letter
 queue of one, with /$DeadLetterQueue at its end. The messages of all sessions are
-recorded. The command peeks at the entities, prints what is there, one JSON object a
-line with every property, type and time, and goes on with what arrives until it is
-interrupted. A scheduled message is recorded when it becomes active.
+recorded. The command peeks at the entities and prints their messages, one JSON object a
+line with every property, type and time. Then it prints messages as they arrive, until it
+is interrupted. A scheduled message is recorded when it becomes active.
 
 The command peeks five times a second: it misses a message that a receiver completes
-before that. --tap misses none: the gateway shows what clients send to a queue or topic
-through it, from now on. What is forwarded there, or sent through another gateway, is not
-shown. Another way is a subscription for the recording, from which no client receives.`,
+before that. --tap misses none: the gateway prints the messages that clients send to a queue
+or topic through it from now on, but not those that are forwarded there, or sent through
+another gateway. Another way is a subscription for the recording, from which no client
+receives.`,
 		Example: `  crosstown record orders > orders.jsonl
   crosstown record orders events/Subscriptions/eu --new --for 10m > busy.jsonl
   crosstown record orders events --tap > all.jsonl
@@ -58,11 +59,11 @@ shown. Another way is a subscription for the recording, from which no client rec
 	}
 	o.BindConnection(c, environ)
 	f := c.Flags()
-	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
+	f.IntVar(&o.count, "count", 0, "end after this number of messages; 0: do not end")
 	f.StringVar(&o.length, "for", "", "end after this `duration`, such as 10m")
-	f.BoolVar(&o.once, "once", false, "end when all messages that are there are recorded")
-	f.BoolVar(&o.fresh, "new", false, "leave out the messages that are there already")
-	f.BoolVar(&o.tap, "tap", false, "record all that clients send to queues and topics through this gateway from now on, however soon it is received")
+	f.BoolVar(&o.once, "once", false, "end when the messages that the entities hold are recorded")
+	f.BoolVar(&o.fresh, "new", false, "skip the messages that the entities already hold")
+	f.BoolVar(&o.tap, "tap", false, "record all messages that clients send to queues and topics through this gateway from now on, even if they are received at once")
 	c.MarkFlagsMutuallyExclusive("once", "new", "tap")
 	return c
 }

@@ -90,13 +90,13 @@ func (m *relocation) refuse(number int64, why string) {
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or taken them: run the command again when these are done", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or received them: run the command again later", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
 		errs = append(errs, fmt.Errorf("%s were sent to %s when their locks in %s had ended: they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
 	}
 	if m.refused > 0 {
-		errs = append(errs, fmt.Errorf("%s of %s: %s does not take what is named above", command.Messages(m.refused)+" not moved", m.from, m.to))
+		errs = append(errs, fmt.Errorf("%s not moved from %s: %s refused the messages named above", command.Messages(m.refused), m.from, m.to))
 	}
 	return errors.Join(errs...)
 }

@@ -281,7 +281,7 @@ func (r *replayer) flush(ctx context.Context) error {
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d, and none behind line %[3]d was tried: repair those lines, and replay them and the rest", command.Messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d; lines after %[3]d were not tried: repair these lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
 	r.progress.At(r.sent)

@@ -41,7 +41,7 @@ func (o *selection) bind(f *pflag.FlagSet) {
 	f.Lookup("sequence-number").DefValue = "" // not "[]"
 	f.StringArrayVar(&o.properties, "property", nil, "user property, `NAME=VALUE`, or NAME alone for any value; repeatable")
 	f.StringVar(&o.older, "older-than", "", "enqueued longer ago than this `duration`, such as 1h")
-	f.StringVar(&o.newer, "newer-than", "", "enqueued less long ago than this `duration`")
+	f.StringVar(&o.newer, "newer-than", "", "enqueued within this `duration`")
 }
 
 // bindReason adds the flag of dead letters.
@@ -183,7 +183,7 @@ type browser struct {
 	most   int                      // ends the search; 0: none does
 	from   int64                    // sequence number to begin at
 	also   func(*amqp.Arrival) bool // another condition; may be nil
-	seen   func(n int)              // is told how many messages were looked at; may be nil
+	seen   func(n int)              // is called with the number of messages read so far; may be nil
 }
 
 // chosen are the flags of a command about messages of an entity; the flags choose the messages.

@@ -38,8 +38,8 @@ receives messages, crosstown record writes lines for crosstown replay.`,
 	}
 	o.Bind(c, environ)
 	f := c.Flags()
-	f.IntVar(&o.last, "last", 10, "messages to print of those that are there already")
-	f.IntVar(&o.count, "count", 0, "end after so many messages; 0: go on")
+	f.IntVar(&o.last, "last", 10, "number of existing messages to print")
+	f.IntVar(&o.count, "count", 0, "end after this number of messages; 0: do not end")
 	f.BoolVar(&o.dlq, "dlq", false, "follow the dead-letter queue")
 	return c
 }

@@ -46,7 +46,7 @@ failed, and 2 if the command line or FILE is wrong.`,
 	bindTarget(&o.Flags, c, environ)
 	o.namespaceSource.bind(c, environ)
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON, one object a line")
-	c.Flags().BoolVar(&o.named, "only-named", false, "pass over entities of the gateway that the source does not name")
+	c.Flags().BoolVar(&o.named, "only-named", false, "ignore entities that only the gateway has")
 	return c
 }
 

@@ -47,12 +47,12 @@ official emulator, of an ARM template or of a configuration file: in the gateway
 
 ` + sourceHelp + `
 
-What exists in the gateway stays as it is, and the command tells how it differs;
---update changes it. Each property that Crosstown does not have is named. Policies of
-queues and topics are taken over with their keys; an ARM template has no keys, so new
-ones are made, with --output by the gateway that reads the file. Policies of the namespace
-itself belong to the configuration of the gateway. Messages are not moved: crosstown
-migrate does that.`,
+Existing entities stay as they are, and the command prints how they differ; --update
+changes them. The command names each property that Crosstown does not have. It imports
+policies of queues and topics with their keys. An ARM template has no keys, so the gateway
+generates new ones; with --output, the gateway that reads the file does so. Policies of the
+namespace itself belong to the configuration of the gateway. The command does not move
+messages: use crosstown migrate.`,
 		Example: `  crosstown import Config.json
   crosstown import --from "$AZURE_CONNECTION_STRING" --output crosstown.yaml
   az bicep build --file bus.bicep && crosstown import bus.json --parameter env=test --dry-run`,
@@ -66,7 +66,7 @@ migrate does that.`,
 	f.BoolVar(&o.short, "short", false, "with --output: leave out the settings that have their default value")
 	o.whole.Bind(c)
 	f.BoolVar(&o.update, "update", false, "change what exists and differs")
-	f.BoolVar(&o.dryRun, "dry-run", false, "tell what would be done, and change nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what the command would do, and change nothing")
 	c.MarkFlagsMutuallyExclusive("output", "connection-string")
 	c.MarkFlagsMutuallyExclusive("output", "update")
 	c.MarkFlagsMutuallyExclusive("output", "dry-run")

@@ -60,11 +60,12 @@ import. Each message is received under lock, stored in the target, and then remo
 the source. The command ends when the source has no messages left, and prints what it has
 moved; run it again after an interruption.
 
-Kept are the body, properties with their AMQP types, annotations that clients may set,
-session ids, partition keys, scheduled times and the time at which a message expires; the
-order of messages, that of each session included; dead letters with their reasons. New
-are sequence numbers, enqueued times and delivery counts. Not moved are deferred messages
-and messages that are scheduled in a topic, which are counted, and states of sessions.
+A moved message keeps its body, properties with their AMQP types, annotations that clients
+may set, session id, partition key, scheduled time and the time at which it expires; dead
+letters keep their reasons. Messages keep their order, also in each session. Sequence
+numbers, enqueued times and delivery counts are new. The command does not move session
+states, deferred messages, and messages that are scheduled in a topic; it counts the latter
+two.
 
 A gateway as the target, with Manage, stores each message once, also if the command was
 killed: run it again within a day. Subscriptions and dead-letter queues get their
@@ -135,12 +136,12 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		moved, err := m.entity(c.Context(), &all[i])
 		_, told := fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", all[i].Name, moved)
 		if err = errors.Join(err, told); err != nil {
-			return fmt.Errorf("%s: %w: what was moved stays moved; run the command again for the rest", all[i].Name, source.Explain(err))
+			return fmt.Errorf("%s: %w: the moved messages stay moved; run the command again for the rest", all[i].Name, source.Explain(err))
 		}
 	}
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "moved %s from %s to %s\n", command.Messages(m.total), source.Host, to.Host)
 	if m.refused > 0 {
-		return fmt.Errorf("%s stay at the source, because the target does not take them", command.Messages(m.refused))
+		return fmt.Errorf("%s stay at the source, because the target does not accept them", command.Messages(m.refused))
 	}
 	return nil
 }

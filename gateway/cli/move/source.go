@@ -36,7 +36,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 	f.StringVar(&s.from, "from", "", "live namespace to read instead of FILE, of Azure or of a gateway, as a connection `string` with Manage, or the name of a context")
 	f.StringVar(&s.namespace, "namespace", "", "`name` of the namespace to read where FILE has several")
 	f.StringArrayVar(&s.parameters, "parameter", nil, "value of a parameter of an ARM template, `NAME=VALUE`; repeatable")
-	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter goes before it")
+	f.StringVar(&s.file, "parameters", "", "parameters `file` of an ARM template, as az deployment takes it; --parameter overrides it")
 }
 
 // read reads the entities, and reports to notes what is not taken over.

@@ -21,7 +21,7 @@ func Connection(environ []string) *cobra.Command {
 		Long: `List and close the connections of clients to a gateway.
 
 The commands need Manage on the namespace. A policy of the gateway's own namespace
-allows them for the connections of all namespaces. They are about the one gateway
+allows them for the connections of all namespaces. They act only on the gateway
 that the connection string leads to.`,
 	})
 	c.AddCommand(connectionListCommand(environ), connectionCloseCommand(environ))
@@ -77,10 +77,10 @@ func connectionCloseCommand(environ []string) *cobra.Command {
 		Use: "close ID...", Short: "Close connections by their ids", Args: cobra.MinimumNArgs(1),
 		Long: `Close connections by their ids, which 'connection list' and the gateway's log show.
 
-What is under way on a connection is done first, within 10 s (drain-timeout). Then the
-client is told that an operator has closed the connection: SDKs connect again by
+The gateway first finishes the work in flight on the connection, within drain-timeout. Then
+it tells the client that an operator has closed the connection: SDKs connect again by
 themselves, and no message is lost. Messages that the client has locked stay locked
-until their locks end; sessions that it holds are given back.
+until their locks end; sessions that it holds are released.
 
 To keep a client away, change or disable its policy, or disable the entity.`,
 		Example: `  crosstown connection close 4f2a9c01be77d301`,

@@ -33,7 +33,7 @@ func pluginReloadCommand(environ []string) *cobra.Command {
 		Short: "Replace a plugin's process by a new one without losing a message",
 		Long: `Replace a plugin's process by a new one without losing a message.
 
-The gateway starts and checks the new process first. If that fails, the old process goes on.`,
+The gateway starts and checks the new process first. If that fails, the old process continues.`,
 		Args: cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&sum, "sha256", "", "SHA-256 `checksum` of the new program; needed if the configuration has a checksum")

@@ -59,9 +59,9 @@ func pluginNewCommand() *cobra.Command {
 		Short: "Create a Go project for a new plugin",
 		Long: `Create a Go project for a new plugin, and print the next steps.
 
-The project needs Crosstown's module. A release is fetched by go mod tidy. A program that
-was built from source names that source in go.mod: the directory of --replace, else the
-checkout that the command runs in, or that the program is in.`,
+The project needs Crosstown's module. If crosstown is a release, go mod tidy downloads it.
+If crosstown was built from source, go.mod refers to that source: the directory of
+--replace, otherwise the checkout that contains the working directory or the program.`,
 		Example: `  crosstown plugin new router stamp
   crosstown plugin new serializer protobuf --replace ~/src/crosstown`,
 		Args:      cobra.ExactArgs(2),

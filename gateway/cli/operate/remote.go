@@ -23,7 +23,7 @@ func Remote(environ []string) *cobra.Command {
 func remoteListCommand(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the remotes of a namespace with their state and the messages that wait for them", Args: cobra.NoArgs,
-		Long: `List the remotes of a namespace with their state and the messages that wait for them.
+		Long: `List the remotes of a namespace with their state and the number of messages that wait for them.
 
 It needs Manage on the namespace. A policy of the gateway's own namespace lists the
 remotes of all namespaces.`,

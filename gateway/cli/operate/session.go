@@ -38,7 +38,7 @@ func sessionListCommand(environ []string) *cobra.Command {
 		Long: `List the sessions of a queue or subscription that have messages or state, by id.
 
 AVAILABLE counts messages that the holder of the session could receive now, LOCKED
-those under lock, DEFERRED other deferred ones. Scheduled messages do not count yet.`,
+locked ones, DEFERRED deferred ones that are not locked. Scheduled messages do not count yet.`,
 		Example: `  crosstown session list orders
   crosstown session list orders --top 1000 --json | jq -r '.sessions[] | select(.lockedUntil) | .session'`,
 	}

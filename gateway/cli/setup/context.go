@@ -23,8 +23,8 @@ func Context(environ []string) *cobra.Command {
 		Use: "context", Short: "Save and choose the namespaces that commands connect to",
 		Long: `Save and choose the namespaces that commands connect to.
 
-A context is a connection string with a name, and the file of the authority to trust for
-TLS, if it needs one. A command connects to, in this order:
+A context is a named connection string, with the file of an authority to trust for TLS if
+you give one. A command connects to the namespace of the first of these that is set:
   1. --connection-string
   2. --context
   3. CROSSTOWN_CONNECTION_STRING

@@ -37,14 +37,15 @@ func Doctor(environ []string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor [ENTITY]",
 		Short: "Find out why a connection to a gateway fails, and say what to do",
-		Long: `Find out why a connection to a gateway fails, and say what to do. The command follows the
-way that a client takes, to the namespace that other commands connect to: the connection
-string, the name of the host, its port, TLS and trust in the certificate, the gateway's
-health, version and clock, and whether the policy is accepted. With ENTITY, a queue or a
-subscription, it also peeks there. It changes nothing.
+		Long: `Find out why a connection to a gateway fails, and say what to do. The command connects like
+a client to the namespace that other commands connect to, and checks the connection string,
+the host name, the port, TLS and trust in the certificate, the gateway's health, version and
+clock, and whether the policy is accepted. With ENTITY, a queue or a subscription, it also
+peeks there. It changes nothing.
 
-Each check ends with ok, warn or fail; the first that fails is the last. The exit code is
-1 if one has failed. crosstown config check examines the configuration of a gateway.`,
+Each check ends with ok, warn or fail; the command stops after the first failure. The exit
+code is 1 if a check has failed. crosstown config check examines the configuration of a
+gateway.`,
 		Example: `  crosstown doctor
   crosstown doctor orders --context production --json`,
 		Args: cobra.MaximumNArgs(1),

@@ -41,14 +41,14 @@ func Token(environ []string) *cobra.Command {
 		Short: "Print a shared access signature for an entity or the namespace, or a curl command with it",
 		Long: `Print a shared access signature (SAS token) for an entity, or with "" for the namespace.
 
-A token has the rights of the policy whose key signs it, for the entity and all below it:
-no token has fewer rights than its policy. So --rights chooses the policy: the one with
-exactly these rights, of the entity (of a subscription: of its topic) or of the namespace.
---create-policy NAME makes one on the entity if there is none. Both need a connection
-string with Manage.
+A token has all rights of the policy whose key signs it, for the entity and all below it.
+So --rights chooses a policy with exactly these rights: one of the entity (for a
+subscription, of its topic), otherwise one of the namespace. --create-policy NAME creates
+it on the entity if there is none of that name. Both flags need a connection string with
+Manage.
 
-Without --rights the policy of the connection string signs. The token is made here: no
-gateway is asked, and none can take it back before it ends but by a new key of the policy.`,
+Without --rights the command signs with the connection string's policy, without asking a
+gateway. A token cannot be revoked before it expires, except by a new key of the policy.`,
 		Example: `  crosstown token orders --ttl 10m
   crosstown token orders --rights Send --create-policy sender
   crosstown token orders --rights Send --curl | sh
@@ -59,10 +59,10 @@ gateway is asked, and none can take it back before it ends but by a new key of t
 	}
 	o.Bind(c, environ)
 	f := c.Flags()
-	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token shall have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
+	f.StringVar(&o.rights, "rights", "", "`RIGHTS` that the token must have, of Send, Listen and Manage, separated by commas (default those of the connection string's policy)")
 	f.StringVar(&o.policy, "policy", "", "`NAME` of the policy that signs, of the entity or of the namespace")
-	f.StringVar(&o.create, "create-policy", "", "make a policy with --rights and this `NAME` on the entity, if it has none of that name")
-	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is good, a `duration`")
+	f.StringVar(&o.create, "create-policy", "", "create a policy with --rights and this `NAME` on the entity, if it has none of that name")
+	f.StringVar(&o.ttl, "ttl", "1h", "how long the token is valid, a `duration`")
 	f.BoolVar(&o.curl, "curl", false, "print a curl command that sends or receives a message with it")
 	c.MarkFlagsMutuallyExclusive("policy", "create-policy")
 	c.MarkFlagsMutuallyExclusive("policy", "rights")

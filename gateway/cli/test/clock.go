@@ -20,9 +20,9 @@ func Clock(environ []string) *cobra.Command {
 		Long: `Show, freeze and move the time of a namespace with virtual time.
 
 Locks, schedules, times to live, retry delays, duplicate detection and deletion of
-idle entities follow the namespace's time at once, as do the times that clients are
-told. A command that moves the time returns when everything that is due then has been
-done. Tokens and time-outs of calls keep the machine's time.
+idle entities follow the namespace's time at once, and so do the times in answers to
+clients. A command that moves the time returns when everything that is then due has been
+done. Tokens and time-outs of calls follow the machine's time.
 
 A namespace has virtual time if it was created with it (crosstown namespace create
 NAME --virtual-time), or if the gateway's configuration says so (virtual-time: true,
@@ -35,14 +35,14 @@ with the store memory). A policy with Manage on the namespace allows these comma
 	move := func(use, short string, args cobra.PositionalArgs, request func(args []string) (*api.ClockRequest, error)) {
 		c.AddCommand(clockMoveCommand(environ, use, short, args, request))
 	}
-	move("show", "Show what a clock shows", cobra.NoArgs, nil)
-	move("freeze", "Have the time stand still", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+	move("show", "Show the time of a namespace", cobra.NoArgs, nil)
+	move("freeze", "Stop the time", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Freeze: true}, nil
 	})
-	move("resume", "Have the time go on from where it stands", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
+	move("resume", "Let the time run on from where it is", cobra.NoArgs, func([]string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Resume: true}, nil
 	})
-	move("advance DURATION", "Move the time on by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
+	move("advance DURATION", "Move the time forward by a duration, such as 90s, 5m, 36h or P14D", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
 		return &api.ClockRequest{Advance: args[0]}, nil
 	})
 	move("set TIME", "Set the time, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {

@@ -26,11 +26,10 @@ func inFaults(method, namespace string, names ...string) command.Inquiry {
 func Fault(environ []string) *cobra.Command {
 	c := command.Group(&cobra.Command{
 		Use: "fault", Short: "Make operations of clients go wrong on demand, for tests",
-		Long: `Make operations of clients go wrong on demand, for tests of what an application does
-then.
+		Long: `Make operations of clients fail on demand, to test how an application reacts.
 
-A rule says which operations of clients go wrong, how often and how. The first rule
-that fits an operation counts. Gateways on the same Redis share the rules of a namespace
+A rule says which operations of clients fail, how often and how. The first rule that
+matches an operation applies. Gateways on the same Redis share the rules of a namespace
 that was created at run time; each gateway counts its own operations for them. A rule
 ends after its life, by default an hour.
 
@@ -40,7 +39,7 @@ on the namespace allows these commands.`,
 	})
 	c.AddCommand(faultAddCommand(environ))
 	for _, each := range []struct{ use, short, method string }{
-		{"list", "List the fault rules, with how often they were met", http.MethodGet},
+		{"list", "List the fault rules, with the number of operations that they affected", http.MethodGet},
 		{"remove NAME", "Remove a fault rule", http.MethodDelete},
 		{"clear", "Remove all fault rules", http.MethodDelete},
 	} {
@@ -71,10 +70,10 @@ func faultAddCommand(environ []string) *cobra.Command {
 "server busy".
 
 Effects: fail (with --code), delay, throttle (to --rate a second, the rest is refused as
-busy), drop-connection, detach (the link); of deliver lose-lock, reorder (the message comes
-after the next one) and cut-transfer (half of the message, then the connection breaks);
-deliver-twice (of complete: the message comes again), expire-token (of authorize, after
---delay).`,
+busy), drop-connection, detach (the link); for deliver: lose-lock, reorder (the message is
+delivered after the next one) and cut-transfer (half of the message, then the connection
+breaks); for complete: deliver-twice (the message is delivered again); for authorize:
+expire-token (after --delay).`,
 		Example: `  crosstown fault add --entity orders --times 2
   crosstown fault add --entity orders --after --effect drop-connection
   crosstown fault add --operation complete --code lock-lost --skip 5
@@ -89,15 +88,15 @@ deliver-twice (of complete: the message comes again), expire-token (of authorize
 	flags.StringVar(&f.Entity, "entity", "", "`PATH` of the queue, subscription or sub-queue, or its beginning and a * (default any)")
 	flags.StringVar(&f.Client, "client", "", "`TEXT` in the description of the client (protocol, address, SDK), or its policy (default any)")
 	flags.StringToStringVar(&f.Properties, "property", nil, "application property that the message has, as `NAME=VALUE`; of send and deliver; repeatable")
-	flags.IntVar(&f.Skip, "skip", 0, "how many of these operations pass before")
-	flags.IntVar(&f.Times, "times", 0, "how many are met then (default 1)")
-	flags.Float64Var(&f.Probability, "probability", 0, "with which an operation is met, 0 to 1 (default 1)")
-	flags.Uint64Var(&f.Seed, "seed", 0, "begins the random sequence of --probability")
+	flags.IntVar(&f.Skip, "skip", 0, "how many matching operations pass first")
+	flags.IntVar(&f.Times, "times", 0, "how many operations fail then (default 1)")
+	flags.Float64Var(&f.Probability, "probability", 0, "with which a matching operation fails, 0 to 1 (default 1)")
+	flags.Uint64Var(&f.Seed, "seed", 0, "start of the random sequence of --probability")
 	flags.StringVar(&f.Effect, "effect", string(faults.Fail), "what happens: "+words(faults.Effects()))
-	flags.StringVar(&f.Code, "code", "server-busy", "what the client is told: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
-	flags.StringVar(&f.Condition, "condition", "", "what a client of AMQP is told in place of the code's own, such as amqp:link:stolen")
-	flags.BoolVar(&f.After, "after", false, "the operation takes effect all the same: its answer is lost")
-	flags.DurationVar(&delay, "delay", 0, "how long the operation waits before")
+	flags.StringVar(&f.Code, "code", "server-busy", "error for the client: server-busy, timeout, internal-error, entity-disabled, quota-exceeded, unauthorized, not-found, lock-lost and so on")
+	flags.StringVar(&f.Condition, "condition", "", "AMQP condition to send instead of the code's, such as amqp:link:stolen")
+	flags.BoolVar(&f.After, "after", false, "the operation takes effect, but its answer is lost")
+	flags.DurationVar(&delay, "delay", 0, "how long the operation waits first")
 	flags.Float64Var(&f.Rate, "rate", 0, "operations a second that a throttle lets pass")
 	flags.DurationVar(&life, "life", 0, "how long the rule lasts (default 1h, at most 24h)")
 	return command.Asking(c, environ, func([]string) (command.Inquiry, error) {

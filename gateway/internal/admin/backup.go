@@ -37,7 +37,7 @@ func (a *API) backup(c *call) (any, error) {
 		w.Header().Set("Cache-Control", "no-store")
 		began := time.Now()
 		if err := archive.Write(&paced{ctx: r.Context(), to: patient{w, http.NewResponseController(w)}, rate: rate, began: began}); err != nil {
-			a.Logger.Warn("backup ended early: the client has no whole one", "peer", r.RemoteAddr, "err", err)
+			a.Logger.Warn("backup ended early: the client's copy is incomplete", "peer", r.RemoteAddr, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 		a.Logger.Info("backup sent", "peer", r.RemoteAddr, "took", time.Since(began).Round(time.Millisecond))

@@ -57,7 +57,7 @@ func (a *API) deposit(c *call) (any, error) {
 		case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
 			m.Permanent = true
 		case core.Internal:
-			a.Logger.Error("deposit a message", "entity", c.path, "err", answer.Err)
+			a.Logger.Error("a message could not be deposited", "entity", c.path, "err", answer.Err)
 		}
 	}
 	return told, nil

@@ -91,7 +91,7 @@ func (m *mover) check(ctx context.Context) (err error) {
 	to, why := m.request.To, m.request.DeadLetter
 	switch {
 	case why != nil && (to != "" || m.request.DropReasons || m.request.NewMessageIDs):
-		return core.Refuse(core.InvalidArgument, "deadLetter goes with none of to, dropReasons and newMessageIds.")
+		return core.Refuse(core.InvalidArgument, "deadLetter cannot be combined with to, dropReasons or newMessageIds.")
 	case why != nil && why.Reason == "":
 		return core.Refuse(core.InvalidArgument, "deadLetter needs a reason, a short word for programs.")
 	case why != nil && m.from.Sub != core.Main:

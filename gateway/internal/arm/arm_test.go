@@ -76,7 +76,7 @@ func TestAnExpressionThatMakesNoSenseIsAnError(t *testing.T) {
 		`__bicep.none()`:                      "the template has no function __bicep.none",
 		`lambdaVariables('x')`:                "x is not an argument of an enclosing lambda",
 		strings.Repeat(`concat(`, 1_000_000):  "it is nested more than",
-		`length(map(range(0, 9999), lambda('x', map(range(0, 9999), lambda('y', map(range(0, 9999), lambda('z', 'text')))))))`:             "the template makes too much",
+		`length(map(range(0, 9999), lambda('x', map(range(0, 9999), lambda('y', map(range(0, 9999), lambda('z', 'text')))))))`:             "the template's result is too large",
 		`replace(replace('aaaaaaaaaa', 'a', concat('` + strings.Repeat("a", 100_000) + `')), 'a', '` + strings.Repeat("b", 100_000) + `')`: "the result would have more than",
 	} {
 		s := newScope(&shared{open: map[string]bool{}}, map[string]any{}, map[string]any{})

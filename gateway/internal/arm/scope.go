@@ -102,7 +102,7 @@ func (s *scope) typeOf(declared any) any {
 }
 
 // errTooMuch stops reading a template that grows beyond all bounds.
-var errTooMuch = errors.New("the template makes too much: reduce its loops, or import parts of it")
+var errTooMuch = errors.New("the template's result is too large: reduce its loops, or import parts of it")
 
 // spend counts the work of a call and of the value that it returned.
 func (s *scope) spend(v any, err error) error {

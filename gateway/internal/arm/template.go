@@ -40,8 +40,8 @@ const (
 	resourceWork = 1 << 10
 )
 
-// unknownText is an expression without a value. In a text, its number between two zero bytes
-// replaces it, because, for example, a namespace's name need not have a value.
+// unknownText is an expression without a value. In a text, it is replaced by its number between two
+// zero bytes: some texts, such as a namespace's name, are allowed to have no value.
 type unknownText struct{ expression, why string }
 
 // Options say how a template is read.

@@ -82,7 +82,7 @@ func format(args []any) (any, error) {
 		number, form, formed := strings.Cut(place, ":")
 		n, err := strconv.Atoi(number)
 		if !ok || err != nil || n < 0 || n+1 >= len(args) {
-			return nil, fmt.Errorf("{%s} stands for no argument", place)
+			return nil, fmt.Errorf("there is no argument for {%s}", place)
 		}
 		shown := textOf(args[n+1])
 		if formed {

@@ -71,7 +71,7 @@ func (b *Reader) Next() (*record.Line, error) {
 	case l.Thing != nil, l.Message != nil:
 		err = b.checkStored(l)
 	default:
-		err = errors.New("it is not where it belongs")
+		err = errors.New("it is out of order")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged at line %d: %w", b.Line(), err)

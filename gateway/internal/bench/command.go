@@ -36,9 +36,9 @@ check that each message arrives once.
 
 Without --url the run goes to the namespace of the connection string. Without
 --entity it makes a queue there, and removes it afterwards, which needs Manage; with
---entity the queue must exist and hold nothing else. The command fails when a message
-was lost or doubled. Latencies count from when a message was due, so a stall
-of the broker shows in every message it delayed.
+--entity the queue must exist and hold nothing else. The command fails if a message was
+lost or delivered twice. Latencies count from when a message was due, so a
+stall of the broker shows in every message that it delayed.
 
 Modes: throughput sends as fast as the windows allow; latency at a fixed rate;
 lone sends the next message when the one before has arrived and was settled;
@@ -46,9 +46,8 @@ sessions sends one message to each of many sessions, then accepts the next
 session, receives, settles and releases until none is left; idle holds
 connections and waiting receivers without messages.
 
-CPU time is that of the measured interval only: from when everything was
-connected until the last message was settled. The line "bench" is the client's
-own work.`,
+CPU time covers only the measured interval, from when everything was connected
+until the last message was settled. The line "bench" is the client's own work.`,
 		Example: `  crosstown bench
   crosstown bench --url amqp://RootManageSharedAccessKey:SAS_KEY_VALUE@localhost --entity bench
   crosstown bench --context staging --mode latency --rate 2000 --duration 30s

@@ -96,7 +96,7 @@ func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
 // Check returns an error when the books do not balance.
 func (r *Report) Check() error {
 	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
-		return fmt.Errorf("the books do not balance: %d lost, %d doubled of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
+		return fmt.Errorf("%d messages were lost and %d delivered twice, of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
 	}
 	return nil
 }

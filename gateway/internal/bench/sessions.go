@@ -21,7 +21,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	watching.Go(func() {
 		select {
 		case <-w.lost:
-			cancel(fmt.Errorf("no session was offered for %v", r.o.Patience))
+			cancel(fmt.Errorf("no session was free for %v", r.o.Patience))
 		case <-ctx.Done():
 		}
 	})

@@ -30,13 +30,13 @@ type Config struct {
 	Metrics        Metrics       `config:"metrics"`
 	Traces         Traces        `config:"traces"`
 	DrainTimeout   time.Duration `config:"drain-timeout" usage:"how long operations in flight may take at shutdown"`
-	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); near to it, what takes more is refused as busy"`
+	Memory         string        `config:"memory" usage:"memory limit of the gateway, such as 512MiB (default: the least of GOMEMLIMIT and the memory of the container or machine); near it, requests that need more memory are refused as busy"`
 	MessageMemory  string        `config:"message-memory" usage:"memory limit for messages in transit, those not yet stored and those not yet read by their clients, such as 512MiB (default: a quarter of GOMEMLIMIT, or of the memory of the container or machine)"`
 	DevKeyAnywhere bool          `config:"dev-key-anywhere" usage:"allow the public development key on listeners that other machines can reach"`
 	ForwardWait    bool          `config:"forward-wait" usage:"keep messages at their source while their forwarding destination is disabled or full (default: dead-letter them, as Service Bus does)"`
 	RequireTLS     string        `config:"require-tls" values:"auto, on, off" usage:"refuse connections without TLS: auto (those from other machines), on (also --require-tls alone) or off" alone:"on"`
 	Console        string        `config:"console" values:"auto, on, off" usage:"serve the web console at /: auto (only if no other machine can reach the gateway), on or off"`
-	UpdateEntities bool          `config:"update-entities" usage:"change configured queues, topics, subscriptions and rules that exist and differ to what the configuration says (default: leave them and log each difference)"`
+	UpdateEntities bool          `config:"update-entities" usage:"change existing queues, topics, subscriptions and rules that differ from the configuration (default: leave them and log each difference)"`
 	EmulatorConfig string        `config:"emulator-config" usage:"Config.json of the official emulator; the gateway creates its queues and topics"`
 	Emulator       bool          `config:"emulator" usage:"replace the official emulator's container: read its Config.json, listen on its ports on every interface, accept its public key, and print its line when ready"`
 	Strict         string        `config:"strict" usage:"enforce the limits of an Azure tier: standard (also --strict alone) or premium (default: the gateway's own limits)" alone:"standard"`

@@ -26,7 +26,7 @@ type Contents struct {
 	Hooks      []Hook      `config:"hooks"`
 	Pushes     []Push      `config:"pushes"`
 	// AllowFaults lets clients with Manage make operations fail, for tests.
-	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to go wrong on demand, see 'crosstown fault'"`
+	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
 	// Faults are the faults from the start on.
 	Faults []Fault `config:"faults"`
 	// VirtualTime lets clients with Manage move the namespace's time, for tests.

@@ -20,7 +20,7 @@ type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
 	Plugin           string         `config:"plugin"`     // the rule is for what it passes
-	Parameters       map[string]any `config:"parameters"` // of SQL: values of @name; what the plugin is told
+	Parameters       map[string]any `config:"parameters"` // values of @name in SQL; parameters for the plugin
 	Correlation      *Correlation   `config:"correlation"`
 	MatchNone        bool           `config:"match-none"`
 	Action           string         `config:"action"`

@@ -108,7 +108,7 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		},
 		"loops that make too much": {
 			`{"copy": {"name": "l", "count": 9999}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', copyIndex())]", "resources": [{"copy": {"name": "m", "count": 9999}, "type": "authorizationRules", "name": "[concat('p', copyIndex())]"}]}`, nil,
-			`the template makes too much`,
+			`the template's result is too large`,
 		},
 		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: it is missing`},
 		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `the function unheardof is not known`},

@@ -49,7 +49,7 @@ func TestHooks(t *testing.T) {
 	for _, want := range []string{
 		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is listed twice`, `hooks[2].verify: "guess" is no way to verify`,
 		"hooks[3]: it needs one of secret-file and secret-env", "hooks[4].secret-env: it holds no secret", "hooks[5].secret-file: it holds no secret",
-		"hooks[6].entity: ", "hooks[6].secret-file: the secret is not whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" may not be kept`, "hooks[6].tolerance: 1ms is too short",
+		"hooks[6].entity: ", "hooks[6].secret-file: the secret must be whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" may not be kept`, "hooks[6].tolerance: 1ms is too short",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)

@@ -126,7 +126,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
 	}
 	if claims.Expiry == nil {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token has no claim exp, so it would never end.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token has no claim exp, so it would never expire.")
 	}
 	// The library still accepts a token at the instant at which its leeway ends; we do not.
 	expires := claims.Expiry.Time().Add(t.Leeway)

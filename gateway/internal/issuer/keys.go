@@ -115,7 +115,7 @@ func (k *keyring) keys(ctx context.Context, latest bool) (set *jose.JSONWebKeySe
 			k.held, k.fetched = set, now
 			return set, true, nil
 		}
-		k.log.Warn("an issuer's keys cannot be fetched: its tokens are refused if they are signed with a key not known yet", "issuer", k.name, "err", err)
+		k.log.Warn("an issuer's keys cannot be fetched: tokens signed with a new key are refused", "issuer", k.name, "err", err)
 	}
 	if k.held == nil {
 		return nil, false, core.Refuse(core.Busy, "The keys of the issuer '%s' cannot be fetched at the moment.", k.name)

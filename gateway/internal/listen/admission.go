@@ -276,7 +276,7 @@ func (a *Admission) tell(why reason, c *Conn) {
 	case heavy:
 		a.o.Logger.Warn("clients without a proven identity have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
 	default:
-		a.o.Logger.Warn("too many connections without a proven identity: closing those that have come least far", append(about, "limit", a.o.Strangers)...)
+		a.o.Logger.Warn("too many connections without a proven identity: closing those that have progressed least", append(about, "limit", a.o.Strangers)...)
 	}
 }
 

@@ -293,7 +293,7 @@ func TestAConnectionThatIsNotTakenOverIsClosed(t *testing.T) {
 		if s := admission.State(); s.Connections != 0 {
 			t.Errorf("its place is not free: %+v", s)
 		}
-		if !strings.Contains(log.String(), "not taken over in time") {
+		if !strings.Contains(log.String(), "not accepted in time") {
 			t.Errorf("the log: got %q", log.String())
 		}
 	})

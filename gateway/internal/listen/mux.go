@@ -148,7 +148,7 @@ func (m *Mux) decide(ctx context.Context, conn *Conn) {
 	if !target.hand(ctx, speaking, m.opts.Timeout) {
 		_ = speaking.Close()
 		if ctx.Err() == nil && m.slow.Due() {
-			m.opts.Logger.Warn("a connection was not taken over in time: it is closed", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
+			m.opts.Logger.Warn("a connection was not accepted in time and is closed", "peer", conn.RemoteAddr().String(), "timeout", m.opts.Timeout)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 // §2.2, §5.2).
 func (m *Mux) requireTLS(conn net.Conn) {
 	if m.plain.Due() {
-		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: have it use TLS, or set require-tls to off", "peer", conn.RemoteAddr().String())
+		m.opts.Logger.Warn("a client connects without TLS, which this gateway requires: use TLS in the client, or set require-tls to off", "peer", conn.RemoteAddr().String())
 	}
 	_, _ = io.WriteString(conn, amqpHeader+"\x02\x01\x00\x00") // it may be gone
 }

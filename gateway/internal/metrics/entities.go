@@ -137,7 +137,7 @@ func (c *entities) count(ctx context.Context) {
 	c.up = err == nil
 	if err != nil {
 		if was {
-			c.log.Warn("count messages for metrics: done again later", "err", err)
+			c.log.Warn("messages could not be counted for metrics; trying again later", "err", err)
 		}
 		return
 	}

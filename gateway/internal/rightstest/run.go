@@ -199,7 +199,7 @@ func (g *Gateway) compare(t *testing.T) {
 				}
 				key := namespace + " " + e.Name
 				if !g.created[key] {
-					t.Errorf("%s was created, and may not have been", key)
+					t.Errorf("%s was created although the model refuses it", key)
 				}
 				delete(g.created, key)
 			}

@@ -215,7 +215,7 @@ func (o *socketOperation) try(t *testing.T, y *try, s *socket) {
 		if b, err := answerTo(s, decode(t, y.fill(next))); a.allowed && (err != nil || !b.allowed) {
 			t.Errorf("WebSocket, %s, %s: got %+v, %v", y.c.name, next, b, err)
 		} else if !a.allowed && b.allowed {
-			t.Errorf("WebSocket, %s, %s: allowed, and what comes before is not", y.c.name, next)
+			t.Errorf("WebSocket, %s, %s: allowed, but an earlier step is not", y.c.name, next)
 		}
 	}
 	y.check(t, a)

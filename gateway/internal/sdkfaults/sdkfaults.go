@@ -134,13 +134,13 @@ func Want(t *testing.T, sdk string, program func(told string) map[string]string)
 	column := make([]string, len(cases))
 	for i, c := range cases {
 		if column[i] = report[c.name]; column[i] == "" {
-			t.Errorf("%s: the program told nothing", c.name)
+			t.Errorf("%s: the program reported nothing", c.name)
 		}
 		switch left := len(buses[i].Bodies("q")); {
 		case c.step == send && left > 1:
 			column[i] += fmt.Sprintf("; it is stored %d times", left)
 		case column[i] == "sent" && left == 0:
-			t.Errorf("%s: the program was told that the message is stored, and it is not", c.name)
+			t.Errorf("%s: the program was told that the message is stored, but it is not", c.name)
 		case c.step != send && c.step != token && c.step != renew && left > 0:
 			column[i] += "; it stays"
 		}

@@ -116,13 +116,13 @@ func TestSilentCollectorKeepsNobodyWaiting(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
 			began := time.Now()
-			if err := traces.Stop(ctx); err == nil || !strings.Contains(err.Error(), "did not take the last") {
+			if err := traces.Stop(ctx); err == nil || !strings.Contains(err.Error(), "did not accept the last") {
 				t.Errorf("got %v", err)
 			}
 			if took := time.Since(began); took > patience/3 {
 				t.Errorf("it took %v to stop", took)
 			}
-			if n := strings.Count(log.String(), "the collector takes no traces"); n != 1 {
+			if n := strings.Count(log.String(), "the collector does not accept traces"); n != 1 {
 				t.Errorf("%d lines say so:\n%s", n, &log)
 			}
 		})
@@ -158,7 +158,7 @@ func TestCollectorThatIsAwayIsReportedOnce(t *testing.T) {
 	mu.Lock()
 	away = false
 	mu.Unlock()
-	until("the end of the outage", func() bool { return strings.Contains(log.String(), "takes traces again") })
+	until("the end of the outage", func() bool { return strings.Contains(log.String(), "accepts traces again") })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := traces.Stop(ctx); err != nil {

@@ -156,11 +156,11 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	case err != nil:
 		e.dropped += len(spans)
 		if !e.failing {
-			e.log.Warn("the collector takes no traces: they are dropped", "endpoint", e.endpoint, "err", err)
+			e.log.Warn("the collector does not accept traces: they are dropped", "endpoint", e.endpoint, "err", err)
 		}
 		e.failing = true
 	case e.failing:
-		e.log.Info("the collector takes traces again", "endpoint", e.endpoint, "dropped", e.dropped)
+		e.log.Info("the collector accepts traces again", "endpoint", e.endpoint, "dropped", e.dropped)
 		e.failing, e.dropped = false, 0
 	}
 	return nil
@@ -176,5 +176,5 @@ func (e *exporter) lost() error {
 	if !e.failing {
 		return nil
 	}
-	return fmt.Errorf("the collector at %s did not take the last %d spans", e.endpoint, e.dropped)
+	return fmt.Errorf("the collector at %s did not accept the last %d spans", e.endpoint, e.dropped)
 }

@@ -166,7 +166,7 @@ func (c *Conn) protocol(b []byte) {
 			supported = wire.ProtocolAMQP
 		}
 		c.out = wire.AppendProtocolHeader(c.out, supported)
-		c.finish(fault(wire.CondFramingError, "the peer asked for a protocol that is not offered"))
+		c.finish(fault(wire.CondFramingError, "the peer asked for a protocol that is not supported"))
 	}
 }
 

@@ -35,7 +35,7 @@ type Handler interface {
 	Opened(o *wire.Open)
 	// Attached asks for Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused says that a message that begins with head is thrown away, and that the client is told why.
+	// Refused says that a message that begins with head is dropped, and that the client gets the reason.
 	Refused(l *Link, head []byte, why *wire.Error)
 	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
 	// message is not settled, a Settle.

@@ -367,7 +367,7 @@ func (d *dispatcher) release(ds []core.Delivery) {
 	}
 	for _, err := range d.e.Settle(d.e.Base, d.sub, settlements) {
 		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
-			d.e.Log.Warn("release surplus messages: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
+			d.e.Log.Warn("surplus messages could not be released: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
 			return
 		}
 	}

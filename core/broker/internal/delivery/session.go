@@ -325,7 +325,7 @@ func (s *Session) noteLook(err error, more bool) {
 		return
 	}
 	if began, _ := s.poller.end(more, err); began {
-		e.Log.Warn("lock messages of a session: the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
+		e.Log.Warn("messages of a session could not be locked: the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
 	}
 	pause := sessionLookInterval
 	if err != nil {

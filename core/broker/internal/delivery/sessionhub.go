@@ -202,7 +202,7 @@ func (h *sessionHub) release(l core.SessionLock) {
 	defer cancel()
 	err := h.e.View().Queues[core.Main][l.Index].ReleaseSession(ctx, l)
 	if code := core.CodeOf(err); code != "" && code != core.SessionLockLost && code != core.NotFound {
-		e.Log.Warn("release a session: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
+		e.Log.Warn("a session could not be released: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
 	}
 }
 

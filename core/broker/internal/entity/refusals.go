@@ -90,7 +90,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	case core.Busy:
 		return errBusy
 	default:
-		r.Log.Warn("store call", "entity", entity.Name, "err", err)
+		r.Log.Warn("a store call failed", "entity", entity.Name, "err", err)
 		return errBusy
 	}
 }
@@ -112,7 +112,7 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 
 // NoVerdict is the error of a message that was not judged because a router did not answer.
 type NoVerdict struct {
-	Refusal error // what the sender is told
+	Refusal error // the sender's error
 	Parks   bool  // the message is to be parked
 }
 

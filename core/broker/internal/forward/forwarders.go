@@ -249,7 +249,7 @@ func (s *Forwarders) scan(ctx context.Context) {
 		return false
 	})
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("entities were not checked for messages to forward; the next scan does it", "err", err)
+		s.Log.Warn("entities were not checked for messages to forward; the next scan checks them", "err", err)
 	}
 }
 

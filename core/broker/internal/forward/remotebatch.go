@@ -44,9 +44,9 @@ func (fb *forwardBatch) remoteBatch(rb *remoteBatch) *remoteBatch {
 	return rb
 }
 
-// holdBack notes that a message could not be sent yet. A forwarder whose messages all go to a
-// remote releases it: the next lock finds the oldest message again, with those of the same key
-// behind it. From a transfer queue, other messages may go elsewhere.
+// holdBack notes that a message could not be sent yet. A forwarder whose messages all go to one
+// remote releases the message: the next lock finds it again, with those of the same key behind it.
+// A forwarder of a transfer queue keeps it, because other messages may have other destinations.
 func (fb *forwardBatch) holdBack(i int, to destination) {
 	if fb.pf.parent.remote == "" {
 		fb.pf.holdBack(&fb.ds[i], to)

@@ -35,7 +35,7 @@ func (r Result) Refusal() error {
 	return nil
 }
 
-// Bounds of what a sender is told of the messages that verdicts refuse.
+// Bounds of a sender's error about the messages that verdicts refuse.
 const (
 	maxRejections    = 5 // reasons
 	maxRejectionText = 500

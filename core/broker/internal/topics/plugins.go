@@ -27,7 +27,7 @@ func NewPlugins(stages []pipeline.Stage) *Plugins {
 	for i := range stages {
 		s := &stages[i]
 		f.byName[s.Name] = s
-		err := core.Refuse(core.Busy, "The plugin '%s', which a rule asks, is not available. Please wait and try again.", s.Name)
+		err := core.Refuse(core.Busy, "The plugin '%s', which a rule calls, is not available. Please wait and try again.", s.Name)
 		f.refusals[s.Name] = &entity.NoVerdict{Refusal: err, Parks: s.Unavailable == pipeline.Park}
 		f.Park = f.Park || s.Unavailable == pipeline.Park
 	}
@@ -42,9 +42,9 @@ func (f *Plugins) Check(r *rules.Rule) error {
 		}
 		known := "none is"
 		if len(f.byName) > 0 {
-			known = "'" + strings.Join(slices.Sorted(maps.Keys(f.byName)), "', '") + "' may be asked"
+			known = "'" + strings.Join(slices.Sorted(maps.Keys(f.byName)), "', '") + "' may be called"
 		}
-		return core.Refuse(core.InvalidArgument, "Rule '%s': there is no plugin '%s' that rules may ask; %s.", r.Name(), c.Name, known)
+		return core.Refuse(core.InvalidArgument, "Rule '%s': there is no plugin '%s' that rules may call; %s.", r.Name(), c.Name, known)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ type pluginAnswer struct {
 func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
 	s := q.f.byName[c.Name]
 	if s == nil {
-		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("there is no plugin '%s' that rules may ask", c.Name)}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("there is no plugin '%s' that rules may call", c.Name)}}, len(q.ms)), nil
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {
@@ -86,7 +86,7 @@ func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, 
 			answers[i].yes = true
 		case core.VerdictDrop:
 		default:
-			answers[i].err = fmt.Errorf("the plugin '%s' has no answer: %s: %s", c.Name, v.Reason, v.Description)
+			answers[i].err = fmt.Errorf("the plugin '%s' did not answer: %s: %s", c.Name, v.Reason, v.Description)
 		}
 	}
 	return answers, nil

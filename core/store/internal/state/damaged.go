@@ -83,7 +83,7 @@ func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.D
 	for i := range damaged {
 		_, err := p.read(t.absent[i].ref, t.absent[i].more)
 		if err == nil {
-			err = errors.New("it could not be read before, and can be now: --repair delivers it")
+			err = errors.New("it was unreadable, but can be read again: --repair delivers it")
 		}
 		damaged[i].Reason = err.Error()
 	}

@@ -399,8 +399,8 @@ func (q *queue) rowExpires(c *chunk, at int64) {
 	q.rowExpiries.add(c, at, c.id, &c.place)
 }
 
-// firstRow returns the chunk of the row that expires first, by expiry and number, if that is not
-// later than until; otherwise nil. That row expires at the chunk's earliest.
+// firstRow returns the chunk with the row that expires first, by expiry and number, or nil if none
+// expires by until. The row expires at the chunk's earliest.
 func (q *queue) firstRow(until int64) *chunk {
 	for c := q.rowExpiries.due(until); c != nil; c = q.rowExpiries.due(until) {
 		if !c.stale {

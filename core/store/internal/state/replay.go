@@ -160,7 +160,7 @@ func (r *Replay) entry(q *queue, n int64) *entry {
 	}
 	e := q.entry(n)
 	if e == nil && !r.store.lenient {
-		r.err = fmt.Errorf("message %d of sub-queue %d of %q is not there", n, q.ref.Sub, q.ref.Subscription)
+		r.err = fmt.Errorf("message %d of sub-queue %d of %q does not exist", n, q.ref.Sub, q.ref.Subscription)
 	}
 	return e
 }

@@ -227,7 +227,7 @@ func (t *txn) remembersTooMuch(m *core.Message) error {
 		return nil
 	}
 	return core.CertainlyNotDone(core.Refuse(core.Busy,
-		"The gateway remembers as many message ids as it has memory for (%d bytes), and leaves some to other entities: send later, or give it more memory, or entities a shorter duplicate detection window.",
+		"Duplicate detection has no memory left for the ids of this entity (%d bytes for all entities): send later, give the gateway more memory, or shorten the duplicate detection window.",
 		t.remembered.most))
 }
 

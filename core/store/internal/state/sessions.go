@@ -275,7 +275,7 @@ type session struct {
 	locked   timerHeap[*entry] // those under lock, by number
 	aside    timerHeap[*entry] // deferred entries that are not locked, and delayed ones, by number
 	pauses   int               // how many entries in aside pause the session
-	until    int64             // when its lock ends, as receivers are told; 0: no receiver holds it
+	until    int64             // the end of its lock that receivers see; 0: no receiver holds it
 	nonce    uint64            // of the lock
 	mode     core.SessionMode
 	passed   uint32 // how often the lock was taken over

@@ -301,8 +301,8 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. It returns false if there is nothing to do, because
-// the entity was created after the catalogue was written, so that the frames contain all of it.
+// Piece begins a piece that was written at a position. It returns false if the entity was created
+// after the catalogue was written: the frames then contain all of it, and there is nothing to do.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true
@@ -318,7 +318,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case r.home == nil:
 		return false
 	case r.p.pieces == nil:
-		r.err = errors.New("a piece of a partition comes before the catalogue")
+		r.err = errors.New("a part of a partition precedes the catalogue")
 		return false
 	}
 	home := r.p.pieces.homes[of.Subscription]
@@ -330,7 +330,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
-			r.err = errors.New("a piece is of a sub-queue that this version does not know")
+			r.err = errors.New("a part belongs to a sub-queue that this version does not know")
 			return false
 		}
 		home.spans[sub] = append(home.spans[sub], span{piece.From, at})

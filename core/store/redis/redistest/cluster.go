@@ -140,12 +140,12 @@ func (n *node) start(ctx context.Context, more ...string) error {
 	return n.process.WaitReady(ctx, n.client)
 }
 
-// awaitReplicas returns when so many replicas have what the node has written.
+// awaitReplicas returns when that number of replicas has the node's writes.
 func (n *node) awaitReplicas(ctx context.Context, replicas int) error {
 	return eventually(ctx, func() bool { return n.hasReplicas(ctx, replicas) })
 }
 
-// hasReplicas reports whether so many replicas have what the node has written, or get it within two seconds.
+// hasReplicas reports whether that number of replicas has the node's writes, or gets them within two seconds.
 func (n *node) hasReplicas(ctx context.Context, replicas int) bool {
 	pipe := n.client.Pipeline()
 	pipe.Publish(ctx, "written", "") // what was written before the replicas are there waits for them

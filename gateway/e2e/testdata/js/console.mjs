@@ -344,7 +344,7 @@ await browse(async (page, context) => {
   const auditor = await page.evaluate(() => navigator.clipboard.readText());
   await accessible("settings");
   await link("Overview").last().click();
-  await page.getByText("Deliveries at most").waitFor();
+  await page.getByText("Maximum deliveries").waitFor();
   const busy = traffic(bus);
   if (pictures) await page.waitForTimeout(30_000);
   await page.waitForFunction(() => document.querySelector(".legend b").textContent !== "0/s");

@@ -74,7 +74,7 @@ await browse(async (page) => {
   await happened(/^Accepted as 2$/, /^Matched by no rule/);
   await page.getByLabel("Message id").fill("e-3");
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "There are no events of it" }).waitFor();
+  await page.getByRole("heading", { name: "It has no events" }).waitFor();
 
   // It goes on while one looks; what has no id is found by its number.
   await open("orders", "story//2");
@@ -88,7 +88,7 @@ await browse(async (page) => {
   await open("quiet", "messages");
   await page.getByRole("button", { name: "Message 1", exact: true }).click();
   await link("What happened to it").click();
-  await page.getByRole("heading", { name: "There is no history here" }).waitFor();
+  await page.getByRole("heading", { name: "This entity keeps no history" }).waitFor();
   await main.getByText("- entity: quiet").waitFor();
   await accessible(page, "where nothing is remembered");
 

@@ -53,7 +53,7 @@ await operate(async ({ page, context, open, button, row, dialog, said, seen, cli
   await page.locator(".filter summary").click();
   await page.getByLabel("Property").fill("region = us");
   await button("Apply").click();
-  await page.getByText("6 shown, 3,000 looked at").waitFor();
+  await page.getByText("6 shown, 3,000 searched").waitFor();
   await firstRow().getByText("order-2501", { exact: true }).waitFor();
   await button("Clear").click();
   await page.locator(".filter summary").click();
@@ -78,16 +78,16 @@ await operate(async ({ page, context, open, button, row, dialog, said, seen, cli
     await button("Apply").click();
   };
   await filter("Property", "region = us");
-  await page.getByText("6 shown, 3,000 looked at").waitFor();
+  await page.getByText("6 shown, 3,000 searched").waitFor();
   await filter("Body", '"order": 1501');
-  await page.getByText("1 shown, 3,000 looked at").waitFor();
+  await page.getByText("1 shown, 3,000 searched").waitFor();
   await row(/order-1501 /).waitFor();
   await seen("a filter");
   await filter("Enqueued since", "2099-01-01T00:00:01");
   await heading("No message fits the filter").waitFor();
   await button("Clear").click();
   await filter("Message or correlation id", "ORDER-299");
-  await page.getByText("11 shown, 3,000 looked at").waitFor();
+  await page.getByText("11 shown, 3,000 searched").waitFor();
 
   // Those are downloaded, deleted, and uploaded again.
   await page.getByLabel("Choose all").check();
@@ -109,7 +109,7 @@ await operate(async ({ page, context, open, button, row, dialog, said, seen, cli
   await dialog.getByLabel("File").setInputFiles(file);
   await dialog.getByRole("button", { name: "Upload" }).click();
   await said("11 sent.");
-  await page.getByText("11 shown, 3,000 looked at").waitFor();
+  await page.getByText("11 shown, 3,000 searched").waitFor();
   await button("Clear").click();
   await shown("50");
   await page.locator(".filter summary").click();

@@ -68,7 +68,7 @@ await browse(async (page, context) => {
 
   // It is changed, and emptied, while links stay open.
   await button("Change").click();
-  await dialog.getByLabel("Connections at most").fill("50");
+  await dialog.getByLabel("Maximum connections").fill("50");
   await dialog.getByRole("button", { name: "Save" }).click();
   await row(/^invoices invoices\.example\.com 1 of 2 1 of 50 1,024 /).waitFor();
   await button("Reset").click();

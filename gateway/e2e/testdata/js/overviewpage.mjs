@@ -48,7 +48,7 @@ await operate(async ({ page, home, open, link, row, seen, client, phone, desktop
 
   // A queue or subscription tells what is locked and deferred, and its consumers.
   await open("events/Subscriptions/eu");
-  await page.getByText("Deliveries at most").waitFor();
+  await page.getByText("Maximum deliveries").waitFor();
   for (const [name, count] of [["Locked", "1"], ["Deferred", "1"], ["Consumers", "1"]]) assert.equal(await tile(name).textContent(), count, name);
   await open("events");
   await row(/^eu .* 2 1 1 1$/).waitFor();

@@ -43,7 +43,7 @@ await operate(async ({ page, home, heading, seen, client, phone, desktop }) => {
   await page.keyboard.press("/");
   await page.keyboard.type("nothing has/that");
   assert.equal(await field.inputValue(), "nothing has/that");
-  await page.getByText("Nothing has that name.", { exact: true }).waitFor();
+  await page.getByText("No entity has that name.", { exact: true }).waitFor();
   await page.keyboard.press("Enter");
   await heading("needle").waitFor();
   await page.keyboard.press("Escape");

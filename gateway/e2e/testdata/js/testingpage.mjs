@@ -18,7 +18,7 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
 
   // An operator sees its clock and its rules.
   await page.getByRole("region", { name: "Clock" }).getByText("running").waitFor();
-  await page.getByRole("region", { name: "Faults" }).getByText("Nothing goes wrong").waitFor();
+  await page.getByRole("region", { name: "Faults" }).getByText("No faults").waitFor();
   await button("Freeze").click();
   await page.getByText("frozen", { exact: true }).waitFor();
   await seen("a namespace for tests");
@@ -95,7 +95,7 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
   await row(/^fault-1 /).waitFor({ state: "detached" });
   await button("Remove all").click();
   await dialog.getByRole("button", { name: "Remove all" }).click();
-  await heading("Nothing goes wrong").waitFor();
+  await heading("No faults").waitFor();
   await button("Resume").click();
   await page.getByText("running").waitFor();
   await page.evaluate(() => globalThis.bus.close());

@@ -42,7 +42,7 @@ type Store struct {
 	// LatencyMS is how long the store recently took for a small write, or an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
-	Error     string  `json:"error,omitempty"` // why it takes no messages now
+	Error     string  `json:"error,omitempty"` // why it accepts no messages now
 }
 
 // Memory is memory usage in bytes.

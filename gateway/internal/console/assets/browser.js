@@ -19,8 +19,8 @@ const most = 10_000; // messages that a filter looks through before it asks
 
 const teach = {
   messages: ["No messages", "Press “Send” to send one, or wait for a program to do it. Browsing neither locks nor removes messages."],
-  transfer: ["No transfer dead letters", "Messages come here when they cannot be forwarded: the destination is gone, full or disabled, or refuses them. Each has a reason."],
-  dead: ["No dead letters", "Messages come here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each has a reason."],
+  transfer: ["No transfer dead letters", "Messages arrive here when they cannot be forwarded: the destination is gone, full or disabled, or refuses them. Each has a reason."],
+  dead: ["No dead letters", "Messages arrive here when they expire, when too many deliveries have failed, or when a receiver dead-letters them. Each has a reason."],
   scheduled: ["Nothing is scheduled", "Messages that are sent with a time in the future wait here until then. They can be cancelled."],
 };
 
@@ -110,7 +110,7 @@ export function Browser({ entity, settings, counts, target, view }) {
           <${Action} class="small" disabled=${loading} run=${() => onward(1)}>First<//><${Action} class="small" disabled=${loading} run=${() => back()}>Last<//>
           ${view === "messages" && html`<label class="spread muted">State <select value=${state} onChange=${(e) => setState(e.target.value)}>
             <option value="">any</option><option>Active</option><option>Deferred</option><option>Scheduled</option></select></label>`}
-          <label class="spread muted" title="By their numbers, which each partition has for itself">Order <select value=${String(newest.value)} onChange=${(e) => { newest.value = e.target.value === "true"; }}>
+          <label class="spread muted" title="By sequence number; each partition has its own">Order <select value=${String(newest.value)} onChange=${(e) => { newest.value = e.target.value === "true"; }}>
             <option value="false">oldest first</option><option value="true">newest first</option></select></label>
           <label class="spread muted">Show <select value=${size.value} onChange=${(e) => { size.value = Number(e.target.value); }}>${sizes.map((n) => html`<option value=${n}>${amount(n)}</option>`)}</select></label>
           <${FilterBy} value=${filter} set=${setFilter} apply=${again} active=${!fits.always} />
@@ -122,9 +122,9 @@ export function Browser({ entity, settings, counts, target, view }) {
         ${error && html`<${Empty} title=${error.code === "unauthorized" ? "Not with this key" : "That did not work"}>${textOf(error)}<//>`}
         ${above && html`<div class="in spread">${above}</div>`}
         ${messages.length > 0 ? html`<${Rows} ...${{ messages: shown, view, dead, scheduled, chosen, choose, checked, setChecked, picked }} />`
-        : !loading && !error && (fits.always ? html`<${Empty} title=${teach[view][0]}>${teach[view][1]}<//>` : html`<${Empty} title="No message fits the filter">${amount(seen)} were looked at.<//>`)}
-        ${loading && messages.length === 0 && html`<${Loading} what=${seen ? `${amount(seen)} looked at` : undefined} />`}
-        ${(below || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown${!fits.always && seen ? `, ${amount(seen)} looked at` : ""}</span>
+        : !loading && !error && (fits.always ? html`<${Empty} title=${teach[view][0]}>${teach[view][1]}<//>` : html`<${Empty} title="No message fits the filter">${amount(seen)} were searched.<//>`)}
+        ${loading && messages.length === 0 && html`<${Loading} what=${seen ? `${amount(seen)} searched` : undefined} />`}
+        ${(below || messages.length > 0) && html`<div class="in spread"><span class="muted">${amount(messages.length)} shown${!fits.always && seen ? `, ${amount(seen)} searched` : ""}</span>
           ${below}</div>`}
       </section>
       ${current && html`<${Detail} key=${current.sequenceNumber} message=${current} entity=${entity} close=${() => choose()}><${Actions} ...${{ entity, target, view, message: current }} /><//>`}

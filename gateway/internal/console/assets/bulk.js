@@ -12,7 +12,7 @@ const inState = (messages, state) => messages.filter((m) => m.broker.State === s
 
 export async function cancel(entity, messages) {
   const what = messages.length === 1 ? `Message ${messages[0].sequenceNumber} is` : `${messages.length} messages are`;
-  if (!(await confirm("Cancel what is scheduled?", `${what} deleted and will never be delivered.`, "Cancel delivery"))) return;
+  if (!(await confirm("Cancel the scheduled messages?", `${what} deleted and will never be delivered.`, "Cancel delivery"))) return;
   await bus().cancel(entity, numbers(messages));
   changed();
   return messages.length === 1 ? "It is cancelled." : `${messages.length} are cancelled.`;
@@ -41,14 +41,14 @@ export async function remove(entity, settings, messages) {
   };
   return open(`Delete ${amount(messages.length)} message${messages.length === 1 ? "" : "s"}?`, (close) => html`
     <${Working} ...${{ messages: active, already: deferred.length + scheduled.length, first, close, action: "Delete", danger: true, job: () => new Mover(entity, { messages: active }), done: "deleted" }}>
-      <p class="prose">This cannot be undone. Messages that other receivers hold stay, and all of the sessions that these hold.</p><//>`);
+      <p class="prose">This cannot be undone. Messages that other receivers have locked stay, and so do all messages of sessions that receivers hold.</p><//>`);
 }
 
 export function deadLetter(entity, messages) {
   const active = inState(messages, "Active"), why = { reason: "ConsoleDeadLettered", description: "An operator dead-lettered it in the console." };
   return open("Dead-letter the chosen messages?", (close) => html`
     <${Working} ...${{ messages: active, close, action: "Dead-letter", done: "dead-lettered", job: () => new Mover(entity, { messages: active, deadLetter: why }) }}>
-      <p class="prose">The active ones of them go to the dead-letter queue, except for those that other receivers hold, or whose session these hold.</p><//>`);
+      <p class="prose">Active messages go to the dead-letter queue, except those that other receivers have locked or whose session they hold.</p><//>`);
 }
 
 export async function purge(entity, dead) {
@@ -90,7 +90,7 @@ function Uploading({ entity, close }) {
         sent += some.length;
       }
     } catch (e) {
-      throw new Error(`${amount(sent)} of ${amount(all.length)} are sent; those behind them are not: ${textOf(e)} Press “Upload” to go on there.`);
+      throw new Error(`${amount(sent)} of ${amount(all.length)} were sent, the rest were not: ${textOf(e)} Press “Upload” to continue there.`);
     } finally {
       changed();
     }

@@ -19,7 +19,7 @@ export function Connections() {
   return html`<div class="page"><h1>Connected clients</h1>
     <p class="muted">Of this gateway${atHome() && ", in all of its namespaces"}; other gateways have connections of their own.</p>
     <section class="card">${
-      !allowed ? html`<${Empty} title="Not with this key">The list of connections needs Manage for the namespace.<//>`
+      !allowed ? html`<${Empty} title="Not with this key">The list of connections requires Manage on the namespace.<//>`
       : error ? html`<${Empty} title="That did not work">${textOf(error)}<//>`
       : !list ? html`<${Loading} />`
       : html`<div class="scroll"><table>
@@ -35,7 +35,7 @@ export function Connections() {
 }
 
 async function close({ id, peer, product }) {
-  if (!(await confirm("Close this connection?", `${product || "A client"} at ${peer} is told that an operator has closed its connection, once what is under way is done. SDKs connect again by themselves, and no message is lost. Sessions that it holds are given back.`, "Close"))) return;
+  if (!(await confirm("Close this connection?", `${product || "A client"} at ${peer} finishes the work in flight, and then gets the error that an operator has closed its connection. SDKs connect again by themselves, and no message is lost. Sessions that it holds are released.`, "Close"))) return;
   await bus().closeConnection(id);
   return `The connection from ${peer} is closed.`;
 }

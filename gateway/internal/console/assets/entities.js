@@ -55,9 +55,9 @@ export function Entities() {
     ${problem && html`<p class="problem" role="alert">${textOf(problem)}</p>`}
     <section class="card"><header><h2>Queues, topics and subscriptions</h2><span class="muted" role="status">${state && `${amount(rows.length)} of ${amount(state.rows.length)}`}</span>
         <div class="push"><input type="search" aria-label="Show names that contain" placeholder="name contains" value=${text} onInput=${(e) => setText(e.target.value)} /></div></header>
-      ${!mayList() ? html`<${Empty} title="Not with this key">The list of entities needs Manage for the namespace.<//>`
+      ${!mayList() ? html`<${Empty} title="Not with this key">The list of entities requires Manage on the namespace.<//>`
       : !state ? !problem && html`<${Loading} />`
-      : rows.length === 0 ? html`<${Empty} title=${text ? "Nothing has that name" : "No entities yet"}>${!text && "Make a queue or a topic with “New”."}<//>`
+      : rows.length === 0 ? html`<${Empty} title=${text ? "No entity has that name" : "No entities yet"}>${!text && "Create a queue or a topic with “New”."}<//>`
       : html`<${Table} rows=${rows} />`}
     </section></div>`;
 }

@@ -112,7 +112,7 @@ function Overview({ entry }) {
       ${counts.transferDeadLetter > 0 && html`<${Tile} name="Transfer dead letters" value=${amount(counts.transferDeadLetter)} bad />`}
       ${counts.damaged > 0 && html`<${Tile} name="Damaged" value=${amount(counts.damaged)} bad />`}
       ${!topic && html`<${Tile} name="Consumers" value=${amount(counts.consumers)} />`}
-      <${Tile} name="Taken so far" value=${amount(counts.enqueued)} />
+      <${Tile} name="Received in total" value=${amount(counts.enqueued)} />
       <${Tile} name="Stored" value=${bytes(counts.bytes)} unit=${settings.MaxSizeInMegabytes > 0 && `of ${bytes(settings.MaxSizeInMegabytes * 2 ** 20)}`} />
     </dl>
     <div class="halves">
@@ -120,7 +120,7 @@ function Overview({ entry }) {
       ${topic ? html`<${Subscriptions} topic=${entry} />` : html`<${Chart} title="Backlog" samples=${samples} series=${backlog} span=${span} />`}
     </div>
     <section class="card"><header><h2>At a glance</h2></header><dl class="glance">
-      ${!topic && html`<${Fact} name="Lock duration" value=${duration(settings.LockDuration)} /><${Fact} name="Deliveries at most" value=${settings.MaxDeliveryCount} />`}
+      ${!topic && html`<${Fact} name="Lock duration" value=${duration(settings.LockDuration)} /><${Fact} name="Maximum deliveries" value=${settings.MaxDeliveryCount} />`}
       <${Fact} name="Time to live" value=${duration(settings.DefaultMessageTimeToLive)} />
       <${Fact} name="Created" value=${time(created)} /><${Fact} name="Changed" value=${time(updated)} /><${Fact} name="Used" value=${time(accessed)} />
       ${settings.UserMetadata && html`<${Fact} name="Notes" value=${settings.UserMetadata} />`}
@@ -137,7 +137,7 @@ function Subscriptions({ topic }) {
   return html`<section class="card"><header><h2>Subscriptions</h2><div class="push"><${Action} class="small" icon="plus" run=${() => subscribe(topic.name)}>Add<//></div></header>
     ${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>`
     : topic.subscriptions.value === null ? html`<${Loading} />`
-    : all.length === 0 ? html`<${Empty} title="No subscription gets what is sent here">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
+    : all.length === 0 ? html`<${Empty} title="This topic has no subscriptions">A topic keeps no messages. Add a subscription: it gets a copy of each message that one of its rules matches.<//>`
     : html`<div class="scroll"><table><thead><tr><th>Name</th><th class="num">In</th><th class="num">Out</th><th class="num">Active</th><th class="num">Locked</th><th class="num">Consumers</th><th class="num">Dead letters</th></tr></thead>
       <tbody>${all.map((e) => { const c = e.data.value.counts; return html`<tr key=${e.name}><td class="wrap"><a href=${addressOf(e.name)}>${e.short}</a></td>
         <td class="num">${amount(Math.round(e.flow.value.in ?? 0))}</td><td class="num">${amount(Math.round(e.flow.value.out ?? 0))}</td><td class="num">${amount(c.active)}</td><td class="num">${amount(c.locked)}</td><td class="num">${amount(c.consumers)}</td>

@@ -28,18 +28,18 @@ export function Faults({ path }) {
   usePoll(look, 2, [path]);
   const remove = async (name) => take(await ask(`${path}/${encodeURIComponent(name)}`, { method: "DELETE" }));
   const clear = async () => {
-    if (!(await confirm("Remove all fault rules?", "Operations of clients go as they should again.", "Remove all"))) return;
+    if (!(await confirm("Remove all fault rules?", "Operations of clients succeed again.", "Remove all"))) return;
     take(await ask(path, { method: "DELETE" }));
   };
   const add = async () => {
     if (await open("New fault rule", (close) => html`<${Adding} path=${path} close=${close} />`, true)) await look();
   };
-  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">counted by this gateway; the first rule that fits counts</span>
+  return html`<section class="card" aria-labelledby="faults"><header><h2 id="faults">Faults</h2><span class="muted">counted by this gateway; the first matching rule applies</span>
       <div class="push actions"><${Action} class="primary" icon="plus" run=${add}>Add rule<//><${Action} class="danger" disabled=${!rules?.length} run=${clear}>Remove all<//></div></header>
     ${problem && html`<p class="in problem" role="alert">${problem}</p>`}
     ${!rules ? !problem && html`<${Loading} />`
-    : rules.length === 0 ? html`<${Empty} title="Nothing goes wrong">Add a rule, and operations of clients fail, wait, or lose their connection: for tests of what an application does then.<//>`
-    : html`<div class="scroll"><table aria-label="Fault rules"><thead><tr><th>Name</th><th>Operation</th><th>Where</th><th>Effect</th><th class="num">Met</th><th class="num" title="Operations that the rule was about, those that passed included">Matched</th><th class="tight">Ends in</th><th class="tight"></th></tr></thead>
+    : rules.length === 0 ? html`<${Empty} title="No faults">Add a rule, and operations of clients fail, wait, or lose their connection: for tests of what an application does then.<//>`
+    : html`<div class="scroll"><table aria-label="Fault rules"><thead><tr><th>Name</th><th>Operation</th><th>Where</th><th>Effect</th><th class="num">Met</th><th class="num" title="Matching operations, including those that passed">Matched</th><th class="tight">Ends in</th><th class="tight"></th></tr></thead>
       <tbody>${rules.map((r) => html`<tr key=${r.name}><td class="wrap">${r.name}</td><td>${r.operation}</td><td class="wrap">${where(r)}</td><td class="wrap">${what(r)}</td>
         <td class="num">${amount(r.met)} of ${amount(r.times)}</td><td class="num">${amount(r.matched)}</td><td class="tight">${until(r.ends)}</td>
         <td class="tight"><${Action} class="quiet" icon="trash" label=${`Remove rule ${r.name}`} run=${() => remove(r.name)} /></td></tr>`)}</tbody></table></div>`}
@@ -79,7 +79,7 @@ function Adding({ path, close }) {
     <div class="fields"><${Select} label="Operation" value=${form.operation} set=${put("operation")} options=${operations} />
       ${input("Entity", "entity", { placeholder: "any", hint: "orders, orders/$DeadLetterQueue, or or*" })}
       <${Select} label="Effect" value=${form.effect} set=${put("effect")} options=${effects} />
-      <${Field} label="Code" hint="What the client is told">${(a) => html`<input ...${a} list="fault-codes" placeholder="server-busy" value=${form.code} onInput=${(e) => put("code")(e.target.value)} />
+      <${Field} label="Code" hint="Error for the client">${(a) => html`<input ...${a} list="fault-codes" placeholder="server-busy" value=${form.code} onInput=${(e) => put("code")(e.target.value)} />
         <datalist id="fault-codes">${codes.map((c) => html`<option value=${c} />`)}</datalist>`}<//>
       ${input("How many", "times", { ...number, min: "1" })}${input("Pass before", "skip", { ...number, placeholder: "0" })}
       ${input("Delay", "delay", { placeholder: "none", hint: "2 s" })}${input("Operations a second", "rate", { type: "number", min: "0", step: "any", hint: "of throttle" })}</div>

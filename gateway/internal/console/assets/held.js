@@ -110,7 +110,7 @@ function Receiving({ entity, sessions, close }) {
     } finally {
       if (!ofSession || removing || messages.length === 0) await feed.close();
     }
-    if (messages.length === 0) throw new Error("No message came within 3 seconds. Deferred, scheduled and locked messages do not come.");
+    if (messages.length === 0) throw new Error("No message arrived within 3 seconds. Deferred, scheduled and locked messages are not delivered.");
     changed();
     if (removing) return setFound(messages);
     hold(entity, messages, ofSession ? feed : undefined);

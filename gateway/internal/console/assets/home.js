@@ -43,10 +43,10 @@ export function Home() {
     <${Chart} title="Throughput" samples=${joined(history, totals.value)} series=${flowSeries} span=${span} control=${control} />
     <div class="halves">
       <section class="card" aria-labelledby="attention"><header><h2 id="attention">Needs attention</h2></header>
-        ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, nothing is damaged, disabled, full or away.<//>` : html`<${Troubles} list=${troubles} />`}
+        ${troubles.length === 0 ? html`<${Empty} title="All is well">There are no dead letters, and nothing is damaged, disabled, full or unavailable.<//>` : html`<${Troubles} list=${troubles} />`}
       </section>
       <section class="card" aria-labelledby="busiest"><header><h2 id="busiest">Busiest</h2><a class="push" href="#/entities">All entities</a></header>
-        ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Make a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
+        ${busy.length === 0 ? html`<${Empty} title="It is quiet">${all.length === 0 ? "Create a queue or a topic with “New”, then send a message to it." : "No queue has messages now. Open one and press “Send”."}<//>` : html`<${Table} rows=${busy} />`}
       </section>
     </div>
   </div>`;
@@ -64,15 +64,15 @@ function attention(every) {
     if (c.deadLetter > 0) say("dead", at("dead"), `${amount(c.deadLetter)} dead letter${c.deadLetter === 1 ? "" : "s"}`, c.deadLetter);
     if (c.transferDeadLetter > 0) say("transfer", at("transfer"), `${amount(c.transferDeadLetter)} transfer dead letter${c.transferDeadLetter === 1 ? "" : "s"}`, c.transferDeadLetter);
     if (c.damaged > 0) say("damaged", at(""), `${amount(c.damaged)} damaged message${c.damaged === 1 ? "" : "s"}`, Infinity);
-    if (c.transfer > 0) say("parked", at(""), `${amount(c.transfer)} wait${c.transfer === 1 ? "s" : ""} in transfer`, c.transfer, false);
+    if (c.transfer > 0) say("parked", at(""), `${amount(c.transfer)} message${c.transfer === 1 ? "" : "s"} in transfer`, c.transfer, false);
     if (c.bytes >= full * size * 2 ** 20) say("full", at(""), `${Math.floor((100 * c.bytes) / (size * 2 ** 20))} % full`, Infinity);
     if (Status && Status !== "Active") say("status", at("settings"), Status, 1, false);
-    if (e.data.value?.availability === "Limited") say("limited", at(""), "does not answer in part", Infinity);
+    if (e.data.value?.availability === "Limited") say("limited", at(""), "a partition does not answer", Infinity);
   }
   for (const r of (hasRemotes() && remotes.value) || []) {
     const waiting = r.waiting.reduce((n, w) => n + w.messages, 0), parked = r.targets.reduce((n, t) => n + t.parked, 0);
-    if (!r.connected) found.push({ key: `remote ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote is away since ${time(r.since)}${waiting > 0 ? `, ${amount(waiting)} wait for it` : ""}`, weight: Infinity, bad: true });
-    else if (parked > 0) found.push({ key: `parked ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote refused ${amount(parked)}`, weight: parked, bad: true });
+    if (!r.connected) found.push({ key: `remote ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote is away since ${time(r.since)}${waiting > 0 ? `, messages waiting: ${amount(waiting)}` : ""}`, weight: Infinity, bad: true });
+    else if (parked > 0) found.push({ key: `parked ${r.namespace} ${r.name}`, address: "#/remotes", name: r.name, text: `remote refused ${amount(parked)} message${parked === 1 ? "" : "s"}`, weight: parked, bad: true });
   }
   for (const p of (hasPlugins() && plugins.value) || []) {
     if (p.condition !== "ready") found.push({ key: `plugin ${p.name}`, address: "#/plugins", name: p.name, text: `plugin is ${p.condition}`, weight: Infinity, bad: p.condition === "off" });
@@ -98,5 +98,5 @@ const Table = ({ rows }) => html`<div class="scroll"><table aria-label="Busiest"
 function Restricted() {
   const { policy, rights, scope } = session.value;
   return html`<div class="page"><h1>Welcome</h1><section class="card"><${Empty} title=${`${policy} may ${rights.join(" and ")}${scope ? ` in ${scope}` : ""}`}>
-    <p>The overview needs Manage for the namespace. ${rights.includes("Listen") ? "Open an entity by its name to browse and receive its messages." : "Open an entity by its name to send to it."}</p><//></section></div>`;
+    <p>The overview requires Manage on the namespace. ${rights.includes("Listen") ? "Open an entity by its name to browse and receive its messages." : "Open an entity by its name to send to it."}</p><//></section></div>`;
 }

@@ -45,7 +45,7 @@ export function Namespaces() {
       <div class="title"><h1>Namespaces</h1>
         <p class="muted">Each has policies, queues, topics and quotas of its own. Connections are those of this gateway.</p></div>
       ${allowed && html`<${Action} class="primary" icon="plus" run=${() => create(look)}>New namespace<//>`}</div>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Namespaces need Manage for the gateway's own one.<//></section>`
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Namespaces require Manage on the gateway's own namespace.<//></section>`
     : !all ? html`<section class="card">${problem ? html`<${Empty} title="That did not work">${textOf(problem)}<//>` : html`<${Loading} />`}</section>`
     : html`${chosen && html`<${One} key=${chosen.name} of=${chosen} again=${look} />`}
       <section class="card">
@@ -63,7 +63,7 @@ const given = ({ name, hosts }) => hosts.filter((h) => h !== `${name}.localhost`
 const kinds = { own: "the gateway's own", configured: "configured", created: "" };
 
 const List = ({ list, chosen }) => html`<div class="scroll"><table aria-label="Namespaces">
-  <thead><tr><th>Name</th><th class="tight"></th><th>Hosts</th><th class="num">Entities</th><th class="num">Connections</th><th class="num" title="What its queues and topics may hold together">Megabytes</th><th class="tight">Created</th></tr></thead>
+  <thead><tr><th>Name</th><th class="tight"></th><th>Hosts</th><th class="num">Entities</th><th class="num">Connections</th><th class="num" title="Largest total size of its queues and topics">Megabytes</th><th class="tight">Created</th></tr></thead>
   <tbody>${list.map((n) => html`<tr key=${n.name} class=${n === chosen && "chosen"}>
     <td class="wrap"><a href=${addressOf(n.name)} aria-current=${n === chosen ? "true" : undefined}>${n.name}</a></td>
     <td>${kinds[n.kind] && html`<span class="badge">${kinds[n.kind]}</span> `}${n.virtualTime && html`<span class="badge warn">virtual time</span> `}${n.allowFaults && html`<span class="badge warn">faults</span> `}${n.name === session.value.namespace && html`<span class="badge accent">you are here</span>`}</td>
@@ -106,10 +106,10 @@ const wishOf = ({ hosts, entities, connections, megabytes }) => ({
 const Fields = ({ form, set }) => {
   const put = (name) => (v) => set({ ...form, [name]: v });
   const quota = { type: "number", min: "0", required: true, hint: "0: as many as there are" };
-  return html`<${Input} label="Hosts" value=${form.hosts} set=${put("hosts")} placeholder="bus.example.com" hint="Further names by which clients reach it; it needs none" />
+  return html`<${Input} label="Hosts" value=${form.hosts} set=${put("hosts")} placeholder="bus.example.com" hint="Additional host names for clients; optional" />
     <div class="fields"><${Input} label="Entities at most" ...${quota} value=${form.entities} set=${put("entities")} />
-      <${Input} label="Connections at most" ...${quota} value=${form.connections} set=${put("connections")} />
-      <${Input} label="Megabytes at most" ...${quota} hint="0: any size" value=${form.megabytes} set=${put("megabytes")} /></div>`;
+      <${Input} label="Maximum connections" ...${quota} value=${form.connections} set=${put("connections")} />
+      <${Input} label="Maximum megabytes" ...${quota} hint="0: any size" value=${form.megabytes} set=${put("megabytes")} /></div>`;
 };
 
 async function create(again) {
@@ -127,7 +127,7 @@ function Creating({ close }) {
     <${Input} label="Name" required autofocus value=${name} set=${setName} placeholder="invoices" hint="Letters, digits and hyphens. It gets a policy with random keys." />
     <details><summary>Hosts and quotas</summary><div class="form"><${Fields} form=${form} set=${set} /></div></details>
     <details><summary>For tests</summary><div class="form"><${Check} label="Virtual time" hint="Its clock can be frozen and moved" value=${virtualTime} set=${setVirtual} />
-      <${Check} label="Faults" hint="Operations of its clients can be made to go wrong" value=${allowFaults} set=${setFaults} /></div></details><//>`;
+      <${Check} label="Faults" hint="Operations of its clients can be made to fail" value=${allowFaults} set=${setFaults} /></div></details><//>`;
 }
 
 const change = (of, again) => open(`Change ${of.name}`, (close) => html`<${Changing} ...${{ of, again, close }} />`);

@@ -39,10 +39,10 @@ export function Plugins() {
   const all = plugins.value;
   return html`<div class="page"><h1>Plugins</h1>
     <p class="muted">Programs that this gateway runs; other gateways of the same namespace have their own processes and counts. Counts begin at the start of the gateway.</p>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins need Manage for the gateway's own namespace.<//></section>`
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Plugins require Manage on the gateway's own namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are set as “plugins” in the gateway's configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">Configure them as “plugins” in the gateway's configuration.<//></section>`
     : html`${all.map((p) => html`<${Plugin} key=${p.name} of=${p} stages=${stages.filter((s) => s.plugin === p.name)} />`)}
       <${Others} list=${stages.filter((s) => !all.some((p) => p.name === s.plugin))} />`}
   </div>`;
@@ -108,5 +108,5 @@ function Reload({ name, close }) {
   };
   return html`<${Form} action="Reload" submit=${submit} cancel=${() => close()}>
     <p class="prose">Its program is started again. Once the new process works, it takes over, and the old one finishes its calls; if it does not work, the old one stays.</p>
-    <${Input} label="Checksum of a new program" hint="SHA-256 of the new program, if the configuration has one; else leave it out." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
+    <${Input} label="Checksum of a new program" hint="SHA-256 of the new program, if the configuration has a checksum; otherwise leave it empty." pattern="\\s*([0-9a-fA-F]{64})?\\s*" value=${sum} set=${set} /><//>`;
 }

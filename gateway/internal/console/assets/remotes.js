@@ -37,11 +37,11 @@ export function Remotes() {
   }, 2, []);
   const all = remotes.value;
   return html`<div class="page"><h1>Remotes</h1>
-    <p class="muted">Brokers elsewhere that ${atHome() ? "this gateway" : "this namespace"} sends to and fetches from; other gateways have connections and counts of their own. Counts begin with the gateway.</p>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes need Manage for the namespace as a whole.<//></section>`
+    <p class="muted">Other brokers to which ${atHome() ? "this gateway" : "this namespace"} forwards messages, and from which it pulls them. Connections and counts are those of this gateway, since its start.</p>
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Remotes require Manage on the whole namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !all ? html`<${Loading} />`
-    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">They are set as “remotes” in the gateway's configuration.<//></section>`
+    : all.length === 0 ? html`<section class="card"><${Empty} title="There are none">Configure them as “remotes” in the gateway's configuration.<//></section>`
     : all.map((r) => html`<${Remote} key=${`${r.namespace}/${r.name}`} of=${r} />`)}
   </div>`;
 }
@@ -76,7 +76,7 @@ const Targets = ({ of, list, window }) => html`<h3>Sent there</h3><div class="sc
 </table></div>`;
 
 const Sources = ({ of, home, list }) => html`<h3>Fetched from there</h3><div class="scroll"><table aria-label=${`Sources at ${of}`}>
-  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="Age of the last message when it came">Behind</th></tr></thead>
+  <thead><tr><th>From</th><th>Into</th><th class="tight"></th><th class="num">Received</th><th class="num">Repeated</th><th class="num">Parked</th><th class="num" title="Age of the last message when it arrived">Behind</th></tr></thead>
   <tbody>${list.map((s) => html`<tr key=${s.from + s.into}><td class="wrap">${s.from}${s.error && html`<br /><small class="problem">${plainly(s.error)}</small>`}</td>
     <td class="wrap"><${Local} name=${s.into} home=${home} /></td>
     <td class="tight"><span class=${`badge ${s.attached ? "good" : "bad"}`}>${s.attached ? "attached" : "away"}</span></td>

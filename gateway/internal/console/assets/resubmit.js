@@ -47,7 +47,7 @@ const moveTo = (target, messageOf) => async (delivery) => {
   try {
     await delivery.complete();
   } catch (e) {
-    throw new Error(`sent, but not removed here, so there are two of it now: ${textOf(e)}`);
+    throw new Error(`sent, but not removed here, so it now exists twice: ${textOf(e)}`);
   }
 };
 

@@ -10,7 +10,7 @@ export function Rules({ entity, topic }) {
     <section class="card"><header><h2>Rules</h2><span class="muted">a message that one of them matches is copied here</span>
       <div class="push"><${Action} icon="plus" run=${() => edit(entity)}>Add<//></div></header>
       ${error ? html`<${Empty} title="That did not work">${textOf(error)}<//>` : loading && !value ? html`<${Loading} />`
-      : value.length === 0 ? html`<${Empty} title="Nothing gets in">A subscription without rules gets no messages. Add one: the filter “true” matches everything.<//>`
+      : value.length === 0 ? html`<${Empty} title="No rules">A subscription without rules gets no messages. Add one: the filter “true” matches everything.<//>`
       : html`<div class="scroll"><table><thead><tr><th>Name</th><th>Filter</th><th>Action</th><th class="tight"></th></tr></thead>
         <tbody>${value.map((r) => html`<tr key=${r.name}><td class="wrap"><strong>${r.name}</strong></td><td class="wrap"><code>${filterText(r.filter)}</code></td>
           <td class="wrap">${r.action ? html`<code>${r.action}</code>` : html`<span class="muted">none</span>`}</td>
@@ -20,7 +20,7 @@ export function Rules({ entity, topic }) {
 }
 
 async function remove(entity, name) {
-  if (!(await confirm(`Delete rule ${name}?`, "Messages that only this rule matched do not come here any more.", "Delete rule"))) return;
+  if (!(await confirm(`Delete rule ${name}?`, "Messages that only this rule matches no longer arrive here.", "Delete rule"))) return;
   await bus().deleteRule(entity, name);
   changed();
 }

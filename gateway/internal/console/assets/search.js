@@ -80,6 +80,6 @@ export function Search() {
       <ul id=${id} role="listbox" aria-label="Found">${shown.map((e, i) => html`<li key=${e.name} id=${`${id}-${i}`} role="option" aria-selected=${i === chosen}
         onMouseDown=${(event) => event.preventDefault()} onClick=${() => visit(e.name)}><${Icon} name=${e.kind} /><span class="name">${e.name}</span>
         <small>${e.kind}${e.kind !== "topic" && counts(e).active > 0 ? `, ${amount(counts(e).active)} active` : ""}</small></li>`)}</ul>
-      <p class="muted" role="status">${looking ? "Looking at subscriptions …" : hits.length === 0 ? "Nothing has that name." : hits.length > most ? `${amount(most)} of ${amount(hits.length)} are shown.` : ""}</p>
+      <p class="muted" role="status">${looking ? "Looking at subscriptions …" : hits.length === 0 ? "No entity has that name." : hits.length > most ? `${amount(most)} of ${amount(hits.length)} are shown.` : ""}</p>
     </div></div>`;
 }

@@ -31,9 +31,9 @@ export function Sessions({ entity }) {
     : html`<div class="scroll"><table aria-label="Sessions"><thead><tr><th>Session</th><th class="num">Available</th><th class="num">Locked</th><th class="num">Deferred</th><th class="num">State</th><th>Locked until</th><th>Holder</th><th class="tight stays"></th></tr></thead>
       <tbody>${found.map((s) => html`<tr key=${s.session}>
         <td class="wrap mono">${s.session || html`<em>empty</em>`}</td>
-        <td class="num">${amount(s.available)}</td><td class="num">${amount(s.locked)}${s.delayed > 0 && html` <span class="badge" title="A message waits for its next delivery. Nothing of the session is delivered until then.">paused</span>`}</td><td class="num">${amount(s.deferred)}</td><td class="num">${s.stateBytes === undefined ? "–" : bytes(s.stateBytes)}</td>
+        <td class="num">${amount(s.available)}</td><td class="num">${amount(s.locked)}${s.delayed > 0 && html` <span class="badge" title="A delayed message waits for its next delivery. Until then no message of the session is delivered.">paused</span>`}</td><td class="num">${amount(s.deferred)}</td><td class="num">${s.stateBytes === undefined ? "–" : bytes(s.stateBytes)}</td>
         <td>${s.lockedUntil ? time(s.lockedUntil) : html`<span class="muted">free</span>`}</td>
-        <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="It is not connected to this gateway, or this key may not know.">unknown</span>` : "–"}</td>
+        <td>${s.holder ? html`<div class="clip"><a href="#/connections" title=${`${s.holder.product ?? ""} ${s.holder.connection}`}>${s.holder.product || s.holder.protocol}</a></div><small class="mono">${s.holder.peer}</small>` : s.lockedUntil ? html`<span class="muted" title="It is not connected to this gateway, or this key may not see it.">unknown</span>` : "–"}</td>
         <td class="tight stays"><${Action} class="small" run=${() => look(entity, s.session)}>Open<//></td></tr>`)}</tbody></table></div>`}
     ${list?.length === top && html`<div class="in"><${Action} class="small" run=${async () => setTop(Math.min(top + page, most))}>Show more<//></div>`}
   </section>`;
@@ -103,7 +103,7 @@ function State({ feed, bytes, again }) {
     again();
   };
   const clear = async () => {
-    if (!(await confirm("Clear the state?", "The session has no state then. This cannot be undone.", "Clear"))) return;
+    if (!(await confirm("Clear the state?", "The session will have no state. This cannot be undone.", "Clear"))) return;
     await feed.setState(null);
     again();
   };

@@ -110,8 +110,8 @@ function List() {
       }}>New<//>
     </div>
     <div class="list" ...${box} onKeyDown=${step}>
-      ${names.value === null && (problem.value ? html`<${Empty} title="There is no list">${textOf(problem.value)}<//>` : html`<${Loading} />`)}
-      ${names.value && rows.length === 0 && html`<${Empty} title=${search.value ? "Nothing has that name" : "No entities yet"}>${search.value ? "" : "Make a queue or a topic with “New”."}<//>`}
+      ${names.value === null && (problem.value ? html`<${Empty} title="The list cannot be loaded">${textOf(problem.value)}<//>` : html`<${Loading} />`)}
+      ${names.value && rows.length === 0 && html`<${Empty} title=${search.value ? "No entity has that name" : "No entities yet"}>${search.value ? "" : "Create a queue or a topic with “New”."}<//>`}
       <ul style=${{ height: rows.length * rowHeight + "px" }}>
         ${visible.map((name, i) => html`<${Row} key=${name} name=${name} top=${(from + i) * rowHeight} open=${open.has(name)} twist=${twist} at=${from + i + 1} of=${rows.length} />`)}
       </ul>
@@ -156,5 +156,5 @@ function ByName() {
       <button class="button primary">Open</button>
     </form>
     <${Pages} />
-    <${Empty} title="This key may not list entities">That needs Manage for the namespace. Open an entity by its name: what the key may do there works.<//>`;
+    <${Empty} title="This key may not list entities">Listing requires Manage on the namespace. Open an entity by its name to do what the key allows there.<//>`;
 }

@@ -40,12 +40,12 @@ function Told({ entity, topic, id, number }) {
   return html`<div class="in">
     <p class="spread"><span>${id ? html`Message id <strong class="mono">${id}</strong>` : html`Number <strong>${number}</strong>${known && html`, message id <strong class="mono">${known}</strong>`}`} in ${entity}</span>
       <${Action} class="small" icon="refresh" run=${async () => again()}>Look again<//></p>
-    ${events.length === 0 ? html`<${Empty} title="There are no events of it">It was never here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
+    ${events.length === 0 ? html`<${Empty} title="It has no events">It was never here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
     : html`<ol class="story">${events.map((e) => html`<${Event} of=${e} id=${known} topic=${topic} />`)}</ol>`}
   </div>`;
 }
 
-const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="There is no history here">
+const Forgetful = ({ entity, topic, why }) => html`<${Empty} title="This entity keeps no history">
   <p>${textOf(why)}</p>
   ${atHome() ? html`<pre class="sample">${`explain:\n  - entity: ${topic ?? entity}\n    keep: 24h\n    max: 100000`}</pre>
     <p>A topic's subscriptions have a history if it has one. The history begins when the gateway starts with that setting.</p>`
@@ -98,7 +98,7 @@ function words({ event, sequenceNumber: number, otherSequenceNumber: other, fail
     case "unmatched": return "Matched by no rule of any subscription";
     case "delivered": return `${number} was delivered${failed > 0 ? ` again, after ${failed} ${failed === 1 ? "failure" : "failures"}` : ""}`;
     case "abandoned": return `${number} was abandoned, failure ${failed}`;
-    case "postponed": return `${number} was put off, to be delivered again at ${time(until)}`;
+    case "postponed": return `${number} was delayed; it is delivered again at ${time(until)}`;
     case "returned": return `${number} became available again, after failure ${failed}`;
     case "lock-expired": return `The lock of ${number} expired, failure ${failed}`;
     case "dead-lettered": return `${number} was dead-lettered${other ? ` as ${other}` : ""}`;

@@ -45,7 +45,7 @@ const digits = { decimal32: 8, decimal64: 16, decimal128: 32 };
 
 /** The value of a type that a text stands for. Throws what is wrong with it, for people. */
 export function toValue(type, text) {
-  const wrong = (what) => { throw new Error(`“${text}” is no ${type}: ${what}`); };
+  const wrong = (what) => { throw new Error(`“${text}” is not a valid ${type}: ${what}`); };
   switch (type) {
     case "string": return text;
     case "null": return null;

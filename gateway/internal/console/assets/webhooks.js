@@ -36,8 +36,8 @@ export function Webhooks() {
   }, 2, []);
   const { hooks, pushes } = webhooks.value ?? {};
   return html`<div class="page"><h1>Webhooks</h1>
-    <p class="muted">They are set as “hooks” and “pushes” in the gateway's configuration. Counts are of this gateway, since its start.</p>
-    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Webhooks need Manage for the namespace as a whole.<//></section>`
+    <p class="muted">Configure them as “hooks” and “pushes” in the gateway's configuration. Counts are those of this gateway, since its start.</p>
+    ${!allowed ? html`<section class="card"><${Empty} title="Not with this key">Webhooks require Manage on the whole namespace.<//></section>`
     : problem ? html`<section class="card"><${Empty} title="That did not work">${textOf(problem)}<//></section>`
     : !hooks ? html`<${Loading} />`
     : hooks.length + pushes.length === 0 ? html`<section class="card"><${Empty} title="There are none">A hook stores the requests of a service as messages; a push sends the messages of an entity to a service.<//></section>`

@@ -203,7 +203,7 @@ func refusal(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return core.Refuse(core.Busy, "The gateway's disk is full: it takes no more messages until there is room. Receive messages, or free space.")
+		return core.Refuse(core.Busy, "The gateway's disk is full: it accepts no messages until there is room. Receive messages, or free space.")
 	case errors.Is(err, wal.ErrTooLarge):
 		return core.Refuse(core.TooLarge, "The messages together are larger than the store accepts: send fewer or smaller messages at a time.")
 	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):

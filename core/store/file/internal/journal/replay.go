@@ -57,7 +57,7 @@ func (d *decoder) apply() error {
 	case aboutPiece:
 		return d.load()
 	}
-	return errors.New("it is about something that this version does not know")
+	return errors.New("it refers to something that this version does not know")
 }
 
 func (d *decoder) kind() (k state.EffectKind) {

@@ -185,7 +185,7 @@ func (r *recovery) find() error {
 		}
 		if r.synced <= r.end {
 			if len(r.logs) > 0 && (r.lost || reason != "") {
-				r.o.Logger.Warn("the log is cut: what follows was being written and is not complete",
+				r.o.Logger.Warn("the log is cut: the rest was not completely written",
 					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
 			}
 			return nil

@@ -153,8 +153,8 @@ func (l *Log) newBatch() *batch {
 	return &batch{}
 }
 
-// keepBatch is the largest room, in bytes, that a batch may have for effects, and for records
-// without their contents, to be kept for reuse.
+// keepBatch is the largest capacity, in bytes, with which a batch's buffers for effects, and for
+// records without their contents, are kept for reuse.
 const keepBatch = 256 << 10
 
 // memory returns how much memory the batch takes. Small records take much more memory than space in the file.
