@@ -181,7 +181,7 @@ func ValidateName(name string) error {
 		case segment == "":
 			return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
 		case segment == "." || segment == "..":
-			return Refuse(InvalidArgument, "The entity name '%s' holds the path segment '%s', which no address can name.", name, segment)
+			return Refuse(InvalidArgument, "The entity name '%s' holds the path segment '%s', which HTTP clients remove from addresses.", name, segment)
 		case strings.EqualFold(segment, "subscriptions"):
 			return Refuse(InvalidArgument, "The entity name '%s' holds the reserved path segment '%s'.", name, segment)
 		}
@@ -300,7 +300,7 @@ func ValidateSubscriptionName(name string) error {
 		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", name, runeAt(name, i), i)
 	}
 	if name == "." || name == ".." {
-		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed: no address can name it.", name)
+		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed: HTTP clients remove it from addresses.", name)
 	}
 	return nil
 }

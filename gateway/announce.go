@@ -46,7 +46,7 @@ func (a *announcement) text() string {
 		line("listening", "%s  AMQP and HTTP, %s", ln.Addr(), a.security(ln))
 	}
 	if a.c.RequireTLS == "off" && a.isPublic() {
-		line("warning", "clients on other machines may connect without TLS, and show their keys and messages to the network (require-tls: off)")
+		line("warning", "clients on other machines may connect without TLS, and reveal their keys and messages to the network (require-tls: off)")
 	}
 	survival := "messages are lost at a restart"
 	if a.about.Durable {
@@ -72,7 +72,7 @@ func (a *announcement) text() string {
 	}
 	line("with TLS", "%s", secure)
 	if a.c.LacksDevKey() {
-		line("no dev key", "the public development key is refused: there is a policy, and other machines may connect (--dev-key-anywhere accepts it)")
+		line("no dev key", "the public development key is refused, because there is a policy and other machines may connect (--dev-key-anywhere accepts it)")
 	}
 	for _, k := range a.newKeys {
 		line("new key", "of policy %s: %s", k.Policy, k.Key)
@@ -94,7 +94,7 @@ func (a *announcement) text() string {
 		line("admin", "http://%s/metrics and /debug/pprof/, without a token", a.admin.Addr())
 	}
 	if a.c.Traces.Endpoint != "" {
-		line("traces", "%s, of %.4g%% of the messages that bring none along", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
+		line("traces", "%s, of %.4g%% of the messages without a trace", a.c.Traces.Endpoint, 100*a.c.Traces.Sample)
 	}
 	line("health", "%s://%s/health", scheme, address)
 	if a.c.Emulator {

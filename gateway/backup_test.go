@@ -26,7 +26,7 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		wanted string
 	}{
 		{"backup --store file", exitFailure, "has no messages: name the store with --store"},
-		{"backup --store spawn", exitUsage, "the gateway starts no Redis: run redis-server --dir "},
+		{"backup --store spawn", exitUsage, "the gateway does not start a Redis: run redis-server --dir "},
 		{"backup --store memory", exitFailure, "the memory store ends with its gateway"},
 		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},

@@ -89,7 +89,7 @@ func rootCommand(environ []string) *cobra.Command {
 		Short: "A self-hosted message gateway that speaks the protocols of Azure Service Bus",
 		Long: `Crosstown is a self-hosted message gateway that speaks the protocols of Azure Service Bus.
 
-Without a command it serves. Settings come from flags, then from environment
+Without a command it runs a gateway. Settings come from flags, then from environment
 variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`,
 		Args:          command.Known,
 		Version:       fullVersion(),

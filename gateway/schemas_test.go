@@ -229,7 +229,7 @@ func TestConfigCheckReportsBadSchemas(t *testing.T) {
 	code, _, problems := g.try(t, "", "", "config", "check", file)
 	for _, want := range []string{
 		"schemas[0].entity", bad + ":2: error parsing regexp: invalid or unsupported Perl syntax: `(?=`: write a pattern that RE2 can run",
-		"schemas[1].on-mismatch", `"drop" is not known: use one of refuse, dead-letter, count`, "schemas[1].versions: there are none",
+		"schemas[1].on-mismatch", `"drop" is unknown: use one of refuse, dead-letter, count`, "schemas[1].versions: there are none",
 		`"Orders" is listed twice`, "schemas[2].versions[0].file: it is missing",
 	} {
 		if code != exitUsage || !strings.Contains(problems, want) {

@@ -267,7 +267,7 @@ func (s *Store) About(context.Context) core.About {
 		about.Detail += fmt.Sprintf(", synced every %v", s.o.Interval)
 	case SyncNever:
 		about.Detail += ", synced by the operating system"
-		about.Warnings = append(about.Warnings, "A loss of power may lose what was acknowledged in the last minutes: --sync interval or --sync always keeps it.")
+		about.Warnings = append(about.Warnings, "A power failure may lose messages that were acknowledged in the last half minute: --sync interval or --sync always prevents that.")
 	}
 	if n := s.Damaged(); n > 0 {
 		are := "messages are"

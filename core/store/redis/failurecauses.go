@@ -28,32 +28,32 @@ const (
 	textUnseen = "The message store cannot be reached. Try again."
 )
 
-var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network between"}
+var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network"}
 
 var tooFewConfirm = failure{
-	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm what is written: see INFO replication, and start or repair them; or have --store ask for fewer",
+	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: see INFO replication, and start or repair them; or set fewer in --store",
 }
 
 // knownFailures are answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
 	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise it, or receive and delete messages"},
-	{cause: "no-permission", word: "NOPERM", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
-	{cause: "no-permission", within: "ACL failure in script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
-	{cause: "no-permission", within: "The user executing the script", remedy: "its user may not do this: give it ~* &* +@all, or what is missing, with ACL SETUSER"},
-	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not know the user and password of --store, or the user is off"},
-	{cause: "wrong-password", word: "NOAUTH", remedy: "it wants a user and password: give them in --store"},
-	{cause: "read-only", passes: true, word: "READONLY", remedy: "it is a replica: have --store name the master, or its Sentinels"},
-	{cause: "cluster-down", passes: true, word: "CLUSTERDOWN", remedy: "some slots are served by no node: see CLUSTER INFO and CLUSTER NODES"},
-	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and make room"},
-	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write says"},
-	{cause: "loading", passes: true, word: "LOADING", remedy: "it reads its data, which takes a while"},
-	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: have --store name the master, or its Sentinels"},
+	{cause: "no-permission", word: "NOPERM", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "no-permission", within: "ACL failure in script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "no-permission", within: "The user executing the script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
+	{cause: "wrong-password", word: "WRONGPASS", remedy: "it does not accept the user and password of --store, or the user is disabled"},
+	{cause: "wrong-password", word: "NOAUTH", remedy: "it requires a user and password: set them in --store"},
+	{cause: "read-only", passes: true, word: "READONLY", remedy: "it is a replica: set the address of the master, or of its Sentinels, in --store"},
+	{cause: "cluster-down", passes: true, word: "CLUSTERDOWN", remedy: "some slots have no node: see CLUSTER INFO and CLUSTER NODES"},
+	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and free space"},
+	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write requires"},
+	{cause: "loading", passes: true, word: "LOADING", remedy: "it is loading its data: wait"},
+	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: set the address of the master, or of its Sentinels, in --store"},
 	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
 	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
 	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
 	{cause: "resharding", passes: true, word: "TRYAGAIN", remedy: "slots are being moved"},
-	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if it lasts, have --store name the nodes of the cluster"},
+	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if it lasts, set the nodes of the cluster in --store"},
 	{cause: "resharding", passes: true, word: "ASK", remedy: "slots are being moved"},
 	{cause: "failed-over", passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
 }

@@ -134,7 +134,7 @@ func (s *Store) reach(ctx context.Context) error {
 	}
 	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
 		if s.endpoint.single.Network == "unix" {
-			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, for a socket reaches one node only")
+			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, because a socket reaches only one node")
 		}
 		if err := s.rdb.Close(); err != nil {
 			return fmt.Errorf("change to a cluster connection: %w", err)
@@ -317,7 +317,7 @@ func (s *Store) About(ctx context.Context) core.About {
 	})
 	if err != nil {
 		a.Durable = false
-		a.Warnings = append(a.Warnings, "The store could not be asked whether it keeps messages: "+err.Error())
+		a.Warnings = append(a.Warnings, "It is not known whether the store keeps messages: "+err.Error())
 	}
 	return a
 }
@@ -333,7 +333,7 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	}
 	if policy := facts["maxmemory_policy"]; policy != "noeviction" && facts["maxmemory"] != "0" {
 		a.Durable = false
-		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when memory is short (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when its memory is full (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
 	}
 }
 

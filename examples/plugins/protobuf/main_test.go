@@ -126,7 +126,7 @@ func TestValuesAreFittedOrRefused(t *testing.T) {
 		"no field":           {sdk.Map{{Key: "x", Value: true}}, "Order has no field x"},
 		"no symbol":          {sdk.Map{{Key: "state", Value: "LOST"}}, "state: LOST is not of the type enum"},
 		"negative":           {sdk.Map{{Key: "total_cents", Value: int64(-1)}}, "-1 is not of the type uint64"},
-		"no moment":          {sdk.Map{{Key: "placed", Value: int64(1)}}, "1 is not a moment"},
+		"no timestamp":       {sdk.Map{{Key: "placed", Value: int64(1)}}, "1 is not a timestamp"},
 		"no list":            {sdk.Map{{Key: "lines", Value: true}}, "true is not a list"},
 		"in a list":          {sdk.Map{{Key: "lines", Value: sdk.List{sdk.Map{{Key: "quantity", Value: int64(1 << 31)}}}}}, "lines: [0]: quantity: 2147483648 is not of the type int32"},
 		"no key":             {sdk.Map{{Key: "labels", Value: sdk.Map{{Key: int64(1), Value: "x"}}}}, "the key: 1 is not of the type string"},

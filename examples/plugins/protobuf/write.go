@@ -20,7 +20,7 @@ func write(m protoreflect.Message, v any, depth int) error {
 	if m.Descriptor().FullName() == timestampName {
 		t, ok := instantOf(v)
 		if !ok {
-			return fmt.Errorf("%s is not a moment", shown(v))
+			return fmt.Errorf("%s is not a timestamp", shown(v))
 		}
 		m.Set(fields.ByNumber(1), protoreflect.ValueOfInt64(t.Unix()))
 		m.Set(fields.ByNumber(2), protoreflect.ValueOfInt32(int32(t.Nanosecond())))

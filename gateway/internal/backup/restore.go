@@ -16,7 +16,7 @@ import (
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {
-		return 0, fmt.Errorf("a store of type %T cannot be restored to", st)
+		return 0, fmt.Errorf("a store of type %T cannot restore a backup", st)
 	}
 	r := &restore{store: st, target: target, in: in, progress: progress}
 	if err := r.run(ctx); err != nil {

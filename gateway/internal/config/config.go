@@ -181,5 +181,5 @@ func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s leaves out %d settings, which have the emulator's defaults: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H, LockDuration PT1M, DuplicateDetectionHistoryTimeWindow PT20S", c.EmulatorConfig, c.Assumed)
+	return fmt.Sprintf("%s omits %d settings, which have the emulator's defaults: MaxDeliveryCount 3, DefaultMessageTimeToLive PT1H, LockDuration PT1M, DuplicateDetectionHistoryTimeWindow PT20S", c.EmulatorConfig, c.Assumed)
 }

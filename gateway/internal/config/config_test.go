@@ -163,13 +163,13 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`c.yaml:1: namespace: 'bad_name' is not a namespace name`,
 		`c.yaml:2: lsiten: there is no such setting: did you mean listen?`,
 		`c.yaml:3: store: 5 is not text: put it in quotes`,
-		`c.yaml:5: log.level: "loud" is not known: use one of debug, info, warn, error`,
+		`c.yaml:5: log.level: "loud" is unknown: use one of debug, info, warn, error`,
 		`c.yaml:6: log.levle: there is no such setting: did you mean level?`,
 		`c.yaml:7: drain-timeout: 30 has no unit: write it like 90s`,
 		`c.yaml:8: partitions: many is not a whole number`,
 		`c.yaml:10: amqp.max-links: 0 is out of range: use 1 to`,
 		`c.yaml:11: amqp.max-frame-size: 1.5 is not a whole number`,
-		`c.yaml:12: tls.cert: it needs tls.key beside it`,
+		`c.yaml:12: tls.cert: it needs tls.key, too`,
 		`c.yaml:16: policies[0].rights: "Sned": unknown right "Sned": use Send, Listen, Manage`,
 		`c.yaml:17: policies[1]: policy "app" is listed twice`,
 		`c.yaml:20: policies[2].name: "" is not a valid policy name`,
@@ -178,14 +178,14 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2147483647.`,
 		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
 		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
-		`c.yaml:28: queues[2].name: "ORDERS" is listed twice (queues and topics share their names`,
+		`c.yaml:28: queues[2].name: "ORDERS" is listed twice (queues and topics share one set of names`,
 		`c.yaml:29: queues[2].status: Closed is not a status: write Active`,
 		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
 		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
 		`c.yaml:32: websocket.max-feeds: x is not a whole number`,
 		`c.yaml:32: websocket.max-connections: 0 is out of range: use 1 to`,
 		`c.yaml:32: websocket.max-frame: 1000 is out of range: use 1048576 to`,
-		`CROSSTOWN_LOG_FORMAT: "xml" is not known: use one of text, json`,
+		`CROSSTOWN_LOG_FORMAT: "xml" is unknown: use one of text, json`,
 		`CROSSTOWN_LOG_LEVLE: no setting has this variable: did you mean CROSSTOWN_LOG_LEVEL?`,
 		`CROSSTOWN_POLICY: a policy named "nope" is not complete: write NAME=KEY:RIGHTS`,
 	}
@@ -315,7 +315,7 @@ func TestTheConsoleIsOnWhereOnlyThisMachineReachesTheGateway(t *testing.T) {
 	if !mustLoad(t, map[string]string{"c.yaml": "console: on"}, []string{"CROSSTOWN_CONFIG=$DIR/c.yaml"}).HasConsole() {
 		t.Error("console: on in a file is off")
 	}
-	if _, err := load(t, nil, nil, "--console=perhaps"); err == nil || !strings.HasPrefix(err.Error(), `--console: "perhaps" is not known: use one of auto, on, off`) {
+	if _, err := load(t, nil, nil, "--console=perhaps"); err == nil || !strings.HasPrefix(err.Error(), `--console: "perhaps" is unknown: use one of auto, on, off`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -330,8 +330,8 @@ func TestStores(t *testing.T) {
 		}
 	}
 	for store, want := range map[string]string{
-		"mysql://host": "--store: no store has URLs that begin with mysql://: use auto", "disk": `--store: "disk" is no store: use auto`,
-		"user:secret@host": "--store: it is no store: use auto", "spawn": "--store: the gateway starts no Redis: run redis-server --dir ",
+		"mysql://host": "--store: no store has URLs that begin with mysql://: use auto", "disk": `--store: "disk" is not a store: use auto`,
+		"user:secret@host": "--store: it is not a store: use auto", "spawn": "--store: the gateway does not start a Redis: run redis-server --dir ",
 	} {
 		_, err := load(t, nil, nil, "--store="+store)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -501,7 +501,7 @@ func TestTheEmulatorsFileIsTakenAsItIs(t *testing.T) {
 			t.Errorf("skipped: got %q, want %q among them in order", c.Skipped, part)
 		}
 	}
-	if got := c.Assumption(); !strings.Contains(got, "leaves out 13 settings, which have the emulator's defaults: MaxDeliveryCount 3") {
+	if got := c.Assumption(); !strings.Contains(got, "omits 13 settings, which have the emulator's defaults: MaxDeliveryCount 3") {
 		t.Errorf("assumed: got %q", got)
 	}
 	if len(c.Skipped) != 3 {
@@ -625,7 +625,7 @@ topics:
 	}
 	want := []string{
 		`c.yaml:3: queues[0].forward-to: "A" is the entity itself: name another queue or topic`,
-		`c.yaml:6: topics[0].name: "A" is listed twice (queues and topics share their names`,
+		`c.yaml:6: topics[0].name: "A" is listed twice (queues and topics share one set of names`,
 		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,
 		`c.yaml:9: topics[0].subscriptions[0].name: The subscription name 's/1' is not allowed because of '/'`,
 		`c.yaml:12: topics[0].subscriptions[1].forward-dead-lettered-messages-to: "A/Subscriptions/ok" is the entity itself`,

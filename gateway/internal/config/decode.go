@@ -75,7 +75,7 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 		if near := spelling.Nearest(name, known); len(near) > 0 {
 			r.add(inner(name), "there is no such setting: did you mean %s?", near[0])
 		} else {
-			r.add(inner(name), "there is no such setting: remove it; there are %s", strings.Join(known, ", "))
+			r.add(inner(name), "there is no such setting: remove it; the settings are %s", strings.Join(known, ", "))
 		}
 	}
 	ok = true

@@ -77,7 +77,7 @@ func (e *emulator) namespace(ns any, i int) {
 	at := elementPath("UserConfig.Namespaces", i)
 	name := member(ns, "Name")
 	if i > 0 {
-		e.skip("namespace %v: of the emulator's file only the first counts; list it under namespaces in the gateway's own file, with a key of its own", name)
+		e.skip("namespace %v: only the first one in the emulator's file is used; list it under namespaces in the gateway's own file, with a key of its own", name)
 		return
 	}
 	if e.values["namespace"] == nil && name != nil {

@@ -50,7 +50,7 @@ func TestHistoriesAreChecked(t *testing.T) {
 		"explain[3].keep: 2000h0m0s is out of range",
 		"explain[4].max: 10 is out of range: use 100 to 10000000",
 		"explain[5].max: 20000000 is out of range",
-		`explain[6].entity: "news/subscriptions/eu" is a subscription, which remembers as its topic does: name "news"`,
+		`explain[6].entity: "news/subscriptions/eu" is a subscription, which has a history if its topic has one: name "news"`,
 		"explain[7].most",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -93,7 +93,7 @@ func (d *Identity) validate(r *report, anywhere bool) {
 	if _, _, err := net.SplitHostPort(d.DevIdentityListen); err != nil {
 		r.add("dev-identity-listen", "%q is not an address to listen on: write host:port, such as %s", d.DevIdentityListen, defaultDevListen)
 	} else if !anywhere && !listen.IsLoopback(d.DevIdentityListen) {
-		r.add("dev-identity-listen", "%s lets other machines have tokens with every right: %s", d.DevIdentityListen, devIdentityRemedy)
+		r.add("dev-identity-listen", "%s lets other machines get tokens with all rights: %s", d.DevIdentityListen, devIdentityRemedy)
 	}
 }
 
@@ -105,7 +105,7 @@ func (i *Issuer) validate(path string, r *report) {
 	case err != nil || u.Host == "":
 		r.add(path+".issuer", "%q is not a URL: %s, or give its keys in a file with jwks", i.Issuer, issuerRemedy)
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):
-		r.add(path+".issuer", "keys that come by %s:// can be forged on the way: %s, or give its keys in a file with jwks", u.Scheme, issuerRemedy)
+		r.add(path+".issuer", "keys fetched over %s:// can be forged: %s, or give its keys in a file with jwks", u.Scheme, issuerRemedy)
 	}
 	if d := i.ClockLeeway(); d < 0 || d > maxLeeway {
 		r.add(path+".leeway", "%v is out of range: use 0s to %v", d, maxLeeway)

@@ -62,7 +62,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	switch kept, err := os.ReadFile(file); {
 	case err == nil:
 		if p.Key = strings.TrimSpace(string(kept)); p.Key == "" {
-			r.add(path, "%s, which has the key of policy %q, is empty: remove it, and the gateway makes a new key", file, p.Name)
+			r.add(path, "%s, which has the key of policy %q, is empty: remove it, and the gateway generates a new key", file, p.Name)
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		var secret [32]byte

@@ -25,7 +25,7 @@ func TestBadSettingsOfMetricsAreReported(t *testing.T) {
 		t.Fatal("loaded")
 	}
 	for _, want := range []string{
-		"c.yaml:1: admin-listen: 127.0.0.1:5672 is where clients come: ",
+		"c.yaml:1: admin-listen: 127.0.0.1:5672 is a listener for clients: ",
 		"c.yaml:2: metrics.max-entities: 0 is out of range: ",
 		"c.yaml:2: metrics.refresh: 10ms is too often: ",
 	} {

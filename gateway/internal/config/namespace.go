@@ -119,7 +119,7 @@ func (c *Config) validateNamespaces(r *report) {
 			if err := namespaces.CheckHost(host); err != nil {
 				r.add(at, "%v", err)
 			} else if !hosts.add(host) {
-				r.add(at, "%s is listed twice: a host is that of one namespace", host)
+				r.add(at, "%s is listed twice: a host belongs to one namespace", host)
 			}
 		}
 		if len(n.Hosts) > namespaces.MaxHosts {
@@ -146,7 +146,7 @@ func (c *Config) validateAccess(i int, r *report) {
 		rule := n.Policies[p].Rule()
 		for _, o := range append([]core.Namespace{c.Own()}, c.Others()[:i]...) {
 			if slices.ContainsFunc(o.Policies, func(q core.AccessRule) bool { return namespaces.SharesKey(&rule, &q) }) {
-				r.add(elementPath(path+".policies", p)+".key", "policy %q with this key opens namespace %q already, and a key is for one namespace: give it another", rule.Name, o.Name)
+				r.add(elementPath(path+".policies", p)+".key", "policy %q with this key already belongs to namespace %q: choose another key", rule.Name, o.Name)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Config) validateAccess(i int, r *report) {
 // validate checks the contents of a namespace. The paths of its settings begin with prefix.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
-		r.add(prefix+"virtual-time", "the store %s keeps messages longer than a configured namespace its time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)
+		r.add(prefix+"virtual-time", "with the store %s a configured namespace cannot have virtual time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)
 	}
 	h.validatePolicies(prefix, r)
 	h.validateEntities(prefix, r)

@@ -81,7 +81,7 @@ namespaces:
 		`namespaces[0].quotas.max-entities: -1 is out of range`,
 		`namespaces[0].quotas.max-conections: there is no such setting: did you mean max-connections?`,
 		`namespaces[0].partitions: 99 is out of range`,
-		`namespaces[0].policies[0].key: policy "app" with this key opens namespace "home" already`,
+		`namespaces[0].policies[0].key: policy "app" with this key already belongs to namespace "home"`,
 		`c.yaml:9: namespaces[1].name: "HOME" is listed twice`,
 		`namespaces[1].policies[1]: policy "app" is listed twice`,
 		`namespaces[1].policies[1].rights: "Sned"`,
@@ -91,7 +91,7 @@ namespaces:
 		`namespaces[1].pipelines[0].ingress[0].plugin: there is no plugin "none"`,
 		`namespaces[1].retries[0].entity: it is missing`,
 		`namespaces[2].hosts[0]: X.example is listed twice`,
-		`namespaces[2].policies[0].key: policy "app" with this key opens namespace "HOME" already`,
+		`namespaces[2].policies[0].key: policy "app" with this key already belongs to namespace "HOME"`,
 		`namespaces[3].policies: no client may use namespace "nobody"`,
 	} {
 		if !strings.Contains(err.Error(), want) {

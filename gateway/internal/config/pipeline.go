@@ -39,7 +39,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
 		validatePattern(path+".entity", p.Entity, r)
 		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is listed twice, and only the first counts: put the stages together", p.Entity)
+			r.add(path+".entity", "%q is listed twice, but only the first applies: put the stages together", p.Entity)
 		}
 		for n, to := range p.FollowTo {
 			validatePattern(elementPath(path+".follow-to", n), to, r)
@@ -52,7 +52,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		}
 		switch {
 		case p.To != nil && len(p.FollowTo) > 0:
-			r.add(path+".follow-to", "to names a plugin that interprets To already: keep one of the two")
+			r.add(path+".follow-to", "a plugin under to already interprets To: keep one of the two")
 		case len(p.Ingress) == 0 && p.To == nil && len(p.FollowTo) == 0:
 			r.add(path, "it does nothing: give it ingress, to or follow-to")
 		}
@@ -62,21 +62,21 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 // validatePattern reports what is not a name of a queue or topic, in which * matches any text.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
-		r.add(path, "%q is neither a queue's or topic's name nor one with * for any text: %v", pattern, err)
+		r.add(path, "%q is neither a name of a queue or topic nor a pattern with *: %v", pattern, err)
 	}
 }
 
 func (c *Config) validateStage(path string, s *Stage, r *report) {
 	if !slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return p.Name == s.Plugin }) {
-		known := "none are"
+		known := "configure it under plugins"
 		if len(c.Plugins) > 0 {
 			var names []string
 			for _, p := range c.Plugins {
 				names = append(names, p.Name)
 			}
-			known = strings.Join(names, ", ") + " are"
+			known = "use " + strings.Join(names, ", ")
 		}
-		r.add(path+".plugin", "there is no plugin %q: %s configured", s.Plugin, known)
+		r.add(path+".plugin", "there is no plugin %q: %s", s.Plugin, known)
 	}
 	if _, err := s.Parameters(); err != nil {
 		r.add(path, "%v", err)
@@ -125,7 +125,7 @@ func (p *History) validate(path string, r *report) {
 	case p.Entity == "":
 		r.add(path+".entity", "it is missing: name a queue or topic, or a pattern such as orders/* or *")
 	case isSubscription:
-		r.add(path+".entity", "%q is a subscription, which remembers as its topic does: name %q", p.Entity, topic)
+		r.add(path+".entity", "%q is a subscription, which has a history if its topic has one: name %q", p.Entity, topic)
 	}
 	if !r.concerns(path+".keep") && p.Keep != 0 && (p.Keep < core.MinHistory || p.Keep > core.MaxHistory) {
 		r.add(path+".keep", "%v is out of range: use %v to %v", p.Keep, core.MinHistory, core.MaxHistory)
@@ -148,7 +148,7 @@ func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
 		p, path := S(&all[i]), elementPath(path, i)
 		p.validate(path, r)
 		if slices.ContainsFunc(all[:i], func(q T) bool { return strings.EqualFold(S(&q).pattern(), p.pattern()) }) {
-			r.add(path+".entity", "%q is listed twice (upper and lower case are the same): only the first counts, remove the other", p.pattern())
+			r.add(path+".entity", "%q is listed twice (names are case-insensitive): only the first applies, remove the other", p.pattern())
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (p *Retry) validate(path string, r *report) {
 		r.add(path+".max", "%v is out of range: use %v, which is the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
 	}
 	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= maxFactor) {
-		r.add(path+".factor", "%v is out of range: use 1, where all waits are equal, to %d", p.Factor, maxFactor)
+		r.add(path+".factor", "%v is out of range: use 1, with which all delays are equal, to %d", p.Factor, maxFactor)
 	}
 	if !(p.Jitter >= 0 && p.Jitter <= 1) {
 		r.add(path+".jitter", "%v is out of range: use 0 to 1", p.Jitter)

@@ -61,12 +61,12 @@ pipelines:
 		t.Fatal("nothing is reported")
 	}
 	for _, want := range []string{
-		`plugins[0].unavailable: "wait" is not known: use one of refuse, pass, park`,
+		`plugins[0].unavailable: "wait" is unknown: use one of refuse, pass, park`,
 		`c.yaml:4: pipelines[0].entity: "a b" is neither`,
-		`pipelines[0].ingress[0].plugin: there is no plugin "Geo": geo are configured`,
-		`pipelines[1].ingress[0].unavailable: "drop" is not known`,
+		`pipelines[0].ingress[0].plugin: there is no plugin "Geo": use geo`,
+		`pipelines[1].ingress[0].unavailable: "drop" is unknown`,
 		"pipelines[1].ingress[0]: parameters.list is [1]",
-		"pipelines[1].follow-to: to names a plugin",
+		"pipelines[1].follow-to: a plugin under to already",
 		`pipelines[1].follow-to[0]: "a b" is neither`,
 		`pipelines[2].entity: "Orders" is listed twice`,
 		"pipelines[2]: it does nothing",
@@ -80,7 +80,7 @@ pipelines:
 		t.Log(err)
 	}
 	_, err = load(t, map[string]string{"c.yaml": "pipelines: [{entity: q, to: {plugin: p}}]"}, nil, "--config=$DIR/c.yaml")
-	if err == nil || !strings.Contains(err.Error(), `there is no plugin "p": none are configured`) {
+	if err == nil || !strings.Contains(err.Error(), `there is no plugin "p": configure it under plugins`) {
 		t.Errorf("without plugins: got %v", err)
 	}
 }

@@ -147,17 +147,17 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 		if err := namespaces.CheckName(m.Namespace); err != nil {
 			r.add(path+".namespace", "%v", err)
 		} else if strings.EqualFold(m.Namespace, self) {
-			r.add(path+".namespace", "%q is the namespace itself: what is in it needs no remote", m.Namespace)
+			r.add(path+".namespace", "%q is the namespace itself: forward to its entities without a remote", m.Namespace)
 		}
 	}
 	switch {
 	case m.URL == "" && (m.Username != "" || m.Password != "" || m.Policy != "" || m.Key != ""):
-		r.add(path, "username, password, policy and key go with url only")
+		r.add(path, "username, password, policy and key are only allowed with url")
 	case (m.Username == "") != (m.Password == ""):
-		r.add(path, "username and password go together")
+		r.add(path, "set username and password together")
 	case (m.Policy == "") != (m.Key == ""):
-		r.add(path, "policy and key go together")
+		r.add(path, "set policy and key together")
 	case m.Username != "" && m.Policy != "":
-		r.add(path, "give username and password, or policy and key: one remote knows you by one of them")
+		r.add(path, "set username and password, or policy and key, not both")
 	}
 }

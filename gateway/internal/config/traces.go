@@ -67,7 +67,7 @@ func (t *Traces) inheritSampler(environ []string, r *report) {
 		}
 		t.Sample = part
 	default:
-		r.addAt(origin{source: variable}, "%q is not known: use one of always_on, always_off, traceidratio, with or without parentbased_ before it", name)
+		r.addAt(origin{source: variable}, "%q is unknown: use one of always_on, always_off, traceidratio, with or without parentbased_ before it", name)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestBadSettingsOfTracesAreReported(t *testing.T) {
 	for want, file := range map[string]string{
 		"c.yaml:1: traces.sample: 1.5 is not a fraction of the messages: ": "traces: {sample: 1.5}\n",
 		"c.yaml:1: traces.sample: many is not a number: ":                  "traces: {sample: many}\n",
-		"c.yaml:1: traces.protocol: \"thrift\" is not known: ":             "traces: {protocol: thrift}\n",
+		"c.yaml:1: traces.protocol: \"thrift\" is unknown: ":               "traces: {protocol: thrift}\n",
 		"c.yaml:1: traces.endpoint: it is not the URL of a collector: ":    "traces: {endpoint: 'localhost:4317'}\n",
 		"c.yaml:1: traces.endpoint: it holds a user or a password: ":       "traces: {endpoint: 'http://u:p@localhost'}\n",
 		"c.yaml:1: traces.headers: there is no such setting: remove ":      "traces: {headers: x}\n",
@@ -81,7 +81,7 @@ func TestBadSettingsOfTracesAreReported(t *testing.T) {
 		}
 	}
 	for want, environ := range map[string][]string{
-		"OTEL_TRACES_SAMPLER: \"xray\" is not known: ":                     {"OTEL_TRACES_SAMPLER=xray"},
+		"OTEL_TRACES_SAMPLER: \"xray\" is unknown: ":                       {"OTEL_TRACES_SAMPLER=xray"},
 		"OTEL_TRACES_SAMPLER_ARG: \"2\" is not a fraction of the messages": {"OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=2"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL: ":                                    {"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"},
 		"OTEL_EXPORTER_OTLP_ENDPOINT: it is not the URL":                   {"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317"},

@@ -29,7 +29,7 @@ func (c *Config) validate(r *report) {
 		if c.TLS.Cert == "" {
 			set, missing = missing, set
 		}
-		r.add(set, "it needs %s beside it: give both, or neither to use the development certificate", missing)
+		r.add(set, "it needs %s, too: set both, or neither to use the development certificate", missing)
 	}
 	if c.Data == "" {
 		r.add("data", "neither XDG_DATA_HOME nor HOME names a place for it: set --data DIR")
@@ -46,7 +46,7 @@ func (c *Config) validate(r *report) {
 	}
 	c.validateMemory(r)
 	if _, given := r.origins["metrics.refresh"]; given && c.Metrics.Refresh < time.Second && !r.concerns("metrics.refresh") {
-		r.add("metrics.refresh", "%v is too often: use 1s or more, for every entity is counted in the store", c.Metrics.Refresh)
+		r.add("metrics.refresh", "%v is too often: use 1s or more, because each refresh counts every entity in the store", c.Metrics.Refresh)
 	}
 	c.Traces.complete(r)
 	c.validateAdmin(r)
@@ -108,7 +108,7 @@ func (c *Config) validateAdmin(r *report) {
 	if _, _, err := net.SplitHostPort(c.AdminListen); err != nil {
 		r.add("admin-listen", "%q is not an address to listen on: write host:port, such as 127.0.0.1:9095", c.AdminListen)
 	} else if slices.Contains(c.Listen, c.AdminListen) && !strings.HasSuffix(c.AdminListen, ":0") {
-		r.add("admin-listen", "%s is where clients come: choose another port", c.AdminListen)
+		r.add("admin-listen", "%s is a listener for clients: choose another port", c.AdminListen)
 	}
 }
 
@@ -123,11 +123,11 @@ func (c *Config) validateStore(r *report) {
 		}
 	case slices.Contains([]string{"auto", "file", "memory"}, c.Store):
 	case c.Store == "spawn":
-		r.add("store", "the gateway starts no Redis: run redis-server --dir %[1]s --appendonly yes --port 0 --unixsocket %[1]s/redis.sock, and use the store unix://%[1]s/redis.sock", filepath.Join(c.Data, "redis"))
+		r.add("store", "the gateway does not start a Redis: run redis-server --dir %[1]s --appendonly yes --port 0 --unixsocket %[1]s/redis.sock, and use the store unix://%[1]s/redis.sock", filepath.Join(c.Data, "redis"))
 	case strings.Contains(c.Store, "@"):
-		r.add("store", "it is no store: %s", remedy)
+		r.add("store", "it is not a store: %s", remedy)
 	default:
-		r.add("store", "%q is no store: %s", c.Store, remedy)
+		r.add("store", "%q is not a store: %s", c.Store, remedy)
 	}
 }
 
@@ -137,10 +137,10 @@ func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "fil
 // validateSync checks the settings that only the file store has.
 func (c *Config) validateSync(r *report) {
 	if !slices.Contains([]string{"always", "interval", "never"}, c.Sync) {
-		r.add("sync", "%q is no way to sync: use always, interval or never", c.Sync)
+		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
 		// The file may set sync, although a flag selects another store.
-		r.add("sync", "the store %s syncs by itself: leave it out, or use --store file", c.Store)
+		r.add("sync", "the store %s has no sync policy: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
 		r.add("repair", "the store %s has no files to repair: leave it out, or use --store file", c.Store)
@@ -237,7 +237,7 @@ func (h *Contents) validateEntities(prefix string, r *report) {
 		if err := core.ValidateName(name); err != nil {
 			r.add(path+".name", "%v", err)
 		} else if !taken.add(name) {
-			r.add(path+".name", "%q is listed twice (queues and topics share their names, upper and lower case are the same): remove one", name)
+			r.add(path+".name", "%q is listed twice (queues and topics share one set of names, which are case-insensitive): remove one", name)
 		}
 	}
 	for i := range h.Queues {
@@ -331,6 +331,6 @@ func (r *report) concerns(path string) bool {
 
 func oneOf(r *report, path, v string, allowed ...string) {
 	if !slices.Contains(allowed, v) {
-		r.add(path, "%q is not known: use one of %s", v, strings.Join(allowed, ", "))
+		r.add(path, "%q is unknown: use one of %s", v, strings.Join(allowed, ", "))
 	}
 }

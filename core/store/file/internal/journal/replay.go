@@ -34,7 +34,7 @@ type decoder struct {
 	put   state.Put
 }
 
-var errUnknownEffect = errors.New("an effect is of a kind that this version does not know")
+var errUnknownEffect = errors.New("this version does not know the kind of an effect")
 
 func (d *decoder) apply() error {
 	switch kind := d.kind(); kind {
