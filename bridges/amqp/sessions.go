@@ -226,8 +226,8 @@ func (r *receiverLink) occupied() {
 	}
 }
 
-// answered ends what occupied began, and settles deliveries whose locks the request has ended.
-// Clients settle all messages of a session that can be taken over in this way, none on its link.
+// answered ends what occupied began, and settles deliveries whose locks the request has ended. In a
+// session that can be taken over, clients settle all messages by such requests, none on the link.
 func (r *receiverLink) answered(tokens []core.LockToken) {
 	if r == nil {
 		return

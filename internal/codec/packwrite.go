@@ -100,8 +100,8 @@ func (w *PackWriter) BinaryParts(size int, parts iter.Seq[[]byte]) {
 	}
 }
 
-// head appends the head of a value of n bytes: short+n if n is below few, else a
-// format from wide on, the first of which has a size of first bytes.
+// head appends the head of a value of size n: the byte short|n if n is below few; otherwise a format
+// byte, and n in 1, 2 or 4 bytes. wide is the first of these formats, with a size of first bytes.
 func (w *PackWriter) head(n int, short byte, few int, wide byte, first int) {
 	switch {
 	case n < few:

@@ -16,7 +16,7 @@ import (
 )
 
 // browserVariable, when set, makes tests fail if there is no Chromium, or if its driver cannot be
-// installed. So does CI. Otherwise such tests are skipped.
+// installed. Without it these tests are skipped then, except in CI.
 const browserVariable = "E2E_BROWSER"
 
 const patience = 3 * time.Minute

@@ -324,7 +324,7 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 			continue
 		}
 		if time.Now().After(until) {
-			return n, fmt.Errorf("messages of %s are locked by other receivers: stop them", from)
+			return n, fmt.Errorf("messages of %s are locked by other receivers: stop these receivers", from)
 		}
 		if !told {
 			m.note("%s: waiting for messages that are locked", from)

@@ -41,9 +41,9 @@ func (w *worker) Wake(core.SessionKey) {
 	}
 }
 
-// Reserve implements core.Watcher: a store call that brings messages becomes the worker's call, if
-// the worker has none in flight. Receivers in ReceiveAndDelete mode get nothing that way: their
-// messages take a second call, for which the sender would wait.
+// Reserve implements core.Watcher: a store call that stores messages also locks some for the
+// worker, if the worker has no call in flight. Receivers in ReceiveAndDelete mode get nothing that
+// way: their messages take a second call, for which the sender would wait.
 func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {
