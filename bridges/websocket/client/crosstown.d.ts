@@ -272,6 +272,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {Record<string, any>} settings by the names of the management API; durations such as PT1M
  * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
+ * @property {string} [rateLimit] the most that receivers get, such as 5/s
  */
 /**
  * @typedef {object} Filter
@@ -834,6 +835,10 @@ export type Entity = {
     settings: Record<string, any>;
     counts: Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>;
     availability: string;
+    /**
+     * the most that receivers get, such as 5/s
+     */
+    rateLimit?: string | undefined;
 };
 export type Filter = {
     kind: "sql" | "correlation" | "true" | "false";

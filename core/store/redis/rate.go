@@ -10,7 +10,7 @@ import (
 // Take takes from what a rate allows.
 func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
-		reply, err := p.eval(ctx, takeScript, []any{p.names.base(p.Ref) + rateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
+		reply, err := p.eval(ctx, rateScript, []any{p.names.base(p.Ref) + rateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
 		if err != nil {
 			return err
 		}

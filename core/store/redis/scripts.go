@@ -96,7 +96,7 @@ var (
 	partitionFillScript       = (&script{name: "partition_fill", keys: 2, moreKeys: true, fixed: 2, repeat: 1}).load()
 	duplicatesTrimScript      = newScript("duplicates_trim", 1, 1)
 	doorbellScript            = newScript("doorbell", 2, 0)
-	takeScript                = newScript("take", 1, 4)
+	rateScript                = newScript("rate", 1, 4)
 	topicSetVersionScript     = newScript("topic_set_version", 2, 1)
 	countsScript              = (&script{name: "counts", keys: 3, moreKeys: true, fixed: 1}).load()
 	lockDeadlinesScript       = (&script{name: "lock_deadlines", keys: 3, fixed: 1, repeat: 1}).load()

@@ -72,7 +72,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
 		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
 		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,
-		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
+		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, rateScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
 	} {
 		called[s.name] = true
 		t.Run(s.name, func(t *testing.T) {

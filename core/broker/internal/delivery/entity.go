@@ -64,7 +64,7 @@ type Entity struct {
 	Source
 	traffic *entity.Counters
 	audit   *audit.Writer // nil: no history
-	gate    gate
+	limiter limiter
 
 	mu          sync.Mutex
 	ended       error                       // set once: no receiver may be added
@@ -77,7 +77,7 @@ type Entity struct {
 // New makes an Entity, on which nothing is open yet.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
-	e.gate.e = e
+	e.limiter.e = e
 	return e
 }
 

@@ -271,14 +271,14 @@ func (s *Session) lockMessages(most core.Most) {
 	defer e.Barrier.Leave()
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
-	allowed, again, err := e.gate.take(ctx, most.Messages)
+	allowed, again, err := e.limiter.take(ctx, most.Messages)
 	most.Messages = allowed
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
 	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // whose lock another may have taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
-		e.gate.put(allowed - len(ds))
+		e.limiter.put(allowed - len(ds))
 	}
 	locked, more := len(ds), again.IsZero() && most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {

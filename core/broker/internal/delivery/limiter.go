@@ -18,10 +18,10 @@ const (
 	grantLife = time.Second
 )
 
-// gate holds back deliveries of an entity's main queue that its rate does not allow yet. All gateways share
+// limiter holds back deliveries of an entity's main queue that its rate does not allow yet. All gateways share
 // the rate, by way of the store, and each takes a little of it at a time. What is held back looks like an empty
 // queue: a Drain does not wait for it.
-type gate struct {
+type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate] // nil: no limit
 
@@ -34,68 +34,68 @@ type gate struct {
 }
 
 // take returns how many of n messages may be delivered now. If none may, again is when to ask again.
-func (g *gate) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
-	r := g.rate.Load()
+func (l *limiter) take(ctx context.Context, n int) (allowed int, again time.Time, err error) {
+	r := l.rate.Load()
 	if r == nil || n <= 0 {
 		return n, time.Time{}, nil
 	}
-	g.asking.Lock()
-	defer g.asking.Unlock()
-	if allowed, again = g.use(r, n); allowed > 0 || !again.IsZero() {
+	l.asking.Lock()
+	defer l.asking.Unlock()
+	if allowed, again = l.use(r, n); allowed > 0 || !again.IsZero() {
 		return allowed, again, nil
 	}
-	granted, again, err := g.e.View().Queues[core.Main][0].Take(ctx, *r, min(max(int(grantTime/r.Every), min(n, r.Burst)), maxGrant))
+	granted, again, err := l.e.View().Queues[core.Main][0].Take(ctx, *r, min(max(int(grantTime/r.Every), min(n, r.Burst)), maxGrant))
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	g.mu.Lock()
-	g.unused, g.lapse, g.again = granted, g.e.Now().Add(grantLife), again
-	g.mu.Unlock()
-	allowed, again = g.use(r, n)
+	l.mu.Lock()
+	l.unused, l.lapse, l.again = granted, l.e.Now().Add(grantLife), again
+	l.mu.Unlock()
+	allowed, again = l.use(r, n)
 	return allowed, again, nil
 }
 
 // use uses up to n of what was granted. If nothing is left, again is when the store grants more; zero: it may
 // do so now.
-func (g *gate) use(r *core.Rate, n int) (used int, again time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.e.Now()
-	if now.After(g.lapse) {
-		g.unused = 0
+func (l *limiter) use(r *core.Rate, n int) (used int, again time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.e.Now()
+	if now.After(l.lapse) {
+		l.unused = 0
 	}
-	if used = min(n, g.unused); used > 0 {
-		g.unused -= used
+	if used = min(n, l.unused); used > 0 {
+		l.unused -= used
 		return used, time.Time{}
 	}
-	if wait := g.again.Sub(now); wait <= 0 || wait > r.Every { // the clock was set back, or the rate changed
+	if wait := l.again.Sub(now); wait <= 0 || wait > r.Every { // the clock was set back, or the rate changed
 		return 0, time.Time{}
 	}
-	return 0, g.again
+	return 0, l.again
 }
 
 // reserve is take without asking the store.
-func (g *gate) reserve(n int) int {
-	r := g.rate.Load()
+func (l *limiter) reserve(n int) int {
+	r := l.rate.Load()
 	if r == nil {
 		return n
 	}
-	n, _ = g.use(r, n)
+	n, _ = l.use(r, n)
 	return n
 }
 
 // put returns what was taken and not used.
-func (g *gate) put(n int) {
-	if g.rate.Load() != nil {
-		g.mu.Lock()
-		g.unused += n
-		g.mu.Unlock()
+func (l *limiter) put(n int) {
+	if l.rate.Load() != nil {
+		l.mu.Lock()
+		l.unused += n
+		l.mu.Unlock()
 	}
 }
 
 // SetRate sets how many messages of the main queue are delivered; nil: as many as receivers take.
 func (e *Entity) SetRate(r *core.Rate) {
-	if e.gate.rate.Swap(r) == r {
+	if e.limiter.rate.Swap(r) == r {
 		return
 	}
 	dispatchers, hub := e.open()

@@ -1,4 +1,5 @@
--- take.lua: take from what a rate allows, as core.Rate.Take does.
+#!lua flags=allow-oom
+-- rate.lua: take from what a rate allows, as core.Rate.Take does.
 -- KEYS[1] rate  string  when the burst is whole again (us), a space, and the rate of the last call
 -- ARGV[1] now   ms
 -- ARGV[2] every us
