@@ -106,7 +106,7 @@ func TestABackupOfARunningGatewayHasEachMessageOnce(t *testing.T) {
 	}
 	data := t.TempDir()
 	for _, length := range []int{300, len(whole) / 2, len(whole) - 5000} {
-		if _, said, err := copyStore(t, whole[:length], "restore", "--data", data); err == nil || !strings.Contains(said, "cut off") {
+		if _, said, err := copyStore(t, whole[:length], "restore", "--data", data); err == nil || !strings.Contains(said, "truncated or damaged") {
 			t.Errorf("restore of %d of %d bytes: got %v, %s", length, len(whole), err, said)
 		}
 	}

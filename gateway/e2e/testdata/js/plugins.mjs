@@ -41,9 +41,9 @@ await browse(async (page) => {
   // What it does is shown as it happens.
   await send("orders", [from("de"), from("jp"), from("us"), "an order"]);
   await send("letters", { text: "order", broker: { To: "orders-eu" } });
-  await page.getByRole("row", { name: "orders ingress 4 3 0 1 0 0 0" }).waitFor();
+  await page.getByRole("row", { name: "orders ingress 4 0 3 0 1 0 0 0" }).waitFor();
   await fact("Messages", /^4$/).waitFor();
-  await plugin("Without a plugin").getByRole("row", { name: "letters to 1 1 0 0 0 0 0" }).waitFor();
+  await plugin("Without a plugin").getByRole("row", { name: "letters to 1 0 1 0 0 0 0 0" }).waitFor();
   await accessible(page, "plugins");
 
   // It is replaced, unless the new one is not what it should be.
