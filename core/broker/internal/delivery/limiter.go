@@ -95,7 +95,7 @@ func (l *limiter) put(n int) {
 
 // SetRate sets how many messages of the main queue are delivered; nil: as many as receivers take.
 func (e *Entity) SetRate(r *core.Rate) {
-	if e.limiter.rate.Swap(r) == r {
+	if old := e.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
 		return
 	}
 	dispatchers, hub := e.open()
