@@ -1,7 +1,6 @@
 package entities
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -141,26 +140,10 @@ func (t *trial) add(name string, sides ...[]core.Rule) error {
 // read compares the messages of a recording.
 func (t *trial) read(ctx context.Context, in io.Reader) error {
 	sets := [2]*rules.Set{rules.NewSet(t.compiled[0]), rules.NewSet(t.compiled[1])}
-	lines := bufio.NewReader(in)
-	for n := 1; ctx.Err() == nil; n++ {
-		line, err := lines.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			stored, _, wrong := record.Parse(line)
-			if wrong != nil {
-				return fmt.Errorf("line %d: %w", n, wrong)
-			}
-			if stored != nil {
-				t.judge(n, stored, sets)
-			}
-		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return messages.EachRecorded(in, func(line int, stored *core.Stored) error {
+		t.judge(line, stored, sets)
+		return ctx.Err()
+	})
 }
 
 // judge compares one message.

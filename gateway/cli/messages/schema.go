@@ -113,18 +113,30 @@ func (o *schemaCheck) recording(name string, in io.Reader) error {
 		defer func() { _ = f.Close() }() // it was only read
 		in = f
 	}
+	err := EachRecorded(in, func(line int, stored *core.Stored) error {
+		return o.judge(fmt.Sprintf("%s:%d", name, line), stored.Message)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// EachRecorded calls f with each message of a recording and the number of its line, until an error. The error
+// names the line.
+func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
 	n := 0
 	for line := range lines(in) {
 		n++
 		err := line.err
-		if at := fmt.Sprintf("%s:%d", name, n); err == nil && len(bytes.TrimSpace(line.data)) > 0 {
+		if err == nil && len(bytes.TrimSpace(line.data)) > 0 {
 			var stored *core.Stored
 			if stored, _, err = record.Parse(line.data); err == nil && stored != nil {
-				err = o.judge(at, stored.Message)
+				err = f(n, stored)
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("%s: line %d: %w", name, n, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	return nil
