@@ -113,6 +113,14 @@ type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
+	// Unmatched are the subscriptions of a topic that existed and got no copy of its latest message here.
+	Unmatched []Unmatched
+}
+
+// Unmatched is a subscription that got no copy of a message.
+type Unmatched struct {
+	Subscription string   `json:"subscription"` // its full name
+	Why          []string `json:"why"`          // what its present rules make of a stored copy of the message
 }
 
 // Next returns the entities that the message has gone to, except entities of remotes.

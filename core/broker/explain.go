@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/audit"
@@ -39,5 +40,70 @@ func (b *Broker) Explain(ctx context.Context, id core.Identity, address string, 
 			return core.Account{}, b.refusals.Of(err, &v.Entity)
 		}
 	}
-	return core.Account{Entity: v.Name, Kind: v.Kind, Events: audit.Merge(found)}, nil
+	account := core.Account{Entity: v.Name, Kind: v.Kind, Events: audit.Merge(found)}
+	if v.Kind == core.Topic {
+		err = b.addUnmatched(ctx, &account, v)
+	}
+	return account, err
+}
+
+// maxUnmatched is the number of subscriptions without a copy that an account names at most.
+const maxUnmatched = 1000
+
+// addUnmatched adds the subscriptions that got no copy of the topic's latest message in the account.
+func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entity.View) error {
+	var last core.Event // about rules
+	id := ""
+	for _, e := range a.Events {
+		if e.Kind == core.EventMatched || e.Kind == core.EventUnmatched {
+			last = e
+		} else if !e.MessageID.IsZero() {
+			id = e.MessageID.String()
+		}
+	}
+	t, err := b.topic(ctx, topic.Name)
+	if err != nil || last.Kind == "" {
+		return err
+	}
+	var stored *core.Delivery
+	var others []core.Entity
+	for i, s := range t.Subscriptions {
+		got := slices.ContainsFunc(a.Events, func(e core.Event) bool {
+			return e.Kind == core.EventMatched && e.Number == last.Number && e.Entity == s.Name
+		})
+		if got && stored == nil {
+			stored = b.copyOf(ctx, &t.Subscriptions[i], last.Number, id)
+		} else if !got && !s.CreatedAt.After(last.Time) {
+			others = append(others, s)
+		}
+	}
+	for _, s := range others[:min(len(others), maxUnmatched)] {
+		why := []string{"no copy of the message is stored any more, so its rules cannot be tested"}
+		if stored != nil {
+			why = b.evaluator.WhyNot(ctx, topic, stored, s.Rules)
+		}
+		a.Unmatched = append(a.Unmatched, core.Unmatched{Subscription: s.Name, Why: why})
+	}
+	return nil
+}
+
+// copyOf finds the copy that a subscription still has of a published message, by its history. nil: there is none.
+func (b *Broker) copyOf(ctx context.Context, s *core.Entity, published int64, id string) *core.Delivery {
+	partition, _ := core.SplitSequenceNumber(published)
+	at := func(sub core.SubQueue) core.Partition { return b.policy.Partition(s, partition, sub).In(b.store) }
+	events, _ := at(core.Main).Recollect(ctx, core.Subject{MessageID: id})
+	var sub core.SubQueue
+	var number int64
+	for _, e := range events {
+		if e.Kind == core.EventAccepted && e.Other == published {
+			sub, number = e.Sub, e.Number
+		} else if e.Kind == core.EventDeadLettered && e.Sub == sub && e.Number == number && e.Other != 0 {
+			sub, number = sub.DeadLetters(), e.Other
+		}
+	}
+	_, n := core.SplitSequenceNumber(number)
+	if ds, _ := at(sub).Peek(ctx, core.PeekRequest{From: n, Max: 1}); len(ds) > 0 && ds[0].SequenceNumber == number {
+		return &ds[0]
+	}
+	return nil
 }

@@ -353,3 +353,59 @@ func (deafPartition) Annotate(ctx context.Context, _ []core.Event) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+// An account names the subscriptions that got no copy, and tests their present rules with a copy that is stored.
+func TestAnAccountNamesSubscriptionsWithoutACopy(t *testing.T) {
+	inHistories(t, func(t *testing.T, b *started) {
+		b.createTopic(t, "news", partitioned)
+		east := b.subscribe(t, "news", "east", []core.Rule{sqlRule("r", "region = 'east'", "")})
+		west := b.subscribe(t, "news", "west", []core.Rule{sqlRule("a", "region = 'west'", ""), sqlRule("b", "price / 0 > 1", "")}, func(s *core.Settings) {
+			s.DeadLetteringOnFilterEvaluationExceptions = false
+		})
+		four := make([]core.Rule, 4)
+		for i := range four {
+			four[i] = sqlRule(fmt.Sprint("r", i), "1 = 2", "")
+		}
+		many := b.subscribe(t, "news", "many", four)
+		message := func(id, region string) *core.Message {
+			return named(id, with(text(id), core.Property{Key: "region", Value: region}, core.Property{Key: "price", Value: int32(1)}))
+		}
+		b.send(t, "news", message("m", "east"), message("none", "north"))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		b.subscribe(t, "news", "later", []core.Rule{sqlRule("r", "1 = 2", "")})
+		unmatched := func(id string, want ...string) {
+			t.Helper()
+			a, err := b.Explain(t.Context(), root, "news", core.Subject{MessageID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, u := range a.Unmatched {
+				got = append(got, u.Subscription)
+				got = append(got, u.Why...)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s:\ngot  %s\nwant %s", id, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+			}
+		}
+		ofMany := []string{many, "r0: 1 = 2 is false", "r1: 1 = 2 is false", "r2: 1 = 2 is false", "and 1 more"}
+		const divided = "b: price / 0 > 1 cannot be evaluated: price is 1 (int) (Rule 'b': SQL filter, position 7: division by zero)"
+		unmatched("m", append(ofMany, west, "a: region = 'west' is false: region is 'east' (string)", divided)...)
+		const gone = "no copy of the message is stored any more, so its rules cannot be tested"
+		unmatched("none", east, gone, many, gone, west, gone)
+
+		// A dead letter is a copy, too, and rules that have changed are said to match.
+		if _, err := b.UpdateRule(t.Context(), root, west, sqlRule("a", "region LIKE 'e%'", "")); err != nil {
+			t.Fatal(err)
+		}
+		in := b.receive(t, east, core.PeekLock, 1)
+		settle(t, b, east, core.DeadLetterOutcome, in.take()[0])
+		unmatched("m", append(ofMany, west, "matches now, a: region LIKE 'e%' is true: region is 'east' (string)", divided)...)
+		in.Close()
+		dead := b.receive(t, east+"/$DeadLetterQueue", core.PeekLock, 1)
+		settle(t, b, east+"/$DeadLetterQueue", core.Complete, dead.take()[0])
+		dead.Close()
+		unmatched("m", many, gone, west, gone)
+	})
+}

@@ -214,6 +214,7 @@ func TestAGatewayExplainsRulesAndForwards(t *testing.T) {
 		e.subscribe(topic, "audit", nil, admin.RuleProperties{
 			Name: "stamp", Filter: &admin.SQLFilter{Expression: "region = 'eu'"}, Action: &admin.SQLAction{Expression: "SET audited = true"},
 		})
+		e.subscribe(topic, "us", nil, admin.RuleProperties{Name: "region", Filter: &admin.SQLFilter{Expression: "region = 'us'"}})
 		eu, audit := topic+"/Subscriptions/eu", topic+"/Subscriptions/audit"
 		s := e.sender(topic)
 		m := marked("m")
@@ -242,6 +243,7 @@ func TestAGatewayExplainsRulesAndForwards(t *testing.T) {
 			topic + " (topic)\n", "accepted as 1, from " + devPolicy + " at amqp 127.0.0.1:", "matched large, region of " + eu,
 			"dropped as a duplicate", eu + " (subscription)\n", "1 was forwarded to " + middle, "accepted as 1, forwarded from " + middle,
 			"1 was completed, by " + devPolicy,
+			"\n  did not match " + topic + "/Subscriptions/us\n    region: region = 'us' is false: region is 'eu' (string)\n",
 		} {
 			if !strings.Contains(story, line) {
 				e.Errorf("the story lacks %q:\n%s", line, story)

@@ -144,6 +144,12 @@ func narrate(out io.Writer, accounts []api.Account) error {
 			}
 			b.WriteByte('\n')
 		}
+		for _, u := range a.Unmatched {
+			fmt.Fprintf(&b, "  did not match %s\n", u.Subscription)
+			for _, why := range u.Why {
+				fmt.Fprintf(&b, "    %s\n", why)
+			}
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

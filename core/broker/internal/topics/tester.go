@@ -2,6 +2,9 @@ package topics
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
@@ -62,6 +65,34 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 		all = append(all, rt.show(rt.testFor(&s, r)))
 	}
 	return all, nil
+}
+
+// maxWhyNot is the number of rules that WhyNot explains.
+const maxWhyNot = 3
+
+// WhyNot says what rules make of a stored message of the topic, at most maxWhyNot of them: those first that
+// match it.
+func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Delivery, rs []core.Rule) (all []string) {
+	facts := rules.Facts{EnqueuedTime: d.EnqueuedTime, Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, d.Message)}
+	for _, r := range rs {
+		e := rules.Explain(r, d.Message, facts)
+		text := r.Name + ": " + strings.Join(e.Why, "; ")
+		if e.Err != nil {
+			text += " (" + core.TextOf(e.Err) + ")"
+		}
+		if e.Truth == rules.True {
+			all = slices.Insert(all, 0, "matches now, "+text)
+		} else {
+			all = append(all, text)
+		}
+	}
+	if n := len(all) - maxWhyNot; n > 0 {
+		all = append(all[:maxWhyNot], fmt.Sprintf("and %d more", n))
+	}
+	if len(all) == 0 {
+		all = []string{"it has no rules"}
+	}
+	return all
 }
 
 // admit checks and completes the message as a sender of the topic does.

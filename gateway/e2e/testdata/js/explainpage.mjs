@@ -72,6 +72,9 @@ await browse(async (page) => {
   await page.getByLabel("Message id").fill("e-2");
   await page.keyboard.press("Enter");
   await happened(/^Accepted as 2$/, /^Matched by no rule/);
+  await main.getByRole("heading", { name: "Did not match" }).waitFor();
+  await main.getByText("no copy of the message is stored any more").waitFor();
+  await accessible(page, "subscriptions that did not match");
   await page.getByLabel("Message id").fill("e-3");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "It has no events" }).waitFor();

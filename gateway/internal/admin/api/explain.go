@@ -11,11 +11,12 @@ import (
 // Account is the history of a message in one entity. Next has the entities to which the message
 // went from there.
 type Account struct {
-	Namespace string   `json:"namespace"`
-	Entity    string   `json:"entity"`
-	Kind      string   `json:"kind"`
-	Events    []Event  `json:"events"`
-	Next      []string `json:"next,omitempty"`
+	Namespace string           `json:"namespace"`
+	Entity    string           `json:"entity"`
+	Kind      string           `json:"kind"`
+	Events    []Event          `json:"events"`
+	Next      []string         `json:"next,omitempty"`
+	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
 	// Missing is why there is no history. Only the command line sets it: a gateway refuses instead.
 	Missing string `json:"missing,omitempty"`
 }
@@ -41,7 +42,7 @@ type Event struct {
 
 // AccountOf converts the account of a message in a namespace.
 func AccountOf(namespace string, a *core.Account) Account {
-	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next()}
+	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched}
 	for i := range a.Events {
 		e := &a.Events[i]
 		t := &told.Events[i]

@@ -35,13 +35,14 @@ function Told({ entity, topic, id, number }) {
   const { value, error, again } = useLoaded(() => ask(`explain/${entity.split("/").map(encodeURIComponent).join("/")}?${query}`), [entity, query]);
   if (error) return error.status === 404 ? html`<${Forgetful} entity=${entity} topic=${topic} why=${error} />` : html`<${Empty} title="That did not work">${textOf(error)}<//>`;
   if (!value) return html`<${Loading} />`;
-  const { events } = value;
+  const { events, unmatched = [] } = value;
   const known = id || events.find((e) => e.messageId)?.messageId;
   return html`<div class="in">
     <p class="spread"><span>${id ? html`Message id <strong class="mono">${id}</strong>` : html`Number <strong>${number}</strong>${known && html`, message id <strong class="mono">${known}</strong>`}`} in ${entity}</span>
       <${Action} class="small" icon="refresh" run=${async () => again()}>Look again<//></p>
     ${events.length === 0 ? html`<${Empty} title="It has no events">It was never here, or too long ago.${topic && html` Its topic may know: <${Elsewhere} name=${topic} id=${known} />.`}<//>`
     : html`<ol class="story">${events.map((e) => html`<${Event} of=${e} id=${known} topic=${topic} />`)}</ol>`}
+    ${unmatched.length > 0 && html`<h3>Did not match</h3><dl aria-label="Did not match">${unmatched.map((u) => html`<dt><a href=${addressOf(u.subscription)}>${u.subscription}</a></dt>${u.why.map((why) => html`<dd class="note">${why}</dd>`)}`)}</dl>`}
   </div>`;
 }
 
