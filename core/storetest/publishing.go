@@ -487,6 +487,21 @@ var duePublishStories = []story{
 		}
 		p.wantStats("the topic", p.topic, core.Stats{Ready: 1})
 	})},
+	{"what is due and was delivered before is first, whatever its number", onTopic(func(p *press) {
+		p.publish(p.to(text("1", p.after(time.Second))), p.to(text("2", p.after(time.Second))), p.to(text("3", p.after(time.Second))))
+		p.clock.Advance(time.Second)
+		byNumber, _, err := p.topic.In(p.store).Lock(p.Context(), core.LockRequest{Numbers: []int64{number(5)}})
+		p.wantCode("lock", err, "")
+		p.wantBodies("by number", byNumber, "2")
+		p.settleAt(p.topic, byNumber[0], core.Abandon)
+		again := p.lockOneAt(p.topic)
+		p.wantBodies("the first", []core.Delivery{again}, "2")
+		p.settleAt(p.topic, again, core.Abandon)
+		removed, err := p.topic.In(p.store).Purge(p.Context(), 2)
+		p.wantCode("purge", err, "")
+		want(p.fixture, "purged", removed, 2)
+		p.wantBodies("the others", p.lockAt(p.topic, 9), "3")
+	})},
 	{"a publication whose source is lost does nothing", onTopic(func(p *press) {
 		p.publish(p.to(text("1", p.after(time.Second))), p.to(text("2", p.after(time.Second))))
 		p.clock.Advance(time.Second)

@@ -32,6 +32,8 @@ end
 
 max = math.min(max, 1000)
 local numbers = call('ZRANGEBYSCORE', again, '-inf', format('%d', upto), 'LIMIT', 0, max)
+local due = call('ZRANGEBYSCORE', again, format('%.0f', neverDelivered), format('%.0f', neverDelivered + upto), 'LIMIT', 0, max - #numbers)
+for _, n in ipairs(due) do numbers[#numbers + 1] = n end
 many('ZREM', again, numbers)
 local last = math.min(upto, cursor + 2000) -- one call looks at up to so many numbers
 if #numbers < max and cursor < last then

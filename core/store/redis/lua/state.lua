@@ -13,11 +13,12 @@
 --                             each script that adds a deadline lowers it, a sweep sets it, and
 --                             without it the next script sweeps. Of a topic v the version of its
 --                             subscriptions; its c equals s, and messages that become due go to
---                             again
+--                             again, behind those that were delivered
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce for a
 --                             message that is delayed after a failed delivery, with an r instead
 --                             of it for one that was released with a delay
--- KEYS[4]  again      zset    numbers to deliver again, by number
+-- KEYS[4]  again      zset    numbers to deliver again, by number; in a topic also those that became
+--                             due, by neverDelivered + number
 -- KEYS[5]  counts     hash    n -> failed deliveries and deferrals, if there were any
 -- KEYS[6]  overrides  hash    n -> properties that settlements set: length-prefixed maps, oldest
 --                             first
@@ -41,6 +42,8 @@ local stream, head, locks, again, counts, overrides, deferred, scheduled, holes,
 local now, canExpire, countsDeliveries = tonumber(ARGV[1]), ARGV[2] == '0', ARGV[2] == '0' or ARGV[2] == '2'
 local maxDeliveries, dropExpired = tonumber(ARGV[3]), string.sub(ARGV[4], 1, 4) == 'drop'
 local call, format, sub = redis.call, string.format, string.sub
+
+local neverDelivered = 2 ^ 52 -- numbers are smaller
 
 local taken = 15 -- how many KEYS have a name so far
 local shared, session, history -- functions of shared_bodies.lua, sessions.lua and history.lua, if loaded

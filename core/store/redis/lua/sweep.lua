@@ -142,7 +142,7 @@ local function makeActions()
       fresh = format('%d', call('HINCRBY', head, 's', 1))
       call('HSET', head, 'c', fresh)
       call('XADD', stream, '0-' .. fresh, unpack(fields))
-      call('ZADD', again, fresh, fresh)
+      call('ZADD', again, format('%.0f', neverDelivered + fresh), fresh)
     else
       fresh = sub(call('XADD', stream, '0-*', unpack(fields)), 3)
       call('HINCRBY', head, 's', 1)
