@@ -11,139 +11,146 @@ import (
 	"strings"
 )
 
-// functions are the functions whose value depends only on their arguments.
-var functions map[string]func(args []any) (any, error)
+// functions are the functions whose value depends only on their arguments, each as call takes it.
+var functions map[string]any
 
 func init() { // a function, because some functions call each other
-	functions = map[string]func(args []any) (any, error){
+	functions = map[string]any{
 		"concat": concat, "format": format, "if": choose, "coalesce": coalesce, "length": length, "union": union, "range": numbers,
-		"true": constant(true), "false": constant(false), "null": constant(nil),
-		"string":      func(args []any) (any, error) { return textOf(args[0]), nil },
-		"createarray": func(args []any) (any, error) { return append([]any{}, args...), nil },
-		"array": func(args []any) (any, error) {
-			if list, ok := args[0].([]any); ok {
-				return list, nil
+		"true": func() bool { return true }, "false": func() bool { return false }, "null": func() any { return nil },
+		"string":      textOf,
+		"createarray": func(args ...any) []any { return append([]any{}, args...) },
+		"array": func(v any) []any {
+			if list, ok := v.([]any); ok {
+				return list
 			}
-			return args[:1], nil
+			return []any{v}
 		},
-		"createobject": func(args []any) (any, error) {
+		"createobject": func(args ...any) map[string]any {
 			all := map[string]any{}
 			for i := 0; i+1 < len(args); i += 2 {
 				all[textOf(args[i])] = args[i+1]
 			}
-			return all, nil
+			return all
 		},
-		"equals": func(args []any) (any, error) {
-			return reflect.DeepEqual(args[0], args[1]), nil
-		},
-		"not":     func(args []any) (any, error) { v, err := argument[bool](args, 0); return !v, err },
+		"equals":  reflect.DeepEqual,
+		"not":     func(v bool) bool { return !v },
 		"and":     logic(false),
 		"or":      logic(true),
-		"tolower": onText(strings.ToLower),
-		"toupper": onText(strings.ToUpper),
-		"json": func(args []any) (v any, err error) {
-			text, err := argument[string](args, 0)
-			if err == nil {
-				err = json.Unmarshal([]byte(text), &v)
-			}
-			return v, err
-		},
-		"tryget": func(args []any) (any, error) {
-			v := args[0]
-			for _, name := range args[1:] {
+		"tolower": strings.ToLower,
+		"toupper": strings.ToUpper,
+		"json":    func(text string) (v any, err error) { err = json.Unmarshal([]byte(text), &v); return v, err },
+		"tryget": func(v any, names ...any) any {
+			for _, name := range names {
 				var err error
 				if v, err = element(v, name); err != nil {
-					return nil, nil
+					return nil
 				}
 			}
-			return v, nil
+			return v
 		},
-		"trim":     onText(strings.TrimSpace),
-		"empty":    func(args []any) (any, error) { return isEmpty(args[0]), nil },
-		"contains": contains,
-		"int": func(args []any) (any, error) {
-			n, err := strconv.ParseInt(textOf(args[0]), 10, 64)
-			return float64(n), err
-		},
-		"bool":            func(args []any) (any, error) { return strconv.ParseBool(strings.ToLower(textOf(args[0]))) },
-		"add":             arithmetic(func(a, b float64) any { return a + b }),
-		"sub":             arithmetic(func(a, b float64) any { return a - b }),
-		"mul":             arithmetic(func(a, b float64) any { return a * b }),
+		"trim":            strings.TrimSpace,
+		"empty":           isEmpty,
+		"contains":        contains,
+		"int":             func(v text) (int64, error) { return strconv.ParseInt(string(v), 10, 64) },
+		"bool":            func(v text) (bool, error) { return strconv.ParseBool(strings.ToLower(string(v))) },
+		"add":             func(a, b float64) float64 { return a + b },
+		"sub":             func(a, b float64) float64 { return a - b },
+		"mul":             func(a, b float64) float64 { return a * b },
 		"div":             quotient(func(a, b float64) float64 { return math.Trunc(a / b) }),
 		"mod":             quotient(math.Mod),
 		"less":            order(func(n int) bool { return n < 0 }),
 		"lessorequals":    order(func(n int) bool { return n <= 0 }),
 		"greater":         order(func(n int) bool { return n > 0 }),
 		"greaterorequals": order(func(n int) bool { return n >= 0 }),
-		"min":             extreme(func(a, b float64) float64 { return min(a, b) }),
-		"max":             extreme(func(a, b float64) float64 { return max(a, b) }),
-		"indexof":         onTexts(func(a, b string) any { return float64(strings.Index(a, b)) }),
-		"lastindexof":     onTexts(func(a, b string) any { return float64(strings.LastIndex(a, b)) }),
+		"min":             extreme(math.Min),
+		"max":             extreme(math.Max),
+		"indexof":         onTexts(strings.Index),
+		"lastindexof":     onTexts(strings.LastIndex),
 		"padleft":         padLeft,
-		"take":            func(args []any) (any, error) { return part(args, true) },
-		"skip":            func(args []any) (any, error) { return part(args, false) },
-		"flatten": func(args []any) (any, error) {
-			list, err := argument[[]any](args, 0)
-			if err != nil {
-				return nil, err
+		"take":            func(v, n any) (any, error) { return part(v, n, true) },
+		"skip":            func(v, n any) (any, error) { return part(v, n, false) },
+		"flatten":         func(list []any) (any, error) { return concat(list...) },
+		"items":           items,
+		"objectkeys": func(object map[string]any) []any {
+			all := items(object)
+			for i := range all {
+				all[i] = all[i].(map[string]any)["key"]
 			}
-			return concat(list)
+			return all
 		},
-		"items": items,
-		"objectkeys": func(args []any) (any, error) {
-			all, err := items(args)
-			if err != nil {
-				return nil, err
-			}
-			for i := range all.([]any) {
-				all.([]any)[i] = all.([]any)[i].(map[string]any)["key"]
-			}
-			return all, nil
-		},
-		"map": func(args []any) (any, error) {
+		"map": func(list []any, l lambda) ([]any, error) {
 			all := []any{}
-			err := eachOf(args, func(_, made any) error { all = append(all, made); return nil })
+			err := l.each(list, func(_, made any) { all = append(all, made) })
 			return all, err
 		},
-		"filter": func(args []any) (any, error) {
+		"filter": func(list []any, l lambda) ([]any, error) {
 			all := []any{}
-			err := eachOf(args, func(v, made any) error {
+			err := l.each(list, func(v, made any) {
 				if made == true {
 					all = append(all, v)
 				}
-				return nil
 			})
 			return all, err
 		},
-		"first":      func(args []any) (any, error) { return edge(args, false) },
-		"last":       func(args []any) (any, error) { return edge(args, true) },
+		"first":      func(v any) (any, error) { return edge(v, false) },
+		"last":       func(v any) (any, error) { return edge(v, true) },
 		"replace":    replace,
 		"split":      split,
 		"join":       join,
 		"substring":  substring,
-		"startswith": onTexts(func(a, b string) any { return strings.HasPrefix(a, b) }),
-		"endswith":   onTexts(func(a, b string) any { return strings.HasSuffix(a, b) }),
-	}
-	for name, f := range functions {
-		least := map[string]int{
-			"string": 1, "array": 1, "equals": 2, "empty": 1, "contains": 2, "int": 1, "bool": 1, "startswith": 2, "endswith": 2, "length": 1, "if": 3,
-			"less": 2, "lessorequals": 2, "greater": 2, "greaterorequals": 2, "min": 1, "max": 1, "indexof": 2, "lastindexof": 2, "padleft": 2, "take": 2, "skip": 2,
-			"replace": 3, "split": 2, "join": 2, "substring": 2, "first": 1, "last": 1, "range": 2, "format": 1, "tryget": 1,
-		}[name]
-		functions[name] = func(args []any) (any, error) {
-			if len(args) < least {
-				return nil, fmt.Errorf("it needs %d arguments and has %d", least, len(args))
-			}
-			return f(args)
-		}
+		"startswith": onTexts(strings.HasPrefix),
+		"endswith":   onTexts(strings.HasSuffix),
 	}
 }
 
-func constant(v any) func([]any) (any, error) { return func([]any) (any, error) { return v, nil } }
+// text is a parameter that takes any value, in the form in which concat writes it.
+type text string
+
+// call calls a Go function with the arguments of an expression, if they have its parameters' types.
+// Arguments beyond its parameters are ignored, and whole numbers that it returns become numbers of JSON.
+func call(f any, args []any) (any, error) {
+	function := reflect.ValueOf(f)
+	t := function.Type()
+	least := t.NumIn()
+	if t.IsVariadic() {
+		least--
+	} else {
+		args = args[:min(least, len(args))]
+	}
+	if len(args) < least {
+		return nil, fmt.Errorf("it needs %d arguments and has %d", least, len(args))
+	}
+	in := make([]reflect.Value, len(args))
+	for i, a := range args {
+		want := t.In(min(i, t.NumIn()-1))
+		if i >= least {
+			want = want.Elem()
+		}
+		if want == reflect.TypeFor[text]() {
+			a = text(textOf(a))
+		}
+		in[i] = reflect.New(want).Elem()
+		if v := reflect.ValueOf(a); v.IsValid() && v.Type().AssignableTo(want) {
+			in[i].Set(v)
+		} else if a != nil || want.Kind() != reflect.Interface {
+			return nil, fmt.Errorf("argument %d is %v", i+1, a)
+		}
+	}
+	out := function.Call(in)
+	v := out[0].Interface()
+	if out[0].CanInt() {
+		v = float64(out[0].Int())
+	}
+	if len(out) > 1 && !out[1].IsNil() {
+		return nil, out[1].Interface().(error)
+	}
+	return v, nil
+}
 
 // logic returns the function or if short is true, and otherwise the function and.
-func logic(short bool) func([]any) (any, error) {
-	return func(args []any) (any, error) {
+func logic(short bool) func(args ...any) (any, error) {
+	return func(args ...any) (any, error) {
 		for i := range args {
 			if v, err := argument[bool](args, i); err != nil || v == short {
 				return v, err
@@ -153,46 +160,32 @@ func logic(short bool) func([]any) (any, error) {
 	}
 }
 
-func arithmetic(f func(a, b float64) any) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		a, err := argument[float64](args, 0)
-		if err != nil {
-			return nil, err
-		}
-		b, err := argument[float64](args, 1)
-		if err != nil {
-			return nil, err
+// quotient divides whole numbers.
+func quotient(f func(a, b float64) float64) func(a, b float64) (float64, error) {
+	return func(a, b float64) (float64, error) {
+		if b == 0 {
+			return 0, errors.New("division by zero")
 		}
 		return f(a, b), nil
 	}
 }
 
-// quotient divides whole numbers.
-func quotient(f func(a, b float64) float64) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		if b, err := argument[float64](args, 1); err == nil && b == 0 {
-			return nil, errors.New("division by zero")
-		}
-		return arithmetic(func(a, b float64) any { return f(a, b) })(args)
-	}
-}
-
 // order compares numbers, or texts.
-func order(is func(n int) bool) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		if a, ok := args[0].(string); ok {
-			b, err := argument[string](args, 1)
-			return is(strings.Compare(a, b)), err
+func order(is func(n int) bool) func(a, b any) (any, error) {
+	return func(a, b any) (any, error) {
+		if _, ok := a.(string); ok {
+			return call(func(a, b string) bool { return is(strings.Compare(a, b)) }, []any{a, b})
 		}
-		return arithmetic(func(a, b float64) any { return is(cmp.Compare(a, b)) })(args)
+		return call(func(a, b float64) bool { return is(cmp.Compare(a, b)) }, []any{a, b})
 	}
 }
 
 // extreme returns the smallest or the largest of its arguments, or of a list of numbers.
-func extreme(of func(a, b float64) float64) func([]any) (any, error) {
-	return func(args []any) (any, error) {
-		if list, ok := args[0].([]any); ok {
-			args = list
+func extreme(of func(a, b float64) float64) func(first any, rest ...any) (float64, error) {
+	return func(first any, rest ...any) (float64, error) {
+		args, ok := first.([]any)
+		if !ok {
+			args = append([]any{first}, rest...)
 		}
 		best, err := argument[float64](args, 0)
 		for i := range args {
@@ -206,25 +199,22 @@ func extreme(of func(a, b float64) float64) func([]any) (any, error) {
 	}
 }
 
-func choose(args []any) (any, error) {
-	if late, ok := args[0].(lateError); ok {
+func choose(condition, then, otherwise any) (any, error) {
+	if late, ok := condition.(lateError); ok {
 		return nil, late.err
 	}
-	condition, err := argument[bool](args, 0)
-	if err != nil {
-		return nil, err
+	is, err := argument[bool]([]any{condition}, 0)
+	v := otherwise
+	if is {
+		v = then
 	}
-	v := args[2]
-	if condition {
-		v = args[1]
-	}
-	if late, ok := v.(lateError); ok {
+	if late, ok := v.(lateError); ok && err == nil {
 		return nil, late.err
 	}
-	return v, nil
+	return v, err
 }
 
-func coalesce(args []any) (any, error) {
+func coalesce(args ...any) (any, error) {
 	for _, a := range args {
 		if late, ok := a.(lateError); ok {
 			return nil, late.err

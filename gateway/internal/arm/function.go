@@ -17,8 +17,8 @@ var ofAzure = []string{
 
 // function calls a function. Functions that only Azure can evaluate have no value.
 func (s *scope) function(name string, args []any) (v any, err error) {
-	if f, ok := s.special(name); ok {
-		v, err = f(args)
+	if f := s.special(name); f != nil {
+		v, err = call(f, args)
 		return v, s.spend(v, err)
 	}
 	f, ok := functions[name]
@@ -27,47 +27,39 @@ func (s *scope) function(name string, args []any) (v any, err error) {
 	case strings.HasPrefix(name, "list") || slices.Contains(ofAzure, name):
 		return nil, unknownf("%s(…) has no value outside of Azure", name)
 	case strings.Contains(name, "."):
-		if f, ok = s.own(name); !ok {
+		if f = s.own(name); f == nil {
 			return nil, fmt.Errorf("the template has no function %s", name)
 		}
 	default:
 		return nil, unknownf("the function %s is not known to this version", name)
 	}
-	if v, err = f(args); err != nil {
+	if v, err = call(f, args); err != nil {
 		return nil, fmt.Errorf("%s(…): %w", name, err)
 	}
 	return v, s.spend(v, nil)
 }
 
 // special returns a function whose value depends on where it is called.
-func (s *scope) special(name string) (func(args []any) (any, error), bool) {
+func (s *scope) special(name string) any {
 	switch name {
 	case "parameters":
-		return func(args []any) (any, error) { return s.named(args, s.parameter) }, true
+		return s.parameter
 	case "variables":
-		return func(args []any) (any, error) { return s.named(args, s.variable) }, true
+		return s.variable
 	case "lambdavariables":
-		return func(args []any) (any, error) { return s.named(args, s.lambdaVariable) }, true
+		return s.lambdaVariable
 	case "copyindex":
-		return s.copyIndex, true
+		return s.copyIndex
 	case "reference":
-		return s.reference, true
+		return s.reference
 	case "resourceid", "subscriptionresourceid", "tenantresourceid", "extensionresourceid":
-		return resourceID, true
+		return resourceID
 	}
-	return nil, false
-}
-
-func (s *scope) named(args []any, get func(name string) (any, error)) (any, error) {
-	name, err := argument[string](args, 0)
-	if err != nil {
-		return nil, err
-	}
-	return get(name)
+	return nil
 }
 
 // copyIndex implements copyIndex(name, offset), in which both arguments are optional.
-func (s *scope) copyIndex(args []any) (any, error) {
+func (s *scope) copyIndex(args ...any) (any, error) {
 	loop, offset := "", 0.0
 	for _, a := range args {
 		switch a := a.(type) {
@@ -132,30 +124,20 @@ func (s *scope) lambdaVariable(name string) (any, error) {
 	return v, nil
 }
 
-// eachOf calls take with each element of a list, and what a lambda makes of it.
-func eachOf(args []any, take func(v, made any) error) error {
-	list, err := argument[[]any](args, 0)
-	if err != nil {
-		return err
-	}
-	l, err := argument[lambda](args, 1)
-	if err != nil {
-		return err
-	}
+// each calls take with each element of a list, and what the lambda makes of it.
+func (l lambda) each(list []any, take func(v, made any)) error {
 	for i, v := range list {
 		made, err := l.of(v, float64(i))
 		if err != nil {
 			return err
 		}
-		if err := take(v, made); err != nil {
-			return err
-		}
+		take(v, made)
 	}
 	return nil
 }
 
 // own returns a function that the template declares, by its namespace and name.
-func (s *scope) own(name string) (func(args []any) (any, error), bool) {
+func (s *scope) own(name string) any {
 	namespace, name, _ := strings.Cut(name, ".")
 	for _, v := range s.functions {
 		if n, _ := member(v, "namespace"); !strings.EqualFold(fmt.Sprint(n), namespace) {
@@ -166,9 +148,9 @@ func (s *scope) own(name string) (func(args []any) (any, error), bool) {
 		if err != nil {
 			continue
 		}
-		return func(args []any) (any, error) { return s.callOwn(declared, args) }, true
+		return func(args ...any) (any, error) { return s.callOwn(declared, args) }
 	}
-	return nil, false
+	return nil
 }
 
 // callOwn calls a function that the template declares. Inside, only its parameters are visible.

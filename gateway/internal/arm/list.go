@@ -11,14 +11,14 @@ import (
 )
 
 // part returns the first n elements of a list or characters of a text, or the rest after them.
-func part(args []any, first bool) (any, error) {
-	n, ok := args[1].(float64)
-	list, isList := args[0].([]any)
-	text := []rune(fmt.Sprint(args[0]))
+func part(v, count any, first bool) (any, error) {
+	n, ok := count.(float64)
+	list, isList := v.([]any)
+	text := []rune(fmt.Sprint(v))
 	if isList {
 		text = nil
-	} else if _, isText := args[0].(string); !isText || !ok {
-		return nil, fmt.Errorf("%v has no part %v", args[0], args[1])
+	} else if _, isText := v.(string); !isText || !ok {
+		return nil, fmt.Errorf("%v has no part %v", v, count)
 	}
 	at := int(min(max(n, 0), float64(max(len(list), len(text)))))
 	switch {
@@ -33,13 +33,12 @@ func part(args []any, first bool) (any, error) {
 }
 
 // items returns the members of an object, in the order of their names.
-func items(args []any) (any, error) {
-	object, err := argument[map[string]any](args, 0)
+func items(object map[string]any) []any {
 	all := []any{}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		all = append(all, map[string]any{"key": name, "value": object[name]})
 	}
-	return all, err
+	return all
 }
 
 // whole returns v as a whole number from 0 to most, if it is one.
@@ -55,20 +54,20 @@ func isEmpty(v any) bool {
 	if v == nil {
 		return true
 	}
-	n, err := length([]any{v})
-	return err == nil && n == 0.0
+	n, err := length(v)
+	return err == nil && n == 0
 }
 
-func length(args []any) (any, error) {
-	switch v := args[0].(type) {
+func length(v any) (int, error) {
+	switch v := v.(type) {
 	case string:
-		return float64(len([]rune(v))), nil
+		return len([]rune(v)), nil
 	case []any:
-		return float64(len(v)), nil
+		return len(v), nil
 	case map[string]any:
-		return float64(len(v)), nil
+		return len(v), nil
 	}
-	return nil, fmt.Errorf("%v has no length", args[0])
+	return 0, fmt.Errorf("%v has no length", v)
 }
 
 // joined returns the elements of several lists; ok is false if the first argument is not a list.
@@ -90,7 +89,7 @@ func joined(args []any) (all []any, ok bool, err error) {
 	return all, true, nil
 }
 
-func union(args []any) (any, error) {
+func union(args ...any) (any, error) {
 	elements, ok, err := joined(args)
 	if err != nil {
 		return nil, err
@@ -124,27 +123,23 @@ func has(list []any, v any) bool {
 	return false
 }
 
-func contains(args []any) (any, error) {
-	switch v := args[0].(type) {
+func contains(v, part any) (bool, error) {
+	switch v := v.(type) {
 	case string:
-		return strings.Contains(v, textOf(args[1])), nil
+		return strings.Contains(v, textOf(part)), nil
 	case []any:
-		return has(v, args[1]), nil
+		return has(v, part), nil
 	case map[string]any:
-		_, err := member(v, textOf(args[1]))
+		_, err := member(v, textOf(part))
 		return err == nil, nil
 	}
-	return nil, fmt.Errorf("%v contains nothing", args[0])
+	return false, fmt.Errorf("%v contains nothing", v)
 }
 
-func numbers(args []any) (any, error) {
-	first, err := argument[float64](args, 0)
-	if err != nil {
-		return nil, err
-	}
-	n, ok := whole(args[1], maxCopies)
+func numbers(first float64, count any) ([]any, error) {
+	n, ok := whole(count, maxCopies)
 	if !ok {
-		return nil, fmt.Errorf("argument 2 is %v: it must be 0 to %d", args[1], maxCopies)
+		return nil, fmt.Errorf("argument 2 is %v: it must be 0 to %d", count, maxCopies)
 	}
 	all := make([]any, n)
 	for i := range all {
@@ -153,15 +148,14 @@ func numbers(args []any) (any, error) {
 	return all, nil
 }
 
-func edge(args []any, last bool) (any, error) {
-	list, ok := args[0].([]any)
-	if text, isText := args[0].(string); isText {
+func edge(v any, last bool) (any, error) {
+	list, _ := v.([]any)
+	if text, isText := v.(string); isText {
 		for _, r := range text {
 			list = append(list, string(r))
 		}
-		ok = true
 	}
-	if !ok || len(list) == 0 {
+	if len(list) == 0 {
 		return nil, errors.New("there is no element")
 	}
 	if last {

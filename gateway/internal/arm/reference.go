@@ -17,7 +17,7 @@ func (identifier) unknown() error {
 }
 
 // resourceID makes an identifier from the last arguments: a type, and one name for each of its parts.
-func resourceID(args []any) (any, error) {
+func resourceID(args ...any) identifier {
 	for i, a := range args {
 		typ, _ := a.(string)
 		parts := strings.Count(typ, "/")
@@ -28,13 +28,13 @@ func resourceID(args []any) (any, error) {
 		for n := range names {
 			name, ok := args[i+1+n].(string)
 			if !ok {
-				return identifier{typ: typ}, nil
+				return identifier{typ: typ}
 			}
 			names[n] = name
 		}
-		return identifier{typ, strings.Join(names, "/")}, nil
+		return identifier{typ, strings.Join(names, "/")}
 	}
-	return identifier{}, nil
+	return identifier{}
 }
 
 // pending is a part of a resource that is evaluated only when needed, because other parts may have no value.
@@ -66,7 +66,7 @@ func memberOf(v any, name string) (any, error) {
 
 // reference implements reference(resource, version, 'Full'): it returns the properties, or all, of a resource
 // of the same deployment, given by symbolic name or id. Properties that only Azure knows have no value.
-func (s *scope) reference(args []any) (any, error) {
+func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
 		return nil, unknownf("reference() has no value outside of Azure")
 	}

@@ -249,7 +249,7 @@ func (s *scope) marked(text string) (any, error) {
 		}
 		args = append(args, v)
 	}
-	return functions[function](args)
+	return call(functions[function], args)
 }
 
 func (s *scope) mark(text string) (any, error) {
