@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/jsonc"
 
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
@@ -59,9 +62,10 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	return e.skipped, e.assumed
 }
 
-// parseJSON reads JSON as .NET does, with comments. If it is not valid, parseJSON reports that and returns nil.
+// parseJSON reads JSON as .NET does, with a byte order mark, comments and trailing commas. If it is
+// not valid, parseJSON reports that and returns nil.
 func parseJSON(path string, data []byte, r *report) any {
-	data = standardJSON(data)
+	data = jsonc.ToJSON(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
 	var root any
 	if err := json.Unmarshal(data, &root); err != nil {
 		line := 1
