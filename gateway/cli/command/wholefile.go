@@ -10,6 +10,14 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
+// OpenInput opens a file to read; - and "" are standard input.
+func OpenInput(c *cobra.Command, name string) (io.ReadCloser, error) {
+	if name == "" || name == "-" {
+		return io.NopCloser(c.InOrStdin()), nil
+	}
+	return os.Open(name)
+}
+
 // Output is a file that a command writes, with the flag --force.
 type Output struct{ Force bool }
 

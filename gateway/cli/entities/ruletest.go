@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,9 +73,9 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 		entity = core.SubscriptionPath(args[0], args[1])
 	}
 	if o.rules != "" {
-		return o.comparison(c, args)
+		return o.compare(c, args)
 	}
-	line, err := o.message(c.InOrStdin())
+	line, err := o.message(c)
 	if err != nil {
 		return err
 	}
@@ -97,17 +96,14 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 }
 
 // message is the line of the message to test.
-func (o *ruleTestOptions) message(stdin io.Reader) ([]byte, error) {
+func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 	if o.record != "" {
-		if o.record != "-" {
-			f, err := os.Open(o.record)
-			if err != nil {
-				return nil, err
-			}
-			defer func() { _ = f.Close() }() // it was only read
-			stdin = f
+		in, err := command.OpenInput(c, o.record)
+		if err != nil {
+			return nil, err
 		}
-		line, err := bufio.NewReader(stdin).ReadBytes('\n')
+		defer func() { _ = in.Close() }() // it was only read
+		line, err := bufio.NewReader(in).ReadBytes('\n')
 		switch {
 		case len(line) > 0: // the first line ends there, or the file does
 		case errors.Is(err, io.EOF):

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"math"
 	"slices"
 	"strings"
 
@@ -51,24 +51,16 @@ type change struct {
 	Why       []string `json:"why"`
 }
 
-// comparison opens the recording.
-func (o *ruleTestOptions) comparison(c *cobra.Command, args []string) error {
-	switch o.record {
-	case "":
+// compare prints what the rules in a file would change for recorded messages.
+func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
+	if o.record == "" {
 		return command.Usagef("--rules: name the messages to compare the rules for with --record FILE")
-	case "-":
-		return o.compare(c, args, c.InOrStdin())
 	}
-	f, err := os.Open(o.record)
+	in, err := command.OpenInput(c, o.record)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	return o.compare(c, args, f)
-}
-
-// compare prints what the rules in a file would change for recorded messages.
-func (o *ruleTestOptions) compare(c *cobra.Command, args []string, in io.Reader) error {
+	defer func() { _ = in.Close() }() // it was only read
 	wanted, err := config.Check(o.rules, o.environ)
 	if err != nil {
 		return command.Usage(err)
@@ -97,13 +89,9 @@ func (o *ruleTestOptions) compare(c *cobra.Command, args []string, in io.Reader)
 		if len(after) == 0 {
 			after = []core.Rule{{Name: core.DefaultRuleName, Filter: core.Filter{Kind: core.TrueFilter}}}
 		}
-		var before []core.Rule // none for a new subscription
-		for more := true; more; {
-			page, err := client.Rules(c.Context(), command.AnyIdentity, core.SubscriptionPath(args[0], s.Name), len(before), 100)
-			if err != nil && !errors.Is(err, core.NotFound) {
-				return t.Explain(err)
-			}
-			before, more = append(before, page...), len(page) == 100
+		before, err := client.Rules(c.Context(), command.AnyIdentity, core.SubscriptionPath(args[0], s.Name), 0, math.MaxInt32)
+		if err != nil && !errors.Is(err, core.NotFound) { // as for a new subscription
+			return t.Explain(err)
 		}
 		if err := tr.add(s.Name, before, after); err != nil {
 			return err

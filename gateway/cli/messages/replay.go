@@ -1,13 +1,11 @@
 package messages
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
-	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
 const (
@@ -87,15 +84,12 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	name, in := standardInput, c.InOrStdin()
-	if len(args) > 0 {
-		f, err := os.Open(args[0])
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		name, in = args[0], f
+	name := strings.Join(args, "")
+	in, err := command.OpenInput(c, name)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = in.Close() }() // it was only read
 	r := newReplayer(c, t, name, "replayed")
 	r.speed = speed
 	for _, to := range o.to {
@@ -116,8 +110,6 @@ func (o *replayOptions) run(c *cobra.Command, args []string) error {
 	_, failed := fmt.Fprintf(c.OutOrStdout(), "replayed %s of %s\n", command.Messages(r.sent), r.name)
 	return errors.Join(err, failed)
 }
-
-const standardInput = "standard input"
 
 // link is where messages are sent.
 type link interface {
@@ -148,7 +140,7 @@ type replayer struct {
 
 func newReplayer(c *cobra.Command, t *command.Target, name, verb string) *replayer {
 	return &replayer{
-		name: name, moved: map[string]string{}, otherwise: t.EntityPath, target: t, progress: command.NewProgress(c.ErrOrStderr(), verb),
+		name: cmp.Or(name, "standard input"), moved: map[string]string{}, otherwise: t.EntityPath, target: t, progress: command.NewProgress(c.ErrOrStderr(), verb),
 		connect: func(ctx context.Context, entity string) (link, error) { return t.Link(ctx, entity) },
 	}
 }
@@ -161,17 +153,19 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 			r.link.Close()
 		}
 	}()
-	n := 0
-	for line := range lines(in) {
-		n++
-		if line.err != nil {
-			return fmt.Errorf("%s: %w", r.name, line.err)
-		}
+	for line := range recordedLines(in) {
 		if ctx.Err() != nil {
-			return r.interrupted(n)
+			return r.interrupted(line.n)
 		}
-		if len(bytes.TrimSpace(line.data)) > 0 {
-			if err := r.take(ctx, n, line.data); err != nil {
+		entity, err := line.entity, line.err
+		if err == nil && line.stored != nil {
+			entity, err = r.destination(entity)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: line %d: %w", r.name, line.n, err)
+		}
+		if line.stored != nil {
+			if err := r.add(ctx, line.n, entity, line.stored); err != nil {
 				return err
 			}
 		}
@@ -182,21 +176,6 @@ func (r *replayer) run(ctx context.Context, in io.Reader) (err error) {
 		}
 	}
 	return nil
-}
-
-// take reads a line and adds its message, if it has one.
-func (r *replayer) take(ctx context.Context, n int, line []byte) error {
-	stored, entity, err := record.Parse(line)
-	if err == nil && stored != nil {
-		entity, err = r.destination(entity)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: line %d: %w", r.name, n, err)
-	}
-	if stored == nil {
-		return nil
-	}
-	return r.add(ctx, n, entity, stored)
 }
 
 // interrupted says which lines are left.

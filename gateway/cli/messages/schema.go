@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"iter"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,7 +78,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	}
 	o.rows = o.Rows(c, "WHERE", "MESSAGE", "MISMATCH")
 	for _, name := range args[1:] {
-		if err := o.recording(name, c.InOrStdin()); err != nil {
+		if err := o.recording(c, name); err != nil {
 			return err
 		}
 	}
@@ -104,16 +104,13 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 }
 
 // recording judges the messages of a file, or of standard input.
-func (o *schemaCheck) recording(name string, in io.Reader) error {
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
+func (o *schemaCheck) recording(c *cobra.Command, name string) error {
+	in, err := command.OpenInput(c, name)
+	if err != nil {
+		return err
 	}
-	err := EachRecorded(in, func(line int, stored *core.Stored) error {
+	defer func() { _ = in.Close() }() // it was only read
+	err = EachRecorded(in, func(line int, stored *core.Stored) error {
 		return o.judge(fmt.Sprintf("%s:%d", name, line), stored.Message)
 	})
 	if err != nil {
@@ -125,21 +122,41 @@ func (o *schemaCheck) recording(name string, in io.Reader) error {
 // EachRecorded calls f with each message of a recording and the number of its line, until an error. The error
 // names the line.
 func EachRecorded(in io.Reader, f func(line int, stored *core.Stored) error) error {
-	n := 0
-	for line := range lines(in) {
-		n++
+	for line := range recordedLines(in) {
 		err := line.err
-		if err == nil && len(bytes.TrimSpace(line.data)) > 0 {
-			var stored *core.Stored
-			if stored, _, err = record.Parse(line.data); err == nil && stored != nil {
-				err = f(n, stored)
-			}
+		if err == nil && line.stored != nil {
+			err = f(line.n, line.stored)
 		}
 		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
+			return fmt.Errorf("line %d: %w", line.n, err)
 		}
 	}
 	return nil
+}
+
+// recordedLine is a line of a recording.
+type recordedLine struct {
+	n      int
+	stored *core.Stored // nil if it has no message
+	entity string
+	more   bool // another line is already read
+	err    error
+}
+
+func recordedLines(in io.Reader) iter.Seq[recordedLine] {
+	return func(yield func(recordedLine) bool) {
+		n := 0
+		for line := range lines(in) {
+			n++
+			l := recordedLine{n: n, more: line.more, err: line.err}
+			if l.err == nil && len(bytes.TrimSpace(line.data)) > 0 {
+				l.stored, l.entity, l.err = record.Parse(line.data)
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
 }
 
 // judge prints what is wrong with a message.

@@ -123,18 +123,14 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 
 // sendRecords sends the messages of standard input or of a file, as crosstown replay does.
 func (o *sendOptions) sendRecords(c *cobra.Command, t *command.Target, entity string) error {
-	in := c.InOrStdin()
-	if o.file != "" {
-		f, err := os.Open(o.file)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = f.Close() }() // it was only read
-		in = f
+	in, err := command.OpenInput(c, o.file)
+	if err != nil {
+		return err
 	}
-	r := newReplayer(c, t, cmp.Or(o.file, standardInput), "sent")
+	defer func() { _ = in.Close() }() // it was only read
+	r := newReplayer(c, t, o.file, "sent")
 	r.moved[""] = entity
-	err := r.run(c.Context(), in)
+	err = r.run(c.Context(), in)
 	if err != nil && r.sent == 0 {
 		return err
 	}
