@@ -199,28 +199,33 @@ type Admin interface {
 
 // Runtime holds the current counts of an entity, summed over its partitions.
 type Runtime struct {
-	Active             int64 // ready, locked and deferred
-	Locked             int64 // of Active
-	Deferred           int64 // of Active
-	Scheduled          int64
-	DeadLetter         int64
-	Transfer           int64 // waiting to be moved to other entities
-	TransferDeadLetter int64
-	Damaged            int64 // in all its sub-queues, and in no other count: see Operations
-	Bytes              int64
+	Active             int64 `json:"active"`   // ready, locked and deferred
+	Locked             int64 `json:"locked"`   // of Active
+	Deferred           int64 `json:"deferred"` // of Active
+	Scheduled          int64 `json:"scheduled"`
+	DeadLetter         int64 `json:"deadLetter"`
+	Transfer           int64 `json:"transfer"` // waiting to be moved to other entities
+	TransferDeadLetter int64 `json:"transferDeadLetter"`
+	Damaged            int64 `json:"damaged"` // in all its sub-queues, and in no other count: see Operations
+	Bytes              int64 `json:"bytes"`
 	// Enqueued counts all messages that the entity has ever stored; a scheduled one counts again
 	// when it becomes active.
-	Enqueued     int64
-	Availability string // "Available", or "Limited" when a partition does not answer
+	Enqueued     int64  `json:"enqueued"`
+	Availability string `json:"-"` // "Available", or "Limited" when a partition does not answer
 	// Consumers counts open receivers and sessions at this gateway, except on sub-queues.
-	Consumers int
+	Consumers int `json:"consumers"`
 	// RateLimit is the most that receivers get, over all gateways, as this one limits it; "": no limit.
-	RateLimit string
+	RateLimit string `json:"rateLimit,omitempty"`
 
 	// Of a topic only.
-	Subscriptions      int
-	SQLFilters         int
-	CorrelationFilters int
+	Subscriptions      int `json:"-"`
+	SQLFilters         int `json:"-"`
+	CorrelationFilters int `json:"-"`
+}
+
+// Messages is the number of all messages except damaged ones.
+func (r *Runtime) Messages() int64 {
+	return r.Active + r.Scheduled + r.DeadLetter + r.Transfer + r.TransferDeadLetter
 }
 
 // NamespaceInfo describes the namespace.

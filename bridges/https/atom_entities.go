@@ -242,7 +242,7 @@ func appendFact(dst []byte, at reference, e *core.Entity, rt *core.Runtime, name
 	case "SizeInBytes":
 		return appendNumber(dst, name, rt.Bytes)
 	case "MessageCount":
-		return appendNumber(dst, name, rt.Active+rt.Scheduled+rt.DeadLetter+rt.Transfer+rt.TransferDeadLetter)
+		return appendNumber(dst, name, rt.Messages())
 	case "CreatedAt":
 		return appendTime(dst, name, e.CreatedAt)
 	case "UpdatedAt":

@@ -79,39 +79,40 @@ const (
 // Rule makes operations fail. Its zero value refuses the next Send of any client as busy.
 type Rule struct {
 	// Name identifies the rule; default "fault-N".
-	Name string
+	Name string `config:"name"`
 
-	Operation Operation // default Send
+	Operation Operation `config:"operation"` // default Send
 	// Entity is what the operation is about: orders, topic/Subscriptions/name, orders/$DeadLetterQueue,
 	// or the beginning of such a path and a "*"; "": any.
-	Entity string
+	Entity string `config:"entity"`
 	// Client is a part of how the client is described (protocol, address and what it calls itself, as
 	// in the log), or the name of its policy; "": any.
-	Client string
+	Client string `config:"client"`
 	// Properties are application properties that the message must have, with their values as text;
 	// for Send and Deliver.
-	Properties map[string]string
+	Properties map[string]string `config:"properties"`
 	// Skip is the number of matching operations that pass first. The rule then affects Times of
 	// them, default 1; a Throttle affects all.
-	Skip, Times int
+	Skip  int `config:"skip"`
+	Times int `config:"times"`
 	// Probability is the probability that the rule affects a matching operation; 0 means 1. It
 	// depends only on Seed and the operation's number among the matching ones.
-	Probability float64
-	Seed        uint64
+	Probability float64 `config:"probability"`
+	Seed        uint64  `config:"seed"`
 
-	Effect Effect // default Fail
+	Effect Effect `config:"effect"` // default Fail
 	// Code is the client's error with Fail and Detach: core.Busy ("server busy", which SDKs try
 	// again), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
-	Code core.Code
+	Code core.Code `config:"code"`
 	// Condition is what an AMQP client gets instead of the Code's own condition, such as amqp:link:stolen.
-	Condition string
+	Condition string `config:"condition"`
 	// After says that the operation takes effect although its answer is lost. It is for Fail, Drop
 	// and Detach.
-	After bool
-	Delay time.Duration // before the effect
-	Rate  float64       // of a Throttle, operations a second at each gateway
+	After bool          `config:"after"`
+	Delay time.Duration `config:"delay"` // before the effect
+	Rate  float64       `config:"rate"`  // of a Throttle, operations a second at each gateway
 	// Life is how long the rule lasts, default an hour.
-	Life time.Duration
+	Life time.Duration `config:"life"`
 }
 
 // condition is an error condition of AMQP: a symbol of at most 100 characters.
@@ -125,9 +126,7 @@ func (r *Rule) check() error {
 	if r.Effect == "" {
 		r.Effect = Fail
 	}
-	if r.Code == "" {
-		r.Code = core.Busy
-	}
+	r.Code = cmp.Or(codeOf(r.Code), core.Busy)
 	if r.Times == 0 && r.Effect == Throttle {
 		r.Times = MaxTimes
 	}
@@ -175,16 +174,12 @@ func (r *Rule) check() error {
 }
 
 // aliases are names of codes that users of SDKs know.
-var aliases = map[string]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
+var aliases = map[core.Code]core.Code{"server_busy": core.Busy, "internal_error": core.Internal, "message_lock_lost": core.LockLost}
 
-// ParseCode reads a code, as core has it or as users of SDKs know it, with hyphens or underscores.
-// Any other text is left for Rules.Add to refuse.
-func ParseCode(text string) core.Code {
-	code := strings.ReplaceAll(text, "-", "_")
-	if known, ok := aliases[code]; ok {
-		return known
-	}
-	return core.Code(code)
+// codeOf reads a code, as core has it or as users of SDKs know it, with hyphens or underscores.
+func codeOf(code core.Code) core.Code {
+	code = core.Code(strings.ReplaceAll(string(code), "-", "_"))
+	return cmp.Or(aliases[code], code)
 }
 
 // Effects returns all effects; those that every operation has come first.

@@ -88,7 +88,7 @@ func TestGatewaysShareRulesAndCountTheirOwnOperations(t *testing.T) {
 	b := &book{}
 	one, two := newSite(t, b, time.Now), newSite(t, b, time.Now)
 	two.want("before there is a rule", "")
-	one.add(faults.Rule{Name: "busy", Times: 2})
+	one.add(faults.Rule{Name: "busy", Code: "server-busy", Times: 2}) // as users of SDKs know it
 	one.want("after the rule was added", core.Busy)
 	two.want("at the other gateway", core.Busy)
 	one.wantCounts(1, 1)

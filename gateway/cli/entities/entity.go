@@ -177,7 +177,7 @@ func (k *kind) holds(ctx context.Context, m *manager) (n int64, err error) {
 		all = append(all, below...)
 	}
 	for _, rt := range all {
-		n += rt.Active + rt.Scheduled + rt.DeadLetter + rt.Transfer + rt.TransferDeadLetter
+		n += rt.Messages()
 	}
 	if errors.Is(err, core.NotFound) {
 		return 0, nil

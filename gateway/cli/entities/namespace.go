@@ -230,8 +230,7 @@ func doneToNamespace(environ []string, use, short, long, method, did string) *co
 			var all api.EntityList
 			err = o.Ask(c.Context(), command.Inquiry{Method: http.MethodGet, Path: api.EntitiesPath, Header: http.Header{api.NamespaceHeader: args}}, &all)
 			for i := range all.Entities {
-				e := &all.Entities[i]
-				n += e.Active + e.Scheduled + e.DeadLetter + e.Transfer + e.TransferDeadLetter
+				n += all.Entities[i].Messages()
 			}
 			return n, err
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 )
 
@@ -13,7 +14,7 @@ func TestTopShowsRatesBetweenTwoLooks(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	entity := func(name, kind string, enqueued, active, scheduled int64) api.Entity {
-		return api.Entity{Name: name, Kind: kind, Status: "Active", Enqueued: enqueued, Active: active, Scheduled: scheduled}
+		return api.Entity{Name: name, Kind: kind, Status: "Active", Runtime: core.Runtime{Enqueued: enqueued, Active: active, Scheduled: scheduled}}
 	}
 	before := &topLook{list: api.EntityList{At: at, Entities: []api.Entity{entity("a", "queue", 100, 50, 0), entity("b", "queue", 5, 5, 1), entity("again", "queue", 90, 0, 0)}}}
 	now := &topLook{

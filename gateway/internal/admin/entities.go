@@ -113,16 +113,8 @@ func (a *API) listEntities(c *call, l core.Listing) (all []api.Entity, err error
 			return all, err
 		}
 		for i := range es {
-			all = append(all, entityOf(&es[i], &counts[i]))
+			all = append(all, api.Entity{Name: es[i].Name, Kind: strings.ToLower(es[i].Kind.String()), Status: string(es[i].Settings.Status), Runtime: counts[i]})
 		}
-	}
-}
-
-func entityOf(e *core.Entity, n *core.Runtime) api.Entity {
-	return api.Entity{
-		Name: e.Name, Kind: strings.ToLower(e.Kind.String()), Status: string(e.Settings.Status),
-		Active: n.Active, Locked: n.Locked, Deferred: n.Deferred, Scheduled: n.Scheduled, DeadLetter: n.DeadLetter,
-		Transfer: n.Transfer, TransferDeadLetter: n.TransferDeadLetter, Damaged: n.Damaged, Bytes: n.Bytes, Enqueued: n.Enqueued, Consumers: n.Consumers, RateLimit: n.RateLimit,
 	}
 }
 

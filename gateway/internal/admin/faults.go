@@ -63,7 +63,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 	r := faults.Rule{
 		Name: request.Name, Operation: faults.Operation(request.Operation), Entity: request.Entity, Client: request.Client, Properties: request.Properties,
 		Skip: request.Skip, Times: request.Times, Probability: request.Probability, Seed: request.Seed,
-		Effect: faults.Effect(request.Effect), Code: faults.ParseCode(request.Code), Condition: request.Condition, After: request.After, Rate: request.Rate,
+		Effect: faults.Effect(request.Effect), Code: core.Code(request.Code), Condition: request.Condition, After: request.After, Rate: request.Rate,
 	}
 	for _, d := range []struct {
 		name, text string

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
 )
 
@@ -29,7 +28,7 @@ faults:
 		t.Fatal(err)
 	}
 	rules := c.FaultRules()
-	if len(rules) != 2 || rules[0].Name != "busy" || rules[1].Name != "configured-2" || rules[0].Code != core.Busy || rules[0].Times != 2 || rules[0].Life != 2*time.Hour ||
+	if len(rules) != 2 || rules[0].Name != "busy" || rules[1].Name != "configured-2" || rules[0].Code != "server-busy" || rules[0].Times != 2 || rules[0].Life != 2*time.Hour ||
 		rules[1].Effect != faults.Reorder || rules[1].Delay != 2*time.Second || rules[1].Properties["colour"] != "red" {
 		t.Errorf("got %+v", rules)
 	}

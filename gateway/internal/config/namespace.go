@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
 
@@ -28,7 +29,7 @@ type Contents struct {
 	// AllowFaults lets clients with Manage make operations fail, for tests.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
 	// Faults are the faults from the start on.
-	Faults []Fault `config:"faults"`
+	Faults []faults.Rule `config:"faults"`
 	// VirtualTime lets clients with Manage move the namespace's time, for tests.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
 }

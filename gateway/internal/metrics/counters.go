@@ -2,8 +2,11 @@ package metrics
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker"
@@ -49,69 +52,59 @@ type Counted interface {
 // for concurrent use.
 type Counters struct {
 	source Counted
+	asking singleflight.Group // by folded name
 
 	mu   sync.Mutex
-	kept map[string]*count // by folded name
+	kept map[string]count // by folded name
 }
 
-// count is an answer, or one that is being determined.
+// count is an answer.
 type count struct {
-	done  chan struct{} // closed when value and err are set
-	at    time.Time     // when they were set; zero before that
+	at    time.Time
 	value Counter
 	err   error
 }
 
 // NewCounters returns Counters that read from source.
 func NewCounters(source Counted) *Counters {
-	return &Counters{source: source, kept: map[string]*count{}}
+	return &Counters{source: source, kept: map[string]count{}}
 }
 
 // Read returns the counts of an entity, or NotFound. Concurrent calls for the same entity share an
-// answer.
+// answer, for which the others wait even if the first client does not.
 func (c *Counters) Read(ctx context.Context, e core.Entity) (Counter, error) {
-	n, first := c.lookup(core.FoldName(e.Name))
-	if first { // others wait for the answer, even if our client does not
-		c.find(context.WithoutCancel(ctx), n, e)
-	}
+	key := core.FoldName(e.Name)
+	answer := c.asking.DoChan(key, func() (any, error) { return c.find(context.WithoutCancel(ctx), key, e), nil })
 	select {
-	case <-n.done:
+	case a := <-answer:
+		n := a.Val.(count)
 		return n.value, n.err
 	case <-ctx.Done():
 		return Counter{}, context.Cause(ctx)
 	}
 }
 
-// lookup returns the answer for an entity. first says that the caller must determine it.
-func (c *Counters) lookup(key string) (n *count, first bool) {
+func (n count) isOld() bool { return time.Since(n.at) >= counterAge }
+
+// find returns the answer that is kept, or determines one.
+func (c *Counters) find(ctx context.Context, key string, e core.Entity) count {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n = c.kept[key]; n != nil && !n.isOld() {
-		return n, false
+	n := c.kept[key]
+	c.mu.Unlock()
+	if !n.isOld() {
+		return n
 	}
-	if len(c.kept) >= maxCounters {
-		for k, old := range c.kept {
-			if old.isOld() {
-				delete(c.kept, k)
-			}
-		}
-	}
-	n = &count{done: make(chan struct{})}
-	c.kept[key] = n
-	return n, true
-}
-
-func (n *count) isOld() bool { return !n.at.IsZero() && time.Since(n.at) >= counterAge }
-
-// find determines an answer.
-func (c *Counters) find(ctx context.Context, n *count, e core.Entity) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	n.value, n.err = c.ask(ctx, e)
-	c.mu.Lock()
 	n.at = time.Now()
-	c.mu.Unlock()
-	close(n.done)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.kept) >= maxCounters {
+		maps.DeleteFunc(c.kept, func(_ string, old count) bool { return old.isOld() })
+	}
+	c.kept[key] = n
+	return n
 }
 
 func (c *Counters) ask(ctx context.Context, e core.Entity) (Counter, error) {

@@ -2,6 +2,8 @@ package api
 
 import (
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // EntitiesPath is the endpoint for all queues, topics and subscriptions of the client's namespace
@@ -16,21 +18,10 @@ type EntityList struct {
 
 // Entity is what a queue, topic or subscription holds.
 type Entity struct {
-	Name               string `json:"name"`
-	Kind               string `json:"kind"` // "queue", "topic" or "subscription"
-	Status             string `json:"status"`
-	Active             int64  `json:"active"` // with those locked and deferred
-	Locked             int64  `json:"locked"`
-	Deferred           int64  `json:"deferred"`
-	Scheduled          int64  `json:"scheduled"`
-	DeadLetter         int64  `json:"deadLetter"`
-	Transfer           int64  `json:"transfer"`
-	TransferDeadLetter int64  `json:"transferDeadLetter"`
-	Damaged            int64  `json:"damaged"` // in all its queues, and in no other count
-	Bytes              int64  `json:"bytes"`
-	Enqueued           int64  `json:"enqueued"` // since it was made: its growth is what comes in
-	Consumers          int    `json:"consumers"`
-	RateLimit          string `json:"rateLimit,omitempty"` // such as "5/s" or "5/s, burst 10"
+	Name   string `json:"name"`
+	Kind   string `json:"kind"` // "queue", "topic" or "subscription"
+	Status string `json:"status"`
+	core.Runtime
 }
 
 // HistoryPath is the endpoint for how many messages came and went at this gateway, for clients with
