@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -209,6 +210,8 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	var numbers []int64
 	var err error
 	if len(messages) > 0 { // some groups may be empty
+		r := s.receipt(sh)
+		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
 		if hand != nil { // the next flush can hand over only after this one
 			sh.appends.setAlone(true)
@@ -216,9 +219,13 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 		}
 		few := len(messages) <= maxScripted && size <= maxScriptedBytes
 		if plain && (hand == nil || !few) {
-			numbers, err = s.appendPlain(ctx, sh, messages, hand)
+			var again bool
+			numbers, err = s.appendPlain(ctx, sh, r, messages, hand)
+			if again, err = r.again(ctx, err); again {
+				numbers, err = s.appendScripted(ctx, sh, r, messages, nil)
+			}
 		} else {
-			numbers, err = s.appendScripted(ctx, sh, messages, hand)
+			numbers, err = s.appendScripted(ctx, sh, r, messages, hand)
 		}
 	}
 	sh.quota.stored(size)
@@ -245,15 +252,15 @@ const (
 
 // appendPlain stores messages without a script, so that their bodies do not pass through Lua. The
 // sweep before it stores the messages that were due earlier.
-func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
+func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
-		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, sweepScript, nil, 0); err != nil {
 			hand.fail(nil)
 			return nil, err
 		}
 	}
-	numbers, locked, err := s.addEntries(ctx, sh, now, messages, hand)
+	numbers, locked, err := s.addEntries(ctx, sh, now, r, messages, hand)
 	switch {
 	case hand == nil:
 	case err != nil && locked == nil:
@@ -267,10 +274,10 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, messages []stored, h
 
 // addEntries does the work of appendPlain and, in the same exchange, what follows: the lock call of
 // hand or, without one, the doorbell.
-func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
-	sweepArgs := append(sh.stateArgs(now), 0)
+func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
+	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
-	swept := redis.NewCmd(ctx, sweepScript.variants[sh.features].command(sh.state, sweepArgs...)...)
+	swept := redis.NewCmd(ctx, sweepScript.variants[sh.features].command(sweepKeys, sweepArgs...)...)
 	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.head, "s", len(messages))
 	cmds := make([]*redis.Cmd, 1, 3+len(messages))
 	cmds[0] = swept
@@ -368,12 +375,12 @@ func (sh *shard) appendArgs(messages []stored) []any {
 }
 
 // appendScripted stores messages of any kind with one script, which also locks for hand.
-func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored, hand *handOver) ([]int64, error) {
+func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) (numbers []int64, err error) {
 	now, sc, args := s.millis(), appendScript, sh.appendArgs(messages)
 	if hand != nil {
 		sc, args = appendLockScript, append(hand.args, args...)
 	}
-	reply, code, err := s.transition(ctx, sh, now, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
+	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
 	switch {
 	case err != nil && (reply == nil || hand == nil): // else too few replicas have what a receiver is handed over
 		hand.fail(err)
@@ -382,7 +389,15 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 		hand.fail(nil)
 		return nil, code
 	}
-	if hand == nil {
+	switch {
+	case len(reply) == 2 && reply[0] == "after": // what appendPlain stored, and got no answer to
+		last, _ := reply[1].(int64)
+		for range messages {
+			last++
+			numbers = append(numbers, last)
+		}
+		return numbers, nil
+	case hand == nil:
 		return scriptNumbers(reply, len(messages))
 	}
 	unsure := err
@@ -391,7 +406,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, messages []stored
 	}
 	appended, _ := reply[0].([]any)
 	locked, _ := reply[1].([]any)
-	numbers, err := scriptNumbers(appended[min(1, len(appended)):], len(messages))
+	numbers, err = scriptNumbers(appended[min(1, len(appended)):], len(messages))
 	if err != nil {
 		hand.fail(err)
 		return nil, err

@@ -49,6 +49,7 @@ const (
 	subscriptionsSuffix = "S"
 	historySuffix       = "H"
 	rateSuffix          = "T"
+	receiptSuffix       = "A" // of receipts; a gateway's mark and a number follow
 )
 
 // naming is the prefix of all keys and channels of a store.

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,13 +19,17 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
-// keysOf lists the keys of an entity, without what they have in common.
+// isReceipt reports whether a key is that of a receipt, which Redis removes after ten seconds.
+var isReceipt = regexp.MustCompile(`A[0-9a-f]+:[0-9]+$`).MatchString
+
+// keysOf lists the keys of an entity, without what they have in common, except receipts.
 func keysOf(t *testing.T, rdb *redis.Client, prefix, entity string) []string {
 	t.Helper()
 	keys, err := rdb.Keys(t.Context(), prefix+"{"+entity+":*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
+	keys = slices.DeleteFunc(keys, isReceipt)
 	for i, key := range keys {
 		keys[i] = strings.TrimPrefix(key, prefix+"{"+entity+":0}")
 	}

@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/core/storetest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
@@ -26,6 +28,7 @@ type forgetful struct {
 
 	mu   sync.Mutex
 	lose func() // called once the answer to the next script is there, which is not passed on then
+	drop bool   // the next script is not passed on
 	mark string // with hold: what is sent with this in it is held up, once
 	hold func() // until this returns
 }
@@ -86,12 +89,14 @@ func (f *forgetful) pass(client net.Conn) {
 		defer func() { _ = server.Close() }()
 		copyUntil(server, client, func(sent []byte) bool {
 			f.holdUp(sent)
-			if bytes.Contains(sent, []byte("EVALSHA")) {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				lost, f.lose = f.lose, nil
+			if !bytes.Contains(sent, []byte("EVALSHA")) {
+				return true
 			}
-			return true
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			dropped := f.drop
+			lost, f.lose, f.drop = f.lose, nil, false
+			return !dropped
 		})
 	})
 	both.Go(func() {
@@ -141,6 +146,116 @@ func copyUntil(to, from net.Conn, passes func([]byte) bool) {
 	}
 }
 
+// A connection breaks before a call has reached the server, or before its answer is back. The call
+// succeeds either way, and takes effect once.
+func TestACallWhoseConnectionBrokeTakesEffectOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "once:"})
+	later := func(body string) *core.Message {
+		m := message(body)
+		m.ScheduledEnqueueTime = s.Now().Add(time.Hour)
+		return m
+	}
+	st := newStand(t, s, "a")
+	loadPublishing(t, s, st)
+	send(t, s, queue(t, s), "first") // the server knows the script now
+	version := st.version(s)
+	for _, c := range []struct {
+		name   string
+		before func(p core.Partition) []core.Delivery
+		call   func(p core.Partition, ds []core.Delivery) error
+		want   core.Stats
+	}{
+		{"append", nil, func(p core.Partition, _ []core.Delivery) error {
+			a := p.In(s).Append(t.Context(), [][]*core.Message{{message("x"), message("y")}, {message("z")}})
+			if a[0].Err == nil && a[1].Err == nil && !slices.Equal(slices.Concat(a[0].Numbers, a[1].Numbers), []int64{1, 2, 3}) {
+				t.Errorf("append: got the numbers %v and %v", a[0].Numbers, a[1].Numbers)
+			}
+			return cmp.Or(a[0].Err, a[1].Err)
+		}, core.Stats{Ready: 3, Enqueued: 3}},
+		{"schedule", nil, func(p core.Partition, _ []core.Delivery) error {
+			a := p.In(s).Append(t.Context(), [][]*core.Message{{later("x")}})[0]
+			if a.Err == nil && !slices.Equal(a.Numbers, []int64{1}) {
+				t.Errorf("schedule: got the numbers %v", a.Numbers)
+			}
+			return a.Err
+		}, core.Stats{Scheduled: 1, Enqueued: 1}},
+		{"cancel", func(p core.Partition) []core.Delivery {
+			if err := p.In(s).Append(t.Context(), [][]*core.Message{{later("x")}})[0].Err; err != nil {
+				t.Error(err)
+			}
+			return nil
+		}, func(p core.Partition, _ []core.Delivery) error {
+			return p.In(s).Cancel(t.Context(), []int64{1})
+		}, core.Stats{Enqueued: 1}},
+		{"complete", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x", "y", "z")
+			return lock(t, s, p, 2)
+		}, func(p core.Partition, ds []core.Delivery) error { return settle(s, p, core.Complete, ds...) }, core.Stats{Ready: 1, Enqueued: 3}},
+		{"abandon", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x")
+			return lock(t, s, p, 1)
+		}, func(p core.Partition, ds []core.Delivery) error { return settle(s, p, core.Abandon, ds...) }, core.Stats{Ready: 1, Enqueued: 1}},
+		{"renew", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x")
+			return lock(t, s, p, 1)
+		}, func(p core.Partition, ds []core.Delivery) error {
+			return p.In(s).Renew(t.Context(), []core.LockToken{ds[0].LockToken})[0].Err
+		}, core.Stats{Locked: 1, Enqueued: 1}},
+		{"commit", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x")
+			return lock(t, s, p, 1)
+		}, func(p core.Partition, ds []core.Delivery) error {
+			_, err := p.In(s).Commit(t.Context(), core.Work{
+				Settlements: []core.Settlement{{Token: ds[0].LockToken, Outcome: core.Complete}}, Messages: []*core.Message{message("y")},
+			})
+			return err
+		}, core.Stats{Ready: 1, Enqueued: 2}},
+		{"peek", func(p core.Partition) []core.Delivery {
+			send(t, s, p, "x")
+			return nil
+		}, func(p core.Partition, _ []core.Delivery) error {
+			_, err := p.In(s).Peek(t.Context(), core.PeekRequest{Max: 1})
+			return err
+		}, core.Stats{Ready: 1, Enqueued: 1}},
+		{"publish", nil, func(core.Partition, []core.Delivery) error {
+			return st.publish(s, version, to(message("p"), st.at("a")))
+		}, core.Stats{}},
+	} {
+		for _, dropped := range []bool{false, true} {
+			p := queue(t, s)
+			var ds []core.Delivery
+			if c.before != nil {
+				ds = c.before(p)
+			}
+			lossy.mu.Lock()
+			if lossy.drop = dropped; !dropped {
+				lossy.lose = func() {}
+			}
+			lossy.mu.Unlock()
+			if err := c.call(p, ds); err != nil {
+				t.Errorf("%s, request lost %v: %v", c.name, dropped, err)
+			}
+			lossy.mu.Lock()
+			if lossy.drop || lossy.lose != nil {
+				t.Errorf("%s: nothing was lost", c.name)
+			}
+			lossy.drop, lossy.lose = false, nil
+			lossy.mu.Unlock()
+			stats, err := storetest.Stats(t.Context(), s, p)
+			if stats.Bytes = 0; err != nil || stats != c.want {
+				t.Errorf("%s, request lost %v: got %+v, %v, want %+v", c.name, dropped, stats, err, c.want)
+			}
+		}
+	}
+	stats, err := storetest.Stats(t.Context(), s, st.at("a"))
+	if err != nil || stats.Ready != 2 {
+		t.Errorf("published: got %+v, %v, want 2 ready", stats, err)
+	}
+}
+
 // In a session a message comes back under the token that it had: to end its lock
 // again because the answer was lost would end that of its next delivery.
 func TestALostAnswerEndsNoLaterLock(t *testing.T) {
@@ -152,11 +267,10 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 	for _, c := range []struct {
 		outcome core.Outcome
 		back    bool // the message comes back
-		want    error
 	}{
-		{core.Abandon, true, core.Busy},
-		{core.Release, true, core.Busy},
-		{core.Complete, false, core.SessionLockLost},
+		{core.Abandon, true},
+		{core.Release, true},
+		{core.Complete, false},
 	} {
 		p := sessions(t, s)
 		sendIn(t, s, p, "a", "0", "1")
@@ -172,8 +286,8 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 				t.Errorf("%v: the next delivery: got %v, %v", c.outcome, ds, err)
 			}
 		})
-		if err := settle(s, p, c.outcome, d); !errors.Is(err, c.want) {
-			t.Errorf("%v without an answer: got %v, want %v", c.outcome, err, c.want)
+		if err := settle(s, p, c.outcome, d); err != nil {
+			t.Errorf("%v whose answer was lost: %v", c.outcome, err)
 		}
 		if c.back {
 			if err := settle(other, p, core.Complete, d); err != nil {
@@ -198,13 +312,17 @@ func TestALostAnswerDelaysMessagesOfASession(t *testing.T) {
 	if err := settle(s, p, core.Abandon, abandoned); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
+	var got []string
+	for i := range 3 { // the second call and the third lose the answer to what undoes the call before, and repeat that
 		lossy.loseNext(func() {})
-		if ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 4}, Session: &l}); err == nil {
-			t.Fatalf("without an answer: got %v", ds)
+		ds, _, err := p.In(s).Lock(t.Context(), core.LockRequest{Most: core.Most{Messages: 4}, Session: &l})
+		if (err == nil) != (i == 1) {
+			t.Fatalf("call %d, without an answer: got %v, %v", i, ds, err)
+		}
+		for _, d := range ds {
+			got = append(got, string(d.Body.Bytes))
 		}
 	}
-	var got []string
 	for range 4 {
 		for _, d := range lockIn(t, s, p, l, 2) {
 			got = append(got, string(d.Body.Bytes))
@@ -288,7 +406,7 @@ func TestASessionWhoseLockWasNotAnsweredIsFree(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	lossy := forget(t, server)
-	s := open(t, lossy.url(), redisstore.Options{Prefix: "lost:"})
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "lost:", Patience: 1}) // no call is sent again
 	for _, mode := range []core.SessionMode{core.Exclusive, core.NonExclusive} {
 		for _, first := range []bool{false, true} {
 			p := sessions(t, s)

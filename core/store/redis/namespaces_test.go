@@ -44,9 +44,10 @@ func keysBelow(t *testing.T, url, prefix string) []string {
 	return slices.DeleteFunc(all, isFormat)
 }
 
-// isFormat reports whether a key is that of the store's format, its stamp or its gateways, which stay.
+// isFormat reports whether a key is that of the store's format, its stamp or its gateways, which stay, or of a
+// receipt.
 func isFormat(key string) bool {
-	return strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s") || strings.HasSuffix(key, "{ct}g")
+	return isReceipt(key) || strings.HasSuffix(key, "{ct}f") || strings.HasSuffix(key, "{ct}s") || strings.HasSuffix(key, "{ct}g")
 }
 
 // awaitSealed waits until nothing is left of deleted namespaces but the seals on

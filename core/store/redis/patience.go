@@ -16,7 +16,8 @@ import (
 // patiencePause is how long a call waits between two tries.
 const patiencePause = 25 * time.Millisecond
 
-// patience retries commands that a server has certainly not run because it does not serve for a moment.
+// patience retries commands that a server has certainly not run because it does not serve for a moment,
+// and reads whose answers were lost.
 type patience struct {
 	wait      time.Duration // see Options
 	alone     bool          // no other server could take the place of this one
@@ -91,7 +92,7 @@ func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return p.retry(ctx, c, func() error {
 			c.SetErr(nil)
 			return next(ctx, c)
-		}, passes)
+		}, func(err error) bool { return passes(err) || isLost(err) && areReads(c) })
 	}
 }
 
@@ -107,6 +108,9 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 			}
 			return next(ctx, cs)
 		}, func(err error) bool {
+			if isLost(err) && areReads(cs...) {
+				return true
+			}
 			for _, c := range cs {
 				if e := c.Err(); e != nil && !passes(e) && !redis.HasErrorPrefix(e, "EXECABORT") || e == nil && c.Name() != "multi" {
 					return false
@@ -150,4 +154,20 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 func passes(err error) bool {
 	f := failureOf(err)
 	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
+}
+
+// isLost reports whether a command may have run, and its answer was lost with the connection.
+func isLost(err error) bool { return isUnreachable(err) && mayHaveRun(err) }
+
+// areReads reports whether all commands only read.
+func areReads(cs ...redis.Cmder) bool {
+	for _, c := range cs {
+		switch c.Name() {
+		case "exists", "get", "hexists", "hget", "hgetall", "hmget", "memory", "smembers", "xlen", "xrange", "zcard", "zmscore",
+			"zrange", "zrangebylex", "zscan", "zscore":
+		default:
+			return false
+		}
+	}
+	return true
 }

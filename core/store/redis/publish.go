@@ -270,12 +270,15 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	now := s.millis()
 	hands, done := s.reserveTargets(b, now)
 	defer done()
+	r := s.receipt(sh)
+	defer r.end()
 	if len(hands) == 0 {
-		return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+		return s.transitionUnder(ctx, sh, now, r, topicPublishScript, b.allKeys(), b.allArgs()...)
 	}
 	sh.publishes.setAlone(true) // the next flush can hand over only after this one
 	defer sh.publishes.setAlone(false)
-	published := topicPublishScript.variants[sh.features].command(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...)...)
+	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
+	published := topicPublishScript.variants[sh.features].command(keys, args...)
 	cmds := []*redis.Cmd{redis.NewCmd(ctx, published...)}
 	for _, h := range hands {
 		cmds = append(cmds, h.command(ctx, now))
@@ -291,15 +294,18 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	case few != nil:
 		return nil, "", few
 	case err != nil:
-		return nil, "", aborted(cmds, failure)
+		again, outcome := r.again(ctx, aborted(cmds, failure))
+		if !again {
+			return nil, "", outcome
+		}
 	case len(reply) > 0 && reply[0] == "ok":
 		return reply[1:], "", nil
 	}
-	// Nothing was stored, because more is due than one call sweeps.
+	// The answer was lost, or nothing was stored, because more is due than one call sweeps.
 	for _, t := range b.order {
 		t.quiet = false
 	}
-	return s.transition(ctx, sh, now, topicPublishScript, b.allKeys(), b.allArgs()...)
+	return s.transitionUnder(ctx, sh, now, r, topicPublishScript, b.allKeys(), b.allArgs()...)
 }
 
 // maxHandOvers is the number of subscriptions whose copies one exchange locks: the server does

@@ -28,6 +28,7 @@ type script struct {
 	moreKeys    bool
 	repeat      int
 	awaited     exchangeMode // replicated if its answer waits for replicas
+	receipted   bool         // it takes a receipt: see lua/receipt.lua
 
 	before   string                   // a file placed before lua/state.lua
 	plain    string                   // the same for partitions that need no other preludes
@@ -165,6 +166,7 @@ func (s *script) load() *script {
 	if slices.Contains(awaited, s.name) {
 		s.awaited = replicated
 	}
+	s.receipted = slices.Contains(receipted, s.name)
 	return s
 }
 
@@ -177,6 +179,9 @@ func (s *script) assemble() (source, sha string) {
 	shebang, rest, _ := strings.Cut(luaFile(s.name), "\n")
 	var text strings.Builder
 	text.WriteString(shebang + "\n")
+	if s.receipted {
+		text.WriteString("local function run()\n")
+	}
 	for _, prelude := range s.preludes {
 		text.WriteString(luaFile(prelude))
 	}
@@ -184,7 +189,10 @@ func (s *script) assemble() (source, sha string) {
 		_, body, _ := strings.Cut(luaFile(part), "\n")
 		text.WriteString("local function " + part + "(ARGV)\n" + body + "end\n")
 	}
-	source = text.String() + rest
+	if text.WriteString(rest); s.receipted {
+		text.WriteString("end\n" + luaFile("receipt"))
+	}
+	source = text.String()
 	sum := sha1.Sum([]byte(source))
 	sha = hex.EncodeToString(sum[:])
 	sources.Store(sha, source)
@@ -210,6 +218,9 @@ func (s *script) command(keys []any, args ...any) []any {
 
 // fits reports whether a call has as many keys and arguments as the script's header demands.
 func (s *script) fits(keys, args int) bool {
+	if s.receipted {
+		keys, args = keys-1, args-2
+	}
 	extra := args - s.fixed
 	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
 }
@@ -243,13 +254,26 @@ func (once) NoRetry() bool { return true }
 // transition runs a script on a partition's state, repeatedly until everything due at now has been
 // swept. If the script refuses, code says why.
 func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
+	var r *receipt
+	switch {
+	case sc.receipted:
+		r = s.receipt(sh)
+		defer r.end()
+	case !slices.Contains(unrepeatable, sc.name):
+		r = s.repeatable(sh)
+	}
+	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
+}
+
+// transitionUnder is transition with a receipt, or with nil if the call is not sent again.
+func (s *Store) transitionUnder(ctx context.Context, sh *shard, now int64, r *receipt, sc *script, keys []any, args ...any) (reply []any, code core.Code, err error) {
 	if sh.Sub.IsDeadLetter() {
 		// Messages that are due in the queue itself may become dead letters.
-		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, sweepScript, nil, 0); err != nil {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, sweepScript, nil, 0); err != nil {
 			return nil, "", err
 		}
 	}
-	return s.runUntilSwept(ctx, sh, now, sc, keys, args...)
+	return s.runUntilSwept(ctx, sh, now, r, sc, keys, args...)
 }
 
 // sweep carries out what is due, as every operation does first.
@@ -258,7 +282,7 @@ func (s *Store) sweep(ctx context.Context, sh *shard) error {
 	return err
 }
 
-func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, r *receipt, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
 	if sc.variants[sh.features] != nil {
 		sc = sc.variants[sh.features]
 	}
@@ -268,8 +292,13 @@ func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, sc *scr
 	}
 	allArgs := append(sh.stateArgs(now), args...)
 	for {
-		raw, err := s.eval(ctx, sc, allKeys, allArgs...)
+		theseKeys, theseArgs := r.arguments(allKeys, allArgs)
+		raw, err := s.eval(ctx, sc, theseKeys, theseArgs...)
 		reply, _ := raw.([]any)
+		var again bool
+		if again, err = r.again(ctx, err); again {
+			continue
+		}
 		if err != nil {
 			if word, _ := first(reply).(string); word == "ok" { // replicas are too few
 				return reply[1:], "", err

@@ -66,7 +66,7 @@ func readContract(t *testing.T, text string) contract {
 
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
-	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
+	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "receipt": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
 	for _, s := range []*script{
 		appendScript, appendLockScript, lockScript, lockUndoScript, endLocksOfScript, settleScript, renewScript, lockDeferredScript, lockNumbersScript, cancelScript, purgeScript,
 		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
@@ -139,19 +139,19 @@ func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 		keys, args int
 		want       bool
 	}{
-		{settleScript, 15, 4, true},
-		{settleScript, 15, 8, true},
-		{settleScript, 14, 8, false},
+		{settleScript, 16, 6, true},
+		{settleScript, 16, 10, true},
+		{settleScript, 15, 10, false},
 		{lockDeferredScript, 15, 12, true},
-		{appendScript, 17, 18, true},
-		{appendScript, 17, 17, false},
+		{appendScript, 18, 20, true},
+		{appendScript, 18, 19, false},
 		{sweepScript, 15, 5, true},
 		{sweepScript, 15, 6, false},
 		{sweepScript, 15, 4, false},
 		{doorbellScript, 2, 0, true},
-		{topicPublishScript, 19, 8, true},
-		{topicPublishScript, 24, 30, true},
-		{topicPublishScript, 18, 8, false},
+		{topicPublishScript, 20, 10, true},
+		{topicPublishScript, 25, 32, true},
+		{topicPublishScript, 19, 10, false},
 	} {
 		if got := c.script.fits(c.keys, c.args); got != c.want {
 			t.Errorf("%s with %d keys and %d arguments: got %v, want %v", c.script.name, c.keys, c.args, got, c.want)

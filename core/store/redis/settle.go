@@ -141,20 +141,8 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 
 // settleSome ends as many locks as one script call has time for, and returns the others.
 func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
-	settle := func() (reply []any, err error) {
-		args := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
-		reply, _, err = s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
-		return reply, err
-	}
-	reply, err := settle()
-	if err != nil && isUnreachable(err) {
-		// It is unknown whether the script ran. If it is repeated, it finds that the locks it had
-		// ended are lost, and changes nothing.
-		if all = sh.repeatable(all, s.wrapError("settle in "+sh.keys.prefix, err)); len(all) == 0 {
-			return nil
-		}
-		reply, err = settle()
-	}
+	args := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	if err != nil {
 		err = s.wrapError("settle in "+sh.keys.prefix, err)
 		for _, x := range all {
@@ -179,23 +167,6 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 		}
 	}
 	return rest
-}
-
-// repeatable returns the settlements that may be repeated, and fails the others with err. In a
-// session, a message that has come back is locked under the same token by its next delivery, so a
-// repeated settlement would end the wrong lock.
-func (sh *shard) repeatable(all []settlingItem, err error) (kept []settlingItem) {
-	if !sh.Sessions {
-		return all
-	}
-	for _, x := range all {
-		if word := outcomeWord(x.Settlement); word == core.Complete.String() || word == core.DeadLetterOutcome.String() {
-			kept = append(kept, x)
-		} else {
-			*x.err = err
-		}
-	}
-	return kept
 }
 
 // lost returns the refusal for a lost lock. st is the settlement that found it lost, or nil.

@@ -40,6 +40,7 @@ type shard struct {
 	renews    batcher[*renewing]
 	lostLocks lostLocks
 	quota     quota
+	receipts  receiptKeys
 	targets   sync.Map // keys by the core.Ref of a target of publications
 	// average is the recent size of a record in bytes.
 	average     atomic.Int64

@@ -1,6 +1,15 @@
 -- sweep_idle.lua: answer a sweep that would find nothing. The loader puts it in front of state.lua,
 -- for sweep_only.lua. Most calls end here, before state.lua makes its functions.
+
+-- keepReceipt keeps after which number the messages are stored that follow this script.
+local function keepReceipt(last)
+  if ARGV[6] then redis.call('SET', KEYS[#KEYS], ARGV[6] .. cmsgpack.pack({'ok', 'after', tonumber(last or 0)}), 'PX', 10000) end
+end
+
 if ARGV[5] ~= '1' then
-  local d = redis.call('HGET', KEYS[2], 'd')
-  if d and tonumber(d) > tonumber(ARGV[1]) then return {'ok', 0} end
+  local state = redis.call('HMGET', KEYS[2], 'd', 's')
+  if tonumber(state[1] or 0) > tonumber(ARGV[1]) then
+    keepReceipt(state[2])
+    return {'ok', 0}
+  end
 end

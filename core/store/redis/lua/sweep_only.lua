@@ -3,8 +3,11 @@
 -- KEYS[1..15] as in state.lua
 -- ARGV[1..4]  as in state.lua
 -- ARGV[5] ask  1: also return the next due time
+-- In front of commands that store messages, the last key and ARGV[6] are a receipt and an id as of
+-- receipt.lua.
 -- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
 local done = sweep()
 wake()
+keepReceipt(call('HGET', head, 's'))
 if not done then return {'more'} end
 return {'ok', ARGV[5] == '1' and nextDue() or 0}

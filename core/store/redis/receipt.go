@@ -1,0 +1,91 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// A call whose answer was lost, because the server restarted or failed over, is sent again. receipted
+// are the scripts that keep their answer under a receipt: if such a call has run, it only gets its
+// answer. unrepeatable are those that are not sent again. What they did is undone, or not known; all
+// others do nothing the second time.
+var (
+	receipted = []string{
+		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel",
+		"session_accept", "session_renew", "session_release", "session_state_set",
+	}
+	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}
+)
+
+// receipt stands for one call, however often it is sent.
+type receipt struct {
+	shard *shard
+	key   string // no other call in flight has it; "" if the call needs none
+	id    string
+	until time.Time // when the call is not sent again any more
+	lost  error     // the error of a call whose answer was lost
+}
+
+// receiptKeys are the keys of a shard's receipts that are not in use.
+type receiptKeys struct {
+	mu   sync.Mutex
+	free []string
+	made int
+}
+
+// receipt begins a call.
+func (s *Store) receipt(sh *shard) *receipt {
+	k, r := &sh.receipts, s.repeatable(sh)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r.id = secret(core.NewNonce())
+	if n := len(k.free); n > 0 {
+		r.key, k.free = k.free[n-1], k.free[:n-1]
+	} else {
+		r.key = fmt.Sprintf("%s%s%x:%d", sh.keys.prefix, receiptSuffix, sh.mark, k.made)
+		k.made++
+	}
+	return r
+}
+
+// repeatable begins a call that needs no receipt to be sent again.
+func (s *Store) repeatable(sh *shard) *receipt {
+	return &receipt{shard: sh, until: time.Now().Add(s.endpoint.patience.wait)}
+}
+
+// end ends the call. A call that the server has not answered may still run, so it keeps its key.
+func (r *receipt) end() {
+	if r.key == "" || r.lost != nil {
+		return
+	}
+	k := &r.shard.receipts
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.free = append(k.free, r.key)
+}
+
+// again reports, after a pause, whether to send the call again. If not, outcome is its error: a call
+// that was refused when it was sent again may have run before.
+func (r *receipt) again(ctx context.Context, err error) (again bool, outcome error) {
+	switch {
+	case err == nil || r == nil:
+		return false, err
+	case isLost(err):
+		r.lost = err
+	case r.lost == nil || !didNotRun(err):
+		return false, err
+	}
+	return time.Now().Before(r.until) && pause(ctx, patiencePause), r.lost
+}
+
+// arguments returns keys and args of a call with those of the receipt.
+func (r *receipt) arguments(keys, args []any) ([]any, []any) {
+	if r == nil || r.key == "" {
+		return keys, args
+	}
+	return append(keys, r.key), append(args, r.id, flag(r.lost != nil))
+}
