@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // IDKind is the type of a message id or correlation id.
@@ -66,24 +68,13 @@ func (id ID) String() string {
 	case IDULong:
 		return strconv.FormatUint(id.ULong(), 10)
 	case IDUUID:
-		return formatUUID([]byte(id.raw))
+		if len(id.raw) == len(value.UUID{}) {
+			return value.UUID([]byte(id.raw)).String()
+		}
+		fallthrough
 	case IDBinary:
 		return hex.EncodeToString([]byte(id.raw))
 	default:
 		return id.raw
 	}
-}
-
-func formatUUID(u []byte) string {
-	if len(u) != 16 {
-		return hex.EncodeToString(u)
-	}
-	var b [36]byte
-	hex.Encode(b[0:8], u[0:4])
-	hex.Encode(b[9:13], u[4:6])
-	hex.Encode(b[14:18], u[6:8])
-	hex.Encode(b[19:23], u[8:10])
-	hex.Encode(b[24:36], u[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	return string(b[:])
 }

@@ -3,9 +3,10 @@ package core
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"strings"
+
+	"github.com/crosstown-mq/crosstown/core/value"
 )
 
 // NumberBits is the number of low bits of a sequence number that hold the position in the
@@ -62,23 +63,20 @@ func (t LockToken) SequenceNumber() int64 { return int64(binary.BigEndian.Uint64
 func (t LockToken) IsZero() bool { return t == LockToken{} }
 
 // String returns the 36-character form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
-func (t LockToken) String() string { return formatUUID(t[:]) }
+func (t LockToken) String() string { return value.UUID(t).String() }
 
 var errToken = errors.New("a lock token is a UUID of 32 hexadecimal digits, with or without dashes")
 
 // ParseLockToken reads the text form, with or without dashes.
 func ParseLockToken(s string) (LockToken, error) {
-	var t LockToken
-	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
-		s = s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	if len(s) == 32 {
+		s = s[0:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:32]
 	}
-	if len(s) != 32 {
-		return t, errToken
+	u, err := value.ParseUUID(s)
+	if err != nil {
+		err = errToken
 	}
-	if _, err := hex.Decode(t[:], []byte(s)); err != nil {
-		return LockToken{}, errToken
-	}
-	return t, nil
+	return LockToken(u), err
 }
 
 // SessionKey identifies a session of an entity: it is the session's id, folded as FoldName folds
