@@ -66,7 +66,7 @@ var arrows = []struct {
 	{"bridges/webhooks", []string{"core", "core/value", "bridges", "core/fair", "bridges/refusals"}},
 	{"bridges/remote", []string{"core", "core/auth", "core/fair", "core/value", "bridges/amqp", "github.com/Azure/go-amqp", "golang.org/x/sync/semaphore"}},
 	{"bridges/websocket/...", []string{"core", "core/value", "internal/codec", "bridges", "core/fair", "bridges/clients", "bridges/origins", "bridges/refusals", "bridges/internal/frame", "bridges/internal/link", "bridges/websocket/...", "github.com/gorilla/websocket"}},
-	{"plugins/builtin", []string{"core", "core/value", "internal/codec"}},
+	{"plugins/builtin", []string{"core", "core/value", "internal/codec", "github.com/x448/float16"}},
 	{"plugins", nil},
 	{"plugins/proto/...", []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 	{"plugins/internal/...", []string{"core/value", "plugins/proto/..."}},

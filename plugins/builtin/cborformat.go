@@ -102,9 +102,9 @@ func appendCBOR(dst []byte, v any, depth int) ([]byte, error) {
 	case value.Timestamp:
 		return appendCBORTime(dst, v), nil
 	case value.List:
-		return appendCBORList(dst, v, depth)
+		return appendInside(appendHead(dst, cborArray, uint64(len(v))), v, nil, depth)
 	case value.Map:
-		return appendCBORMap(dst, v, depth)
+		return appendInside(appendHead(dst, cborMap, uint64(len(v))), nil, v, depth)
 	}
 	return appendCBORDecimal(dst, value.Text(v))
 }
@@ -149,26 +149,16 @@ func appendCBORTime(dst []byte, t value.Timestamp) []byte {
 	return appendCBORInt(dst, int64(t)/1000) // 35 thousand years away
 }
 
-func appendCBORList(dst []byte, l value.List, depth int) ([]byte, error) {
+// appendInside appends the values of a list, or the keys and values of a map.
+func appendInside(dst []byte, l value.List, m value.Map, depth int) (_ []byte, err error) {
 	if depth == 0 {
 		return nil, errDepth
 	}
-	dst = appendHead(dst, cborArray, uint64(len(l)))
-	var err error
 	for _, v := range l {
 		if dst, err = appendCBOR(dst, v, depth-1); err != nil {
 			return nil, err
 		}
 	}
-	return dst, nil
-}
-
-func appendCBORMap(dst []byte, m value.Map, depth int) ([]byte, error) {
-	if depth == 0 {
-		return nil, errDepth
-	}
-	dst = appendHead(dst, cborMap, uint64(len(m)))
-	var err error
 	for i := range m {
 		if dst, err = appendCBOR(dst, m[i].Key, 1); err != nil { // 1: a decimal is a list
 			return nil, err

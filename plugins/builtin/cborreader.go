@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/crosstown-mq/crosstown/core/value"
+	"github.com/x448/float16"
 )
 
 // cborReader reads one value. It keeps the first error; what is read after that does not matter.
@@ -248,33 +249,13 @@ func (r *cborReader) simple(info byte, n uint64) any {
 	case 22, 23: // null, undefined
 		return nil
 	case 25:
-		return halfFloat(uint16(n))
+		return float16.Frombits(uint16(n)).Float32()
 	case 26:
 		return math.Float32frombits(uint32(n))
 	case 27:
 		return math.Float64frombits(n)
 	}
 	return r.fail("a simple value is unknown")
-}
-
-// halfFloat is a number of 16 bits: RFC 8949 appendix D.
-func halfFloat(h uint16) float32 {
-	exponent, mantissa := h>>10&0x1f, float64(h&0x3ff)
-	var f float64
-	switch exponent {
-	case 0:
-		f = math.Ldexp(mantissa, -24)
-	case 31:
-		if f = math.Inf(1); mantissa != 0 {
-			f = math.NaN()
-		}
-	default:
-		f = math.Ldexp(mantissa+1024, int(exponent)-25)
-	}
-	if h&0x8000 != 0 {
-		f = -f
-	}
-	return float32(f)
 }
 
 // tagged reads a value and converts it as its tag says.

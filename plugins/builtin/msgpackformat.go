@@ -63,33 +63,27 @@ func writeMessagePack(w *codec.PackWriter, v any, depth int) error {
 	case value.Timestamp:
 		w.Instant(int64(v))
 	case value.List:
-		return writeListMessagePack(w, v, depth)
+		w.List(len(v))
+		return writeInside(w, v, nil, depth)
 	case value.Map:
-		return writeMapMessagePack(w, v, depth)
+		w.Map(len(v))
+		return writeInside(w, nil, v, depth)
 	default:
 		w.Text(value.Text(v)) // string, uuid, decimals
 	}
 	return nil
 }
 
-func writeListMessagePack(w *codec.PackWriter, l value.List, depth int) error {
+// writeInside writes the values of a list, or the keys and values of a map.
+func writeInside(w *codec.PackWriter, l value.List, m value.Map, depth int) error {
 	if depth == 0 {
 		return errDepth
 	}
-	w.List(len(l))
 	for _, v := range l {
 		if err := writeMessagePack(w, v, depth-1); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func writeMapMessagePack(w *codec.PackWriter, m value.Map, depth int) error {
-	if depth == 0 {
-		return errDepth
-	}
-	w.Map(len(m))
 	for i := range m {
 		if err := writeMessagePack(w, m[i].Key, 0); err != nil {
 			return err
