@@ -33,13 +33,9 @@ func (t *namespaceServer) newBroker(store core.Store, n core.Namespace, contents
 	if err != nil {
 		return nil, err
 	}
-	body, err := bodyDecoder(&t.c.Serializers, t.plugins)
-	if err != nil {
-		return nil, err
-	}
 	return broker.New(store, broker.Options{
 		Namespace: n.ID, Name: n.Name, Logger: log, Limits: t.c.Limits(), Quotas: live.Quotas, Answers: live.Answers, PartitionCount: contents.Partitions,
-		Body: body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, body), Remotes: t.remotes.byName(n.ID, t.traces),
+		Body: t.body, Pipelines: pipelines, Filters: filters, Selected: selected(contents, t.body), Remotes: t.remotes.byName(n.ID, t.traces),
 		Histories: histories(contents.Histories), Gateway: gatewayName(t.c), ForwardWait: t.c.ForwardWait,
 	}), nil
 }

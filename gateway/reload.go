@@ -104,12 +104,7 @@ func (r *reloader) takeUp(ctx context.Context, name string, contents *config.Con
 	if t == nil {
 		return // a new namespace needs a restart
 	}
-	body, err := bodyDecoder(&r.served.c.Serializers, r.served.plugins)
-	if err != nil {
-		r.log.Error("reload: the schemas cannot decode bodies", "namespace", name, "err", err) // it could at the start
-		return
-	}
-	t.Broker.Select(selected(contents, body))
+	t.Broker.Select(selected(contents, r.served.body))
 	if err := declare(ctx, t.Broker, contents, update, r.log); err != nil {
 		r.log.Error("reload: some configured entities could not be created or changed", "namespace", name, "err", err)
 	}
