@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,68 +98,50 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-func namespaceNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
-	var page api.NamespaceList
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: url.Values{"top": {"1000"}}}, &page)
-	for i := range page.Namespaces {
-		all = append(all, page.Namespaces[i].Name)
+// asked lists the names in what the gateway answers about the first arguments, of which there must be least.
+func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
+	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
+		if len(args) < least {
+			return nil
+		}
+		var answer A
+		_ = o.Ask(ctx, ask(args), &answer)
+		for _, e := range list(&answer) {
+			all = append(all, name(&e))
+		}
+		return all
 	}
-	return all
 }
 
-// policyNames are the policies of the namespace that the first argument names.
-func policyNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
-	if len(args) == 0 {
-		return nil
-	}
-	var n api.Namespace
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}, &n)
-	for _, p := range n.Policies {
-		all = append(all, p.Name)
-	}
-	return all
+// at asks for what is at a path.
+func at(path string) func([]string) command.Inquiry {
+	return func([]string) command.Inquiry { return command.Inquiry{Method: http.MethodGet, Path: path} }
 }
 
-func pluginNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
-	var states []host.State
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.PluginsPath}, &states)
-	for i := range states {
-		all = append(all, states[i].Name)
-	}
-	return all
-}
+var most = url.Values{"top": {strconv.Itoa(maxNames)}}
 
-func faultNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
-	var list api.FaultList
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.FaultsPath}, &list)
-	for i := range list.Faults {
-		all = append(all, list.Faults[i].Name)
-	}
-	return all
-}
+var (
+	namespaceNames = asked(0, func([]string) command.Inquiry {
+		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Query: most}
+	}, func(page *api.NamespaceList) []api.Namespace { return page.Namespaces }, func(n *api.Namespace) string { return n.Name })
 
-// connectionNames are the ids of connections, each with its client.
-func connectionNames(ctx context.Context, o *command.Flags, _ []string, _ string) (all []string) {
-	var list api.ConnectionList
-	_ = o.Ask(ctx, command.Inquiry{Method: http.MethodGet, Path: api.ConnectionsPath}, &list)
-	for i := range list.Connections {
-		c := &list.Connections[i]
-		all = append(all, cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product)))
-	}
-	return all
-}
+	// policyNames are the policies of the namespace that the first argument names.
+	policyNames = asked(1, func(args []string) command.Inquiry {
+		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}
+	}, func(n *api.Namespace) []api.Policy { return n.Policies }, func(p *api.Policy) string { return p.Name })
 
-// sessionNames are the sessions of the first argument.
-func sessionNames(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
-	if len(args) == 0 {
-		return nil
-	}
-	var list api.SessionList
-	q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
-	q.Query = url.Values{"top": {"1000"}}
-	_ = o.Ask(ctx, q, &list)
-	for i := range list.Sessions {
-		all = append(all, list.Sessions[i].ID)
-	}
-	return all
-}
+	pluginNames = asked(0, at(api.PluginsPath), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
+	faultNames  = asked(0, at(api.FaultsPath), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
+
+	// connectionNames are the ids of connections, each with its client.
+	connectionNames = asked(0, at(api.ConnectionsPath), func(l *api.ConnectionList) []api.Connection { return l.Connections }, func(c *api.Connection) string {
+		return cobra.CompletionWithDesc(c.ID, strings.TrimSpace(c.Protocol+" "+c.Product))
+	})
+
+	// sessionNames are the sessions of the first argument.
+	sessionNames = asked(1, func(args []string) command.Inquiry {
+		q := command.AboutEntity(http.MethodGet, api.SessionsPath, args[0])
+		q.Query = most
+		return q
+	}, func(l *api.SessionList) []api.Session { return l.Sessions }, func(s *api.Session) string { return s.ID })
+)

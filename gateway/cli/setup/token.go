@@ -20,7 +20,6 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
-	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 	"github.com/crosstown-mq/crosstown/gateway/internal/devca"
 )
 
@@ -193,7 +192,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	if o.create == "" {
 		return nil, nil
 	}
-	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: declaration.NewKey(), SecondaryKey: declaration.NewKey()}
+	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: config.RandomKey(), SecondaryKey: config.RandomKey()}
 	e.Settings.AuthorizationRules = append(e.Settings.AuthorizationRules, made)
 	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
 		return nil, fmt.Errorf("make policy %s of %s: %w", o.create, entity, t.Explain(err))

@@ -65,13 +65,18 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 			r.add(path, "%s, which has the key of policy %q, is empty: remove it, and the gateway generates a new key", file, p.Name)
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		var secret [32]byte
-		_, _ = rand.Read(secret[:]) // it never fails
-		p.Key = base64.StdEncoding.EncodeToString(secret[:])
+		p.Key = RandomKey()
 		c.newKeys = append(c.newKeys, NewKey{p.Name, p.Key, file})
 	default:
 		r.add(path, "the key of policy %q cannot be read: %v", p.Name, err)
 	}
+}
+
+// RandomKey makes the key of a policy.
+func RandomKey() string {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // it never fails
+	return base64.StdEncoding.EncodeToString(key)
 }
 
 // readKey returns a key, which is written in the configuration, or is in a file or a variable.

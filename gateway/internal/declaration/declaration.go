@@ -2,8 +2,6 @@ package declaration
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -166,17 +164,10 @@ func completeKeys(s *core.Settings, held []core.AccessRule) (made []string) {
 			r.PrimaryKey, r.SecondaryKey = held[was].PrimaryKey, held[was].SecondaryKey
 			continue
 		}
-		r.PrimaryKey, r.SecondaryKey = NewKey(), NewKey()
+		r.PrimaryKey, r.SecondaryKey = config.RandomKey(), config.RandomKey()
 		made = append(made, r.Name)
 	}
 	return made
-}
-
-// NewKey makes the key of a policy.
-func NewKey() string {
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
-	return base64.StdEncoding.EncodeToString(key)
 }
 
 func (d *declaration) make(ctx context.Context, w *wanted, settings core.Settings) error {
