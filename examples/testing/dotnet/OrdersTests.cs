@@ -15,7 +15,8 @@ public sealed class CrosstownServer : IDisposable
         var program = Environment.GetEnvironmentVariable("CROSSTOWN") ?? "crosstown";
         var entities = Environment.GetEnvironmentVariable("ENTITIES") ?? Path.Combine("..", "..", "..", "..", "orders.yaml");
         process = Process.Start(new ProcessStartInfo(program, ["test-server", "--config", entities]) { RedirectStandardInput = true, RedirectStandardOutput = true })!;
-        var line = JsonDocument.Parse(process.StandardOutput.ReadLine()!).RootElement;
+        var text = process.StandardOutput.ReadLine() ?? throw new InvalidOperationException($"{program} test-server has ended: standard error says why");
+        var line = JsonDocument.Parse(text).RootElement;
         ConnectionString = line.GetProperty("connectionString").GetString()!;
         http.BaseAddress = new Uri(line.GetProperty("url").GetString()!);
         http.DefaultRequestHeaders.TryAddWithoutValidation("Authorization", line.GetProperty("authorization").GetString());

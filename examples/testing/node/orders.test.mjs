@@ -13,7 +13,9 @@ let server, bus, client;
 
 before(async () => {
   server = spawn(process.env.CROSSTOWN ?? "crosstown", ["test-server", "--config", entities], { stdio: ["pipe", "pipe", "inherit"] });
-  const [line] = await once(createInterface({ input: server.stdout }), "line");
+  const ended = once(server, "exit").then(([code]) => Promise.reject(new Error(`crosstown test-server has ended with code ${code}: standard error says why`)));
+  const [line] = await Promise.race([once(createInterface({ input: server.stdout }), "line"), ended]);
+  ended.catch(() => {}); // from now on it may end
   bus = JSON.parse(line);
   client = new ServiceBusClient(bus.connectionString);
 });

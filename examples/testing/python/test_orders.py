@@ -23,7 +23,10 @@ class Orders(unittest.TestCase):
         cls.server = subprocess.Popen([program, "test-server", "--config", str(ENTITIES)],
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         cls.addClassCleanup(cls.server.communicate)  # which closes its standard input: then it ends
-        cls.bus = json.loads(cls.server.stdout.readline())
+        line = cls.server.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{program} test-server has ended with code {cls.server.wait()}: standard error says why")
+        cls.bus = json.loads(line)
         cls.client = cls.enterClassContext(ServiceBusClient.from_connection_string(cls.bus["connectionString"]))
 
     def clock(self, **move):

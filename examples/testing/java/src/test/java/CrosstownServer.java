@@ -25,7 +25,11 @@ public final class CrosstownServer implements BeforeAllCallback, AutoCloseable, 
     public void beforeAll(ExtensionContext context) throws Exception {
         var program = System.getenv().getOrDefault("CROSSTOWN", "crosstown");
         process = new ProcessBuilder(program, "test-server", "--config", entities).redirectError(ProcessBuilder.Redirect.INHERIT).start();
-        is = BinaryData.fromString(process.inputReader().readLine()).toObject(Map.class);
+        var line = process.inputReader().readLine();
+        if (line == null) {
+            throw new IllegalStateException(program + " test-server has ended with code " + process.waitFor() + ": standard error says why");
+        }
+        is = BinaryData.fromString(line).toObject(Map.class);
         context.getStore(ExtensionContext.Namespace.GLOBAL).put(this, this); // which closes it in the end
     }
 
