@@ -30,14 +30,14 @@ const bodyTime = time.Minute // for the first byte of a body
 
 // Hook is an address that takes requests of one service.
 type Hook struct {
-	Name      string
-	Namespace string // the ID of the namespace of Entity; in the configuration, its name
-	Entity    string
-	Scheme    Scheme
-	Keys      [][]byte      // the sender knows one of them; made by Scheme.Key
-	Tolerance time.Duration // between the signature's time and now
-	IDHeader  string        // has the delivery's id; "": as the scheme has it
-	Headers   []string      // are kept as application properties, by these names
+	Name      string        `config:"name"`
+	Namespace string        `config:"-"` // the ID of the namespace of Entity; in the configuration, its name
+	Entity    string        `config:"entity"`
+	Scheme    Scheme        `config:"verify"`    // url, github, stripe or standard
+	Keys      [][]byte      `config:"-"`         // the sender knows one of them; made by Scheme.Key
+	Tolerance time.Duration `config:"tolerance"` // between the signature's time and now
+	IDHeader  string        `config:"id-header"` // has the delivery's id; "": as the scheme has it
+	Headers   []string      `config:"headers"`   // are kept as application properties, by these names
 }
 
 // Options configure Inbound.

@@ -17,19 +17,19 @@ import (
 
 // PushOptions configure a Push. Zero numbers are the defaults.
 type PushOptions struct {
-	Name       string
-	Namespace  string // the ID of the namespace of From; in the configuration, its name
-	From       string // a queue or subscription
-	URL        string
-	Key        []byte   // signs, as Standard.Key makes it
-	Headers    []string // application properties that are sent as headers of these names
-	Concurrent int      // requests at a time, of sessions too; default 10
-	Budget     *fair.Pool
-	Timeout    time.Duration // of a request; default 30 s
-	FirstDelay time.Duration // after the first failure; each further one doubles it; default 5 s
-	MaxDelay   time.Duration // default 1 h
-	Grace      time.Duration // how long requests in flight may continue when Run ends
-	Logger     *slog.Logger
+	Name       string        `config:"name"`
+	Namespace  string        `config:"-"`    // the ID of the namespace of From; in the configuration, its name
+	From       string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
+	URL        string        `config:"url"`
+	Key        []byte        `config:"-"`                             // signs, as Standard.Key makes it
+	Headers    []string      `config:"headers"`                       // application properties that are sent as headers of these names
+	Concurrent int           `config:"concurrency" range:"1 to 1000"` // requests at a time, of sessions too; default 10
+	Budget     *fair.Pool    `config:"-"`
+	Timeout    time.Duration `config:"timeout" range:"1s to 10m0s"`       // of a request; default 30 s
+	FirstDelay time.Duration `config:"first-delay" range:"1s to 24h0m0s"` // after the first failure; each further one doubles it; default 5 s
+	MaxDelay   time.Duration `config:"max-delay" range:"1s to 24h0m0s"`   // default 1 h
+	Grace      time.Duration `config:"-"`                                 // how long requests in flight may continue when Run ends
+	Logger     *slog.Logger  `config:"-"`
 }
 
 // PushState is the state of a push.

@@ -15,16 +15,9 @@ import (
 // Hook is an address that accepts requests of another service as messages. Its secrets are in a file, one per line,
 // or in a variable, separated by spaces. There are several while a secret is being changed: the old and the new one.
 type Hook struct {
-	Name       string        `config:"name"`
-	Entity     string        `config:"entity"`
-	Verify     string        `config:"verify"` // url, github, stripe or standard
-	SecretFile string        `config:"secret-file"`
-	SecretEnv  string        `config:"secret-env"` // the name of the variable
-	Tolerance  time.Duration `config:"tolerance"`  // of the signature's time; default 5m
-	IDHeader   string        `config:"id-header"`
-	Headers    []string      `config:"headers"`
-
-	Keys [][]byte `config:"-"` // of the secrets
+	webhooks.Hook `config:",squash"`
+	SecretFile    string `config:"secret-file"`
+	SecretEnv     string `config:"secret-env"` // the name of the variable
 }
 
 const defaultTolerance = 5 * time.Minute
@@ -33,10 +26,8 @@ const defaultTolerance = 5 * time.Minute
 func (c *Config) Hooks() (all []webhooks.Hook) {
 	c.eachContents(func(_, namespace string, contents *Contents) {
 		for _, h := range contents.Hooks {
-			all = append(all, webhooks.Hook{
-				Name: h.Name, Namespace: namespace, Entity: h.Entity, Scheme: webhooks.Scheme(h.Verify), Keys: h.Keys,
-				Tolerance: h.Tolerance, IDHeader: h.IDHeader, Headers: h.Headers,
-			})
+			h.Hook.Namespace = namespace
+			all = append(all, h.Hook)
 		}
 	})
 	return all
@@ -72,14 +63,14 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 			r.add(elementPath(path+".headers", i), "%q may not be kept: it is empty or proves an identity; name another header", name)
 		}
 	}
-	if !slices.Contains(webhooks.Schemes, h.Verify) {
-		r.add(path+".verify", "%q is no way to verify: use one of %s", h.Verify, strings.Join(webhooks.Schemes, ", "))
+	if !slices.Contains(webhooks.Schemes, string(h.Scheme)) {
+		r.add(path+".verify", "%q is no way to verify: use one of %s", h.Scheme, strings.Join(webhooks.Schemes, ", "))
 		return
 	}
-	if h.Verify == string(webhooks.Standard) && h.IDHeader != "" {
+	if h.Scheme == webhooks.Standard && h.IDHeader != "" {
 		r.add(path+".id-header", "the id of Standard Webhooks is in webhook-id, which is signed: leave id-header out")
 	}
-	h.Keys = secretKeys(path, webhooks.Scheme(h.Verify), h.SecretFile, h.SecretEnv, environ, r)
+	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
 
 // secretKeys reads the secrets at path from a file or a variable.
@@ -116,28 +107,17 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 // Push is a queue or subscription whose messages are delivered by HTTP POST. Its secret is in a
 // file or in a variable.
 type Push struct {
-	Name        string        `config:"name"`
-	From        string        `config:"from"` // a queue, or TOPIC/Subscriptions/NAME
-	URL         string        `config:"url"`
-	SecretFile  string        `config:"secret-file"`
-	SecretEnv   string        `config:"secret-env"` // the name of the variable
-	Headers     []string      `config:"headers"`
-	Concurrency int           `config:"concurrency" range:"1 to 1000"`
-	Timeout     time.Duration `config:"timeout" range:"1s to 10m0s"`
-	FirstDelay  time.Duration `config:"first-delay" range:"1s to 24h0m0s"`
-	MaxDelay    time.Duration `config:"max-delay" range:"1s to 24h0m0s"`
-
-	Keys [][]byte `config:"-"` // of the secret
+	webhooks.PushOptions `config:",squash"`
+	SecretFile           string `config:"secret-file"`
+	SecretEnv            string `config:"secret-env"` // the name of the variable
 }
 
 // Pushes returns the pushes of all namespaces.
 func (c *Config) Pushes() (all []webhooks.PushOptions) {
 	c.eachContents(func(_, namespace string, h *Contents) {
 		for _, p := range h.Pushes {
-			all = append(all, webhooks.PushOptions{
-				Name: p.Name, Namespace: namespace, From: p.From, URL: p.URL, Key: p.Keys[0], Headers: p.Headers,
-				Concurrent: p.Concurrency, Timeout: p.Timeout, FirstDelay: p.FirstDelay, MaxDelay: p.MaxDelay,
-			})
+			p.PushOptions.Namespace = namespace
+			all = append(all, p.PushOptions)
 		}
 	})
 	return all
@@ -165,8 +145,11 @@ func (p *Push) complete(path string, taken *names, environ []string, r *report) 
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		r.add(path+".url", "it is not an address: write https://HOST/PATH, or http:// for development")
 	}
-	p.Keys = secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r)
-	if len(p.Keys) > 1 {
-		r.add(path, "it has %d secrets, and a push signs with one: leave the others out", len(p.Keys))
+	switch keys := secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r); len(keys) {
+	case 0: // which was reported
+	case 1:
+		p.Key = keys[0]
+	default:
+		r.add(path, "it has %d secrets, and a push signs with one: leave the others out", len(keys))
 	}
 }
