@@ -216,6 +216,8 @@ type Runtime struct {
 	Consumers int `json:"consumers"`
 	// RateLimit is the most that receivers get, over all gateways, as this one limits it; "": no limit.
 	RateLimit string `json:"rateLimit,omitempty"`
+	// CircuitBreaker is its state at this gateway: "closed", "open" or "half-open"; "": none.
+	CircuitBreaker string `json:"circuitBreaker,omitempty"`
 
 	// Of a topic only.
 	Subscriptions      int `json:"-"`

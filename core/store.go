@@ -499,6 +499,8 @@ type Settlement struct {
 	//
 	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
+	// Failed says that the work on the message has failed, for the circuit breaker of the broker.
+	Failed bool
 }
 
 // Renewal is the result of renewing one lock.

@@ -121,6 +121,11 @@ func selected(contents *config.Contents, body func(*core.Message) (any, error)) 
 		rate, _ := l.Limit() // it was validated
 		s.RateLimits = append(s.RateLimits, broker.RateLimit{Entity: l.Entity, Rate: rate})
 	}
+	for i := range contents.CircuitBreakers {
+		c, failures, _ := contents.CircuitBreakers[i].Limits() // it was validated
+		b := broker.Breaker{Failures: failures, Of: c.Of, Consecutive: c.Consecutive, Pause: c.Pause}
+		s.CircuitBreakers = append(s.CircuitBreakers, broker.CircuitBreaker{Entity: c.Entity, Breaker: b})
+	}
 	for _, c := range contents.Schemas {
 		s.Schemas = append(s.Schemas, broker.Schema{Entity: c.Entity, Router: &schema.Router{Set: c.Set, Action: mismatch[c.OnMismatch], Decode: body}})
 	}

@@ -159,6 +159,16 @@ func (t *namespaceServer) stages() []broker.StageCounts {
 	return all
 }
 
+// openBreakers counts the circuit breakers of all namespaces that are not closed at this gateway.
+func (t *namespaceServer) openBreakers() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, each := range t.open {
+		n += each.Broker.OpenBreakers()
+	}
+	return n
+}
+
 // declare creates the configured entities of a namespace that do not exist. Existing ones keep
 // their settings, because a client may have changed them on purpose, and the log says how they
 // differ. If update is set, declare changes them instead.

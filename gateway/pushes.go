@@ -92,9 +92,9 @@ func (p *pushes) list() (all []*webhooks.Push) {
 	return all
 }
 
-// unreached returns the kinds of external receivers that do not answer, or "" if all do. It omits
-// their names, because strangers can read /health.
-func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
+// unreached returns the kinds of external receivers that do not answer, or "" if all do. breakers is the number of
+// circuit breakers that are not closed. It omits names, because strangers can read /health.
+func unreached(remotes []admin.Remote, pushes []*webhooks.Push, breakers int) string {
 	away, failing := 0, 0
 	for _, r := range remotes {
 		if s := r.State(); !s.Connected && s.Error != "" { // without an error there is nothing to send
@@ -112,6 +112,9 @@ func unreached(remotes []admin.Remote, pushes []*webhooks.Push) string {
 	}
 	if failing > 0 {
 		what, where = append(what, fmt.Sprintf("pushes that fail: %d", failing)), append(where, "GET /$crosstown/pushes")
+	}
+	if breakers > 0 {
+		what, where = append(what, fmt.Sprintf("circuit breakers that are open: %d", breakers)), append(where, "GET /$crosstown/entities")
 	}
 	if what == nil {
 		return ""

@@ -315,7 +315,9 @@ func (g *server) serveHTTPS(front *rungroup.Group, b *backend, st *store, taking
 	o.Routes[webhooks.Path] = taking.hooks
 	o.Context = g.traces.Requests()
 	lostAt := g.lostAt
-	o.Degraded = func() string { return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, taking.pushes.list())) }
+	o.Degraded = func() string {
+		return cmp.Or(b.pools.degraded(), unreached(b.remotes.all, taking.pushes.list(), b.namespaces.openBreakers()))
+	}
 	o.Details = func() map[string]any { return b.pools.addHealth(st.addHealth(pluginHealth(g.plugins), lostAt)) }
 	web := https.New(over, b.directory, o)
 	b.metrics.Streams(web.Streams)

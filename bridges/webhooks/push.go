@@ -314,12 +314,12 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 	case hopeless:
 		w.Logger.Warn("push: a message is dead-lettered", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "reason", reason, "err", text)
 		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // text is always encoded
-		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why}
+		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}
 	w.Logger.Debug("push: a delivery failed and is repeated", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))
 	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number is always encoded
-	return core.Settlement{Outcome: core.Abandon, Properties: again}
+	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
 }
 
 // backoff doubles with each failure, up to MaxDelay. A part of it is random, so that messages that

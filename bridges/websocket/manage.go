@@ -143,6 +143,9 @@ func writeEntity(w codec.Writer, e *core.Entity, counts *core.Runtime) {
 	if counts.RateLimit != "" {
 		w.Key("rateLimit").Text(counts.RateLimit)
 	}
+	if counts.CircuitBreaker != "" {
+		w.Key("circuitBreaker").Text(counts.CircuitBreaker)
+	}
 	w.CloseMap()
 }
 

@@ -161,3 +161,50 @@ func BenchmarkSettle(b *testing.B) {
 		br.Settle(b.Context(), root, core.Address{Entity: "q"}, ss)
 	}
 }
+
+// BenchmarkAdmission measures what a rate limit and a circuit breaker add for each message that is received and completed,
+// in batches of 100: an entity without them costs nothing.
+func BenchmarkAdmission(b *testing.B) {
+	for name, s := range map[string]Selected{
+		"none":    {},
+		"limit":   {RateLimits: []RateLimit{{Entity: "q", Rate: core.Rate{Every: time.Microsecond, Burst: 1_000_000}}}},
+		"breaker": {CircuitBreakers: []CircuitBreaker{{Entity: "q", Breaker: Breaker{Failures: 10, Of: 20, Consecutive: 5, Pause: time.Second}}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			br := benchBroker(b, memory.New(memory.Options{}))
+			br.Select(s)
+			got := make(chan []core.Delivery, 100)
+			ctx := core.WithPeer(b.Context(), "amqp 192.0.2.1:999")
+			r, err := br.OpenReceiver(ctx, root, core.At("q"), core.ReceiverOptions{Deliver: func(ds []core.Delivery) { got <- ds }})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			tx, err := br.OpenSender(ctx, root, core.At("q"), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tx.Close()
+			const batch = 100
+			groups := each(numbered(batch)...)
+			settlements := make([]core.Settlement, 0, batch)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.AddCredit(batch, core.AnyMessage)
+				for _, a := range tx.Send(ctx, groups) {
+					if a.Err != nil {
+						b.Fatal(a.Err)
+					}
+				}
+				settlements = settlements[:0]
+				for len(settlements) < batch {
+					for _, d := range <-got {
+						settlements = append(settlements, core.Settlement{Token: d.LockToken})
+					}
+				}
+				br.Settle(ctx, root, core.At("q"), settlements)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/message")
+		})
+	}
+}

@@ -35,6 +35,7 @@ type (
 	Unavailable  = pipeline.Unavailable
 	StageCounts  = pipeline.StageCounts
 	History      = entity.History
+	Breaker      = delivery.Breaker
 	Traffic      = entity.Traffic
 	QueueTraffic = entity.QueueTraffic
 )
@@ -94,9 +95,10 @@ type Options struct {
 // Selected are settings of entities by name that a running broker can take up anew. Of each kind, the first
 // that fits an entity counts. All gateways of a namespace should have the same.
 type Selected struct {
-	Retries    []Retry     // for queues and subscriptions
-	RateLimits []RateLimit // for queues and subscriptions
-	Schemas    []Schema    // for queues and topics
+	Retries         []Retry          // for queues and subscriptions
+	RateLimits      []RateLimit      // for queues and subscriptions
+	CircuitBreakers []CircuitBreaker // for queues and subscriptions
+	Schemas         []Schema         // for queues and topics
 }
 
 // RateLimit is how many messages receivers of an entity get, over all gateways.
@@ -109,12 +111,44 @@ type RateLimit struct {
 // Pattern implements entity.Selector.
 func (l *RateLimit) Pattern() string { return l.Entity }
 
-// rateLimit returns the rate limit of an entity, "" if there is none.
-func (b *Broker) rateLimit(name string) string {
-	if l := entity.First(b.selected.Load().RateLimits, name); l != nil {
-		return l.Rate.String()
+// CircuitBreaker is when deliveries of an entity pause. Each gateway has its own state.
+type CircuitBreaker struct {
+	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
+	Entity string
+	Breaker
+}
+
+// Pattern implements entity.Selector.
+func (c *CircuitBreaker) Pattern() string { return c.Entity }
+
+// heldBackBy returns the rate limit of an entity and the state of its circuit breaker, "" for what it does not have.
+func (b *Broker) heldBackBy(ent *core.Entity) (rate, breaker string) {
+	if ent.Kind == core.Topic {
+		return "", ""
 	}
-	return ""
+	s := b.selected.Load()
+	if l := entity.First(s.RateLimits, ent.Name); l != nil {
+		rate = l.Rate.String()
+	}
+	if entity.First(s.CircuitBreakers, ent.Name) != nil {
+		breaker = delivery.Closed
+		if e := b.cached(ent.Name); e != nil {
+			breaker = e.receivers.Circuit().State()
+		}
+	}
+	return rate, breaker
+}
+
+// OpenBreakers counts the entities whose circuit breaker is not closed at this gateway.
+func (b *Broker) OpenBreakers() (n int) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	for _, e := range b.entries {
+		if s := e.receivers.Circuit().State(); s == delivery.Open || s == delivery.HalfOpen {
+			n++
+		}
+	}
+	return n
 }
 
 // Broker implements core.Broker and core.Admin. All methods are safe for

@@ -77,6 +77,11 @@ func (e *entry) configure(s *Selected, name string) {
 		rate = &l.Rate
 	}
 	e.receivers.SetRate(rate)
+	var breaker *Breaker
+	if c := entity.First(s.CircuitBreakers, name); c != nil {
+		breaker = &c.Breaker
+	}
+	e.receivers.SetBreaker(breaker)
 	if e.pipeline != nil {
 		e.pipeline.SetSchema(entity.First(s.Schemas, name))
 	}
@@ -133,6 +138,7 @@ func (e *entry) update(ent core.Entity, now time.Time) {
 	e.readAt.Store(now.UnixNano())
 	if ent.Revision > old.Revision {
 		e.current.Store(e.b.policy.View(ent))
+		e.receivers.ResetBreaker()
 	}
 	var senders []*sender
 	if !ent.Settings.Status.CanSend() {

@@ -409,3 +409,24 @@ func TestAnAccountNamesSubscriptionsWithoutACopy(t *testing.T) {
 		unmatched("m", many, gone, west, gone)
 	})
 }
+
+// An account says why an abandoned message has no further failure.
+func TestAnAccountTellsOfBreakers(t *testing.T) {
+	t.Parallel()
+	o := withBreaker(10 * time.Second)
+	o.Histories = []History{{Entity: "*", Keep: time.Hour, Max: 100}}
+	inBubbleWith(t, o, func(t *testing.T, b *started) {
+		b.create(t, "q")
+		in := b.receive(t, "q", core.PeekLock, 7)
+		defer in.Close()
+		b.send(t, "q", named("m", text("1")))
+		for range 6 {
+			settle(t, b, "q", core.Abandon, in.take()...)
+			time.Sleep(10 * time.Second)
+		}
+		const held = "abandoned while the circuit breaker was open"
+		b.tells(t, "q", "m", "accepted by=root", "delivered by=root", "abandoned by=root", "delivered by=root", "abandoned by=root",
+			"delivered by=root", "abandoned by=root", "delivered by=root", "abandoned by=root", "delivered by=root", "abandoned by=root",
+			"delivered by=root", "postponed by=root why="+held, "released", "delivered by=root")
+	})
+}

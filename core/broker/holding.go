@@ -26,8 +26,8 @@ type Holding struct {
 	// Oldest is when the oldest of its messages was enqueued, without sub-queues and scheduled
 	// messages. Zero: there is none, or finding it would read large messages.
 	Oldest time.Time
-	// RateLimit is as in core.Runtime.
-	RateLimit string
+	// RateLimit and CircuitBreaker are as in core.Runtime.
+	RateLimit, CircuitBreaker string
 }
 
 // Holdings counts what entities hold. wanted selects them and is called for each entity of the
@@ -68,7 +68,8 @@ func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 }
 
 func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (Holding, error) {
-	h := Holding{Entity: e.Name, Kind: e.Kind, Sessions: e.Settings.RequiresSession, Counts: t.sums, RateLimit: b.rateLimit(e.Name)}
+	h := Holding{Entity: e.Name, Kind: e.Kind, Sessions: e.Settings.RequiresSession, Counts: t.sums}
+	h.RateLimit, h.CircuitBreaker = b.heldBackBy(e)
 	if t.err != nil && core.CodeOf(t.err) != core.NotFound {
 		return h, t.err
 	}

@@ -21,7 +21,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Addr
 		return nil, core.Refuse(core.NotAllowed, "Clients cannot receive from '%s': receive from '%s'.", a, a.Entity+a.Sub.Suffix())
 	}
 	e.Use()
-	return e.receivers.OpenReceiver(a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))
+	return e.receivers.OpenReceiver(ctx, a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))
 }
 
 // AcceptSession implements core.Broker.

@@ -91,6 +91,9 @@ func (e *entry) commit(ctx context.Context, trail *audit.Trail, v *entity.View, 
 		return nil, e.b.refusals.Of(err, &v.Entity)
 	}
 	e.traffic.Commit(p.Sub, &w, numbers)
+	if p.Sub == core.Main {
+		e.receivers.Circuit().Settled(ctx, w.Settlements, nil)
+	}
 	trail.Committed(v, p, &w, numbers)
 	if v.Kind == core.Topic {
 		scheduled, _ := entity.ScheduledBy(&w)

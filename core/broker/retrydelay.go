@@ -42,6 +42,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 		s.Properties = s.Properties.Without(core.PropertyRetryAfter, core.PropertyRetryAt)
 		s.Backoff = core.Backoff{First: wait}
 	case s.Outcome == core.Abandon && s.Backoff.IsZero() && sub == core.Main:
+		s.Failed = true
 		if retry := e.retry.Load(); retry != nil {
 			s.Backoff = retry.backoff()
 		}

@@ -58,7 +58,7 @@ func (b *Broker) runtimes(ctx context.Context, es ...core.Entity) []core.Runtime
 	var topics []int
 	for i := range es {
 		shown[i] = counts[i].asRuntime()
-		shown[i].RateLimit = b.rateLimit(es[i].Name)
+		shown[i].RateLimit, shown[i].CircuitBreaker = b.heldBackBy(&es[i])
 		if e := b.cached(es[i].Name); e != nil {
 			t := e.trafficNow()
 			shown[i].Consumers = t.Queues[core.Main].Receivers + t.Sessions

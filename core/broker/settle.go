@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
@@ -14,21 +15,21 @@ func (b *Broker) Settle(ctx context.Context, id core.Identity, a core.Address, s
 		return repeat(err, len(settlements))
 	}
 	e.Use()
-	errs := e.prepareAndSettle(ctx, a.Sub, settlements)
+	carriedOut, errs := e.prepareAndSettle(ctx, a.Sub, settlements)
 	v := e.View()
-	e.audit.Settled(v, a.Sub, settlements, errs, e.audit.Party(ctx, id, core.Listen, v))
+	e.audit.Settled(v, a.Sub, carriedOut, errs, e.audit.Party(ctx, id, core.Listen, v))
 	return errs
 }
 
-// prepareAndSettle settles for a client. It first sets retry delays, and shortens the properties of
-// dead letters.
-func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+// prepareAndSettle settles for a client, and returns what it has carried out. It first sets retry delays, and
+// shortens the properties of dead letters.
+func (e *entry) prepareAndSettle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	for i := range settlements {
 		if e.needsPreparing(&settlements[i]) {
 			return e.settleEach(ctx, sub, settlements)
 		}
 	}
-	return e.receivers.Settle(ctx, sub, settlements)
+	return settlements, e.receivers.Settle(ctx, sub, settlements)
 }
 
 func repeat(err error, n int) []error {
@@ -45,7 +46,7 @@ func (e *entry) needsPreparing(s *core.Settlement) bool {
 	case core.DeadLetterOutcome:
 		return true
 	case core.Abandon, core.Release:
-		return !s.Properties.IsEmpty() || s.Outcome == core.Abandon && e.retry.Load() != nil
+		return !s.Properties.IsEmpty() || s.Outcome == core.Abandon && (e.retry.Load() != nil || e.receivers.Circuit() != nil)
 	default:
 		return false
 	}
@@ -60,24 +61,28 @@ func (e *entry) prepareSettle(sub core.SubQueue, s core.Settlement) (core.Settle
 	case core.Abandon, core.Release:
 		err = e.delay(sub, &s)
 	}
+	if s.Failed && sub == core.Main {
+		e.receivers.Circuit().Soften(&s)
+	}
 	return s, err
 }
 
 // settleEach prepares each settlement and carries out those that are not refused.
-func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
+func (e *entry) settleEach(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) ([]core.Settlement, []error) {
 	errs := make([]error, len(settlements))
+	settlements = slices.Clone(settlements)
 	good := make([]core.Settlement, 0, len(settlements))
 	at := make([]int, 0, len(settlements))
 	for i, s := range settlements {
-		if s, errs[i] = e.prepareSettle(sub, s); errs[i] == nil {
-			good = append(good, s)
+		if settlements[i], errs[i] = e.prepareSettle(sub, s); errs[i] == nil {
+			good = append(good, settlements[i])
 			at = append(at, i)
 		}
 	}
 	for i, err := range e.receivers.Settle(ctx, sub, good) {
 		errs[at[i]] = err
 	}
-	return errs
+	return settlements, errs
 }
 
 // Renew implements core.Broker.
@@ -98,7 +103,11 @@ func (b *Broker) Renew(ctx context.Context, id core.Identity, a core.Address, to
 		renewals[i].Err = entity.ErrLockLost
 	}
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.LockToken]) {
-		for i, r := range partitions[p.Partition].Renew(ctx, p.Items) {
+		answers := partitions[p.Partition].Renew(ctx, p.Items)
+		if a.Sub == core.Main {
+			e.receivers.Circuit().Renewed(p.Items, answers)
+		}
+		for i, r := range answers {
 			if r.Err != nil {
 				r.Err = b.refusals.Locks([]error{r.Err}, v)[0]
 			}

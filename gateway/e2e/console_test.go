@@ -149,7 +149,8 @@ func TestTheConsoleTellsWhatNeedsAttention(t *testing.T) {
 		t.Fatal(err)
 	}
 	consoleOf(t, fmt.Sprintf(`
-queues: [{name: small, max-size-in-megabytes: 1}, {name: off}, {name: outbox, forward-to: archive}, {name: archive}, {name: desk, forward-to: "hq:inbox"}]
+queues: [{name: small, max-size-in-megabytes: 1}, {name: off}, {name: outbox, forward-to: archive}, {name: archive}, {name: desk, forward-to: "hq:inbox"}, {name: guarded}]
+circuit-breakers: [{entity: guarded, pause: 1h}]
 topics: [{name: events, subscriptions: [{name: eu}, {name: all}]}]
 remotes: [{name: hq, connection-string: "Endpoint=sb://localhost:%d;SharedAccessKeyName=a;SharedAccessKey=a;UseDevelopmentEmulator=true"}]
 plugins: [{name: gone, path: /no/such/program}]

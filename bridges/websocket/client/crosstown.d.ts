@@ -273,6 +273,7 @@ export class Feed<M extends Message = Delivery> {
  * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
  * @property {string} [rateLimit] the most that receivers get, such as 5/s
+ * @property {"closed" | "open" | "half-open"} [circuitBreaker] its state at this gateway
  */
 /**
  * @typedef {object} Filter
@@ -839,6 +840,10 @@ export type Entity = {
      * the most that receivers get, such as 5/s
      */
     rateLimit?: string | undefined;
+    /**
+     * its state at this gateway
+     */
+    circuitBreaker?: "closed" | "open" | "half-open" | undefined;
 };
 export type Filter = {
     kind: "sql" | "correlation" | "true" | "false";

@@ -1455,6 +1455,7 @@ const received = (frame, mode, locks, origin) => (mode === "receiveAndDelete" ? 
  * @property {Record<"active" | "locked" | "deferred" | "scheduled" | "deadLetter" | "transfer" | "transferDeadLetter" | "damaged" | "bytes" | "subscriptions" | "enqueued" | "consumers", number>} counts
  * @property {string} availability
  * @property {string} [rateLimit] the most that receivers get, such as 5/s
+ * @property {"closed" | "open" | "half-open"} [circuitBreaker] its state at this gateway
  */
 
 /**

@@ -149,31 +149,28 @@ func (m *manager) list(k *kind, all []core.Entity, runtimes []core.Runtime) erro
 	return rows.Flush()
 }
 
-// ofGateway are what only a gateway reports of an entity: its damaged messages, if there are any, and its rate limit.
-func (m *manager) ofGateway() (damaged *int64, rateLimit string) {
-	var told struct {
-		Damaged   int64
-		RateLimit string
-	}
-	if err := m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &told); err != nil {
-		return nil, ""
-	}
-	if told.Damaged > 0 {
-		damaged = &told.Damaged
-	}
-	return damaged, told.RateLimit
+// admission is what holds back an entity's deliveries; "": nothing.
+type admission struct {
+	RateLimit      string `json:"rateLimit,omitempty"`
+	CircuitBreaker string `json:"circuitBreaker,omitempty"`
 }
 
 // show prints an entity: what it holds, and its settings.
 func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 	c := countsOf(e.Kind, e.Name, rt)
-	damaged, rateLimit := m.ofGateway()
-	c.Damaged = damaged
+	var of struct {
+		Damaged int64
+		admission
+	}
+	_ = m.Ask(m.command.Context(), command.AboutEntity(http.MethodGet, api.CountersPath, m.name()), &of) // other brokers report nothing
+	if of.Damaged > 0 {
+		c.Damaged = &of.Damaged
+	}
 	shown := struct {
 		counts
-		RateLimit string         `json:"rateLimit,omitempty"`
-		Settings  map[string]any `json:"settings"`
-	}{c, rateLimit, maps.Collect(eachSetting(e))}
+		admission
+		Settings map[string]any `json:"settings"`
+	}{c, of.admission, maps.Collect(eachSetting(e))}
 	return m.Print(m.command, shown, func(w io.Writer) error {
 		table := command.NewTable(w)
 		table.Row(c.Name, "")
@@ -181,8 +178,11 @@ func (m *manager) show(e *core.Entity, rt *core.Runtime) error {
 		for i := range titles {
 			table.Row(titles[i], values[i])
 		}
-		if rateLimit != "" {
-			table.Row("rate limit", rateLimit)
+		if of.RateLimit != "" {
+			table.Row("rate limit", of.RateLimit)
+		}
+		if of.CircuitBreaker != "" {
+			table.Row("circuit breaker", of.CircuitBreaker)
 		}
 		for name, v := range eachSetting(e) {
 			table.Row(name, v)

@@ -14,18 +14,19 @@ const defaultPartitions = 4
 
 // Contents is the configuration of one namespace, the gateway's own or a further one.
 type Contents struct {
-	Partitions int         `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
-	Policies   []Policy    `config:"policies"`
-	Queues     []Queue     `config:"queues"`
-	Topics     []Topic     `config:"topics"`
-	Pipelines  []Pipeline  `config:"pipelines"`
-	Retries    []Retry     `config:"retries"`
-	RateLimits []RateLimit `config:"rate-limits"`
-	Schemas    []Schema    `config:"schemas"`
-	Histories  []History   `config:"explain"`
-	Remotes    []Remote    `config:"remotes"`
-	Hooks      []Hook      `config:"hooks"`
-	Pushes     []Push      `config:"pushes"`
+	Partitions      int              `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
+	Policies        []Policy         `config:"policies"`
+	Queues          []Queue          `config:"queues"`
+	Topics          []Topic          `config:"topics"`
+	Pipelines       []Pipeline       `config:"pipelines"`
+	Retries         []Retry          `config:"retries"`
+	RateLimits      []RateLimit      `config:"rate-limits"`
+	CircuitBreakers []CircuitBreaker `config:"circuit-breakers"`
+	Schemas         []Schema         `config:"schemas"`
+	Histories       []History        `config:"explain"`
+	Remotes         []Remote         `config:"remotes"`
+	Hooks           []Hook           `config:"hooks"`
+	Pushes          []Push           `config:"pushes"`
 	// AllowFaults lets clients with Manage make operations fail, for tests.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
 	// Faults are the faults from the start on.
@@ -163,6 +164,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	h.validatePipelines(prefix, c, r)
 	validateSelectors(prefix+"retries", h.Retries, r)
 	validateSelectors(prefix+"rate-limits", h.RateLimits, r)
+	validateSelectors(prefix+"circuit-breakers", h.CircuitBreakers, r)
 	validateSelectors(prefix+"schemas", h.Schemas, r)
 	validateSelectors(prefix+"explain", h.Histories, r)
 	h.validateFaults(prefix, r)

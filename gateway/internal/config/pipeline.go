@@ -1,7 +1,11 @@
 package config
 
 import (
+	"cmp"
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -215,5 +219,38 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 	if !r.concerns(path+".burst") && (p.Burst < 0 || p.Burst > maxBurst) {
 		r.add(path+".burst", "%d is out of range: use 1 to %d", p.Burst, maxBurst)
+	}
+}
+
+// CircuitBreaker says when deliveries of queues and subscriptions pause because their receivers fail. If several
+// entries match an entity, the first applies. Limits has the defaults.
+type CircuitBreaker struct {
+	Entity      string        `config:"entity"`                        // a name; * in it is any text
+	Failures    string        `config:"failures"`                      // a percentage of the last Of results
+	Of          int           `config:"of" range:"1 to 1000"`          // results
+	Consecutive int           `config:"consecutive" range:"1 to 1000"` // failures one after the other
+	Pause       time.Duration `config:"pause" range:"100ms to 1h"`
+}
+
+func (p *CircuitBreaker) pattern() string { return p.Entity }
+
+// Limits returns the settings with their defaults, and how many of the results may not be failures. Validated settings
+// give no error.
+func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
+	c = CircuitBreaker{p.Entity, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
+	number, isShare := strings.CutSuffix(c.Failures, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if err != nil || !isShare || !(share >= 1 && share <= 100) {
+		return c, 0, fmt.Errorf("%q is not a percentage: use 1%% to 100%%, such as 50%%", c.Failures)
+	}
+	return c, int(math.Ceil(share * float64(c.Of) / 100)), nil
+}
+
+func (p *CircuitBreaker) validate(path string, r *report) {
+	if p.Entity == "" {
+		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+	}
+	if _, _, err := p.Limits(); err != nil && !r.concerns(path+".failures") {
+		r.add(path+".failures", "%v", err)
 	}
 }

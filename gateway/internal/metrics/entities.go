@@ -40,6 +40,7 @@ type entityMetrics struct {
 	up, entities, messages, bytes, enqueued, oldest, inStore  metric
 	accepted, absorbed, cancelled, senders, sessions, waiting metric // of an entity
 	delivered, settled, moved, lost, receivers, credit        metric // of a sub-queue
+	breaker, opened                                           metric // of a circuit breaker
 }
 
 // describeEntities describes the metrics of a namespace's entities.
@@ -63,6 +64,8 @@ func describeEntities(c *collector) entityMetrics {
 		moved:     c.counter("moved_messages_total", "Messages that this gateway forwarded, published when they were due, or dead-lettered because they could not be.", "entity", "queue"),
 		lost:      c.counter("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
 		receivers: c.gauge("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
+		breaker:   c.gauge("circuit_breaker_open", "Whether the entity's circuit breaker is open or half-open at this gateway.", "entity"),
+		opened:    c.counter("circuit_breaker_openings_total", "How often the entity's circuit breaker has opened at this gateway.", "entity"),
 		credit:    c.gauge("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
 	}
 }
@@ -196,6 +199,10 @@ func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
 	d.senders(s, float64(t.Senders), t.Entity)
 	d.sessions(s, float64(t.Sessions), t.Entity)
 	d.waiting(s, float64(t.Waiting), t.Entity)
+	if t.Breaker != "" && t.Entity != others {
+		d.breaker(s, truth(t.Breaker != "closed"), t.Entity)
+		d.opened(s, float64(t.Opened), t.Entity)
+	}
 	for sub := range t.Queues {
 		o, queue := &t.Queues[sub], queues[sub]
 		if core.SubQueue(sub) != core.Main && *o == (broker.QueueTraffic{}) {

@@ -57,14 +57,15 @@ func mergeEvents(events []core.Event) []core.Event {
 func placeDeliveries(events, deliveries []core.Event) []core.Event {
 	before := map[int][]core.Event{} // by the index of the event that ended the lock
 	for _, d := range deliveries {
-		end, last := -1, -1
+		end, last, delayed := -1, -1, false
 		for i := range events {
 			e := &events[i]
 			if e.Sub != d.Sub || e.Number != d.Number {
 				continue
 			}
 			last = i
-			if !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
+			returns := delayed && e.Kind == core.EventReleased // whose lock had ended with the delay
+			if delayed = e.Kind == core.EventPostponed; returns || !endsLock(e.Kind) || len(before[i]) > 0 || e.Time.Add(skew).Before(d.Time) {
 				continue
 			}
 			if end = i; !e.Time.Before(d.Time) {

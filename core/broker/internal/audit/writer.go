@@ -218,8 +218,11 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 		x := core.Event{
 			Time: now, Kind: settledAs[s.Outcome], Sub: sub, Number: s.Token.SequenceNumber(), Note: core.Note{By: by},
 		}
-		if s.Outcome == core.DeadLetterOutcome {
+		switch {
+		case s.Outcome == core.DeadLetterOutcome:
 			x.Reason = ReasonOf(s.Properties)
+		case s.Outcome == core.Release && s.Failed:
+			x.Reason = "abandoned while the circuit breaker was open"
 		}
 		a.Add(v.Queues[sub][s.Token.Partition()], x)
 	}

@@ -126,6 +126,7 @@ func (d *dispatcher) add(r *receiver) error {
 func (d *dispatcher) remove(r *receiver) {
 	r.count(-1)
 	r.closed = true
+	d.e.Circuit().end(&r.link, false)
 	if r.o.Mode == core.ReceiveAndDelete {
 		d.removing--
 	}
@@ -338,6 +339,7 @@ func (d *dispatcher) runCallbacks(r *receiver) {
 		} else {
 			d.e.traffic.Queues[d.sub].Delivered.Add(int64(len(ds)))
 			d.e.audit.Delivered(d.e.View(), d.sub, ds, r.by)
+			d.e.Circuit().deliver(&r.link, ds)
 			r.o.Deliver(ds)
 			d.mu.Lock()
 			r.delivering = false

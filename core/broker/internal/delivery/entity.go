@@ -62,9 +62,9 @@ type Source interface {
 type Entity struct {
 	*Shared
 	Source
-	traffic *entity.Counters
-	audit   *audit.Writer // nil: no history
-	limiter limiter
+	traffic   *entity.Counters
+	audit     *audit.Writer // nil: no history
+	admission admission
 
 	mu          sync.Mutex
 	ended       error                       // set once: no receiver may be added
@@ -77,12 +77,12 @@ type Entity struct {
 // New makes an Entity, on which nothing is open yet.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
-	e.limiter.e = e
+	e.admission.limiter.e = e
 	return e
 }
 
 // OpenReceiver opens a receiver on a queue or sub-queue.
-func (e *Entity) OpenReceiver(sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
+func (e *Entity) OpenReceiver(ctx context.Context, sub core.SubQueue, o core.ReceiverOptions, by core.Party) (core.Receiver, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ended != nil {
@@ -106,7 +106,7 @@ func (e *Entity) OpenReceiver(sub core.SubQueue, o core.ReceiverOptions, by core
 			e.sweeps.Store(d)
 		}
 	}
-	r := &receiver{d: d, o: o, by: by}
+	r := &receiver{d: d, o: o, by: by, link: link{peer: core.PeerOf(ctx)}}
 	if err := d.add(r); err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (e *Entity) AcceptSession(ctx context.Context, o core.SessionOptions, by co
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.open(lock, o, by)
+	s, err := h.open(lock, o, by, core.PeerOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -252,6 +252,7 @@ func (e *Entity) Wake() {
 // DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
 // restores their credit. The barrier is closed.
 func (e *Entity) DropUndelivered() {
+	e.ResetBreaker()
 	dispatchers, _ := e.open()
 	for _, d := range dispatchers {
 		if d != nil {
@@ -273,6 +274,7 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 
 // Count counts the open receivers and sessions.
 func (e *Entity) Count(t *entity.Traffic) {
+	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
 	dispatchers, hub := e.open()
 	for sub, d := range dispatchers {
 		if d != nil {

@@ -18,9 +18,8 @@ const (
 	grantLife = time.Second
 )
 
-// limiter holds back deliveries of an entity's main queue that its rate does not allow yet. All gateways share
-// the rate, by way of the store, and each takes a little of it at a time. What is held back looks like an empty
-// queue: a Drain does not wait for it.
+// limiter is the part of an admission that keeps a rate. All gateways share it, by way of the store, and each takes a
+// little of it at a time.
 type limiter struct {
 	e    *Entity
 	rate atomic.Pointer[core.Rate] // nil: no limit
@@ -90,23 +89,5 @@ func (l *limiter) put(n int) {
 		l.mu.Lock()
 		l.unused += n
 		l.mu.Unlock()
-	}
-}
-
-// SetRate sets how many messages of the main queue are delivered; nil: as many as receivers take.
-func (e *Entity) SetRate(r *core.Rate) {
-	if old := e.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
-		return
-	}
-	dispatchers, hub := e.open()
-	if d := dispatchers[core.Main]; d != nil {
-		for _, w := range d.workers {
-			w.Wake("")
-		}
-	}
-	if hub != nil {
-		for _, s := range hub.finders {
-			hub.wake(s, "")
-		}
 	}
 }

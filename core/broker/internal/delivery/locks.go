@@ -18,13 +18,21 @@ const (
 	MaxPurge = 4000
 )
 
+// noteSettled counts the locks that have ended.
+func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements []core.Settlement, errs []error) {
+	e.traffic.Queues[sub].Settle(settlements, errs)
+	if sub == core.Main {
+		e.Circuit().Settled(ctx, settlements, errs)
+	}
+}
+
 // Settle ends locks by their tokens.
 func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.View()
 	partitions := v.Queues[sub]
 	if p, ok := entity.OnlyPartition(settlements, len(partitions), entity.PartitionOfSettlement); ok {
 		errs := partitions[p].Settle(ctx, settlements)
-		e.traffic.Queues[sub].Settle(settlements, errs)
+		e.noteSettled(ctx, sub, settlements, errs)
 		return e.Refusals.Locks(errs, v)
 	}
 	groups, strays := entity.GroupByPartition(settlements, len(partitions), entity.PartitionOfSettlement)
@@ -34,7 +42,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	}
 	entity.EachGroup(groups, func(p *entity.PartitionGroup[core.Settlement]) {
 		answers := partitions[p.Partition].Settle(ctx, p.Items)
-		e.traffic.Queues[sub].Settle(p.Items, answers)
+		e.noteSettled(ctx, sub, p.Items, answers)
 		for i, err := range e.Refusals.Locks(answers, v) {
 			errs[p.Index(i)] = err
 		}

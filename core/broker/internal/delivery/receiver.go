@@ -6,9 +6,10 @@ import (
 
 // receiver implements core.Receiver. Its fields below o are guarded by d.mu.
 type receiver struct {
-	d  *dispatcher
-	o  core.ReceiverOptions
-	by core.Party // for the history, if there is one
+	d    *dispatcher
+	o    core.ReceiverOptions
+	by   core.Party // for the history, if there is one
+	link link
 
 	credit   int             // unspent
 	bytes    int64           // unspent; below zero if the last delivery was larger

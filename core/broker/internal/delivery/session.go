@@ -25,6 +25,7 @@ type Session struct {
 	hub   *sessionHub
 	o     core.SessionOptions
 	by    core.Party // for the history, if there is one
+	link  link
 	lock  core.SessionLock
 	woken chan struct{} // something changed; holds at most one
 	done  chan struct{} // closed when the session has been released
@@ -271,14 +272,14 @@ func (s *Session) lockMessages(most core.Most) {
 	defer e.Barrier.Leave()
 	ctx := e.Base
 	e.Refresh(ctx) // if the entity is gone, this has ended the session
-	allowed, again, err := e.limiter.take(ctx, most.Messages)
+	allowed, again, err := e.admission.take(ctx, most.Messages)
 	most.Messages = allowed
 	var ds []core.Delivery
 	var next time.Time
 	p := s.partition()
 	if err == nil && (again.IsZero() || s.lock.Mode == core.NonExclusive) { // whose lock another may have taken over
 		ds, next, err = p.Lock(ctx, core.LockRequest{Most: most, Session: &s.lock})
-		e.limiter.put(allowed - len(ds))
+		e.admission.locked(allowed, ds, &s.link)
 	}
 	locked, more := len(ds), again.IsZero() && most.Left(ds, next, e.Now)
 	if s.o.Mode == core.ReceiveAndDelete && locked > 0 {
@@ -342,7 +343,7 @@ func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 		settlements[i] = core.Settlement{Token: ds[i].LockToken}
 	}
 	errs := p.Settle(e.Base, settlements)
-	e.traffic.Queues[core.Main].Settle(settlements, errs)
+	e.noteSettled(e.Base, core.Main, settlements, errs)
 	gone := ds[:0]
 	var kept []core.Delivery
 	for i, err := range errs {
@@ -364,12 +365,15 @@ func (s *Session) remove(p core.Partition, ds []core.Delivery) []core.Delivery {
 func (s *Session) finish() {
 	s.mu.Lock()
 	ended, drained, unspent, settled := s.ended, s.drained, s.credit, s.settled
+	lost := core.CodeOf(ended) == core.SessionLockLost
+	failed := lost && !s.closed
 	s.drained, s.credit = nil, 0
 	s.mu.Unlock()
 	s.awaitSettled(settled)
-	if core.CodeOf(ended) != core.SessionLockLost {
+	if !lost {
 		s.hub.release(s.lock)
 	}
+	s.hub.e.Circuit().end(&s.link, failed)
 	for _, f := range drained {
 		f(unspent)
 		unspent = 0

@@ -161,8 +161,9 @@ func (s *Session) closing() bool {
 }
 
 // open makes a session of a lock and starts it.
-func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party) (*Session, error) {
+func (h *sessionHub) open(l core.SessionLock, o core.SessionOptions, by core.Party, peer string) (*Session, error) {
 	s := newSession(h, l, o, by)
+	s.link.peer = peer
 	h.mu.Lock()
 	err := h.refusal()
 	if err == nil {

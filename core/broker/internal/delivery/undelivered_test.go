@@ -31,7 +31,7 @@ func TestWhatWaitsToBeDeliveredIsDropped(t *testing.T) {
 	}, onlyView{v}, &entity.Counters{}, nil)
 	defer e.End(core.Busy)
 	defer cancel()
-	_, err := e.OpenReceiver(core.Main, core.ReceiverOptions{Deliver: func([]core.Delivery) { t.Error("something was delivered") }}, core.Party{})
+	_, err := e.OpenReceiver(t.Context(), core.Main, core.ReceiverOptions{Deliver: func([]core.Delivery) { t.Error("something was delivered") }}, core.Party{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (w *worker) Reserve() core.Most {
 	}
 	most = core.Most{Messages: min(most.Messages, MaxLock), Bytes: min(most.Bytes, MaxLockBytes)}
 	if d.sub == core.Main {
-		most.Messages = d.e.limiter.reserve(most.Messages)
+		most.Messages = d.e.admission.reserve(most.Messages)
 	}
 	if most.Messages == 0 {
 		d.e.Barrier.Leave()
@@ -130,12 +130,12 @@ func (w *worker) lock() {
 	w.locked(ds, next, w.asked.Left(ds, next, d.e.Now), err)
 }
 
-// pass takes the call through the rate limiter. If that allows no message, again is when it may.
+// pass takes the call through the admission. If that allows no message, again is when it may.
 func (w *worker) pass() (again time.Time, err error) {
 	if w.d.sub != core.Main {
 		return time.Time{}, nil
 	}
-	n, again, err := w.d.e.limiter.take(w.d.context(), w.asked.Messages)
+	n, again, err := w.d.e.admission.take(w.d.context(), w.asked.Messages)
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	w.d.reserved.Messages -= w.asked.Messages - n
@@ -151,7 +151,7 @@ func (w *worker) locked(ds []core.Delivery, next time.Time, more bool, err error
 	d.reserved.Messages -= w.asked.Messages
 	d.reserved.Bytes -= w.asked.Bytes
 	if d.sub == core.Main {
-		d.e.limiter.put(w.asked.Messages - len(ds))
+		d.e.admission.locked(w.asked.Messages, ds, nil)
 	}
 	surplus := d.share(ds, &removals)
 	if len(removals) > 0 || len(surplus) > 0 {
@@ -192,7 +192,7 @@ func (w *worker) remove(p core.Partition, removals []removal) {
 		}
 	}
 	errs := p.Settle(d.context(), settlements)
-	d.e.traffic.Queues[d.sub].Settle(settlements, errs)
+	d.e.noteSettled(d.context(), d.sub, settlements, errs)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range removals {

@@ -12,6 +12,8 @@ await operate(async ({ page, home, open, link, row, seen, client, phone, desktop
     await bus.update("off", { Status: "SendDisabled" });
     await bus.delete("archive");
     await bus.send("outbox", "nowhere to go");
+    await bus.send("guarded", ["1", "2", "3", "4", "5"]);
+    for (const message of await bus.take("guarded", 5)) await message.abandon();
   });
   await page.evaluate(async (secret) => {
     const { Crosstown } = await import("/client/crosstown.js");
@@ -35,6 +37,7 @@ await operate(async ({ page, home, open, link, row, seen, client, phone, desktop
   await says(/^off /, "SendDisabled");
   await says(/^hq /, "remote is away since");
   await says(/^gone /, "plugin is");
+  await says(/^guarded /, "circuit breaker is open");
   await link(/^events/).getByTitle("dead letters of its subscriptions").waitFor();
   await seen("overview");
   await phone();
@@ -53,4 +56,11 @@ await operate(async ({ page, home, open, link, row, seen, client, phone, desktop
   await open("events");
   await row(/^eu .* 2 1 1 1$/).waitFor();
   await page.evaluate(() => globalThis.bus.close());
+
+  // A circuit breaker can be closed.
+  await open("guarded");
+  await page.getByText("circuit breaker open", { exact: true }).waitFor();
+  await seen("an open circuit breaker");
+  await page.getByRole("button", { name: "Close circuit breaker" }).click();
+  await page.getByText("circuit breaker closed", { exact: true }).waitFor();
 });

@@ -66,6 +66,7 @@ export function Entity({ name }) {
       </div>
       ${kind !== "subscription" && may("Send") && html`<${Action} class="primary" icon="send" run=${() => send(name)}>Send<//>`}
       ${kind === "topic" && manage && html`<${Action} icon="plus" run=${() => subscribe(name)}>Subscription<//>`}
+      ${manage && /open/.test(data.circuitBreaker) && html`<${Action} run=${() => lift(name)}>Close circuit breaker<//>`}
       ${manage && html`<${Action} class="danger" icon="trash" run=${() => remove(kind, name)}>Delete<//>`}
     </div>
     <nav class="tabs" aria-label="Views">${tabs.map(([id, text, count]) => html`<a href=${addressOf(name, id)} aria-current=${id === tab ? "page" : undefined}>${text}
@@ -84,12 +85,19 @@ export function Entity({ name }) {
   </div>`;
 }
 
+/** An update that changes nothing closes the circuit breaker at all gateways. */
+async function lift(name) {
+  await bus().update(name, {});
+  changed();
+}
+
 const Traits = ({ data }) => data && html`
   ${data.settings.Status !== "Active" && html`<span class="badge warn">${data.settings.Status}</span>`}
   ${data.availability !== "Available" && html`<span class="badge warn">${data.availability}</span>`}
   ${data.settings.RequiresSession && html`<span class="badge accent">sessions</span>`}
   ${data.settings.RequiresDuplicateDetection && html`<span class="badge accent">duplicate detection</span>`}
   ${data.rateLimit && html`<span class="badge accent">at most ${data.rateLimit}</span>`}
+  ${data.circuitBreaker && html`<span class=${`badge ${data.circuitBreaker === "closed" ? "accent" : "bad"}`}>circuit breaker ${data.circuitBreaker}</span>`}
   ${data.partitions > 1 && html`<span class="badge accent">${data.partitions} partitions</span>`}
   ${data.settings.ForwardTo && html`<span class="badge accent">forwards to ${data.settings.ForwardTo}</span>`}`;
 

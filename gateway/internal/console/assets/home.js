@@ -67,6 +67,7 @@ function attention(every) {
     if (c.transfer > 0) say("parked", at(""), `${amount(c.transfer)} message${c.transfer === 1 ? "" : "s"} in transfer`, c.transfer, false);
     if (c.bytes >= full * size * 2 ** 20) say("full", at(""), `${Math.floor((100 * c.bytes) / (size * 2 ** 20))} % full`, Infinity);
     if (Status && Status !== "Active") say("status", at("settings"), Status, 1, false);
+    if (/open/.test(e.data.value?.circuitBreaker)) say("breaker", at(""), `circuit breaker is ${e.data.value.circuitBreaker}`, Infinity);
     if (e.data.value?.availability === "Limited") say("limited", at(""), "a partition does not answer", Infinity);
   }
   for (const r of (hasRemotes() && remotes.value) || []) {

@@ -1,0 +1,392 @@
+package delivery
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Breaker says when deliveries of an entity pause because its receivers fail: after Failures of the last Of
+// results, or after Consecutive failures one after the other.
+type Breaker struct {
+	Failures, Of, Consecutive int
+	Pause                     time.Duration
+}
+
+// States of a circuit breaker.
+const (
+	Closed   = "closed"
+	Open     = "open"      // nothing is delivered
+	HalfOpen = "half-open" // some messages are delivered, to see how they do
+)
+
+const (
+	// Of one connection at most shareOf of shareIn results count, if others receive too.
+	shareOf, shareIn = 8, 20
+	// maxProbeDelay bounds the delay of a failed probe, in pauses. As many messages that always fail may be
+	// first in a queue, and probes still reach the one behind them.
+	maxProbeDelay = 8
+	// circuitLook is how often those look whom the half-open circuit has held back.
+	circuitLook = 100 * time.Millisecond
+)
+
+// link is a receiver or a session, for a Circuit.
+type link struct{ peer string }
+
+// lock is the lock of a message that this gateway has delivered, or is about to.
+type lock struct {
+	link   *link // nil: it is not delivered yet, or the link has closed
+	until  time.Time
+	round  int
+	gone   bool // the link has closed: it counts no more as in flight, but its result does
+	failed bool // a delivery of the message has failed before
+}
+
+// result is how a delivery has ended.
+type result struct {
+	peer   string // the connection
+	failed bool
+}
+
+// Circuit is the state of a Breaker at this gateway. Closed, it only counts results. After too many failures it opens
+// for the pause. Then it is half-open: one message may be in flight, the probe, and after each window of good
+// results twice as many, until there are as many as before and as Consecutive. Meanwhile, results of messages that were locked
+// before it opened do not count.
+type Circuit struct {
+	Breaker
+	e *Entity
+
+	mu      sync.Mutex
+	locks   map[core.LockToken]*lock
+	holders map[string]int // locks by connection
+	next    time.Time      // when the first of the locks ends, or before; zero: unknown
+	taking  int            // messages that calls in flight may lock
+
+	results []result // the last ones, the oldest first
+
+	open        bool // it is not closed
+	until       time.Time
+	round       int // grows whenever it opens
+	limit       int // of messages in flight, when it is half-open
+	full        int // the limit at which it closes
+	probes      int // that have failed
+	seen, wrong int // results since the limit has grown, and failures of them
+}
+
+func newCircuit(e *Entity, b Breaker) *Circuit {
+	return &Circuit{Breaker: b, e: e, locks: map[core.LockToken]*lock{}, holders: map[string]int{}}
+}
+
+// enter locks mu; false: there is no breaker.
+func (c *Circuit) enter() bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	return true
+}
+
+// take returns how many of n messages may be locked. If none may, again is when to ask again.
+func (c *Circuit) take(n int) (allowed int, again time.Time) {
+	if n <= 0 || !c.enter() {
+		return n, time.Time{}
+	}
+	defer c.mu.Unlock()
+	c.expire()
+	if c.open {
+		if c.pauses() {
+			return 0, c.until
+		}
+		n = min(n, c.limit-c.taking)
+		for _, x := range c.locks {
+			if x.round == c.round && !x.gone {
+				n--
+			}
+		}
+		if n <= 0 {
+			return 0, c.e.Now().Add(circuitLook)
+		}
+	}
+	c.taking += n
+	return n, time.Time{}
+}
+
+// pauses reports whether nothing may be delivered. A clock that was set back does not make a pause longer. c.mu is
+// held.
+func (c *Circuit) pauses() bool {
+	wait := c.until.Sub(c.e.Now())
+	return c.open && wait > 0 && wait <= c.Pause
+}
+
+// locked notes which messages were locked of those that were taken, and for which link, if that is known already.
+func (c *Circuit) locked(taken int, ds []core.Delivery, l *link) {
+	if taken == 0 || !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	c.taking = max(c.taking-taken, 0) // the circuit may be younger than the call
+	for i := range ds {
+		x := &lock{until: ds[i].LockedUntil, round: c.round, failed: ds[i].DeliveryCount > 0}
+		if c.pauses() { // the call began before
+			x.round--
+		}
+		if c.next.IsZero() || x.until.Before(c.next) {
+			c.next = x.until
+		}
+		c.locks[ds[i].LockToken] = x
+		c.hold(x, l)
+	}
+}
+
+// hold notes the link that has a message. c.mu is held.
+func (c *Circuit) hold(x *lock, l *link) {
+	if x.link = l; l != nil {
+		c.holders[l.peer]++
+	}
+}
+
+// deliver notes the link that gets messages.
+func (c *Circuit) deliver(l *link, ds []core.Delivery) {
+	if !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	for i := range ds {
+		if x := c.locks[ds[i].LockToken]; x != nil && x.link == nil {
+			c.hold(x, l)
+		}
+	}
+}
+
+// forget removes a lock, and returns it, or nil. c.mu is held.
+func (c *Circuit) forget(token core.LockToken, answered bool) *lock {
+	x := c.locks[token]
+	if x != nil {
+		delete(c.locks, token)
+		c.leave(x, answered)
+	}
+	return x
+}
+
+// leave notes that a link no longer has a message. After a probe without a result, the next one is a pause later. c.mu
+// is held.
+func (c *Circuit) leave(x *lock, answered bool) {
+	if x.link != nil {
+		if c.holders[x.link.peer]--; c.holders[x.link.peer] == 0 {
+			delete(c.holders, x.link.peer)
+		}
+	}
+	if c.open && c.limit == 1 && x.round == c.round && !x.gone && !answered {
+		c.until = c.e.Now().Add(c.Pause)
+	}
+	x.link, x.gone = nil, true
+}
+
+// end notes that a link has closed. A result of a receiver's messages may still come; those of a session are
+// forgotten. failed says that the session's lock had ended before, which is one failure.
+func (c *Circuit) end(l *link, failed bool) {
+	if !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	sessions := c.e.View().Settings.RequiresSession
+	for token, x := range c.locks {
+		if x.link != l {
+			continue
+		}
+		c.leave(x, failed)
+		if sessions {
+			delete(c.locks, token)
+		}
+		if failed {
+			c.note(x, result{l.peer, true})
+			failed = false
+		}
+	}
+}
+
+// expire notes the locks that have ended. Those of a session end with it. c.mu is held.
+func (c *Circuit) expire() {
+	now := c.e.Now()
+	if len(c.locks) == 0 || now.Before(c.next) || c.e.View().Settings.RequiresSession {
+		return
+	}
+	c.next = time.Time{}
+	for token, x := range c.locks {
+		if l := x.link; !x.until.After(now) {
+			c.forget(token, l != nil)
+			if l != nil {
+				c.note(x, result{l.peer, true})
+			}
+		} else if c.next.IsZero() || x.until.Before(c.next) {
+			c.next = x.until
+		}
+	}
+}
+
+// Renewed notes until when locks stand.
+func (c *Circuit) Renewed(tokens []core.LockToken, renewals []core.Renewal) {
+	if !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	for i, r := range renewals {
+		if x := c.locks[tokens[i]]; x != nil && r.Err == nil {
+			x.until = r.Until
+		}
+	}
+}
+
+// Settled notes how locks have ended; nil errs: as they should.
+func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, errs []error) {
+	if len(settlements) == 0 || !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	peer := core.PeerOf(ctx)
+	for i := range settlements {
+		s := &settlements[i]
+		failed, answered := s.Failed, s.Failed || s.Outcome != core.Abandon && s.Outcome != core.Release
+		if errs != nil && errs[i] != nil {
+			if code := core.CodeOf(errs[i]); code != core.LockLost && code != core.SessionLockLost {
+				continue // the lock stands
+			}
+			x := c.locks[s.Token]
+			failed = x != nil && x.link != nil
+			answered = failed
+		}
+		if x := c.forget(s.Token, answered); answered {
+			c.note(x, result{peer, failed})
+		}
+	}
+}
+
+// note counts a result. x is its lock; nil: it is unknown since when it was held. c.mu is held.
+func (c *Circuit) note(x *lock, r result) {
+	if c.open && (x == nil && c.pauses() || x != nil && x.round != c.round) {
+		return
+	}
+	others := len(c.holders) > min(c.holders[r.peer], 1)
+	own := 0
+	for _, o := range c.results {
+		if o.peer == r.peer {
+			own++
+		} else {
+			others = true
+		}
+	}
+	if others && own >= max(c.Of*shareOf/shareIn, 1) {
+		i := slices.IndexFunc(c.results, func(o result) bool { return o.peer == r.peer })
+		c.results = slices.Delete(c.results, i, i+1)
+	} else if len(c.results) == c.Of {
+		c.results = slices.Delete(c.results, 0, 1)
+	}
+	c.results = append(c.results, r)
+	failures, run, mixed := 0, 0, false // run: failures one after the other, mixed: of several connections
+	for _, o := range c.results {
+		if o.failed {
+			failures, run, mixed = failures+1, run+1, mixed || o.peer != r.peer
+		} else {
+			run, mixed = 0, false
+		}
+	}
+	if failures >= c.Failures || run >= c.consecutive() && (mixed || !others) || c.open && c.limit == 1 && r.failed {
+		c.trip(failures)
+	} else if c.open {
+		c.widen(r.failed)
+	}
+}
+
+// trip opens the circuit. c.mu is held.
+func (c *Circuit) trip(failures int) {
+	if !c.open {
+		c.open, c.full, c.probes = true, max(len(c.locks), c.consecutive()), 0
+		c.e.admission.opened.Add(1)
+		c.e.Log.Warn("the circuit breaker is open: deliveries pause", "entity", c.e.View().Name, "failures", failures, "of", len(c.results), "pause", c.Pause)
+	} else if c.limit == 1 {
+		c.probes++
+	}
+	c.until, c.limit = c.e.Now().Add(c.Pause), 1
+	c.round++
+	c.results, c.seen, c.wrong = c.results[:0], 0, 0
+}
+
+// widen counts a result of the half-open circuit. After a window of good ones, the limit doubles. c.mu is held.
+func (c *Circuit) widen(failed bool) {
+	c.until = time.Time{}
+	c.seen++
+	if failed {
+		c.wrong++
+	}
+	if c.seen < min(c.limit, c.Of) {
+		return
+	}
+	if c.wrong*c.Of < c.Failures*c.seen {
+		c.limit *= 2
+	}
+	c.seen, c.wrong = 0, 0
+	if c.limit >= c.full {
+		c.open, c.results = false, c.results[:0]
+		c.e.Log.Info("the circuit breaker is closed", "entity", c.e.View().Name)
+	}
+}
+
+// consecutive is how many failures in a row open the circuit: fewer than dead-letter a message. c.mu is held.
+func (c *Circuit) consecutive() int {
+	v := c.e.View()
+	deliveries := v.Settings.MaxDeliveryCount
+	if c.Consecutive < deliveries {
+		return c.Consecutive
+	}
+	if !c.e.admission.warned.Swap(true) {
+		text := "the circuit breaker opens earlier than configured, before a message is dead-lettered"
+		if deliveries == 1 {
+			text = "the circuit breaker cannot prevent dead letters: the first failure dead-letters a message"
+		}
+		c.e.Log.Warn(text, "entity", v.Name, "consecutive", c.Consecutive, "MaxDeliveryCount", deliveries)
+	}
+	return max(deliveries-1, 1)
+}
+
+// Soften changes how a failed delivery ends while the circuit is not closed. A message that has failed before is
+// released, so that its count does not rise. A probe is delayed, so that the next one is another message.
+func (c *Circuit) Soften(s *core.Settlement) {
+	if !c.enter() {
+		return
+	}
+	defer c.mu.Unlock()
+	if !c.open {
+		return
+	}
+	x, delay := c.locks[s.Token], c.Pause
+	probe := c.limit == 1 && (x == nil || x.round == c.round)
+	if probe {
+		delay *= time.Duration(min(c.probes+1, maxProbeDelay))
+	} else if c.e.View().Settings.RequiresSession { // it would pause the session
+		delay = 0
+	}
+	if x == nil || x.failed {
+		s.Outcome, s.Properties, s.Backoff = core.Release, core.Properties{}, core.Backoff{First: delay}
+	} else if probe && s.Outcome == core.Abandon && s.Backoff.After(0) < delay {
+		s.Backoff = core.Backoff{First: delay}
+	}
+}
+
+// State returns the state, or "".
+func (c *Circuit) State() string {
+	if !c.enter() {
+		return ""
+	}
+	defer c.mu.Unlock()
+	c.expire()
+	switch {
+	case !c.open:
+		return Closed
+	case c.pauses():
+		return Open
+	}
+	return HalfOpen
+}
