@@ -14,7 +14,8 @@ import (
 // Differential plays random operations, chosen by the seed, on one partition of both stores and
 // compares every answer: on a queue's, or a topic's with its subscriptions, with or without
 // sessions. a is the model. Both stores use the clock. restart, if not nil, is called at random
-// times: it restarts b's process state, and keeps its data.
+// times: it restarts b's process state, and keeps its data. If b has a method Check, it is called after each
+// step: it returns an error if b's data contradict each other.
 //
 // Answers must be equal except for nonces, versions of subscriptions and Stats.Bytes; errors are
 // compared by their Code. The next due time may be earlier than the model's, which only wakes a
@@ -85,6 +86,11 @@ func play(t testing.TB, title, entity string, c chooser, a, b core.Store, clock 
 	}
 	for p.more() {
 		p.step()
+		if c, ok := b.(interface{ Check() error }); ok {
+			if err := c.Check(); err != nil {
+				p.fail("after a step: %v", err)
+			}
+		}
 		p.hear()
 	}
 	p.finish()

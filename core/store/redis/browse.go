@@ -428,7 +428,7 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out 
 	for _, n := range numbers {
 		args = append(args, n)
 	}
-	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.prefix + locksSuffix, sh.keys.sessions[0], sh.keys.sessions[3]}, args...)
+	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.prefix + locksSuffix, sh.keys.sessions[0], sh.keys.sessions[3], sh.keys.prefix + blocksSuffix}, args...)
 	if err != nil {
 		return err
 	}

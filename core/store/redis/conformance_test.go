@@ -92,7 +92,11 @@ func TestStories(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T, clock *storetest.Clock) core.Store {
-				return open(t, url, redisstore.Options{Clock: clock.Now})
+				o := redisstore.Options{Clock: clock.Now}
+				if name == "single" {
+					o = o.WithBlocksFrom(1)
+				}
+				return open(t, url, o)
 			})
 		})
 	}
@@ -100,8 +104,13 @@ func TestStories(t *testing.T) {
 
 var seed = flag.Uint64("seed", 0, "seed of the random plays, 0 for a new one")
 
-// restartable is a store that can be replaced by one that starts again.
-type restartable struct{ *redisstore.Store }
+// restartable is a store that can be replaced by one that starts again. check checks its data.
+type restartable struct {
+	*redisstore.Store
+	check func() error
+}
+
+func (r *restartable) Check() error { return r.check() }
 
 func TestRandomPlaysAgreeWithTheModel(t *testing.T) {
 	t.Parallel()
@@ -115,8 +124,12 @@ func TestRandomPlaysAgreeWithTheModel(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%d", name, i), func(t *testing.T) {
 				t.Parallel()
 				clock := storetest.NewClock()
-				o := redisstore.Options{Clock: clock.Now, Prefix: prefix()}
-				b := &restartable{open(t, url, o)}
+				o := redisstore.Options{Clock: clock.Now, Prefix: prefix()}.WithBlocksFrom([]int{1, 2, 3, 16}[i%4])
+				check := func() error { return nil }
+				if name == "single" {
+					check = func() error { return checkLocks(t.Context(), server(t).Client(), o.Prefix) }
+				}
+				b := &restartable{open(t, url, o), check}
 				restart := func() { b.Store = open(t, url, o) }
 				storetest.Differential(t, first+i, 300, memory.New(memory.Options{Clock: clock.Now}), b, clock, restart)
 			})

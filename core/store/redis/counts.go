@@ -15,7 +15,7 @@ const (
 	// maxPiped is the number of commands one pipeline sends.
 	maxPiped = 2000
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
-	countSuffixes = "mhlfq"
+	countSuffixes = "mhlfqL"
 	// queueCountSuffixes are the keys that it reads only of the main queue.
 	queueCountSuffixes = "xtb"
 	// countedAtOnce is the number of queues that are swept and counted at a time.

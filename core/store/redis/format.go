@@ -6,8 +6,12 @@ import (
 )
 
 // format is the format of the data that this version writes; the registry records the format of a store.
-// Version 8fcb296 wrote this format, and every later version can read what that version wrote.
-const format = 3
+const format = formatWithBlocks
+
+const (
+	oldest           = 3 // version 8fcb296 wrote it, and every later version can read what that version wrote
+	formatWithBlocks = 4 // locks may be in blocks: see blocks of lua/state.lua
+)
 
 // checkFormat marks a new store with the format, and refuses a store that has another format.
 func (s *Store) checkFormat(ctx context.Context) error {
@@ -15,14 +19,14 @@ func (s *Store) checkFormat(ctx context.Context) error {
 	given, err := s.rdb.Get(ctx, key).Int()
 	switch {
 	case isNil(err):
-		_, err = s.ask(ctx, replicated, "SET", key, format)
+		_, err = s.ask(ctx, replicated, "SET", key, s.reads)
 		return err
 	case err != nil:
 		return fmt.Errorf("read the store's format: %w", err)
 	case given > s.reads:
 		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, s.reads)
-	case given < format:
-		return fmt.Errorf("the store has format %d, which only versions before 8fcb296 wrote: use another Redis, database or prefix; this version reads format %d", given, format)
+	case given < oldest:
+		return fmt.Errorf("the store has format %d, which only versions before 8fcb296 wrote: use another Redis, database or prefix; this version reads formats %d to %d", given, oldest, s.reads)
 	}
 	return nil
 }

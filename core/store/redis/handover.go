@@ -41,7 +41,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 			continue
 		}
 		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now), bytes: cmp.Or(most.Bytes, math.MaxInt64)}
-		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.id, 1}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.id, 1, s.blocksFrom(sh)}
 		return h
 	}
 	return nil

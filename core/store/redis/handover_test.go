@@ -194,7 +194,7 @@ func TestLocksOfALostAnswerAreUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	lossy := forget(t, server)
-	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"})
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"}.WithBlocksFrom(1))
 	p := queue(t, s)
 	w := watch(t, s, p, 9)
 	send(t, s, p, "first") // the server knows the script now
@@ -269,7 +269,7 @@ func TestLocksOfALostPublicationAreUndone(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	lossy := forget(t, server)
-	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"})
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "undo:"}.WithBlocksFrom(1))
 	st := newStand(t, s, "a")
 	loadPublishing(t, s, st)
 	w := watch(t, s, st.at("a"), 9)

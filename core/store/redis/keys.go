@@ -7,7 +7,7 @@ import (
 )
 
 // stateKeys is the number of keys lua/state.lua names.
-const stateKeys = 15
+const stateKeys = 16
 
 // keyset holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
 // cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
@@ -19,7 +19,7 @@ type keyset struct {
 	doorbell string // a channel
 	seen     string // shared by the queue and its dead letters
 	moved    string // shared in the same way
-	state    []any  // KEYS[1..15] of lua/state.lua
+	state    []any  // KEYS[1..16] of lua/state.lua
 	shared   []any  // the keys of lua/shared_bodies.lua; nil except for subscriptions
 	sessions []any  // the keys of lua/sessions.lua
 	history  string // the key of lua/history.lua; shared by all sub-queues
@@ -34,15 +34,16 @@ const (
 	targetSuffixes      = "mhw" + sharedSuffix // of every queue that publications fill: stream, head, doorbell, shares
 	streamSuffix        = "m"
 	locksSuffix         = "l"
+	blocksSuffix        = "L"
 	expirySuffix        = "x"
-	sessionSuffixes     = "nobtjiavP"  // the keys of lua/sessions.lua in order
-	arrivalSuffixes     = "nobjvPl"    // those that arrivals need: of, waits, open, holders, waiting, paused; and locks
-	sessionOfSuffix     = "n"          // of these, the session of each message
-	holdersSuffix       = "j"          // of these, the holders of sessions
-	stateSuffixes       = "ces"        // states of sessions
-	messageDataSuffixes = "lrdpfqgxyz" // a queue's data beside stream and head, without sessions
-	sharedSuffix        = "z"          // of a subscription: messages with shared bodies
-	movedSuffix         = "k"          // Transit.Keys
+	sessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua in order
+	arrivalSuffixes     = "nobjvPl"     // those that arrivals need: of, waits, open, holders, waiting, paused; and locks
+	sessionOfSuffix     = "n"           // of these, the session of each message
+	holdersSuffix       = "j"           // of these, the holders of sessions
+	stateSuffixes       = "ces"         // states of sessions
+	messageDataSuffixes = "lLrdpfqgxyz" // a queue's data beside stream and head, without sessions
+	sharedSuffix        = "z"           // of a subscription: messages with shared bodies
+	movedSuffix         = "k"           // Transit.Keys
 	seenSuffix          = "u"
 	bodiesSuffix        = "B"
 	refsSuffix          = "R"
@@ -100,7 +101,7 @@ func (p naming) keys(r core.Ref) keyset {
 		seen: p.base(r) + seenSuffix, moved: p.base(r) + movedSuffix, history: p.history(r),
 	}
 	k.state = make([]any, 0, stateKeys)
-	k.state = append(append(k.state, withSuffixes(prefix, keySuffixes)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w")
+	k.state = append(append(k.state, withSuffixes(prefix, keySuffixes)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w", prefix+blocksSuffix)
 	if r.Subscription != "" {
 		k.shared = []any{prefix + sharedSuffix, deadPrefix + sharedSuffix, p.bodies(r), p.refs(r)}
 	}
@@ -123,7 +124,7 @@ func (p naming) all(r core.Ref) []string {
 	var keys []string
 	for r.Sub = range core.SubQueues {
 		prefix := p.prefix(r)
-		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + sessionSuffixes + stateSuffixes + sharedSuffix { // keySuffixes ends with a channel
+		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + blocksSuffix + sessionSuffixes + stateSuffixes + sharedSuffix { // keySuffixes ends with a channel
 			keys = append(keys, prefix+string(suffix))
 		}
 	}

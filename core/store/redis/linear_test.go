@@ -34,7 +34,7 @@ func TestAQueueIsLinearizableAcrossFailovers(t *testing.T) {
 	s := linear.Subject{Seed: *seed, Rounds: 1}
 	var stores []*redisstore.Store
 	for range 3 {
-		store := open(t, sentinel.URL()+"?replicas=1", redisstore.Options{Prefix: "linear:"})
+		store := open(t, sentinel.URL()+"?replicas=1", redisstore.Options{Prefix: "linear:"}.WithBlocksFrom(1))
 		stores = append(stores, store)
 		s.Stores = append(s.Stores, func() core.Store { return store })
 	}
@@ -60,7 +60,7 @@ func failing(t *testing.T) linear.Subject {
 	s := linear.Subject{Seed: *seed}
 	var stores []*redisstore.Store
 	for range 3 {
-		store := open(t, server.URL(), redisstore.Options{Prefix: "linear:"})
+		store := open(t, server.URL(), redisstore.Options{Prefix: "linear:"}.WithBlocksFrom(1))
 		stores = append(stores, store)
 		s.Stores = append(s.Stores, func() core.Store { return store })
 	}

@@ -24,6 +24,7 @@ const (
 	maxInlineBody = 16 << 10 // only if records are this small on average: Lua is slow with large strings
 	maxRead       = 200      // entries read by one XRANGE
 	maxReadBytes  = 4 << 20  // about how many bytes one XRANGE reads
+	leastBlock    = 16       // locks in a block of numbers: for fewer, a block costs more than it saves
 	muchGarbage   = 32 << 20 // above this many bytes that were read but not delivered, the garbage is collected at once
 )
 
@@ -210,7 +211,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	}
 	now := s.millis()
 	l := sh.lease(now)
-	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0)
+	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0, s.blocksFrom(sh))
 	if err != nil {
 		if mayHaveRun(err) {
 			sh.lostLocks.add(l)
@@ -228,6 +229,15 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 		sh.lostLocks.add(l)
 	}
 	return out, err
+}
+
+// blocksFrom returns how many locks in a block are kept as one, 0 if none are: only settle_plain.lua saves
+// anything by it, and gateways that share the store may not know blocks.
+func (s *Store) blocksFrom(sh *shard) int {
+	if sh.features != 0 || s.stamp.mark.Load() < formatWithBlocks {
+		return 0
+	}
+	return s.least
 }
 
 // inline returns the number of records that a script may return.

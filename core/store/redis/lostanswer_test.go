@@ -262,7 +262,7 @@ func TestALostAnswerEndsNoLaterLock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	lossy := forget(t, server)
-	o := redisstore.Options{Prefix: "lost:"}
+	o := redisstore.Options{Prefix: "lost:"}.WithBlocksFrom(1)
 	s, other := open(t, lossy.url(), o), open(t, server.URL(), o)
 	for _, c := range []struct {
 		outcome core.Outcome
@@ -341,7 +341,7 @@ func TestALostAnswerDelaysMessagesOfASession(t *testing.T) {
 func TestMessagesThatCouldNotBeReadAreDelivered(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	s := open(t, server.URL(), redisstore.Options{Prefix: "unread:"})
+	s := open(t, server.URL(), redisstore.Options{Prefix: "unread:"}.WithBlocksFrom(1))
 	const many = 12 // more than a script returns itself
 	all := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15"}
 	p := sessions(t, s)

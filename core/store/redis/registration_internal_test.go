@@ -80,7 +80,7 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 				}
 			}
 			openReading(t, url, format+1)
-			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 4; this one knows 3)") {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 5; this one knows 4)") {
 				t.Errorf("a gateway that does not read it starts: got %v", err)
 			}
 		})

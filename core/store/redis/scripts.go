@@ -58,9 +58,9 @@ const (
 // The scripts.
 var (
 	appendScript              = stateScript("append", 2, 2, 6)
-	lockUndoScript            = stateScript("lock_undo", 0, 2, 0)
-	endLocksOfScript          = stateScript("end_locks_of", 0, 0, 1)
-	lockScript                = stateScript("lock", 0, 6, 0)
+	lockUndoScript            = (&script{name: "lock_undo", keys: stateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
+	endLocksOfScript          = (&script{name: "end_locks_of", keys: stateKeys, fixed: stateArgs, repeat: 1, preludes: []string{"release_those"}}).onState()
+	lockScript                = stateScript("lock", 0, 7, 0)
 	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
@@ -68,7 +68,7 @@ var (
 	cancelScript              = stateScript("cancel", 0, 0, 1)
 	purgeScript               = stateScript("purge", 0, 2, 0)
 	sweepScript               = (&script{name: "sweep_only", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
-	statsScript               = stateScript("stats", 0, 0, 0)
+	statsScript               = (&script{name: "stats", keys: stateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()
 	sessionAcceptScript       = stateScript("session_accept", 0, 4, 0)
 	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
 	sessionTakeOverScript     = stateScript("session_take_over", 0, 3, 0)
@@ -84,7 +84,7 @@ var (
 		name: "topic_publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
 	}).onState()
 	appendLockScript = (&script{
-		name: "append_lock", keys: stateKeys + 2, fixed: stateArgs + 8, repeat: 6, plain: "append_lock_plain",
+		name: "append_lock", keys: stateKeys + 2, fixed: stateArgs + 9, repeat: 6, plain: "append_lock_plain",
 		parts: []string{"append", "lock"},
 	}).onState()
 	commitScript = (&script{
@@ -99,8 +99,8 @@ var (
 	doorbellScript            = newScript("doorbell", 2, 0)
 	rateScript                = newScript("rate", 1, 4)
 	topicSetVersionScript     = newScript("topic_set_version", 2, 1)
-	countsScript              = (&script{name: "counts", keys: 3, moreKeys: true, fixed: 1}).load()
-	lockDeadlinesScript       = (&script{name: "lock_deadlines", keys: 3, fixed: 1, repeat: 1}).load()
+	countsScript              = (&script{name: "counts", keys: 3, moreKeys: true, fixed: 1, preludes: []string{"count_locks"}}).load()
+	lockDeadlinesScript       = (&script{name: "lock_deadlines", keys: 4, fixed: 1, repeat: 1}).load()
 	sharedBodiesReleaseScript = newScript("shared_bodies_release", 3, 1)
 	entityCreateScript        = (&script{name: "entity_create", keys: 7, fixed: 9, repeat: 1, preludes: []string{"entity_sizes"}}).load()
 	entityUpdateScript        = (&script{name: "entity_update", keys: 5, fixed: 7, repeat: 2, preludes: []string{"entity_sizes"}}).load()

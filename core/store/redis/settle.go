@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core"
 )
@@ -64,21 +65,27 @@ func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
 			all = append(all, settlingItem{st, &t.work.errs[i]})
 		}
 	}
-	inLongRuns(all)
+	sh.inLongRuns(all)
 	for len(all) > 0 {
 		all = s.settleSome(ctx, sh, all)
 	}
 }
 
-// inLongRuns sorts completions by number, so that one run of settle.lua can end them. Other
-// outcomes keep their order, because it shows, for instance in the numbers of dead letters.
-func inLongRuns(all []settlingItem) {
+// inLongRuns sorts completions by number, so that one run of settle.lua can end them, or by block for
+// settle_plain.lua. Other outcomes keep their order, because it shows, for instance in the numbers of dead letters.
+func (sh *shard) inLongRuns(all []settlingItem) {
 	for i := range all {
 		if all[i].Outcome != core.Complete || all[i].Session != nil {
 			return
 		}
 	}
-	slices.SortStableFunc(all, func(a, b settlingItem) int { return cmp.Compare(a.Token.Number(), b.Token.Number()) })
+	slices.SortStableFunc(all, func(a, b settlingItem) int {
+		x, y := a.Token, b.Token
+		if sh.features != 0 || x.Number()/blockSize != y.Number()/blockSize {
+			return cmp.Compare(x.Number(), y.Number())
+		}
+		return cmp.Or(cmp.Compare(x.Nonce(), y.Nonce()), cmp.Compare(x.Number(), y.Number()))
+	})
 }
 
 // settlingItem is a settlement and its answer.
@@ -125,6 +132,39 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 	return args
 }
 
+// blockSize is the number of numbers in a block of locks.
+const blockSize = 128
+
+// blockArgs returns the arguments of settle_plain.lua, nil if it cannot end these locks, which are sorted.
+func (sh *shard) blockArgs(all []settlingItem) []any {
+	if sh.features != 0 {
+		return nil
+	}
+	args := append(make([]any, 0, 8+len(all)), "blocks")
+	var last core.LockToken
+	var bits, ids []byte
+	count := 0 // where the number of messages in the block is
+	for _, x := range all {
+		token := x.Token
+		if x.Outcome != core.Complete || token == last {
+			return nil
+		}
+		n := token.Number()
+		start := n - n%blockSize
+		if bits == nil || token.Nonce() != last.Nonce() || start != last.Number()-last.Number()%blockSize {
+			bits = make([]byte, blockSize/8)
+			args = append(args, member(start, secret(token.Nonce()))+"*", bits, 0)
+			count = len(args) - 1
+		}
+		bits[n%blockSize/8] |= 1 << (n % 8)
+		args[count] = args[count].(int) + 1
+		from := len(ids)
+		ids = strconv.AppendInt(append(ids, "0-"...), n, 10)
+		args, last = append(args, ids[from:len(ids):len(ids)]), token
+	}
+	return args
+}
+
 // follows reports whether a settlement can follow another one in the same run.
 func (sh *shard) follows(last, st *core.Settlement) bool {
 	return st.Outcome == last.Outcome && st.Token.Number() > last.Token.Number() &&
@@ -141,7 +181,10 @@ func (sh *shard) proofHere(l *core.SessionLock) string {
 
 // settleSome ends as many locks as one script call has time for, and returns the others.
 func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (rest []settlingItem) {
-	args := sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+	args := sh.blockArgs(all)
+	if args == nil {
+		args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
+	}
 	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	if err != nil {
 		err = s.wrapError("settle in "+sh.keys.prefix, err)

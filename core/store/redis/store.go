@@ -29,7 +29,9 @@ type Options struct {
 	// or a replica may take over. Default: 2 s; negative: not at all.
 	Patience time.Duration
 
-	reads int // the highest format that the store reads, 0: format; tests set it
+	// Tests set these.
+	reads      int // the highest format that the store reads, 0: format
+	leastBlock int // so many locks in a block of numbers are kept as one, 0: leastBlock
 }
 
 // Store is a core.Store on Redis, or a view of one with its own time.
@@ -45,6 +47,7 @@ type connection struct {
 	endpoint  endpoint
 	id        string // names this gateway among those that wait for messages, and in the registry
 	reads     int    // the highest format that it reads
+	least     int    // so many locks in a block of numbers are kept as one
 	names     naming
 	log       *slog.Logger
 	clock     clock
@@ -113,7 +116,7 @@ func connect(url string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{connection: &connection{
-		id: rand.Text(), reads: cmp.Or(o.reads, format), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+		id: rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	s.running, s.stop = context.WithCancel(context.Background())

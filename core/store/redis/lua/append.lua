@@ -2,10 +2,10 @@
 -- append.lua: store messages that expire, are scheduled, belong to a session, are checked for
 -- duplicates or come from another entity. Plain messages are stored by native commands (append.go),
 -- so that their bodies do not pass through Lua.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
 --             front
--- KEYS[16] seen   zset  ids within the duplicate window by first acceptance (ms)
--- KEYS[17] moved  zset  keys of moves by first acceptance (ms)
+-- KEYS[17] seen   zset  ids within the duplicate window by first acceptance (ms)
+-- KEYS[18] moved  zset  keys of moves by first acceptance (ms)
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are kept, ms

@@ -1,15 +1,15 @@
 #!lua
 -- append_lock.lua: store messages, then lock some for a receiver of the gateway that asks. The scripts
 -- append and lock are in front, each as a function of its ARGV.
--- KEYS[1..17] as in append.lua
--- ARGV[1..10] as in lock.lua
--- ARGV[11]    window   as ARGV[5] of append.lua
--- ARGV[12]    keyLife  as ARGV[6] of append.lua
--- ARGV[13..]  for each message as in append.lua: id; key; due; ttl; session; record
+-- KEYS[1..18] as in append.lua
+-- ARGV[1..11] as in lock.lua
+-- ARGV[12]    window   as ARGV[5] of append.lua
+-- ARGV[13]    keyLife  as ARGV[6] of append.lua
+-- ARGV[14..]  for each message as in append.lua: id; key; due; ttl; session; record
 -- Returns {'ok', what append.lua returns, what lock.lua returns} | {'not_found'} | {'more'}: call
 --         again
 local args = {ARGV[1], ARGV[2], ARGV[3], ARGV[4]}
-for i = 11, #ARGV do args[i - 6] = ARGV[i] end
+for i = 12, #ARGV do args[i - 7] = ARGV[i] end
 quiet = true -- lock says whether a doorbell must ring
 local appended = append(args)
 quiet = false

@@ -4,15 +4,15 @@
 -- commands do.
 do
   local call, state = redis.call, redis.call('HMGET', KEYS[2], 'd', 'w', 's', 'c')
-  local due, count = tonumber(state[1] or 0), (#ARGV - 12) / 6
+  local due, count = tonumber(state[1] or 0), (#ARGV - 13) / 6
   local plain = due > tonumber(ARGV[1]) and state[2] == ARGV[9] and state[3] == state[4] and count <= tonumber(ARGV[7]) and
     call('EXISTS', KEYS[4]) == 0
-  for i = 13, #ARGV, 6 do
+  for i = 14, #ARGV, 6 do
     plain = plain and ARGV[i] == '' and ARGV[i + 1] == '' and ARGV[i + 2] == '' and ARGV[i + 5] ~= ''
   end
   if plain then
     local appended, members, expiring, n = {'ok'}, {}, {}, nil
-    for i = 13, #ARGV, 6 do
+    for i = 14, #ARGV, 6 do
       local ttl, id = ARGV[i + 3], nil
       if ttl == '' then
         id = call('XADD', KEYS[1], 'NOMKSTREAM', '0-*', 'd', ARGV[i + 5])

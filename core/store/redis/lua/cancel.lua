@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- cancel.lua: remove scheduled and reserved messages, all or none.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  numbers, each once
 -- Returns {'ok'} | {'message_not_found'} | {'more'}: call again

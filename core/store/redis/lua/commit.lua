@@ -1,13 +1,13 @@
 #!lua
 -- commit.lua: do a piece of work as a whole, or nothing of it. The scripts settle, cancel, append
 -- and topic_publish are in front, each as a function of its ARGV.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
 --             front
--- KEYS[16] seen    zset  as in append.lua
--- KEYS[17] moved   zset  as in append.lua
--- KEYS[18] bodies  hash  as in topic_publish.lua
--- KEYS[19] refs    hash  as in topic_publish.lua
--- KEYS[20..] of each target as in topic_publish.lua; then stream, head and bell of the transfer
+-- KEYS[17] seen    zset  as in append.lua
+-- KEYS[18] moved   zset  as in append.lua
+-- KEYS[19] bodies  hash  as in topic_publish.lua
+-- KEYS[20] refs    hash  as in topic_publish.lua
+-- KEYS[21..] of each target as in topic_publish.lua; then stream, head and bell of the transfer
 --            queue, and states, changed and stateful as in session_state_set.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    full       1: the partition has no room for messages
@@ -58,7 +58,7 @@ local function refuse()
     elseif outcome ~= 'without' then
       for i = run + 3, run + 2 + count do
         local member = settles[i]
-        if given[member] or not call('ZSCORE', locks, member) then return 'lock_lost' end
+        if given[member] or not areLocked({member})[1] then return 'lock_lost' end
         given[member] = true
       end
       if outcome == 'dead-letter' and not countsDeliveries then return 'not_allowed' end

@@ -3,8 +3,8 @@
 -- KEYS[1] expiry  zset  as in state.lua, of the queue itself, as are the next two
 -- KEYS[2] sessionLocks  zset  as in sessions.lua
 -- KEYS[3] freeSessions  zset  as in sessions.lua
--- KEYS[4..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, as in
---           state.lua
+-- KEYS[4..] of the queue and of each sub-queue: stream, head, locks, deferred, scheduled, blocks, as
+--           in state.lua
 -- ARGV[1] now  ms
 -- Returns {'ok', locked sessions, free sessions with messages, then for each queue: ready, locked,
 --         deferred, scheduled, last number given} | {'due'}: sweep first
@@ -13,13 +13,13 @@ local function isDue(key) return call('ZCOUNT', key, '-inf', now) > 0 end
 
 if isDue(KEYS[1]) or isDue(KEYS[2]) then return {'due'} end
 local reply = {'ok', call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])}
-for i = 4, #KEYS, 5 do
-  local stream, head, locks, deferred, scheduled = unpack(KEYS, i, i + 4)
+for i = 4, #KEYS, 6 do
+  local stream, head, locks, deferred, scheduled, blocks = unpack(KEYS, i, i + 5)
   local length, held, set, due = call('XLEN', stream), 0, 0, 0
   if length > 0 then
     if isDue(locks) or isDue(scheduled) then return {'due'} end
     set, due = call('ZCARD', deferred), call('ZCARD', scheduled)
-    held = call('ZCARD', locks) - call('ZCOUNT', deferred, '(0', '+inf')
+    held = countLocks(locks, blocks) - call('ZCOUNT', deferred, '(0', '+inf')
   end
   for _, n in ipairs({length - held - set - due, held, set, due, tonumber(call('HGET', head, 's') or 0)}) do
     reply[#reply + 1] = n

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- end_locks_of.lua: end, without a failed delivery, what gateways that have ended had locked: sessions whose locks
 -- cannot be taken over, and where there are no sessions the messages that brokers had locked for work of their own.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in front
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in front
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  marks of the gateways, with which the nonces of such locks begin, or whole proofs of session locks
 --            of which no receiver knows
@@ -23,20 +23,9 @@ if session then
       endSessionLock(all[i])
     end
   end
-else
-  for _, member in ipairs(call('ZRANGE', locks, 0, -1)) do
-    if ended[sub(member, 16, 18)] then
-      if budget <= 0 then
-        wake()
-        return {'more'}
-      end
-      budget = budget - 1
-      local n = number(member)
-      call('ZREM', locks, member)
-      if history then history.add('u', n) end
-      act('release', n)
-    end
-  end
+elseif not releaseThose(function(nonce) return ended[sub(nonce, 1, 3)] end) then
+  wake()
+  return {'more'}
 end
 wake()
 return {'ok'}

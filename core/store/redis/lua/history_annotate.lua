@@ -1,7 +1,7 @@
 #!lua
 -- history_annotate.lua: add the broker's events to the history of a queue. history.lua names the
 -- key.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  annotations, each encoded as history.go does
 -- Returns {'ok'} | {'more'}: call again

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- lock.lua: lock available messages, first those to deliver again, then new ones.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms
 -- ARGV[6]    nonce   8 bytes, the secret half of the tokens
@@ -8,6 +8,7 @@
 -- ARGV[8]    inline  also return the entries, if there are at most so many
 -- ARGV[9]    gateway that asks
 -- ARGV[10]   hand    1: hand over what the calls in front have brought, if no other gateway waits
+-- ARGV[11]   least   at least so many numbers of a block of 128 become one member of locks, 0: none
 -- Returns {'ok', rest, next, numbers, counts, overrides, runs, entries} | {'more'}: call again
 --   rest       1: there may be more than the messages returned: call again
 --   next       if fewer than max were found, or all that there were are handed over, ms of the next
@@ -30,10 +31,53 @@ if hand and waits ~= ARGV[9] then
   return {'ok', 1, 0, {}, {}, {}, {}, {}}
 end
 
-local members, size, deadline, nonce = {}, 0, ARGV[5], ARGV[6]
-local function claim(n)
-  members[size + 1], members[size + 2] = deadline, format('%015d', n) .. nonce
-  size = size + 2
+local deadline, nonce, least = ARGV[5], ARGV[6], tonumber(ARGV[11])
+local spans, order = {}, {} -- numbers to lock, by the start of their block: first, last of each run
+
+local function claim(first, last)
+  while first <= last do
+    local start = first - first % 128
+    local span, till = spans[start], math.min(last, start + 127)
+    if not span then
+      span = {start = start, count = 0}
+      spans[start], order[#order + 1] = span, span
+    end
+    span[#span + 1], span[#span + 2] = first, till
+    span.count = span.count + till - first + 1
+    first = till + 1
+  end
+end
+
+-- lockClaimed locks the numbers.
+local function lockClaimed()
+  local members, whole = {}, {}
+  local function add(n, secret)
+    local member = format('%015d', n) .. secret
+    members[#members + 1] = deadline
+    members[#members + 1] = member
+    return member
+  end
+  for _, span in ipairs(order) do
+    local bits, inBlock = {0, 0, 0, 0}, least > 0 and span.count >= least
+    for i = 1, #span, 2 do
+      if inBlock then
+        local first, last = span[i] - span.start, span[i + 1] - span.start
+        for word = math.floor(first / 32), math.floor(last / 32) do
+          local from, to = math.max(first - 32 * word, 0), math.min(last - 32 * word, 31)
+          bits[word + 1] = bits[word + 1] + 2 ^ (to + 1) - 2 ^ from
+        end
+      else
+        for n = span[i], span[i + 1] do add(n, nonce) end
+      end
+    end
+    if inBlock then
+      whole[#whole + 1] = add(span.start, nonce .. '*')
+      whole[#whole + 1] = struct.pack('<I4I4I4I4', unpack(bits))
+    end
+  end
+  many('ZADD', locks, members)
+  many('HSET', blocks, whole)
+  if #members > 0 then noteDeadline(deadline) end
 end
 
 local numbers = call('ZRANGE', again, 0, max - 1)
@@ -41,7 +85,7 @@ local tries, texts = {}, {}
 if #numbers > 0 then
   call('ZREMRANGEBYRANK', again, 0, #numbers - 1)
   tries, texts = ask('HMGET', counts, numbers), ask('HMGET', overrides, numbers)
-  for _, n in ipairs(numbers) do claim(n) end
+  for _, n in ipairs(numbers) do claim(tonumber(n), tonumber(n)) end
 end
 
 local state = call('HMGET', head, 's', 'c')
@@ -64,15 +108,14 @@ if found < max and cursor < top then
       local last = math.min(cursor + max - found, hole - 1, top)
       runs[#runs + 1] = cursor + 1
       runs[#runs + 1] = last
-      for n = cursor + 1, last do claim(n) end
+      claim(cursor + 1, last)
       found, cursor = found + last - cursor, last
     end
   until found == max or cursor >= top
   call('HSET', head, 'c', format('%d', cursor))
   if pages > 1 or #page > 0 then call('ZREMRANGEBYSCORE', holes, '-inf', format('%d', cursor)) end
 end
-many('ZADD', locks, members)
-if size > 0 then noteDeadline(deadline) end
+lockClaimed()
 
 local next = 0
 if hand and found == max and rest == 0 and (cursor < top or call('EXISTS', again) == 1) then

@@ -3,7 +3,8 @@
 -- KEYS[1] locks   zset  as in state.lua
 -- KEYS[2] sessionNames  hash  as in sessions.lua
 -- KEYS[3] sessionLocks  zset  as in sessions.lua
--- ARGV[1] most    how many locks to search, those that end first
+-- KEYS[4] blocks  hash  as in state.lua
+-- ARGV[1] most    how many members of locks to search, those that end first
 -- ARGV[2..] numbers, each once
 -- Returns {'ok', deadline (ms) of each, '' where the message is not locked}
 local wanted, reply = {}, {'ok'}
@@ -13,9 +14,15 @@ for i = 2, #ARGV do
 end
 local found = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
 for i = 1, #found, 2 do
-  local n = string.format('%d', tonumber(string.sub(found[i], 1, 15)))
-  local at, deadline = wanted[n], found[i + 1]
-  if at then
+  local n, deadline = tonumber(string.sub(found[i], 1, 15)), found[i + 1]
+  local at = wanted[string.format('%d', n)]
+  if #found[i] == 24 then
+    local bits = redis.call('HGET', KEYS[4], found[i]) or ''
+    for j = 0, 8 * #bits - 1 do
+      local its = wanted[string.format('%d', n + j)]
+      if its and math.floor(string.byte(bits, math.floor(j / 8) + 1) / 2 ^ (j % 8)) % 2 == 1 then reply[its] = deadline end
+    end
+  elseif at then
     if tonumber(deadline) > 9007199254740991 then -- until the lock of its session ends
       local name = redis.call('HGET', KEYS[2], n)
       deadline = name and redis.call('ZSCORE', KEYS[3], (string.gsub(name, '%z.*$', ''))) or ''

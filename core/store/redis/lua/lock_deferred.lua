@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- lock_deferred.lua: lock deferred messages by number, all or none.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms; in a session their score in locks, as in
 --                    session_lock_messages.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- lock_undo.lua: end, without a failed delivery, what a lock call has locked whose answer was lost.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] nonce  of the call, in a session that of the session's lock
 -- ARGV[6] score  in a session: the score in locks of what the call locked; else ''
@@ -19,18 +19,6 @@ if session then
   wake()
   return {done and 'ok' or 'more'}
 end
-for _, member in ipairs(call('ZRANGE', locks, 0, -1)) do
-  if sub(member, 16) == ARGV[5] then
-    if budget <= 0 then
-      wake()
-      return {'more'}
-    end
-    budget = budget - 1
-    local n = number(member)
-    call('ZREM', locks, member)
-    if history then history.add('u', n) end
-    act('release', n)
-  end
-end
+local done = releaseThose(function(nonce) return nonce == ARGV[5] end)
 wake()
-return {'ok'}
+return {done and 'ok' or 'more'}

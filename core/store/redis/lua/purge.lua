@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- purge.lua: remove available messages without reading them, first those to deliver again, then new
 -- ones.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] max   how many at most; one call removes up to 1000, or all messages
 -- ARGV[6] upto  the highest number to remove, '' for the last one given

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- renew.lua: extend locks that still stand.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until  the new deadline, ms
 -- ARGV[6..]  members of locks
@@ -11,10 +11,11 @@ if not sweep() then
 end
 local members = {}
 for i = 6, #ARGV do members[#members + 1] = ARGV[i] end
-local deadlines = ask('ZMSCORE', locks, members)
-local reply, extended, any = {'ok'}, {}, call('EXISTS', deferred) == 1
+local standing = areLocked(members)
+local reply, extended, renewed, any = {'ok'}, {}, {}, call('EXISTS', deferred) == 1
 for i, member in ipairs(members) do
-  if deadlines[i] then
+  if standing[i] then
+    renewed[#renewed + 1] = member
     extended[#extended + 1] = ARGV[5]
     extended[#extended + 1] = member
     if any then call('ZADD', deferred, 'XX', ARGV[5], number(member)) end
@@ -22,6 +23,7 @@ for i, member in ipairs(members) do
     reply[#reply + 1] = i
   end
 end
+if call('EXISTS', blocks) == 1 then unlock(renewed) end -- a block has one deadline
 many('ZADD', locks, extended)
 if #extended > 0 then noteDeadline(ARGV[5]) end
 wake()

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- session_check.lua: return until when messages are locked in their sessions.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each lock: member of locks; number

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- session_describe.lua: count the messages of sessions, and tell their locks and states.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
 --             sessions.lua
--- KEYS[16] states  hash  session -> state
+-- KEYS[17] states  hash  session -> state
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] content  1: with the content of states
 -- ARGV[6..] names of the sessions

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 -- session_list.lua: list sessions that have state, or messages that are not scheduled.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
 --             sessions.lua
--- KEYS[16] changed   hash  as in session_state_set.lua
--- KEYS[17] stateful  zset  sessions with state, all with score 0
+-- KEYS[17] changed   hash  as in session_state_set.lua
+-- KEYS[18] stateful  zset  sessions with state, all with score 0
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] after  the session after which to begin, '' for the first
 -- ARGV[6] max    how many at most, up to 1000

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 -- session_state_get.lua: read the state of a locked session.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
 --             sessions.lua
--- KEYS[16] states  hash  session -> state
+-- KEYS[17] states  hash  session -> state
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of the session's lock
 -- ARGV[6] session  the locked session

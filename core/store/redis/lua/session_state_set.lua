@@ -1,11 +1,11 @@
 #!lua
 -- session_state_set.lua: set or remove the state of a locked session.
--- KEYS[1..15] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
 --             sessions.lua
--- KEYS[16] states   hash  session -> state
--- KEYS[17] changed  hash  session -> when its state was set (ms) and, if the id differs from the
+-- KEYS[17] states   hash  session -> state
+-- KEYS[18] changed  hash  session -> when its state was set (ms) and, if the id differs from the
 --                         key, a zero byte and the id
--- KEYS[18] stateful zset  sessions with state, all with score 0
+-- KEYS[19] stateful zset  sessions with state, all with score 0
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of the session's lock
 -- ARGV[6] name     of the locked session

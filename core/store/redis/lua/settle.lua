@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- settle.lua: end locks, each at most once.
--- KEYS[1..15] as in state.lua
+-- settle.lua: end locks, each at most once. For completions settle_plain.lua takes other arguments.
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each run of locks with the same outcome: outcome complete | abandon | defer |
 --            dead-letter | release | unknown, or delay abandon|release <ms> <factor> <ms> (with a
@@ -27,7 +27,7 @@ end
 local function endLock(i, member, outcome, text)
   if outcome == 'dead-letter' and not countsDeliveries then return refuse(i, 'not_allowed') end
   if outcome == 'unknown' then return refuse(i, 'invalid_argument') end
-  call('ZREM', locks, member)
+  unlock({member})
   local n = number(member)
   if text ~= '' then call('HSET', overrides, n, (call('HGET', overrides, n) or '') .. text) end
   if outcome == 'abandon' then
@@ -54,11 +54,11 @@ while at < #ARGV do
   elseif outcome == 'without' then
     adrift = false
   else
-    local deadlines = adrift and {} or call('ZMSCORE', locks, unpack(ARGV, first, last))
+    local standing = adrift and {} or areLocked({unpack(ARGV, first, last)})
     local before = #ended
     for i = 1, count do
       local member = ARGV[first + i - 1]
-      if not deadlines[i] then
+      if not standing[i] then
         refuse(i, adrift and 'session_lock_lost' or 'lock_lost')
       elseif budget <= 0 then -- bodies have been moved
         refuse(i, 'again')
@@ -71,7 +71,7 @@ while at < #ARGV do
       end
     end
     -- The next run must find these locks ended.
-    if #ended > before then call('ZREM', locks, unpack(ended, before + 1)) end
+    if #ended > before then unlock({unpack(ended, before + 1)}) end
     index = index + count
   end
   at = last + 1

@@ -16,7 +16,9 @@
 --                             again, behind those that were delivered
 -- KEYS[3]  locks      zset    <n, 15 digits><8-byte nonce> by deadline (ms); without a nonce for a
 --                             message that is delayed after a failed delivery, with an r instead
---                             of it for one that was released with a delay
+--                             of it for one that was released with a delay; with a * behind it for
+--                             a block of locks of one call, whose n is the multiple of 128 at which
+--                             it starts
 -- KEYS[4]  again      zset    numbers to deliver again, by number; in a topic also those that became
 --                             due, by neverDelivered + number
 -- KEYS[5]  counts     hash    n -> failed deliveries and deferrals, if there were any
@@ -32,20 +34,22 @@
 -- KEYS[13] dead       stream  the dead-letter queue's messages
 -- KEYS[14] deadHead   hash    the dead-letter queue's head
 -- KEYS[15] deadBell   channel the dead-letter queue's doorbell
+-- KEYS[16] blocks     hash    block of locks -> 16 bytes: the lowest bit of the first is for its first number,
+--                             the highest of the last for its last one; set while that lock stands
 -- ARGV[1]  now            ms, from the caller's clock
 -- ARGV[2]  sub            0: a queue, 2: its transfer queue (nothing expires), 1 and 3: the dead
 --                         letters of these (delivery counts do not rise either)
 -- ARGV[3]  maxDeliveries  failed deliveries after which a message is dead-lettered, 0: never
 -- ARGV[4]  expired        drop | dead-letter; history.lua reads the rest
-local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, bell, dead, deadHead, deadBell =
-  unpack(KEYS, 1, 15)
+local stream, head, locks, again, counts, overrides, deferred, scheduled, holes, expiry, overdue, bell, dead, deadHead, deadBell, blocks =
+  unpack(KEYS, 1, 16)
 local now, canExpire, countsDeliveries = tonumber(ARGV[1]), ARGV[2] == '0', ARGV[2] == '0' or ARGV[2] == '2'
 local maxDeliveries, dropExpired = tonumber(ARGV[3]), string.sub(ARGV[4], 1, 4) == 'drop'
 local call, format, sub = redis.call, string.format, string.sub
 
 local neverDelivered = 2 ^ 52 -- numbers are smaller
 
-local taken = 15 -- how many KEYS have a name so far
+local taken = 16 -- how many KEYS have a name so far
 local shared, session, history -- functions of shared_bodies.lua, sessions.lua and history.lua, if loaded
 
 local ready, deadLettered = false, false -- a message became available, a dead letter

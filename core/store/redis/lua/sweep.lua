@@ -12,6 +12,62 @@ local function noteDeadline(at)
   call('HSET', head, 'd', format('%.0f', at))
 end
 
+-- blockOf returns the block that a lock may belong to, and the byte and the bit for it.
+local function blockOf(member)
+  local n = tonumber(sub(member, 1, 15))
+  local at = n % 128
+  return pad(n - at) .. sub(member, 16) .. '*', math.floor(at / 8) + 1, 2 ^ (at % 8)
+end
+
+-- bitsOf returns the bits of the block that holds a lock, or nil, and where the lock's own bit is.
+local function bitsOf(member)
+  if #member ~= 23 then return nil end
+  local block, byte, bit = blockOf(member)
+  local bits = call('HGET', blocks, block)
+  if bits and math.floor(string.byte(bits, byte) / bit) % 2 == 1 then return bits, block, byte, bit end
+end
+
+-- areLocked returns for each lock whether it stands.
+local function areLocked(members)
+  local found = ask('ZMSCORE', locks, members)
+  if call('EXISTS', blocks) == 1 then
+    for i, member in ipairs(members) do found[i] = found[i] or bitsOf(member) end
+  end
+  return found
+end
+
+-- unlock removes locks that stand.
+local function unlock(members)
+  many('ZREM', locks, members)
+  if call('EXISTS', blocks) == 0 then return end
+  for _, member in ipairs(members) do
+    local bits, block, byte, bit = bitsOf(member)
+    if bits then
+      bits = sub(bits, 1, byte - 1) .. string.char(string.byte(bits, byte) - bit) .. sub(bits, byte + 1)
+      if string.find(bits, '[^%z]') then
+        call('HSET', blocks, block, bits)
+      else
+        call('HDEL', blocks, block)
+        call('ZREM', locks, block)
+      end
+    end
+  end
+end
+
+-- singles returns the locks that a member of locks stands for, each as a member of its own.
+local function singles(member)
+  if #member < 24 then return {member} end
+  local all, bits, start = {}, call('HGET', blocks, member) or '', tonumber(sub(member, 1, 15))
+  for byte = 1, #bits do
+    local set = string.byte(bits, byte)
+    for n = start + 8 * byte - 8, start + 8 * byte - 1 do
+      if set % 2 == 1 then all[#all + 1] = pad(n) .. sub(member, 16, 23) end
+      set = math.floor(set / 2)
+    end
+  end
+  return all
+end
+
 -- actions are what can happen to a message when its time comes or its lock ends. They are made when
 -- the first is needed: most calls need none, and making them costs as much as several commands.
 local actions
@@ -202,6 +258,31 @@ local function runDue(key, what)
   return true
 end
 
+-- endExpired ends the locks that are over, in the order of deadline and number. It returns false if
+-- the budget ends first.
+local function endExpired()
+  if call('EXISTS', blocks) == 0 then return runDue(locks, 'fail') end
+  while true do
+    local first, due, lockOf = call('ZRANGE', locks, 0, 0, 'WITHSCORES')[2], {}, {}
+    if not first or tonumber(first) > now then return true end
+    for _, member in ipairs(call('ZRANGEBYSCORE', locks, first, first)) do
+      local these = singles(member)
+      for _, lock in ipairs(these) do
+        due[#due + 1] = number(lock)
+        lockOf[due[#due]] = lock
+      end
+      if #these == 0 then call('ZREM', locks, member) end -- its bits are gone
+    end
+    table.sort(due, function(a, b) return tonumber(a) < tonumber(b) end)
+    for _, n in ipairs(due) do
+      if budget <= 0 then return false end
+      budget = budget - 1
+      unlock({lockOf[n]})
+      act('fail', n, lockOf[n])
+    end
+  end
+end
+
 -- never stands for a time that never comes.
 local never = 9007199254740991
 
@@ -210,7 +291,7 @@ local never = 9007199254740991
 local function sweep()
   due = tonumber(call('HGET', head, 'd') or 0)
   if due > now then return true end
-  local done = (not session or session.sweep()) and runDue(locks, 'fail') and runDue(scheduled, 'activate') and
+  local done = (not session or session.sweep()) and endExpired() and runDue(scheduled, 'activate') and
     (not canExpire or runDue(expiry, 'expireDue'))
   if not done then return false end
   due = session and session.nextEnd() or never

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- sweep_only.lua: do what is due: expired locks, schedules, expired messages.
--- KEYS[1..15] as in state.lua
+-- KEYS[1..16] as in state.lua
 -- ARGV[1..4]  as in state.lua
 -- ARGV[5] ask  1: also return the next due time
 -- In front of commands that store messages, the last key and ARGV[6] are a receipt and an id as of

@@ -1,11 +1,11 @@
 #!lua
 -- topic_publish.lua: store publications: their copies, in the queues of subscriptions.
--- KEYS[1..15] as in state.lua, of the topic's own queue, which holds scheduled messages
--- KEYS[16] seen    zset  ids within the duplicate window by first acceptance (ms)
--- KEYS[17] moved   zset  keys of moves by first acceptance (ms)
--- KEYS[18] bodies  hash  as in shared_bodies.lua
--- KEYS[19] refs    hash  as in shared_bodies.lua
--- KEYS[20..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua;
+-- KEYS[1..16] as in state.lua, of the topic's own queue, which holds scheduled messages
+-- KEYS[17] seen    zset  ids within the duplicate window by first acceptance (ms)
+-- KEYS[18] moved   zset  keys of moves by first acceptance (ms)
+-- KEYS[19] bodies  hash  as in shared_bodies.lua
+-- KEYS[20] refs    hash  as in shared_bodies.lua
+-- KEYS[21..] of each target: stream, head, bell and shares, as in state.lua and shared_bodies.lua;
 --            then, depending on its kind, expiry; sessionNames, available, freeSessions, holders,
 --            waiting, paused as in sessions.lua, and locks; and, if the topic has a history, events as in history.lua
 -- ARGV[1..4] as in state.lua
@@ -91,7 +91,7 @@ local function publish(p)
   local n
   if source ~= '' then
     n = number(source)
-    call('ZREM', locks, source)
+    unlock({source})
     if history then history.add('p', n) end
     act('remove', n)
   else
@@ -145,7 +145,7 @@ while g <= #ARGV do
   local refusal, starts, sources, p = tonumber(ARGV[g]) < version and 'conflict', {}, {}, g + 2
   for i = 1, tonumber(ARGV[g + 1]) do
     local source = ARGV[p + 4]
-    if source ~= '' and (sources[source] or not call('ZSCORE', locks, source)) then refusal = refusal or 'lock_lost' end
+    if source ~= '' and (sources[source] or not areLocked({source})[1]) then refusal = refusal or 'lock_lost' end
     sources[source], starts[i] = true, p
     p = p + 8 + 4 * ARGV[p + 7]
   end

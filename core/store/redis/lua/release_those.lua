@@ -1,0 +1,16 @@
+-- release_those.lua: end locks by their nonces. The loader puts it behind sweep.lua.
+-- releaseThose ends, without a failed delivery, the locks with chosen nonces. It returns false if the
+-- budget ends first.
+local function releaseThose(isChosen)
+  for _, member in ipairs(call('ZRANGE', locks, 0, -1)) do
+    for _, lock in ipairs(isChosen(sub(member, 16, 23)) and singles(member) or {}) do
+      if budget <= 0 then return false end
+      budget = budget - 1
+      local n = number(lock)
+      unlock({lock})
+      if history then history.add('u', n) end
+      act('release', n)
+    end
+  end
+  return true
+end
