@@ -589,6 +589,10 @@ func TestAProbeWithoutAnAnswerIsFollowedByAnother(t *testing.T) {
 			}
 			in.Close()
 			in = b.receive(t, "q", core.PeekLock, 1)
+			time.Sleep(circuitLook)
+			if n := len(in.take()); n != 0 {
+				t.Fatalf("%d messages before the pause has ended", n)
+			}
 		}
 		in.Close()
 	})
@@ -624,5 +628,30 @@ func TestAProbeMayBeAnsweredWithoutAReceiver(t *testing.T) {
 			one(core.Complete, 0, 1)
 		}
 		b.wantBreaker(t, "q", "closed")
+	})
+}
+
+// While a breaker is open, a message of a session that has failed before is available at once: its session does not
+// pause.
+func TestAnOpenBreakerDoesNotPauseSessions(t *testing.T) {
+	t.Parallel()
+	inBubbleWith(t, withBreaker(time.Hour), func(t *testing.T, b *started) {
+		b.create(t, "q", sessionful)
+		b.send(t, "q", of("s", 0, 10)...)
+		h := b.mustAccept(t, "q", "s")
+		defer h.Close()
+		h.AddCredit(10, core.AnyMessage)
+		ds := h.take()
+		settle(t, b, "q", core.Abandon, ds[:4]...)
+		settle(t, b, "q", core.Complete, ds[4])
+		h.AddCredit(4, core.AnyMessage)
+		again := h.take()
+		settle(t, b, "q", core.Abandon, ds[5:]...)
+		b.wantBreaker(t, "q", "open")
+		settle(t, b, "q", core.Abandon, again...)
+		_, rt, err := b.Entity(t.Context(), root, "q")
+		if err != nil || len(again) != 4 || rt.Locked != 0 {
+			t.Errorf("%d messages came again and %d are delayed, %v", len(again), rt.Locked, err)
+		}
 	})
 }

@@ -205,6 +205,7 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, metrics.Options{})
 	r.remotes = branch()
+	r.Select(broker.Selected{CircuitBreakers: []broker.CircuitBreaker{{Entity: "q", Breaker: broker.Breaker{Failures: 1, Of: 1, Consecutive: 1, Pause: time.Second}}}})
 	r.create(t, "q")
 	r.send(t, "q", 3)
 	r.create(t, "s", func(s *core.Settings) { s.RequiresSession = true })
