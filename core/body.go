@@ -6,8 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// maxSections is the largest total size of several sections that are decoded. Each element takes
-// many times its encoded size, and value.Limits apply to one section only.
+// maxSections is the maximum total size, in bytes, of a body with several sections that is decoded.
+// A decoded element takes many times its encoded size, and value.Limits bounds each section
+// separately.
 const maxSections = 1 << 20
 
 // Payload returns the bytes of an opaque payload (several sections are joined), or none for a

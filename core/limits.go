@@ -69,10 +69,10 @@ func (l *Limits) Check(s *Settings) error {
 		return Refuse(OutOfRange, "DuplicateDetectionHistoryTimeWindow is %v: in the %s tier it must be at least %v.", s.DuplicateDetectionHistoryTimeWindow, l.Tier, l.MinDuplicateWindow)
 	}
 	if l.IsUnpartitioned && s.EnablePartitioning {
-		return Refuse(InvalidArgument, "EnablePartitioning is true: the %s tier has no partitioned entities.", l.Tier)
+		return Refuse(InvalidArgument, "EnablePartitioning is true: the %s tier does not support partitioned entities.", l.Tier)
 	}
 	if l.HasNoExpress && s.EnableExpress {
-		return Refuse(InvalidArgument, "EnableExpress is true: the %s tier has no express entities.", l.Tier)
+		return Refuse(InvalidArgument, "EnableExpress is true: the %s tier does not support express entities.", l.Tier)
 	}
 	return nil
 }

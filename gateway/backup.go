@@ -59,7 +59,7 @@ restore.`,
 			}
 			st, err := openForCopy(c, environ, true)
 			if err != nil && !slices.ContainsFunc(storeFlags, c.Flags().Changed) {
-				return fmt.Errorf("%w; a gateway that runs is backed up with --connection-string STRING or --context NAME", err)
+				return fmt.Errorf("%w; to back up a running gateway, use --connection-string STRING or --context NAME", err)
 			}
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func (o *backupOptions) ofGateway(c *cobra.Command, args []string) error {
 		q.Query = url.Values{"limit-rate": {fmt.Sprint(n)}}
 	}
 	if len(args) == 0 && command.IsTerminal(c.OutOrStdout()) {
-		return command.Usagef("a backup is not text: name a FILE, or send the output to a program")
+		return command.Usagef("a backup is not text: specify a FILE, or pipe the output to a program")
 	}
 	var head *file.ArchiveHead
 	take := func(w io.Writer) error {
@@ -167,12 +167,12 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 	dir := ""
 	switch {
 	case settings.Store == "memory":
-		return nil, errors.New("the memory store ends with its gateway: there is nothing to copy; use --store file or a Redis URL")
+		return nil, errors.New("the memory store is lost when its gateway ends, so there is nothing to copy: use --store file or a Redis URL")
 	case settings.KeepsFiles():
 		dir = filesDir(settings)
 	}
 	if dir != "" && read && !hasEntries(dir) {
-		return nil, fmt.Errorf("%s has no messages: name the store with --store, and its directory with --data", dir)
+		return nil, fmt.Errorf("%s has no messages: specify the store with --store, and its directory with --data", dir)
 	}
 	log := slog.New(slog.NewTextHandler(c.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openStore(c.Context(), settings, log)

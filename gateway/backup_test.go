@@ -25,9 +25,9 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		code   int
 		wanted string
 	}{
-		{"backup --store file", exitFailure, "has no messages: name the store with --store"},
+		{"backup --store file", exitFailure, "has no messages: specify the store with --store"},
 		{"backup --store spawn", exitUsage, "the gateway does not start a Redis: run redis-server --dir "},
-		{"backup --store memory", exitFailure, "the memory store ends with its gateway"},
+		{"backup --store memory", exitFailure, "the memory store is lost when its gateway ends"},
 		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},
 		{"restore", exitFailure, "the backup is empty"},

@@ -83,7 +83,7 @@ func TestHealthByContext(t *testing.T) {
 	if got := g.command(t, "", "health", "--context=here"); !strings.Contains(got, `"status":"healthy"`) {
 		t.Errorf("got %s", got)
 	}
-	if code, _, stderr := g.try(t, "", "", "health", g.address, "--context=here"); code != exitUsage || !strings.Contains(stderr, "HOST:PORT, or by --context") {
+	if code, _, stderr := g.try(t, "", "", "health", g.address, "--context=here"); code != exitUsage || !strings.Contains(stderr, "HOST:PORT, --context") {
 		t.Errorf("both: got %d %s", code, stderr)
 	}
 }

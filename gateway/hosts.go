@@ -47,7 +47,7 @@ func (n *hostNames) check(host string) error {
 	if n.has(host) {
 		return nil
 	}
-	return core.Refuse(core.NotAllowed, "The gateway does not accept the host '%.255s' while it has the public development key, so that web pages cannot reach it by a name of their own. "+
+	return core.Refuse(core.NotAllowed, "While the gateway accepts the public development key, it refuses the host '%.255s', so that web pages cannot reach it under host names of their own. "+
 		"Use localhost or an address, or add the host to the setting tls.hosts, or give the policy %s a key of your own.", host, config.DevPolicy)
 }
 

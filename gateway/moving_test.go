@@ -277,7 +277,7 @@ func TestEmulatorsFileIsImported(t *testing.T) {
 		t.Errorf("the written file: got\n%s", out)
 	}
 	for _, more := range [][]string{{"--namespace", "n"}, {"--parameter", "a=b"}} {
-		if code, _, stderr := g.try(t, g.connection, "", append([]string{"diff", "--from", g.connection}, more...)...); code != exitUsage || !strings.Contains(stderr, "are for a FILE") {
+		if code, _, stderr := g.try(t, g.connection, "", append([]string{"diff", "--from", g.connection}, more...)...); code != exitUsage || !strings.Contains(stderr, "apply only to a FILE") {
 			t.Errorf("--from with %s: got %d\n%s", more[0], code, stderr)
 		}
 	}

@@ -308,7 +308,7 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"delete", "sbemulatorns"}},
 		{g.connection, "no policy 'none'", exitFailure, []string{"rotate", "plain", "none"}},
 		{g.connection, "accepts 1 arg", exitUsage, []string{"create"}},
-		{g.connection, "published key", exitFailure, []string{"create", "x", "--policy=app=SAS_KEY_VALUE:Send"}},
+		{g.connection, "is published", exitFailure, []string{"create", "x", "--policy=app=SAS_KEY_VALUE:Send"}},
 		{g.connection, "at least one of the flags", exitUsage, []string{"update", "plain"}},
 		{g.connection, "There is no namespace 'none'", exitFailure, []string{"update", "none", "--max-entities=3"}},
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"update", "sbemulatorns", "--max-entities=3"}},

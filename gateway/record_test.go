@@ -352,7 +352,7 @@ func TestRecordAndReplaySayWhatIsWrong(t *testing.T) {
 		code                    int
 		want                    string
 	}{
-		{g.connection, "record", "", exitUsage, "no entity is named"},
+		{g.connection, "record", "", exitUsage, "no entity is specified"},
 		{g.connection, "record nope", "", exitFailure, "The messaging entity 'sb://localhost/nope' could not be found"},
 		{g.connection, "record nope", "", exitFailure, "crosstown queue list"},
 		{g.connection, "record news", "", exitUsage, "news is a topic, whose messages are in its subscriptions: record news/Subscriptions/NAME"},

@@ -131,7 +131,7 @@ func TestRuleTrialsSayWhy(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"events", "--rules", after}, "--rules: name the messages"},
+		{[]string{"events", "--rules", after}, "--rules: specify the recorded messages"},
 		{[]string{"other", "--rules", after, "--record", recording}, `has no topic "other"`},
 		{[]string{"events", "none", "--rules", after, "--record", recording}, "has no subscription to compare"},
 		{[]string{"events", "--rules", topic("      - {name: large, rules: [{name: r, sql: \"plugin('geo')\"}]}\n"), "--record", recording}, "plugin"},

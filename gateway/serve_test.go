@@ -343,7 +343,7 @@ func TestADirectoryBelongsToOneGateway(t *testing.T) {
 		t.Errorf("got %d\n%s", code, stderr)
 	}
 	code, _, stderr = invoke(t, []string{"CROSSTOWN_DATA=" + g.data}, "backup", filepath.Join(t.TempDir(), "b"))
-	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a gateway that runs is backed up with --connection-string STRING or --context NAME") {
+	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "to back up a running gateway, use --connection-string STRING or --context NAME") {
 		t.Errorf("a backup: got %d\n%s", code, stderr)
 	}
 }

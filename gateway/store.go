@@ -106,7 +106,7 @@ func (s *store) archive(ctx context.Context) (admin.Archive, error) {
 	case s.file != nil:
 		return s.file.Archive(ctx, versionText())
 	case s.redis != nil:
-		return nil, core.Refuse(core.NotImplemented, "The store is a Redis: use crosstown backup --store URL, which gateways need not stop for, or Redis' own snapshots.")
+		return nil, core.Refuse(core.NotImplemented, "A gateway cannot back up a Redis store: run crosstown backup --store URL, without stopping the gateways, or use Redis' own snapshots.")
 	}
-	return nil, core.Refuse(core.NotImplemented, "The store is in memory and ends with the gateway: there is nothing to back up.")
+	return nil, core.Refuse(core.NotImplemented, "The store is in memory and is lost when the gateway ends: there is nothing to back up.")
 }

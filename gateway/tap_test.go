@@ -163,11 +163,11 @@ func TestATapSaysWhatIsWrong(t *testing.T) {
 		text string
 	}{
 		"none":                          {exitFailure, "could not be found"},
-		"events/Subscriptions/all":      {exitUsage, "name the queue or topic"},
-		"orders/$DeadLetterQueue":       {exitUsage, "name the queue or topic"},
+		"events/Subscriptions/all":      {exitUsage, "specify the queue or topic"},
+		"orders/$DeadLetterQueue":       {exitUsage, "specify the queue or topic"},
 		"orders --once":                 {exitUsage, "once"},
 		"orders --new":                  {exitUsage, "new"},
-		"orders events/$Transfer":       {exitUsage, "name the queue or topic"},
+		"orders events/$Transfer":       {exitUsage, "specify the queue or topic"},
 		"orders --for 1ms":              {exitOK, "recorded 0 messages"},
 		"orders events --for 1ms":       {exitOK, "recorded 0 messages"},
 		"orders none --for 1m":          {exitFailure, "could not be found"},

@@ -91,7 +91,7 @@ func TestTokens(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "no policy of orders or of the namespace, whose key this connection string may see, has exactly Send,Listen"},
+		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "no policy of orders or of the namespace, whose key this connection string may read, has exactly the rights Send,Listen"},
 		{g.connection, []string{"nope", "--rights=Send"}, exitFailure, "nope"},
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
 		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `there is no policy "none" of orders`},
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl: "},
 		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy: name the ENTITY"},
 		{g.connection, []string{"", "--curl"}, exitUsage, "--curl: name the ENTITY"},
-		{signature, []string{"orders"}, exitUsage, "has no key to sign with"},
+		{signature, []string{"orders"}, exitUsage, "contains a SharedAccessSignature, not a key"},
 	} {
 		code, _, stderr := g.try(t, c.connection, "", append([]string{"token"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

@@ -295,7 +295,7 @@ func (c *conn) spawn(ctx context.Context, cancel context.CancelFunc, work func(c
 	})
 }
 
-// maxProduct is the number of bytes that are kept of the name a client gives itself.
+// maxProduct is the number of bytes kept of a client's product name.
 const maxProduct = 256
 
 var _ bridges.Census = (*Bridge)(nil)

@@ -128,7 +128,7 @@ const (
 // answer omits other unsupported requests.
 func checkTermini(a *wire.Attach) error {
 	if a.Source != nil && a.Source.Dynamic || a.Target != nil && a.Target.Dynamic {
-		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not supported: create a queue, and name it.")
+		return core.Refuse(core.NotImplemented, "Nodes on demand, such as temporary queues, are not supported: create a queue and use its name.")
 	}
 	if a.Role != wire.RoleReceiver || a.Source == nil {
 		return nil

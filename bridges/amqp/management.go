@@ -206,7 +206,8 @@ func peekMessages(o *operation) (response, error) {
 }
 
 // ArgumentPeekState is an argument of peek-message that Service Bus does not have: the state of the
-// messages to peek at, as the annotation x-opt-message-state has it. A peek into a session ignores it.
+// messages to peek at, with the values of the annotation x-opt-message-state. A peek into a session
+// ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 
 func (o *operation) stateToPeek() (state core.State, given bool) {
@@ -399,7 +400,7 @@ func (o *operation) numbers() []int64 {
 	return elements(o, "sequence-numbers", "whole numbers", value.Int)
 }
 
-// elements reads an array, or what some clients send in its place, a list.
+// elements reads an array, or a list, which some clients send instead of an array.
 func elements[T any](o *operation, name, what string, read func(any) (T, bool)) []T {
 	v, _ := o.args.Get(name)
 	var values []any

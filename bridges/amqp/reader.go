@@ -145,7 +145,7 @@ func (in *input) take(k int) {
 	}
 }
 
-// move continues with another buffer, and copies what is not taken.
+// move continues with another buffer, to which it copies the bytes that are not yet taken.
 func (in *input) move(to, rest []byte) {
 	n := copy(to, rest)
 	in.release()

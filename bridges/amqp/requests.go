@@ -54,7 +54,7 @@ type response struct {
 const (
 	// trackingID is the header by which clients find a request in their logs.
 	trackingID = "com.microsoft:tracking-id"
-	// associatedLink is the header that names the link for which a client asks.
+	// associatedLink is the header with the name of the link for which a client asks.
 	associatedLink = "associated-link-name"
 )
 

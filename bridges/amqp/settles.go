@@ -290,7 +290,7 @@ const (
 	lapseGrace = 5 * time.Second
 	// lapsePause is how long to wait at least between looks for deliveries whose locks have ended.
 	lapsePause = time.Second
-	// fewRenewals is the number of renewals that are kept without a look for those that have ended.
+	// fewRenewals is the number of renewals below which those that have ended are not looked for.
 	fewRenewals = 1024
 )
 

@@ -80,7 +80,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // end reports an answer for which nothing was written.
 func (a *answer) end() { a.note(http.StatusOK) }
 
-// Content types of bodies whose message names none, or not the one that was made of it.
+// Content types of bodies whose message has none, or whose body was converted.
 const (
 	typeBytes = "application/octet-stream"
 	typeText  = "text/plain; charset=utf-8"

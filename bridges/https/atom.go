@@ -140,7 +140,7 @@ func (at reference) link(path, query string) string {
 	return at.origin + path
 }
 
-// listing is the root: the public services, of which there are none.
+// listing answers the root: an empty list of public services.
 func (m *management) listing() error {
 	writeAtom(m.w, http.StatusOK, feedType, appendFeed(nil, publicListing, m.at.self(), "", nil))
 	return nil

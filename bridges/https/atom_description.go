@@ -171,7 +171,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 	return nil
 }
 
-// suggestion names the settings that are spelled most like a name, if any is.
+// suggestion returns the settings whose names are most similar to name, if any are similar.
 func suggestion(name string, kind core.Kind) string {
 	var names []string
 	for _, s := range core.AllSettings {

@@ -105,9 +105,9 @@ func closeElement(dst []byte, name string) []byte {
 	return append(dst, '>')
 }
 
-// appendEscaped appends text as XML character data or as an attribute in double
-// quotes. Only what must be is escaped, and by name where it has one: the parser
-// of the JavaScript SDK hands numeric references to the application as they are.
+// appendEscaped appends text as XML character data or as an attribute in double quotes. It escapes
+// only the characters that XML requires, by their named references where they have one: the parser
+// of the JavaScript SDK does not decode numeric references.
 func appendEscaped(dst []byte, text string) []byte {
 	for _, r := range text {
 		switch {

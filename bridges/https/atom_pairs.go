@@ -17,7 +17,7 @@ const (
 	serializationSpace = "http://schemas.microsoft.com/2003/10/Serialization/"
 )
 
-// pair is the element of a key and its typed value, as .NET's serializer names it.
+// pair is the name that .NET's serializer gives the XML element of a key and its typed value.
 const pair = "KeyValueOfstringanyType"
 
 // readPairs reads the Properties of a correlation filter, or the Parameters of a

@@ -74,7 +74,7 @@ func (s *events) close() {
 	s.beat.Stop()
 }
 
-// begin sends the head of the answer, so that the client knows that it listens.
+// begin sends the header of the answer, which tells the client that the stream is open.
 func (s *events) begin() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")

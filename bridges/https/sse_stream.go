@@ -118,7 +118,7 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 	return q, nil
 }
 
-// maxProduct is the number of bytes that are kept of the name a client gives itself.
+// maxProduct is the number of bytes kept of a client's product name.
 const maxProduct = 200
 
 var _ bridges.Census = (*Bridge)(nil)

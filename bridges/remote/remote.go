@@ -51,7 +51,7 @@ type Remote struct {
 
 var _ core.Remote = (*Remote)(nil)
 
-// New makes a Remote. It is away until Run.
+// New makes a Remote, which is not connected until Run.
 func New(o Options) *Remote {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -211,7 +211,7 @@ type Options struct {
 	// Window is the number of messages that may be in flight to the remote, and from each
 	// source of it; default 500.
 	Window int
-	// Batches says that the remote knows the batches of Service Bus: then messages of one session
+	// Batches says that the remote supports the batches of Service Bus. Then messages of one session
 	// or partition key are sent together, all or none.
 	Batches bool
 

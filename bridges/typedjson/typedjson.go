@@ -18,7 +18,7 @@ func Value(v any) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseValue is the reverse of Value. It refuses what is not a value in JSON.
+// ParseValue is the reverse of Value. It refuses texts that are not values in JSON.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {

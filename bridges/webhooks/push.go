@@ -180,7 +180,7 @@ func (p *Push) serve(ctx context.Context, b core.Broker) error {
 	return context.Cause(ctx)
 }
 
-// pushing is a Push while its entity can be received from.
+// pushing is a Push that receives from its entity.
 type pushing struct {
 	*Push
 	from     core.Address

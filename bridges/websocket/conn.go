@@ -21,7 +21,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// maxProduct is how much is kept of the name a client gives itself.
+// maxProduct is the number of bytes kept of a client's product name.
 const maxProduct = 200
 
 // conn is one connection. Its fields belong to the jobs of its owner except where a comment says

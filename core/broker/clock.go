@@ -10,8 +10,8 @@ import (
 const (
 	// duePause is how long RunDue waits between two looks at what forwarders still have to move.
 	duePause = 2 * time.Millisecond
-	// duePatience is how long it waits while no message moves: one may wait for a destination that
-	// is full, or a remote that is away.
+	// duePatience is how long it waits while no message moves: a message may wait for a full
+	// destination, or for a remote that is not connected.
 	duePatience = 250 * time.Millisecond
 )
 

@@ -154,7 +154,7 @@ func (r *Rule) check() error {
 	case r.Condition != "" && !condition.MatchString(r.Condition):
 		return refuse("The condition %.80q is not an AMQP condition: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
-		return refuse("after is only for %s, %s and %s: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
+		return refuse("after is allowed only for %s, %s and %s: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
 		return refuse("times must be between 1 and %d, and skip must not be negative.", MaxTimes)
 	case r.Probability < 0 || r.Probability > 1:
@@ -168,7 +168,7 @@ func (r *Rule) check() error {
 	case r.Life < 0 || r.Life > MaxLife:
 		return refuse("The life %v is not between 0 and %v.", r.Life, MaxLife)
 	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:
-		return refuse("properties is only for %s and %s: there is no message in %s.", Send, Deliver, r.Operation)
+		return refuse("properties is allowed only for %s and %s: %s has no message.", Send, Deliver, r.Operation)
 	}
 	return nil
 }

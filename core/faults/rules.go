@@ -339,7 +339,8 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 	return e, nil
 }
 
-// configure adds a rule unless it is there. One of the same name that differs is replaced.
+// configure adds a rule. A rule of the same name is replaced if it differs, and otherwise stays as
+// it is.
 func (s *set) configure(rule Rule, now time.Time) error {
 	if err := rule.check(); err != nil {
 		return err

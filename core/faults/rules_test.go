@@ -230,7 +230,7 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"is unknown: use abandon":    {Operation: "sned"},
 		"does not fit the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
 		"The code":                   {Code: "sorry"},
-		"after is only for":          {Effect: faults.Delay, Delay: 1, After: true},
+		"after is allowed only for":  {Effect: faults.Delay, Delay: 1, After: true},
 		"1 and 1000000":              {Times: -1},
 		"probability":                {Probability: 2},
 		"needs a delay":              {Effect: faults.Delay},
@@ -238,7 +238,7 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 		"rate must be":               {Effect: faults.Throttle},
 		"The life":                   {Life: 48 * time.Hour},
 		"not an AMQP condition":      {Condition: "Server Busy"},
-		"properties is only":         {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
+		"properties is allowed only": {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
 		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)

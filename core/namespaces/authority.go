@@ -129,7 +129,7 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	}
 	rest := d.membersByPolicy(c.policy, recentlyUsed, bearers)
 	if !d.searches.take(len(rest)) {
-		return nil, version, core.Refuse(core.Busy, "Too many clients with unknown keys connect to this gateway. Name the namespace by its host, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
+		return nil, version, core.Refuse(core.Busy, "Too many clients with unknown keys connect to this gateway. Specify the namespace in the host name, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
 	}
 	for _, m := range rest {
 		if d.keyFits(m, c) {
@@ -165,7 +165,8 @@ const recentlyUsed = 16
 // each second, for all peers together. Each takes two hashes, a few microseconds.
 const searchesPerSecond = 10_000
 
-// searches is the budget for tries without success.
+// searches limits how many failed look-ups of keys the gateway makes for peers that do not name
+// their namespace.
 type searches struct {
 	mu   sync.Mutex
 	owed float64 // what was taken, less what time has returned

@@ -64,7 +64,7 @@ func CheckPolicy(p *core.AccessRule) error {
 	case p.PrimaryKey == "":
 		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key.", p.Name)
 	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):
-		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' holds a space or a semicolon, which no connection string can carry.", p.Name)
+		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' contains a space or a semicolon, which a connection string cannot contain.", p.Name)
 	case p.Rights == 0:
 		return core.Refuse(core.InvalidArgument, "The policy '%s' has no rights: add Send, Listen or Manage.", p.Name)
 	}
@@ -110,7 +110,7 @@ func (d *Directory) check(n *core.Namespace) error {
 			return core.Refuse(core.InvalidArgument, "The policy '%s' is listed twice.", p.Name)
 		}
 		if slices.Contains(d.o.PublicKeys, p.PrimaryKey) || slices.Contains(d.o.PublicKeys, p.SecondaryKey) {
-			return core.Refuse(core.InvalidArgument, "The policy '%s' has a published key: use another, or omit it to get a random one.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The key of the policy '%s' is published: use another, or omit it to get a random one.", p.Name)
 		}
 	}
 	return d.checkOthers(n)

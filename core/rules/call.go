@@ -86,7 +86,7 @@ func (p *parser) argument(n int) (name string, v constant) {
 	at := p.token.at
 	v, ok := p.valueOf(p.sum).(constant)
 	if !ok || v.isUnknown() {
-		p.fail(faultAt(at, "expected a constant or a parameter: a plugin sees the message itself"))
+		p.fail(faultAt(at, "expected a constant or a parameter: a plugin reads the message itself"))
 	}
 	return name, v
 }

@@ -44,7 +44,7 @@ func (d *draft) get(folded string) datum {
 	return datum{}
 }
 
-// put sets a property whatever it was before.
+// put sets a property, also one that did not exist before or was removed.
 func (d *draft) put(name string, raw []byte) {
 	if i := d.index(fold(name)); i >= 0 {
 		d.entries[i].raw = raw

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// fault is what is wrong with a SQL text, or with a message for it, and where.
+// fault is an error in a SQL text, or in evaluating it for a message, and its position in the text.
 type fault struct {
 	at   int // byte offset in the SQL text
 	text string

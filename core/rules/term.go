@@ -152,7 +152,7 @@ func (p *parser) property(first token) operand {
 	}
 	isSystem := strings.EqualFold(first.text, "sys")
 	if !isSystem && !strings.EqualFold(first.text, "user") {
-		p.fail(faultAt(first.at, "expected the scope sys, user or body before '.' but found %s; names with a dot are written in brackets", first))
+		p.fail(faultAt(first.at, "expected the scope sys, user or body before '.' but found %s; write a name that contains a dot in brackets", first))
 		return operand{}
 	}
 	p.advance()
@@ -182,7 +182,7 @@ func (p *parser) function(t token) operand {
 	}
 	isProperty := t.is("property") || t.is("p")
 	if !isProperty && !t.is("newid") {
-		p.fail(faultAt(t.at, "there is no function '%.40s'; newid, property, p and plugin are there", t.text))
+		p.fail(faultAt(t.at, "there is no function '%.40s': use newid, property, p or plugin", t.text))
 		return operand{}
 	}
 	p.need("(")

@@ -98,7 +98,8 @@ func ruleNames(ctx context.Context, o *command.Flags, args []string, _ string) (
 	return all
 }
 
-// asked lists the names in what the gateway answers about the first arguments, of which there must be least.
+// asked returns a completion that lists the names in the gateway's answer about the first arguments,
+// if there are at least least of them.
 func asked[A, E any](least int, ask func(args []string) command.Inquiry, list func(answer *A) []E, name func(*E) string) lister {
 	return func(ctx context.Context, o *command.Flags, args []string, _ string) (all []string) {
 		if len(args) < least {

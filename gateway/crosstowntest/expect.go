@@ -57,7 +57,8 @@ func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	})
 }
 
-// expect waits until the messages of an entity are as wanted.
+// expect waits until holds accepts the messages of an entity. wanted describes the condition in the
+// failure's text.
 func (b *Bus) expect(entity, wanted string, holds func([]core.Delivery) bool) {
 	b.tb.Helper()
 	ctx, cancel := context.WithTimeout(b.tb.Context(), b.patience())

@@ -32,7 +32,7 @@ func Gateway(dir string, flags ...string) (string, error) {
 		return "", fmt.Errorf("%s=%s: give an absolute path, since every package's tests run in a directory of their own", variable, program)
 	}
 	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("%s: %w: make build builds it; without the variable the tests build their own", variable, err)
+		return "", fmt.Errorf("%s: %w: run make build to create the program, or unset the variable so that the tests build it", variable, err)
 	}
 	return program, nil
 }

@@ -101,7 +101,7 @@ func checkEvent(event value.Map) error {
 		}
 	}
 	if version, _ := event.Get("specversion"); version != "1.0" {
-		return fmt.Errorf("not a CloudEvent that is known: its specversion is %.20s, not 1.0", value.Text(version))
+		return fmt.Errorf("not a supported CloudEvent: its specversion is %.20s, not 1.0", value.Text(version))
 	}
 	for _, e := range event {
 		name, ok := e.Key.(string)

@@ -84,7 +84,7 @@ func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err 
 			grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(4 * window),
 		},
 	})
-	// go-plugin knows no context: it notices that the process is gone.
+	// go-plugin takes no context: it notices that the process has ended.
 	defer context.AfterFunc(ctx, func() { _ = i.process.Kill(ctx) })()
 	if err := i.connect(ctx); err != nil {
 		return nil, i.explain(ctx, err, out)
@@ -177,7 +177,7 @@ func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	}
 	said := strings.Split(i.process.firstLine(), "|")
 	if len(said) >= 2 && said[0] == "1" && said[1] != fmt.Sprint(plugins.Contract) {
-		return unusable{fmt.Errorf("it speaks contract version %.20s, this gateway speaks %d: use a build of it for that", said[1], plugins.Contract)}
+		return unusable{fmt.Errorf("it speaks contract version %.20s, this gateway speaks %d: use a build of the plugin for that version", said[1], plugins.Contract)}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

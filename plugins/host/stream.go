@@ -191,7 +191,7 @@ func (s *session) write() {
 			_ = s.stream.CloseSend()
 			return
 		case out != nil:
-			// Of io.EOF, read knows the cause.
+			// read knows the cause of an io.EOF.
 			if err := s.stream.SendMsg(out); err != nil && !errors.Is(err, io.EOF) {
 				s.fail(err)
 				return

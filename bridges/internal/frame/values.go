@@ -261,8 +261,8 @@ func notWhole(text string, err error) error {
 	return Wrong("is %.40q: it must be a whole number", text)
 }
 
-// specialFloats are the numbers that JSON cannot express, and the one that JavaScript does not
-// write in JSON.
+// specialFloats are the numbers that JSON cannot express, and negative zero, which JavaScript does
+// not write in JSON.
 var specialFloats = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1), "-0": math.Copysign(0, -1)}
 
 // readFloat reads a double, or a float if bits is 32.

@@ -76,8 +76,8 @@ func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	return all
 }
 
-// ask makes the owner of each connection describe it, until ctx ends. It returns the answers of those that have not ended
-// before.
+// ask makes the owner of each connection describe it. It returns the answers that come before ctx
+// ends.
 func ask[C Member](ctx context.Context, conns []C) (all []bridges.Connection) {
 	answers := make([]chan bridges.Connection, len(conns))
 	for i, c := range conns {

@@ -162,8 +162,8 @@ func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	}
 }
 
-// stackSize is about how many bytes of stack a call to the broker, or the work
-// of a connection, takes.
+// stackSize is the approximate size of the stack, in bytes, that a call to the broker or the work
+// of a connection takes.
 const stackSize = 8 << 10
 
 // growStack gives a new goroutine its stack at once. Else the stack grows in

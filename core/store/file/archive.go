@@ -200,7 +200,7 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 		return nil, fmt.Errorf("%w: its contents are not what the gateway wrote", ErrCut)
 	}
 	if err := os.Rename(temp, dir); err != nil {
-		return nil, fmt.Errorf("%w: where %s is a file system of its own, restore into a directory beside it and move the files", err, dir)
+		return nil, fmt.Errorf("%w: if %s is a mount point, restore into a directory beside it and move the files", err, dir)
 	}
 	return head, durable.SyncDir(filepath.Dir(dir))
 }

@@ -358,7 +358,7 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted f
 	return s.attachBodies(ctx, sh, ds, missing)
 }
 
-// messageState is the data of a message that is not in its entry.
+// messageState is the part of a message's data that its stream entry does not contain.
 type messageState struct {
 	sideData
 	state    core.State

@@ -16,7 +16,7 @@ type measured struct {
 }
 
 const (
-	// workPerCommand is about how long Redis works on one command.
+	// workPerCommand is the approximate time that Redis spends on one command.
 	workPerCommand = time.Microsecond
 	workPerEntry   = 100 * time.Nanosecond
 	// seenSamples is the number of ids that are read to estimate their length.

@@ -110,7 +110,7 @@ func connect(url string, o Options) (*Store, error) {
 	}
 	t.wait = cmp.Or(o.Patience, 2*time.Second)
 	if strings.ContainsAny(o.Prefix, "{}") {
-		return nil, fmt.Errorf("the key prefix %q holds a brace: use another character", o.Prefix)
+		return nil, fmt.Errorf("the key prefix %q contains a brace: use another character", o.Prefix)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

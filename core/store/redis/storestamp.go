@@ -51,7 +51,7 @@ func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 // lost returns an error once the server has lost its data.
 func (s *Store) lost() error {
 	if s.stamp.away.Load() {
-		return fmt.Errorf("redis at %s is empty or holds another store, and with replicas=%d the gateway does not start a new store by itself: make a node with the data the master, or restart the gateway to start a new store: %w",
+		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store by itself: make a node that has the data the master, or restart the gateway to create a new store: %w",
 			s.endpoint.safe, s.endpoint.replicas, errLost)
 	}
 	select {

@@ -183,7 +183,7 @@ func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error
 		entity = args[0]
 	}
 	if entity = cmp.Or(entity, t.EntityPath); entity == "" {
-		return nil, "", Usagef("no entity is named: give its name, or a connection string with EntityPath")
+		return nil, "", Usagef("no entity is specified: give its name, or a connection string with EntityPath")
 	}
 	return t, entity, nil
 }

@@ -125,7 +125,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 // Save replaces the file in one step. Only its owner may read it: it holds keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
-		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME names a place for contexts: set %s to a file", contextsVariable)
+		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for contexts: set %s to a file", contextsVariable)
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

@@ -91,7 +91,7 @@ func (t *Target) reason(err error) error {
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	if lost, ok := errors.AsType[*amqp.ConnError](err); unreachable || ok && lost.RemoteErr == nil {
-		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or name another with --connection-string or --context", t.Host, t.From(), err)
+		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or specify another with --connection-string or --context", t.Host, t.From(), err)
 	}
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return t.withRemedy(statusOf[refused.Condition], cmp.Or(Said(err), err.Error()))

@@ -54,7 +54,7 @@ type change struct {
 // compare prints what the rules in a file would change for recorded messages.
 func (o *ruleTestOptions) compare(c *cobra.Command, args []string) error {
 	if o.record == "" {
-		return command.Usagef("--rules: name the messages to compare the rules for with --record FILE")
+		return command.Usagef("--rules: specify the recorded messages with --record FILE")
 	}
 	in, err := command.OpenInput(c, o.record)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *trial) add(name string, sides ...[]core.Rule) error {
 				return command.Usage(err)
 			}
 			if len(compiled[i].Calls()) > 0 {
-				return command.Usagef("rule %s of %s asks a plugin, which only a gateway does: try it with messages in a subscription for the trial", r.Name, name)
+				return command.Usagef("rule %s of %s calls a plugin, which only a gateway can do: test it with a temporary subscription", r.Name, name)
 			}
 		}
 		t.rules[side], t.compiled[side] = append(t.rules[side], all), append(t.compiled[side], compiled)

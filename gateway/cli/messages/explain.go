@@ -78,7 +78,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		return command.NewEncoder(c.OutOrStdout()).Encode(accounts)
 	}
 	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
-		return fmt.Errorf("'%s' has no history of it: it never arrived there, or too long ago", accounts[0].Entity)
+		return fmt.Errorf("'%s' has no history of the message: it never arrived there, or its history was removed since", accounts[0].Entity)
 	}
 	return narrate(c.OutOrStdout(), accounts)
 }

@@ -76,7 +76,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	}
 	if o.damaged {
 		if !o.isEmpty() || o.state != "" || o.session.named() || o.session.next {
-			return command.Usagef("--damaged: the contents of a damaged message are not known: only --from, --count and --dlq choose among them")
+			return command.Usagef("--damaged: only --from, --count and --dlq select damaged messages, because their contents cannot be read")
 		}
 		return o.listDamaged(c, args)
 	}

@@ -93,10 +93,10 @@ func (m *relocation) outcome() error {
 		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or received them: run the command again later", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
-		errs = append(errs, fmt.Errorf("%s were sent to %s when their locks in %s had ended: they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+		errs = append(errs, fmt.Errorf("%s were sent to %s after their locks in %s had ended, so they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
 	}
 	if m.refused > 0 {
-		errs = append(errs, fmt.Errorf("%s not moved from %s: %s refused the messages named above", command.Messages(m.refused), m.from, m.to))
+		errs = append(errs, fmt.Errorf("%s not moved from %s: %s refused the messages listed above", command.Messages(m.refused), m.from, m.to))
 	}
 	return errors.Join(errs...)
 }

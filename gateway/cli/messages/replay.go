@@ -195,7 +195,7 @@ func (r *replayer) destination(entity string) (string, error) {
 	_, _, isSubscription := core.SplitSubscription(to)
 	switch {
 	case to == "":
-		return "", errors.New("it names no entity: say where the message goes with --to ENTITY")
+		return "", errors.New("the line has no entity: specify the target with --to ENTITY")
 	case isSubscription || strings.Contains(to, "/$"):
 		return "", fmt.Errorf("its message was recorded in %s, to which no client can send: name a queue or topic with --to %[1]s=ENTITY", to)
 	}

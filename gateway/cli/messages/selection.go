@@ -108,7 +108,7 @@ func (o *selection) fits() (func(*amqp.Arrival) (bool, error), error) {
 		all = append(all, where)
 	}
 	if o.count < 0 {
-		errs = append(errs, fmt.Errorf("--count: %d: name how many messages, or 0 for all", o.count))
+		errs = append(errs, fmt.Errorf("--count: %d: use a positive number, or 0 for all messages", o.count))
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		for _, fit := range all {

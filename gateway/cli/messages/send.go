@@ -87,7 +87,7 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if o.records {
 		for _, name := range messageFlags {
 			if c.Flags().Changed(name) {
-				return command.Usagef("--records: each line has all of its message: drop --%s", name)
+				return command.Usagef("--records: each line contains a whole message: drop --%s", name)
 			}
 		}
 		if len(args) > 1 {

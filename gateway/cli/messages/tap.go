@@ -38,7 +38,7 @@ var errEnough = errors.New("enough")
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {
-			return command.Usagef("--tap: %s gets its messages from elsewhere: name the queue or topic that clients send to", entity)
+			return command.Usagef("--tap: clients cannot send to %s: specify the queue or topic that they send to", entity)
 		}
 	}
 	ctx, end := context.WithCancelCause(ctx)

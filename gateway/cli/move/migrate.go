@@ -106,7 +106,7 @@ func (o *migrateOptions) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if same {
-		return command.Usagef("--from and --to are the same namespace: name another target")
+		return command.Usagef("--from and --to are the same namespace: specify another target")
 	}
 	m := &mover{
 		from: source, patience: patience, deadInto: o.deadInto, into: map[string]string{}, progress: command.NewProgress(c.ErrOrStderr(), "moved"), notes: c.ErrOrStderr(),

@@ -46,7 +46,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	}
 	if s.from != "" {
 		if s.namespace != "" || len(s.parameters) > 0 || s.file != "" {
-			return nil, "", command.Usagef("--namespace, --parameter and --parameters are for a FILE: the connection string of --from names its namespace")
+			return nil, "", command.Usagef("--namespace, --parameter and --parameters apply only to a FILE: the connection string of --from determines the namespace")
 		}
 		t, err := o.Other(s.from)
 		if err != nil {
@@ -73,7 +73,7 @@ func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []str
 	return &source.Contents, args[0], nil
 }
 
-// notes says what is not taken over.
+// notes reports the parts of the source that are not taken over.
 type notes struct {
 	out io.Writer
 	n   int

@@ -37,7 +37,7 @@ name another gateway than that of this container.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if named.Given() {
 				if len(args) > 0 {
-					return command.Usagef("name the gateway by HOST:PORT, or by --context or --connection-string")
+					return command.Usagef("specify the gateway by HOST:PORT, --context or --connection-string")
 				}
 				named.Data = config.Data(environ)
 				t, err := named.Target()

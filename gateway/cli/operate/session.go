@@ -195,7 +195,7 @@ it release the session ('session show' names it).`,
 	return command.Asking(c, environ, func(args []string) (q command.Inquiry, err error) {
 		text, named := len(args) == 3, file != ""
 		if text && named || (text || named) == request.Clear {
-			return q, command.Usagef("give the state as TEXT, --file or --clear, one of them")
+			return q, command.Usagef("set the state with exactly one of TEXT, --file and --clear")
 		}
 		switch {
 		case text:

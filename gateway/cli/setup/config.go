@@ -73,7 +73,7 @@ func checkConfig(c *cobra.Command, file string, environ []string) error {
 		}
 	}
 	if err := declared(c.Context(), settings); err != nil {
-		return command.Usagef("%s: a gateway whose store has no entities does not start: %v", file, err)
+		return command.Usagef("%s: a gateway with an empty store would not start with this file: %v", file, err)
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s is right\n", file)
 	return err

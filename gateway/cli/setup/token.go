@@ -142,7 +142,7 @@ type madeToken struct {
 func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string, rights core.Right) (*signer, error) {
 	if rights == 0 && (o.policy == "" || o.policy == t.KeyName) {
 		if t.Key == "" {
-			return nil, command.Usagef("the connection string%s has no key to sign with, but a whole SharedAccessSignature", t.From())
+			return nil, command.Usagef("the connection string%s contains a SharedAccessSignature, not a key: only a key can sign tokens", t.From())
 		}
 		return &signer{policy: t.KeyName, key: t.Key}, nil
 	}
@@ -166,9 +166,9 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 		where = entity + " or of the namespace"
 	}
 	if o.policy != "" {
-		return nil, fmt.Errorf("there is no policy %q of %s whose key this connection string may see: crosstown export shows the policies of entities", o.policy, where)
+		return nil, fmt.Errorf("there is no policy %q of %s whose key this connection string may read: crosstown export shows the policies of entities", o.policy, where)
 	}
-	return nil, fmt.Errorf("no policy of %s, whose key this connection string may see, has exactly %v: a token has all rights of its policy; --create-policy NAME makes a policy on an entity", where, rights)
+	return nil, fmt.Errorf("no policy of %s, whose key this connection string may read, has exactly the rights %v. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
 // entitySigner looks for a policy of an entity, and makes one if that is requested; it returns nil if there is none.

@@ -259,7 +259,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 		case stored != nil && stored[i].Err != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(stored[i].Err))
 		case settled != nil && stored != nil:
-			m.refuse(locked[i].SequenceNumber, "it is stored in the target, but could not be removed here: move it again, and it is not doubled: "+textOf(settled))
+			m.refuse(locked[i].SequenceNumber, "it is stored in the target, but could not be removed here: move it again, which does not duplicate it: "+textOf(settled))
 		case settled != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(settled))
 		default:

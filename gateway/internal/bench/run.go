@@ -239,7 +239,7 @@ func (r *run) execute(ctx context.Context, l *links) error {
 func (r *run) share(l *links, messages int64) {
 	for i, s := range l.senders {
 		if messages > 0 {
-			// The first senders take what does not divide evenly.
+			// The first senders send the remainder.
 			s.limit = messages / int64(len(l.senders))
 			if int64(i) < messages%int64(len(l.senders)) {
 				s.limit++

@@ -53,7 +53,7 @@ func Describe(all []Described, defaults bool) *Contents {
 	return c
 }
 
-// isDefault reports whether a rule is the one that a subscription gets if no rules are given.
+// isDefault reports whether a rule is the one that a subscription without rules gets.
 func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }

@@ -63,7 +63,8 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 	}
 }
 
-// validatePattern reports what is not a name of a queue or topic, in which * matches any text.
+// validatePattern reports a pattern that is not the name of a queue or topic, in which * matches
+// any text.
 func validatePattern(path, pattern string, r *report) {
 	if err := core.ValidateName(strings.ReplaceAll(pattern, "*", "x")); err != nil {
 		r.add(path, "%q is neither a name of a queue or topic nor a pattern with *: %v", pattern, err)

@@ -55,7 +55,7 @@ func (fs *files) read(name string) (*file, error) {
 	}
 	opened, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w: name a file that exists and that this user may read", err)
+		return nil, fmt.Errorf("%w: specify a file that exists and that this user may read", err)
 	}
 	defer func() { _ = opened.Close() }() // it was only read
 	if f.data, err = io.ReadAll(io.LimitReader(opened, maxFile+1)); err != nil {
@@ -85,7 +85,7 @@ func (f *file) at(offset int) string {
 	return fmt.Sprintf("%s:%d", f.name, 1+bytes.Count(f.data[:min(max(offset, 0), len(f.data))], []byte("\n")))
 }
 
-// Load implements jsonschema.URLLoader: it is asked for what is not listed.
+// Load implements jsonschema.URLLoader. The compiler calls it for files that are not listed.
 func (files) Load(string) (any, error) { return nil, errUnlisted }
 
 var errUnlisted = errors.New("it is not listed: add the file to refs")

@@ -127,7 +127,7 @@ func (s *Session) sayTransfer(t *wire.Transfer, payload *Payload) {
 	}
 }
 
-// frameOverhead is about how many bytes a frame takes besides its payload.
+// frameOverhead is the approximate number of bytes in a frame besides its payload.
 const frameOverhead = 64
 
 // say queues the first n bytes of part, or all of it, for Take, cuts them off, and returns how many of n remain.

@@ -149,7 +149,7 @@ type Flow struct {
 	Properties     []byte // encoded map
 }
 
-// Transfer carries a delivery or a part of it, §2.7.5. The payload is handled beside it.
+// Transfer carries a delivery or a part of it, §2.7.5. The payload is not part of it.
 type Transfer struct {
 	Handle        uint32
 	DeliveryID    value.Opt[uint32]

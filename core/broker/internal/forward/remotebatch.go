@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// remoteBatchBytes is about how much is sent to a remote at a time.
+	// remoteBatchBytes is the approximate number of bytes sent to a remote at a time.
 	remoteBatchBytes = 8 << 20
 	// remoteTimeout is how long a step waits for a remote in all, and transferTimeout is the same
 	// if messages for other destinations wait behind them.
@@ -188,7 +188,7 @@ func (r remotes) check(setting, to, remote, entity string) error {
 	case r[core.FoldName(remote)] != nil:
 		return nil
 	case len(r) == 0:
-		return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remotes. The gateway's configuration names them.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remotes. The gateway's configuration defines them.", setting, to)
 	}
 	return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remote of that name. It has %s.",
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))

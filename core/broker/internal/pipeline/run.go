@@ -44,7 +44,7 @@ type Item struct {
 	askedAt   time.Time     // time of the events; zero: there is no history
 }
 
-// isPlain reports whether the message is kept, without transfers beside it.
+// isPlain reports whether the message is kept and has no transfers.
 func (x *Item) isPlain() bool { return x.State == Kept && len(x.transfers) == 0 }
 
 // note adds an event for the history.

@@ -101,8 +101,8 @@ func (s *Sentinel) master(ctx context.Context) (int, bool) {
 	return at, err == nil && facts["role"] == "master"
 }
 
-// isCalm reports whether no failover is in flight. A Sentinel whose promoted replica dies before
-// the other replicas follow it keeps waiting for that replica.
+// isCalm reports whether no failover is in progress. If a promoted replica dies before the other
+// replicas follow it, the Sentinel keeps waiting for it.
 func (s *Sentinel) isCalm(ctx context.Context) bool {
 	facts := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", masterName)
 	_ = s.sentinel.client.Process(ctx, facts) // the command keeps its error

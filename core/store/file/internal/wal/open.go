@@ -64,7 +64,7 @@ func explain(dir string, err error) error {
 		return fmt.Errorf("directory %s belongs to user %d: run the gateway as that user (it runs as %d), "+
 			"or change the owner of the directory and all files in it: %w", dir, owner.Owner, owner.Self, err)
 	case errors.Is(err, fsys.ErrNoLocks):
-		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system with locks: %w", dir, err)
+		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system that supports locks: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("directory %s cannot be written by this user: change its owner or its rights: %w", dir, err)
 	case errors.Is(err, syscall.ENOTDIR):
