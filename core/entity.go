@@ -181,7 +181,7 @@ func ValidateName(name string) error {
 		case segment == "":
 			return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
 		case segment == "." || segment == "..":
-			return Refuse(InvalidArgument, "The entity name '%s' holds the path segment '%s', which HTTP clients remove from addresses.", name, segment)
+			return Refuse(InvalidArgument, "The entity name '%s' contains the path segment '%s', which HTTP clients remove from URLs: use another name.", name, segment)
 		case strings.EqualFold(segment, "subscriptions"):
 			return Refuse(InvalidArgument, "The entity name '%s' holds the reserved path segment '%s'.", name, segment)
 		}

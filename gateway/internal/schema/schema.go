@@ -62,7 +62,7 @@ func (fs *files) read(name string) (*file, error) {
 		return nil, err
 	}
 	if len(f.data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than 1 MiB: split it, and list the files that it refers to under refs", name)
+		return nil, fmt.Errorf("%s is larger than 1 MiB: split it into several files, and list under refs those that it refers to", name)
 	}
 	if f.doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(f.data)); err != nil {
 		if at, ok := errors.AsType[*json.SyntaxError](err); ok {

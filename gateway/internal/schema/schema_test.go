@@ -202,7 +202,7 @@ func TestBadSchemasAreNamedWithTheirLines(t *testing.T) {
 		want string
 	}{
 		{Version{File: "none.json"}, "no such file or directory: specify a file that exists"},
-		{Version{File: "large.json"}, "large.json is larger than 1 MiB: split it, and list"},
+		{Version{File: "large.json"}, "large.json is larger than 1 MiB: split it into several files, and list"},
 		{Version{File: "broken.json"}, "broken.json:3: it is not JSON"},
 		{Version{File: "lookahead.json"}, "lookahead.json:5: error parsing regexp: invalid or unsupported Perl syntax: `(?!`: write a pattern that RE2 can run (/properties/sku/pattern: breaks format)"},
 		{Version{File: "names.json"}, "names.json:3: error parsing regexp: invalid or unsupported Perl syntax: `(?=`: write a pattern that RE2 can run (/patternProperties/a(?=b): "},
