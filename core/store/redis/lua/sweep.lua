@@ -259,13 +259,16 @@ local function runDue(key, what)
 end
 
 -- endExpired ends the locks that are over, in the order of deadline and number. It returns false if
--- the budget ends first.
+-- the budget ends first. It expands one block's numbers at a time, however many locks end together.
 local function endExpired()
   if call('EXISTS', blocks) == 0 then return runDue(locks, 'fail') end
   while true do
-    local first, due, lockOf = call('ZRANGE', locks, 0, 0, 'WITHSCORES')[2], {}, {}
+    local first, due, lockOf, last = call('ZRANGE', locks, 0, 0, 'WITHSCORES')[2], {}, {}, nil
     if not first or tonumber(first) > now then return true end
-    for _, member in ipairs(call('ZRANGEBYSCORE', locks, first, first)) do
+    for _, member in ipairs(call('ZRANGEBYSCORE', locks, first, first, 'LIMIT', 0, 128)) do
+      local n = tonumber(sub(member, 1, 15))
+      last = last or n - n % 128 + 127
+      if n > last then break end
       local these = singles(member)
       for _, lock in ipairs(these) do
         due[#due + 1] = number(lock)
