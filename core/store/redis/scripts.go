@@ -22,13 +22,13 @@ var lua embed.FS
 // arguments, and of arguments per item (0 if there are no items). A test compares these with the
 // file's header.
 type script struct {
-	name        string
-	text        func() (source, sha string) // put together at its first use
-	keys, fixed int
-	moreKeys    bool
-	repeat      int
-	awaited     exchangeMode // replicated if its answer waits for replicas
-	receipted   bool         // it takes a receipt: see lua/receipt.lua
+	name                  string
+	text                  func() (source, sha string) // put together at its first use
+	keys, fixed           int
+	moreKeys              bool
+	repeat                int
+	awaited               exchangeMode // replicated if its answer waits for replicas
+	receipted, repeatable bool         // its calls take a receipt (see lua/receipt.lua), or may be sent again without
 
 	before   string                   // a file placed before lua/state.lua
 	plain    string                   // the same for partitions that need no other preludes
@@ -166,7 +166,7 @@ func (s *script) load() *script {
 	if slices.Contains(awaited, s.name) {
 		s.awaited = replicated
 	}
-	s.receipted = slices.Contains(receipted, s.name)
+	s.receipted, s.repeatable = slices.Contains(receipted, s.name), !slices.Contains(unrepeatable, s.name)
 	return s
 }
 
@@ -259,7 +259,7 @@ func (s *Store) transition(ctx context.Context, sh *shard, now int64, sc *script
 	case sc.receipted:
 		r = s.receipt(sh)
 		defer r.end()
-	case !slices.Contains(unrepeatable, sc.name):
+	case sc.repeatable:
 		r = s.repeatable(sh)
 	}
 	return s.transitionUnder(ctx, sh, now, r, sc, keys, args...)
