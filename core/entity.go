@@ -32,7 +32,7 @@ func (s Status) CanReceive() bool { return s == StatusActive || s == StatusSendD
 // every duration of at least Forever means "never", and is written as that TimeSpan.
 const Forever = time.Duration(1<<63 - 1)
 
-// Kind tells queues, topics and subscriptions apart.
+// Kind tells queues, topics, subscriptions and schedules apart.
 type Kind uint8
 
 // The kinds of entities.
@@ -40,9 +40,10 @@ const (
 	Queue        Kind = iota
 	Topic             // takes messages and copies them to its subscriptions
 	Subscription      // a queue that its topic fills through its rules
+	Schedule          // sends messages at times: it has no partitions and no Settings
 )
 
-func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription"}[k] }
+func (k Kind) String() string { return [...]string{"Queue", "Topic", "Subscription", "Schedule"}[k] }
 
 // Settings are set by the creator of an entity. Field names are those of the Service Bus management
 // API. Settings that a kind of entity does not have keep their default.
@@ -204,11 +205,11 @@ func isAlphanumeric(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 }
 
-// Entity is a queue, topic or subscription in the catalogue.
+// Entity is a queue, topic, subscription or schedule in the catalogue.
 type Entity struct {
 	Namespace string // the namespace's ID
 	Kind      Kind
-	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name
+	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name; for a schedule: its SchedulePath
 	// ID is new at every creation, by NewIncarnation, so that a re-created entity never meets
 	// remains of an older one. It consists of lower-case letters and digits.
 	ID         string
@@ -219,6 +220,8 @@ type Entity struct {
 	// Rules are a subscription's rules, by name. Without rules it gets no messages. Catalogue says
 	// where they are filled in.
 	Rules []Rule `json:",omitempty"`
+	// Schedule describes a schedule; nil for other kinds.
+	Schedule *ScheduleSettings `json:",omitempty"`
 	// Revision counts changes; an update must name the revision that it is based on.
 	Revision   int64
 	Settings   Settings

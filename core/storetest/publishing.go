@@ -47,6 +47,14 @@ func newSubscription(topic core.Entity, name string) core.Entity {
 	return e
 }
 
+// newSchedule describes a schedule.
+func newSchedule(name string) core.Entity {
+	e := newEntity(core.SchedulePath(name), "s"+core.FoldName(name))
+	e.Kind, e.Settings, e.Partitions = core.Schedule, core.Settings{}, 0
+	e.Schedule = &core.ScheduleSettings{Name: name, Cron: "@daily", Entity: "orders", Message: core.ScheduledMessage{Properties: map[string]any{"n": "1"}}}
+	return e
+}
+
 // look learns the version of the subscriptions.
 func (p *press) look() core.TopicView {
 	p.Helper()

@@ -137,6 +137,7 @@ var subscriptionStories = []story{
 	{"kinds are listed apart", onTopic(func(p *press) {
 		p.create(newEntity("queue2", "q2"))
 		p.create(newSubscription(p.create(newTopic("alerts", "t2")), "x"))
+		p.create(newSchedule("Orders"))
 		for _, c := range []struct {
 			listing   core.Listing
 			skip, top int
@@ -150,12 +151,30 @@ var subscriptionStories = []story{
 			{core.Listing{Kind: core.Subscription, Topic: "alerts"}, 0, 9, "[alerts/Subscriptions/x]"},
 			{core.Listing{Kind: core.Subscription, Topic: "nosuch"}, 0, 9, "[]"},
 			{core.Listing{Kind: core.Subscription, Topic: "orders"}, 0, 9, "[]"},
+			{core.Listing{Kind: core.Schedule}, 0, 9, "[$schedules/Orders]"},
 		} {
 			es, err := p.store.Entities(p.Context(), "ns", c.listing, c.skip, c.top)
 			p.wantCode("entities", err, "")
 			want(p.fixture, fmt.Sprintf("names of %v %q", c.listing.Kind, c.listing.Topic), names(es), c.want)
 		}
 	})},
+	{"a schedule is kept beside a queue of its name", func(s *fixture) {
+		made := s.create(newSchedule("Orders"))
+		made.Schedule.LastTick = s.clock.Now().UTC()
+		changed, err := s.store.UpdateEntity(s.Context(), made, core.NamespaceQuotas{})
+		s.wantCode("update", err, "")
+		_, err = s.store.UpdateEntity(s.Context(), made, core.NamespaceQuotas{})
+		s.wantCode("update of an older revision", err, core.Conflict)
+		got, err := s.store.Entity(s.Context(), "ns", core.SchedulePath("ORDERS"))
+		s.wantCode("entity", err, "")
+		want(s, "schedule", fmt.Sprint(got.Kind, got.Revision, got.Schedule.Cron, got.Schedule.LastTick, got.Schedule.Message.Properties),
+			fmt.Sprint(changed.Kind, int64(2), "@daily", made.Schedule.LastTick, map[string]any{"n": "1"}))
+		s.deleteEntity(core.SchedulePath("orders"))
+		_, err = s.store.Entity(s.Context(), "ns", core.SchedulePath("Orders"))
+		s.wantCode("deleted schedule", err, core.NotFound)
+		_, err = s.store.Entity(s.Context(), "ns", "Orders")
+		s.wantCode("queue of its name", err, "")
+	}},
 	{"a subscription needs a topic", func(s *fixture) {
 		_, err := s.store.CreateEntity(s.Context(), newSubscription(newTopic("nosuch", "t9"), "a"), core.NamespaceQuotas{})
 		s.wantCode("create without a topic", err, core.NotFound)

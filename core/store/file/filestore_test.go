@@ -1,6 +1,7 @@
 package file
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -95,4 +96,24 @@ func TestAClosedStoreAnswersNothing(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that says that the log is closed", call, err)
 		}
 	}
+}
+
+func TestSchedulesStayWhenTheStoreOpens(t *testing.T) {
+	t.Parallel()
+	endings(t, func(t *testing.T, s *Store, again func(*Store) *Store) {
+		e := core.Entity{
+			Namespace: "ns", Kind: core.Schedule, Name: core.SchedulePath("daily"), ID: "d",
+			Schedule: &core.ScheduleSettings{Name: "daily", Cron: "@daily", LastTick: time.Unix(60, 0).UTC(), Message: core.ScheduledMessage{Properties: map[string]any{"n": "1"}}},
+		}
+		if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			s = again(s)
+			all, err := s.Entities(t.Context(), "ns", core.Listing{Kind: core.Schedule}, 0, 9)
+			if err != nil || len(all) != 1 || !reflect.DeepEqual(all[0].Schedule, e.Schedule) {
+				t.Fatalf("got %+v, %v, want %+v", all, err, e.Schedule)
+			}
+		}
+	})
 }

@@ -123,11 +123,17 @@ func (s *Store) notifyAll(namespace string, names []string) {
 	}
 }
 
+// errNoSchedules refuses a schedule that a gateway of an earlier version could not read.
+var errNoSchedules = core.Refuse(core.Busy, "A gateway on this Redis is of a version that has no schedules, or was until a moment ago: update all gateways, and try again 20 seconds later.")
+
 // CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
 // soon as they find it.
 func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+		if e.Kind == core.Schedule && s.stamp.mark.Load() < formatWithSchedules {
+			return core.CertainlyNotDone(errNoSchedules)
+		}
 		value, err := catalogueValue(&e)
 		if err != nil {
 			return err

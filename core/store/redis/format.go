@@ -6,11 +6,12 @@ import (
 )
 
 // format is the format of the data that this version writes; the registry records the format of a store.
-const format = formatWithBlocks
+const format = formatWithSchedules
 
 const (
-	oldest           = 3 // version 8fcb296 wrote it, and every later version can read what that version wrote
-	formatWithBlocks = 4 // locks may be in blocks: see blocks of lua/state.lua
+	oldest              = 3 // version 8fcb296 wrote it, and every later version can read what that version wrote
+	formatWithBlocks    = 4 // locks may be in blocks: see blocks of lua/state.lua
+	formatWithSchedules = 5 // the catalogue may contain schedules
 )
 
 // checkFormat marks a new store with the format, and refuses a store that has another format.

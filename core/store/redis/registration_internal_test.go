@@ -80,10 +80,35 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 				}
 			}
 			openReading(t, url, format+1)
-			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 5; this one knows 4)") {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 6; this one knows 5)") {
 				t.Errorf("a gateway that does not read it starts: got %v", err)
 			}
 		})
+	}
+}
+
+// A gateway of an earlier version panics at a schedule.
+func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
+	t.Parallel()
+	url := redistest.Start(t, redistest.Options{}).URL()
+	older, s := openReading(t, url, formatWithSchedules-1), openReading(t, url, format)
+	create := func() error {
+		e := core.Entity{Namespace: "ns", Kind: core.Schedule, Name: core.SchedulePath("daily"), ID: "e", Schedule: &core.ScheduleSettings{Name: "daily"}}
+		_, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{})
+		return err
+	}
+	if err := create(); !core.IsNotDone(err) || core.CodeOf(err) != core.Busy || !strings.Contains(core.TextOf(err), "update all gateways") {
+		t.Errorf("beside an older gateway: got %v, want busy, and not sent", err)
+	}
+	if err := older.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the format is raised", func() bool { return raised(t, s) })
+	if err := s.intact(); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(); err != nil {
+		t.Errorf("without it: got %v", err)
 	}
 }
 

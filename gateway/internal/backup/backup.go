@@ -80,10 +80,10 @@ func (b *Writer) namespaces(ctx context.Context) error {
 	}
 }
 
-// catalogue writes the entities of a namespace, a topic before its subscriptions, and returns its
-// queues and topics. known gets the name of each subscription by its ID.
+// catalogue writes the entities of a namespace, a topic before its subscriptions, and returns those that
+// are not subscriptions. known gets the name of each subscription by its ID.
 func (b *Writer) catalogue(ctx context.Context, namespace string, known map[string]string) (sources []*core.Entity, err error) {
-	for _, kind := range []core.Kind{core.Queue, core.Topic} {
+	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Schedule} {
 		for skip := 0; ; skip += listPage {
 			some, err := b.Store.Entities(ctx, namespace, core.Listing{Kind: kind}, skip, listPage)
 			if err != nil {

@@ -50,3 +50,38 @@ func TestABackupThatVersion8fcb296WroteIsRestored(t *testing.T) {
 		}
 	}
 }
+
+func TestABackupContainsSchedules(t *testing.T) {
+	t.Parallel()
+	e := core.Entity{Namespace: "ns", Kind: core.Schedule, Name: core.SchedulePath("daily"), ID: "d", Schedule: &core.ScheduleSettings{Name: "daily", Cron: "@daily"}}
+	from, to := memory.New(memory.Options{}), memory.New(memory.Options{})
+	if _, err := from.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := (&backup.Writer{Store: from, Progress: func(int) {}}).Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []string{`"Partitions":1`, `"Name":"other"`} {
+		key, _, _ := strings.Cut(broken, ":")
+		text := strings.Replace(b.String(), key+`:0`, broken, 1)
+		text = strings.Replace(text, key+`:"$schedules/daily"`, broken, 1)
+		in, _, err := backup.Open(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := backup.Restore(t.Context(), to, in, func(int) {}); err == nil || !strings.Contains(err.Error(), "the schedule is incomplete") {
+			t.Errorf("%s: got %v", broken, err)
+		}
+	}
+	in, _, err := backup.Open(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := backup.Restore(t.Context(), to, in, func(int) {}); n != 1 || err != nil {
+		t.Fatalf("restored %d entities, %v", n, err)
+	}
+	if got, err := to.Entity(t.Context(), "ns", e.Name); err != nil || got.Schedule.Cron != "@daily" {
+		t.Errorf("got %+v, %v", got.Schedule, err)
+	}
+}

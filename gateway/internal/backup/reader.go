@@ -104,13 +104,22 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	if e.Namespace != "" {
 		errs = append(errs, core.ValidateName(e.Namespace))
 	}
-	if e.Kind == core.Subscription {
+	least := 1 // partitions
+	switch e.Kind {
+	case core.Subscription:
 		topic, own, _ := core.SplitSubscription(e.Name)
 		errs = append(errs, core.ValidateName(topic), core.ValidateSubscriptionName(own))
 		if of := b.entities[e.TopicID]; of == nil || of.Kind != core.Topic || of.Namespace != e.Namespace || core.FoldName(of.Name) != core.FoldName(topic) {
 			errs = append(errs, errors.New("the line of the subscription's topic is missing"))
 		}
-	} else {
+	case core.Schedule:
+		least = 0
+		if e.Schedule == nil || e.Name != core.SchedulePath(e.Schedule.Name) || e.Partitions != 0 {
+			errs = append(errs, errors.New("the schedule is incomplete"))
+		} else {
+			errs = append(errs, core.ValidateSubscriptionName(e.Schedule.Name))
+		}
+	default:
 		errs = append(errs, core.ValidateName(e.Name))
 	}
 	for i := range e.Rules {
@@ -124,9 +133,9 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 		}
 	}
 	switch {
-	case e.Kind > core.Subscription:
+	case e.Kind > core.Schedule:
 		errs = append(errs, fmt.Errorf("kind %d of entities is unknown", e.Kind))
-	case e.Partitions < 1 || e.Partitions > core.MaxPartitions:
+	case e.Partitions < least || e.Partitions > core.MaxPartitions:
 		errs = append(errs, fmt.Errorf("the entity has %d partitions", e.Partitions))
 	case b.entities[e.ID] != nil, b.names[name]:
 		errs = append(errs, errors.New("the entity is in the backup twice"))

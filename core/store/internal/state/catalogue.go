@@ -36,6 +36,7 @@ type space struct {
 	entities  map[string]core.Entity // by folded name
 	queues    sortedNames
 	topics    sortedNames
+	schedules sortedNames
 	megabytes int64 // size of all queues and topics together
 }
 
@@ -72,6 +73,8 @@ func (x *space) names(k core.Kind) *sortedNames {
 		return &x.queues
 	case core.Topic:
 		return &x.topics
+	case core.Schedule:
+		return &x.schedules
 	default:
 		return nil
 	}
@@ -404,12 +407,15 @@ func (c *catalogue) partition(r core.Ref) *partition {
 	return nil
 }
 
-// cloneEntity copies the slices, so that the caller and the catalogue do not share them.
+// cloneEntity copies what a caller may change, so that the caller and the catalogue do not share it.
 func cloneEntity(e core.Entity) core.Entity {
 	e.Settings.AuthorizationRules = slices.Clone(e.Settings.AuthorizationRules)
 	e.Rules = slices.Clone(e.Rules)
 	for i := range e.Rules {
 		e.Rules[i] = cloneRule(e.Rules[i])
+	}
+	if e.Schedule != nil {
+		e.Schedule = new(*e.Schedule)
 	}
 	return e
 }

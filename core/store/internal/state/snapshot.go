@@ -117,7 +117,7 @@ func (o *snapshotWriter) catalogue() {
 	for _, id := range s.sealed.order {
 		o.do(Effect{Kind: EffectSeal, Text: id.key, At: id.at})
 	}
-	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription} {
+	for _, kind := range []core.Kind{core.Queue, core.Topic, core.Subscription, core.Schedule} {
 		for _, namespace := range slices.Sorted(maps.Keys(s.spaces)) {
 			space := s.spaces[namespace]
 			for _, folded := range slices.Sorted(maps.Keys(space.entities)) {

@@ -1,0 +1,97 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// ScheduleSettings describe a schedule, which sends a message to a queue or topic at each tick of a
+// cron expression. They are a part of the configuration, of the administration API and of stores.
+type ScheduleSettings struct {
+	Name    string           `config:"name" json:"name"`     // in its creator's case; a queue may have the same name
+	Cron    string           `config:"cron" json:"cron"`     // five fields, or a word such as @daily
+	Zone    string           `config:"zone" json:"zone"`     // a name of the IANA time zone database; "": UTC
+	Entity  string           `config:"entity" json:"entity"` // the queue or topic
+	Missed  string           `config:"missed" json:"missed"` // MissedOnce or MissedSkip; "": MissedOnce
+	Message ScheduledMessage `config:"message" json:"message"`
+
+	// Configured says that the schedule is from the configuration of a gateway.
+	Configured bool `config:"-" json:"configured"`
+	// LastTick is the last tick that was sent or skipped, or the time before which there is none.
+	LastTick time.Time `config:"-" json:"lastTick"`
+}
+
+// What happens to ticks at which no gateway could send: the last of them is sent late, or none.
+const (
+	MissedOnce = "once"
+	MissedSkip = "skip"
+)
+
+// ScheduledMessage is the message of a schedule.
+type ScheduledMessage struct {
+	Body          string         `config:"body" json:"body,omitempty"`
+	ContentType   string         `config:"content-type" json:"contentType,omitempty"`
+	Subject       string         `config:"subject" json:"subject,omitempty"`
+	CorrelationID string         `config:"correlation-id" json:"correlationId,omitempty"`
+	SessionID     string         `config:"session-id" json:"sessionId,omitempty"`
+	PartitionKey  string         `config:"partition-key" json:"partitionKey,omitempty"`
+	To            string         `config:"to" json:"to,omitempty"`
+	ReplyTo       string         `config:"reply-to" json:"replyTo,omitempty"`
+	TimeToLive    string         `config:"time-to-live" json:"timeToLive,omitempty"` // in the notation of Go or ISO 8601
+	Properties    map[string]any `config:"properties" json:"properties,omitempty"`   // texts, numbers, true and false
+}
+
+// Message makes the message.
+func (s *ScheduledMessage) Message() (*Message, error) {
+	m := &Message{
+		ContentType: s.ContentType, Subject: s.Subject, SessionID: s.SessionID, PartitionKey: s.PartitionKey, To: s.To, ReplyTo: s.ReplyTo,
+		Body: Body{Bytes: []byte(s.Body)},
+	}
+	if s.CorrelationID != "" {
+		m.CorrelationID = StringID(s.CorrelationID)
+	}
+	for _, text := range [...]string{s.Body, s.ContentType, s.Subject, s.CorrelationID, s.SessionID, s.PartitionKey, s.To, s.ReplyTo} {
+		if !utf8.ValidString(text) {
+			return nil, fmt.Errorf("%.40q is not UTF-8", text)
+		}
+	}
+	if s.TimeToLive != "" {
+		life, err := time.ParseDuration(s.TimeToLive)
+		if err != nil {
+			life, err = ParseDuration(s.TimeToLive)
+		}
+		if err != nil || life <= 0 {
+			return nil, fmt.Errorf("the time to live %.40q is not a duration: write it like 90s, 5m, 36h, PT5M or P14D", s.TimeToLive)
+		}
+		m.TimeToLive = life
+	}
+	var pairs []Property
+	for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+		v := s.Properties[key]
+		switch n := v.(type) {
+		case string, bool, int64:
+		case int:
+			v = int64(n)
+		case float64: // JSON has no other numbers
+			if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
+				v = int64(n)
+			}
+		default:
+			return nil, fmt.Errorf("the property %.40q is neither a text nor a number, true or false", key)
+		}
+		pairs = append(pairs, Property{key, v})
+	}
+	var err error
+	m.Properties, err = NewProperties(pairs...)
+	return m, err
+}
+
+// schedules begins the names of schedules as entities. Names of queues and topics contain no $.
+const schedules = "$schedules/"
+
+// SchedulePath is the name of a schedule as an entity.
+func SchedulePath(name string) string { return schedules + name }
