@@ -108,6 +108,10 @@ func (s *scope) each(v any, place string, types, names []string) {
 		return
 	}
 	name, count, err := s.loop(loop)
+	if err != nil && !concernsBus(r) {
+		s.shared.resources = append(s.shared.resources, Resource{Path: place, Types: full})
+		return
+	}
 	if err != nil {
 		s.problem(place+".copy", "%v cannot be evaluated: %v", loop["count"], err)
 		return
@@ -143,6 +147,10 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	}
 	if condition, ok := r["condition"]; ok {
 		wanted, err := s.resolve(condition)
+		if err != nil && !concernsBus(r) {
+			s.shared.resources = append(s.shared.resources, Resource{Path: place, Types: types})
+			return
+		}
 		if err != nil {
 			s.problem(place+".condition", "%v cannot be evaluated: %v", condition, err)
 			return
@@ -187,6 +195,25 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 	}
 	s.shared.resources = append(s.shared.resources, found)
 	s.resources(r["resources"], place+".", types, names)
+}
+
+// concernsBus reports whether a resource is of Service Bus, or is a deployment that may contain one. A linked
+// template may.
+func concernsBus(r map[string]any) bool {
+	typ, _ := r["type"].(string)
+	if !strings.EqualFold(typ, deployments) {
+		return strings.HasPrefix(strings.ToLower(typ), strings.ToLower(ServiceBus))
+	}
+	properties, _ := r["properties"].(map[string]any)
+	template, linked := member(properties["template"], "resources")
+	all, _ := template.([]any)
+	if symbolic, ok := template.(map[string]any); ok {
+		all = slices.Collect(maps.Values(symbolic))
+	}
+	return linked != nil || slices.ContainsFunc(all, func(v any) bool {
+		inner, _ := v.(map[string]any)
+		return concernsBus(inner)
+	})
 }
 
 // ServiceBus is the type of a namespace of Service Bus.

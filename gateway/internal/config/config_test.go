@@ -687,12 +687,13 @@ func TestParseDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "PT1M30S": 90 * time.Second, "P14D": 14 * 24 * time.Hour, "P1DT2H": 26 * time.Hour,
 		"PT0.5S": time.Second / 2, "forever": core.Forever, "14d": 14 * 24 * time.Hour, "99999999999999d": core.Forever, "P10675199DT2H48M5.4775807S": core.Forever, "0s": 0,
+		"14.00:00:00": 14 * 24 * time.Hour, "00:01:30.5": 90*time.Second + time.Second/2, "10675199.02:48:05.4775807": core.Forever,
 	} {
 		if got, err := config.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "P", "PT", "P1DT", "5", "soon", "PT5", "P1H", "-PT1S", "T5S", "d", "1.5d", "-1d", "1d2h"} {
+	for _, text := range []string{"", "P", "PT", "P1DT", "5", "soon", "PT5", "P1H", "-PT1S", "T5S", "d", "1.5d", "-1d", "1d2h", "00:30", "-00:00:30"} {
 		if got, err := config.ParseDuration(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, got)
 		}

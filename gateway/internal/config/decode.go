@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -249,7 +251,7 @@ func fields(t reflect.Type) []reflect.StructField {
 }
 
 // ParseDuration reads a duration in Go's notation (90s, 1h30m), in ISO 8601 (PT1M30S, P14D), in
-// whole days (14d), or "forever". A duration that is too long for a time.Duration, such as .NET's
+// whole days (14d), as a TimeSpan of .NET (14.00:00:00), or "forever". A duration that is too long for a time.Duration, such as .NET's
 // largest TimeSpan, becomes core.Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.EqualFold(s, "forever") {
@@ -264,8 +266,14 @@ func ParseDuration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok && isNumber(days) {
 		return core.ParseDuration("P" + days + "D")
 	}
+	if span := timeSpan.FindStringSubmatch(s); span != nil {
+		return core.ParseDuration(fmt.Sprintf("P%sDT%sH%sM%sS", cmp.Or(span[1], "0"), span[2], span[3], span[4]))
+	}
 	return 0, errors.New(`it is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever`)
 }
+
+// timeSpan is the form in which older ARM templates have durations: days.hours:minutes:seconds.
+var timeSpan = regexp.MustCompile(`^(?:(\d+)\.)?(\d+):(\d+):(\d+(?:\.\d+)?)$`)
 
 func isNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""

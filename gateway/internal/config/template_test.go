@@ -139,6 +139,23 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 	}
 }
 
+func TestDeploymentsOfOtherServicesNeedNoValues(t *testing.T) {
+	t.Parallel()
+	s, err := config.ReadSource(template(t, `{"resources": [
+		{"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q", "properties": {"lockDuration": "00:00:30"}},
+		{"type": "Microsoft.Resources/deployments", "name": "storage", "condition": "[empty(subscription().id)]", "properties": {"template": {"resources": {"a": {"type": "Microsoft.Storage/storageAccounts", "name": "a"}}}}},
+		{"type": "Microsoft.Resources/deployments", "name": "sites", "copy": {"name": "l", "count": "[length(subscription().id)]"}, "properties": {"template": {"resources": [{"type": "Microsoft.Web/sites", "name": "b"}]}}}
+	]}`), config.SourceOptions{})
+	if err != nil || len(s.Queues) != 1 || s.Queues[0].LockDuration == nil || s.Queues[0].LockDuration.String() != "30s" || len(s.Skipped) != 1 {
+		t.Errorf("got %v, %+v", err, s)
+	}
+	_, err = config.ReadSource(template(t, `{"resources": [{"type": "Microsoft.Resources/deployments", "name": "bus", "condition": "[empty(subscription().id)]",
+		"properties": {"template": {"resources": {"q": {"type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}}}}}]}`), config.SourceOptions{})
+	if err == nil || !strings.Contains(err.Error(), "resources[0].condition") {
+		t.Errorf("got %v for a deployment of Service Bus", err)
+	}
+}
+
 func TestASourceInBicepIsToBeCompiled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bus.bicep")
