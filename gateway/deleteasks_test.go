@@ -64,7 +64,7 @@ func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 		t.Errorf("without a terminal: got %d %s", code, &said)
 	}
 	g.command(t, "", "queue", "create", "empty")
-	if code, said := terminal("", "queue", "delete", "empty"); code != exitOK {
+	if code, said := terminal("", "queue", "remove", "empty"); code != exitOK {
 		t.Errorf("a queue without messages: got %d %s", code, said)
 	}
 }

@@ -117,14 +117,14 @@ variables (--log-level is CROSSTOWN_LOG_LEVEL), then from the file of --config.`
 	return root
 }
 
-// shortNames gives commands that list and remove things the usual short names of shell commands.
+// shortNames gives commands that list and remove things the usual short names of shell commands, and either of the names delete and remove.
 func shortNames(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	switch c.Name() {
 	case "list":
 		c.Aliases = append(c.Aliases, "ls")
 	case "delete", "remove":
-		c.Aliases = append(c.Aliases, "rm")
+		c.Aliases = append(c.Aliases, "rm", "delete", "remove")
 	}
 	for _, below := range c.Commands() {
 		shortNames(below)
