@@ -271,6 +271,9 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 	if shown := do(g.connection, "namespace", "list"); !strings.Contains(shown, "suite") || !strings.Contains(shown, "suite.example") || !strings.Contains(shown, "own") {
 		t.Errorf("list: %s", shown)
 	}
+	if shown := do(g.connection, "namespace", "list", "--json"); !strings.HasPrefix(shown, `{"name":`) || strings.Count(shown, "\n{\"name\":") != strings.Count(shown, "\n")-1 {
+		t.Errorf("list as JSON: %s", shown)
+	}
 	if shown := do(ops, "namespace", "list"); strings.Contains(shown, "plain") || !strings.Contains(shown, "suite") {
 		t.Errorf("list in the namespace: %s", shown)
 	}

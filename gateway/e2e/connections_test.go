@@ -21,14 +21,23 @@ type shownConnection struct {
 	Links                 []struct{ Entity, Direction string }
 }
 
+// linesOf returns what a command lists.
+func linesOf[T any](e *env, args ...string) (all []T) {
+	e.Helper()
+	for lines := json.NewDecoder(strings.NewReader(e.crosstown(append(args, "--json")...))); lines.More(); {
+		var one T
+		if err := lines.Decode(&one); err != nil {
+			e.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // connectionsOf lists the connections that use an entity.
 func (e *env) connectionsOf(entity string) (all []shownConnection) {
 	e.Helper()
-	var list struct{ Connections []shownConnection }
-	if err := json.Unmarshal([]byte(e.crosstown("connection", "list", "--json")), &list); err != nil {
-		e.Fatal(err)
-	}
-	for _, c := range list.Connections {
+	for _, c := range linesOf[shownConnection](e, "connection", "list") {
 		for _, l := range c.Links {
 			if l.Entity == entity {
 				all = append(all, c)

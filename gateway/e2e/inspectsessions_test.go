@@ -39,17 +39,14 @@ func TestSessionsAreInspected(t *testing.T) {
 		if err := holder.DeferMessage(e.ctx(), ms[0], nil); err != nil {
 			e.Fatal(err)
 		}
-		var list struct{ Sessions []inspected }
-		if err := json.Unmarshal([]byte(e.crosstown("session", "list", queue, "--json")), &list); err != nil {
-			e.Fatal(err)
-		}
-		if len(list.Sessions) != 3 || list.Sessions[0].Session != "a/b c?" || list.Sessions[1].Session != "Alpha" || list.Sessions[2].Session != "beta" {
+		list := linesOf[inspected](e, "session", "list", queue)
+		if len(list) != 3 || list[0].Session != "a/b c?" || list[1].Session != "Alpha" || list[2].Session != "beta" {
 			e.Fatalf("listed: got %+v", list)
 		}
-		if s := list.Sessions[1]; s.Available+s.Locked != 2 || s.Locked < 1 || s.Deferred != 1 || s.LockedUntil == nil || s.Holder == nil || s.Holder.Product == "" || s.StateBytes != nil {
+		if s := list[1]; s.Available+s.Locked != 2 || s.Locked < 1 || s.Deferred != 1 || s.LockedUntil == nil || s.Holder == nil || s.Holder.Product == "" || s.StateBytes != nil {
 			e.Errorf("the held one: got %+v", s)
 		}
-		if s := list.Sessions[2]; s.Available != 1 || s.LockedUntil != nil || s.Holder != nil {
+		if s := list[2]; s.Available != 1 || s.LockedUntil != nil || s.Holder != nil {
 			e.Errorf("a free one: got %+v", s)
 		}
 		if out := e.crosstown("session", "list", queue, "--skip", "2"); !strings.Contains(out, "beta") || strings.Contains(out, "Alpha") {

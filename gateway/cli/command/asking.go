@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 )
 
-// Asking completes a command that makes a single inquiry: with --json the answer is printed unchanged, else by text.
+// Asking completes a command that makes a single inquiry: with --json the answer is printed, else by text.
 func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
 	var o Flags
 	o.Bind(c, environ)
@@ -57,9 +58,26 @@ func Document(text []byte) ([]byte, error) {
 // Print prints v with --json, else what text writes.
 func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
-		return NewEncoder(c.OutOrStdout()).Encode(v)
+		return PrintJSON(c.OutOrStdout(), v)
 	}
 	return text(c.OutOrStdout())
+}
+
+// PrintJSON prints a line. Of a list, or of an object that has a list and nothing else, it prints a line for each thing.
+func PrintJSON(w io.Writer, v any) error {
+	e, list := NewEncoder(w), reflect.ValueOf(v)
+	if list.Kind() == reflect.Struct && list.NumField() == 1 {
+		list = list.Field(0)
+	}
+	if list.Kind() != reflect.Slice {
+		return e.Encode(v)
+	}
+	for i := range list.Len() {
+		if err := e.Encode(list.Index(i).Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Rows prints several things: with --json a line of JSON each, else a row of a table. Flush prints the last.

@@ -145,7 +145,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 // tell prints what the rules do with the message.
 func (o *ruleTestOptions) tell(c *cobra.Command, entity string, all []api.Judgement) error {
 	var b bytes.Buffer
-	lines := json.NewEncoder(&b)
+	lines := command.NewEncoder(&b)
 	matched := 0
 	for i := range all {
 		j := &all[i]

@@ -40,7 +40,7 @@ func sessionListCommand(environ []string) *cobra.Command {
 AVAILABLE counts messages that the holder of the session could receive now, LOCKED
 locked ones, DEFERRED deferred ones that are not locked. Scheduled messages do not count yet.`,
 		Example: `  crosstown session list orders
-  crosstown session list orders --top 1000 --json | jq -r '.sessions[] | select(.lockedUntil) | .session'`,
+  crosstown session list orders --top 1000 --json | jq -r 'select(.lockedUntil) | .session'`,
 	}
 	o.Bind(c, environ)
 	c.Flags().IntVar(&skip, "skip", 0, "leave out the first `N` sessions")

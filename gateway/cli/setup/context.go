@@ -224,7 +224,7 @@ func contextListCommand(environ []string) *cobra.Command {
 				all = append(all, showContext(f, name, false))
 			}
 			if asJSON {
-				return command.NewEncoder(c.OutOrStdout()).Encode(all)
+				return command.PrintJSON(c.OutOrStdout(), all)
 			}
 			tellOverruled(c, environ)
 			if len(all) == 0 {
