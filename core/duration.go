@@ -34,7 +34,7 @@ var durationUnits = [...]struct {
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {
-		err = fmt.Errorf("it must begin with P")
+		err = fmt.Errorf("an ISO 8601 duration begins with P")
 	}
 	if err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
 	if !ok {
-		return 0, fmt.Errorf("it must begin with P")
+		return 0, fmt.Errorf("an ISO 8601 duration begins with P")
 	}
 	const most = 1 << 63
 	sum := uint64(0)
@@ -63,7 +63,7 @@ func ParseTicks(s string) (int64, error) {
 			n++
 		}
 		if n == 0 || n == len(rest) {
-			return 0, fmt.Errorf("expected a number and its designator at %.10q", rest)
+			return 0, fmt.Errorf("expected a number and a unit such as D, H, M or S at %.10q", rest)
 		}
 		digits, designator := rest[:n], rest[n]
 		rest = rest[n+1:]
@@ -71,13 +71,13 @@ func ParseTicks(s string) (int64, error) {
 			unit++
 		}
 		if unit == len(durationUnits) {
-			return 0, fmt.Errorf("designator %q is unknown or out of order", designator)
+			return 0, fmt.Errorf("the unit %q is unknown or in the wrong order", designator)
 		}
 		size := durationUnits[unit].ticks
 		unit++
 		whole, fraction, hasFraction := strings.Cut(digits, ".")
 		if hasFraction && (designator != 'S' || fraction == "" || strings.Contains(fraction, ".")) {
-			return 0, fmt.Errorf("%q is not a number that %c allows", digits, designator)
+			return 0, fmt.Errorf("%q is not a valid number for the unit %c", digits, designator)
 		}
 		if whole == "" {
 			return 0, fmt.Errorf("%q is not a number", digits)
@@ -93,7 +93,7 @@ func ParseTicks(s string) (int64, error) {
 	}
 	switch {
 	case parts == 0:
-		return 0, fmt.Errorf("there is no value after %q", s)
+		return 0, fmt.Errorf("the duration has no value after %q", s)
 	case negative:
 		return -int64(sum), nil // most is its own opposite
 	}

@@ -138,17 +138,17 @@ func (q *Settings) Validate() error {
 		}
 	}
 	if n := utf8.RuneCountInString(q.UserMetadata); n > MaxUserMetadata {
-		return Refuse(OutOfRange, "UserMetadata length is %d: it must be between 0 and %d.", n, MaxUserMetadata)
+		return Refuse(OutOfRange, "UserMetadata has %d characters: at most %d are allowed.", n, MaxUserMetadata)
 	}
 	if n := len(q.AuthorizationRules); n > MaxAccessRules {
-		return Refuse(OutOfRange, "AuthorizationRules count is %d: it must be between 0 and %d.", n, MaxAccessRules)
+		return Refuse(OutOfRange, "AuthorizationRules has %d entries: at most %d are allowed.", n, MaxAccessRules)
 	}
 	if kb := q.MaxMessageSizeInKilobytes; kb != 0 && kb != DefaultMessageSizeKB && (kb < MinLargeMessageSizeKB || kb > MaxMessageSizeKB) {
 		return Refuse(OutOfRange, "MaxMessageSizeInKilobytes is %d: the value for 'MaxMessageSizeInKilobytes' must be between %d and %d, or %d.",
 			kb, MinLargeMessageSizeKB, MaxMessageSizeKB, DefaultMessageSizeKB)
 	}
 	if q.EnableExpress && q.RequiresDuplicateDetection {
-		return Refuse(InvalidArgument, "EnableExpress and RequiresDuplicateDetection are both true: an express entity does not detect duplicates.")
+		return Refuse(InvalidArgument, "EnableExpress and RequiresDuplicateDetection are both true, but an express entity cannot detect duplicates: set only one.")
 	}
 	if !slices.Contains(Statuses[:], q.Status) {
 		return Refuse(InvalidArgument, "Status is %q: it must be Active, Disabled, SendDisabled or ReceiveDisabled.", q.Status)
@@ -180,11 +180,11 @@ func ValidateName(name string) error {
 	for segment := range strings.SplitSeq(name, "/") {
 		switch {
 		case segment == "":
-			return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment.", name)
+			return Refuse(InvalidArgument, "The entity name '%s' has an empty path segment: remove the extra slash.", name)
 		case segment == "." || segment == "..":
 			return Refuse(InvalidArgument, "The entity name '%s' contains the path segment '%s', which HTTP clients remove from URLs: use another name.", name, segment)
 		case strings.EqualFold(segment, "subscriptions"):
-			return Refuse(InvalidArgument, "The entity name '%s' holds the reserved path segment '%s'.", name, segment)
+			return Refuse(InvalidArgument, "The entity name '%s' contains the reserved path segment '%s': use another name.", name, segment)
 		}
 	}
 	return nil
@@ -303,7 +303,7 @@ func ValidateSubscriptionName(name string) error {
 		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", name, runeAt(name, i), i)
 	}
 	if name == "." || name == ".." {
-		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed: HTTP clients remove it from addresses.", name)
+		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed, because HTTP clients remove it from URLs: use another name.", name)
 	}
 	return nil
 }

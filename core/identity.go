@@ -150,7 +150,7 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 		all = slices.DeleteFunc(all, func(o Grant) bool { return !o.Expires.IsZero() && !now.Before(o.Expires) })
 	}
 	if len(all) >= max {
-		return nil, Refuse(QuotaExceeded, "The connection holds %d tokens, which is the limit.", max)
+		return nil, Refuse(QuotaExceeded, "The connection has %d tokens, which is the limit: use one token for the namespace, or more connections.", max)
 	}
 	return append(all, g), nil
 }

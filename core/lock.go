@@ -65,7 +65,7 @@ func (t LockToken) IsZero() bool { return t == LockToken{} }
 // String returns the 36-character form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
 func (t LockToken) String() string { return value.UUID(t).String() }
 
-var errToken = errors.New("a lock token is a UUID of 32 hexadecimal digits, with or without dashes")
+var errToken = errors.New("a lock token must be a UUID of 32 hexadecimal digits, with or without dashes")
 
 // ParseLockToken reads the text form, with or without dashes.
 func ParseLockToken(s string) (LockToken, error) {

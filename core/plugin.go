@@ -129,7 +129,7 @@ func (u *Undecodable) Error() string {
 		fmt.Fprintf(&b, "The payload, declared as %.100q, could not be deserialized.", u.ContentType)
 	}
 	if len(u.Tried) == 0 {
-		b.WriteString(" No serializer serves it.")
+		b.WriteString(" No serializer supports this type.")
 		return b.String()
 	}
 	b.WriteString(" Tried: ")

@@ -94,7 +94,7 @@ func (p *Properties) UnmarshalJSON(data []byte) error {
 		n--
 	}
 	if n != 0 {
-		return fmt.Errorf("properties: %d keys are not text", n)
+		return fmt.Errorf("properties: %d keys are not strings", n)
 	}
 	*p = RawProperties(encoded)
 	return nil

@@ -33,9 +33,9 @@ func ParseRate(text string) (Rate, error) {
 		r := Rate{Every: time.Duration(float64(unit.long) / per).Round(time.Microsecond), Burst: 1}
 		switch {
 		case per == 0:
-			return r, fmt.Errorf("%q stops everything: to stop deliveries, set the status of the entity to ReceiveDisabled", text)
+			return r, fmt.Errorf("%q allows no messages: to stop deliveries, set the status of the entity to ReceiveDisabled", text)
 		case !(per > 0) || r.Every < time.Second/maxRate || r.Every > 24*time.Hour:
-			return r, fmt.Errorf("%q is out of range: use at least one in 24 hours (0.05/h) and at most %d/s", text, maxRate)
+			return r, fmt.Errorf("%q is out of range: use a rate from 0.05/h to %d/s", text, maxRate)
 		}
 		return r, nil
 	}

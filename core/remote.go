@@ -31,7 +31,7 @@ type Away struct {
 	Err    error  // why
 }
 
-func (a *Away) Error() string { return fmt.Sprintf("remote %s is away: %v", a.Remote, a.Err) }
+func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }
 
 // Unwrap returns the Code Busy: callers need no more.
 func (a *Away) Unwrap() error { return Busy }

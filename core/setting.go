@@ -61,7 +61,7 @@ var AllSettings = func() []Setting {
 	for i := range all {
 		f, ok := reflect.TypeFor[Settings]().FieldByName(all[i].Name)
 		if !ok {
-			panic("core: there is no setting " + all[i].Name)
+			panic("core: unknown setting " + all[i].Name)
 		}
 		all[i].field = f.Index[0]
 	}

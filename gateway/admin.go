@@ -29,10 +29,10 @@ func openAdmin(ctx context.Context, c *config.Config, log *slog.Logger) (net.Lis
 	}
 	listeners, err := listen.Open(ctx, []string{c.AdminListen})
 	if err != nil {
-		return nil, fmt.Errorf("admin listener: %w (choose another address with --admin-listen)", err)
+		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-listen", err)
 	}
 	if !listen.IsLoopback(c.AdminListen) {
-		log.Warn("other machines may reach the admin listener, which requires no token", "address", c.AdminListen)
+		log.Warn("other machines may connect to the admin listener, which requires no token", "address", c.AdminListen)
 	}
 	return besideAdmission(log).Guard(listeners[0]), nil
 }
@@ -76,7 +76,7 @@ func (p *adminPages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*h).ServeHTTP(w, r)
 		return
 	}
-	http.Error(w, "The gateway waits for its message store.", http.StatusServiceUnavailable)
+	http.Error(w, "The gateway is waiting for its message store.", http.StatusServiceUnavailable)
 }
 
 // serveHandler serves h on ln until ctx ends, and then gives requests in flight adminGrace to end.
@@ -124,7 +124,7 @@ func openTraces(ctx context.Context, c *config.Config, log *slog.Logger) (t *tra
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(left, leastFlush))
 		defer cancel()
 		if err := t.Stop(last); err != nil {
-			log.Warn("the last traces were not sent", "err", err)
+			log.Warn("cannot send the last traces", "err", err)
 		}
 	}, nil
 }

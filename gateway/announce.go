@@ -58,7 +58,7 @@ func (a *announcement) text() string {
 	}
 	if setting := memorySetting(a.c); a.c.Store == "memory" && !memory.IsLimited(setting) {
 		machine, _ := memory.Available(setting)
-		line("warning", "Only this machine's memory (%d MiB) limits what the store keeps: from 80 %% in use on, senders are refused as busy. --memory sets a lower limit.", machine>>20)
+		line("warning", "The store may use this machine's memory (%d MiB). When 80 %% of it is in use, the gateway refuses messages as busy. --memory sets a lower limit.", machine>>20)
 	}
 	if assumption := a.c.Assumption(); assumption != "" {
 		line("entities", "%s", assumption)

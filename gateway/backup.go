@@ -167,7 +167,7 @@ func openForCopy(c *cobra.Command, environ []string, read bool) (*store, error) 
 	dir := ""
 	switch {
 	case settings.Store == "memory":
-		return nil, errors.New("the memory store is lost when its gateway ends, so there is nothing to copy: use --store file or a Redis URL")
+		return nil, errors.New("the memory store cannot be backed up, because its messages are lost when its gateway ends: use --store file or a Redis URL")
 	case settings.KeepsFiles():
 		dir = filesDir(settings)
 	}
@@ -268,7 +268,7 @@ func restoreArchive(c *cobra.Command, environ []string, in io.Reader) error {
 		return err
 	}
 	if !settings.KeepsFiles() {
-		return fmt.Errorf("this is a backup of a file store: restore it with --store file and an empty --data, then copy that store with crosstown backup and restore")
+		return fmt.Errorf("a backup of a running gateway can only be restored into a file store: restore it with --store file and an empty --data, then copy that store with crosstown backup and restore")
 	}
 	head, err := file.Restore(filesDir(settings), in)
 	if err != nil {

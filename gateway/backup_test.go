@@ -26,8 +26,8 @@ func TestBackupAndRestoreSayWhatIsWrong(t *testing.T) {
 		wanted string
 	}{
 		{"backup --store file", exitFailure, "has no messages: specify the store with --store"},
-		{"backup --store spawn", exitUsage, "the gateway does not start a Redis: run redis-server --dir "},
-		{"backup --store memory", exitFailure, "the memory store is lost when its gateway ends"},
+		{"backup --store spawn", exitUsage, "the gateway cannot start a Redis: run redis-server --dir "},
+		{"backup --store memory", exitFailure, "the memory store cannot be backed up"},
 		{"restore --store memory " + broken, exitFailure, "the backup is damaged at line 1: "},
 		{"restore " + filepath.Join(dir, "none"), exitFailure, "no such file"},
 		{"restore", exitFailure, "the backup is empty"},
@@ -101,7 +101,7 @@ func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
 		t.Errorf("session b: got %s", got)
 	}
 	for input, wanted := range map[string]string{
-		"hello": "standard input: line 1: it is not what crosstown record, receive --json",
+		"hello": "standard input: line 1: the line is not in the format of crosstown record, receive --json",
 		`{"state":"active","body":"x","bodyType":"value"}`:                     "standard input: line 1 was not sent: ",
 		`{"state":"active","body":"x","properties":{"c":{"$char":"xy"}}}`:      "line 1: properties: ",
 		`{"state":"odd","body":"x"}`:                                           `state: "odd" is unknown`,
@@ -111,7 +111,7 @@ func TestPrintedMessagesCanBeSentAgain(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %q", input, code, stderr, wanted)
 		}
 	}
-	if code, _, stderr := g.try(t, g.connection, "", "send", "from", "--records", "--ttl=1h"); code != exitUsage || !strings.Contains(stderr, "drop --ttl") {
+	if code, _, stderr := g.try(t, g.connection, "", "send", "from", "--records", "--ttl=1h"); code != exitUsage || !strings.Contains(stderr, "cannot be combined with --ttl") {
 		t.Errorf("--ttl: got %d %s", code, stderr)
 	}
 	g.halt(t)
@@ -195,8 +195,8 @@ func TestADamagedBackupIsRefusedWithItsLineAndNothingIsRestored(t *testing.T) {
 		"the line of a topic is missing":        {without(`"Name":"news"`), "line 3: the line of the subscription's topic is missing"},
 		"the line of a subscription is missing": {without(`"Name":"news/Subscriptions/all"`), "the line of the subscription"},
 		"the line of a partition is missing":    {without(`"partition":{`), "line 5: the line of its partition is missing"},
-		"an entity is twice":                    {twice(`"Name":"orders"`), "line 3: the entity is in the backup twice"},
-		"a partition is twice":                  {twice(`"partition":{`), "line 6: partition 0 of orders is in the backup twice"},
+		"an entity is twice":                    {twice(`"Name":"orders"`), "line 3: the backup contains the entity twice"},
+		"a partition is twice":                  {twice(`"partition":{`), "line 6: the backup contains partition 0 of orders twice"},
 		"a message is twice":                    {twice(`"sequenceNumber":2,`), "comes after message 2"},
 		"a line is cut":                         {replace(`"Name":"news/`, "\n"), "line 4: "},
 	} {

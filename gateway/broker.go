@@ -91,7 +91,7 @@ func (p *pipelineBuilder) filters() ([]broker.Stage, error) {
 
 func (p *pipelineBuilder) stage(s *config.Stage) (broker.Stage, error) {
 	if p.doesNotRoute(s.Plugin) {
-		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is not a router: it serves payloads only", s.Plugin)
+		return broker.Stage{}, fmt.Errorf("plugin %s is in a pipeline, but it is a serializer: configure a router", s.Plugin)
 	}
 	r, err := p.plugins.Router(s.Plugin)
 	if err != nil {

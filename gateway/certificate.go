@@ -38,10 +38,10 @@ func openCertificate(c *config.Config, listeners []net.Listener) (*certificate, 
 	} else {
 		ca, err := devca.Open(c.Data, devca.Options{Hosts: cert.hosts, Ports: ports(listeners)})
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("data directory %s cannot be written by this user: change its owner or its rights, or choose another with --data: %w", c.Data, err)
+			return nil, fmt.Errorf("this user may not write to the data directory %s: change its owner or permissions, or choose another with --data: %w", c.Data, err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w (in the data directory; choose another with --data, or give a certificate with --tls-cert and --tls-key)", err)
+			return nil, fmt.Errorf("%w: choose another data directory with --data, or set a certificate with --tls-cert and --tls-key", err)
 		}
 		cert.own.Store(&ca.Certificate)
 		cert.ca, cert.issued = ca.Path, &issued{ca: ca}

@@ -247,10 +247,10 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		code       int
 		want       []string
 	}{
-		{"no gateway", nowhere, []string{"peek", "q"}, exitFailure, []string{"cannot reach localhost:", "Start it with: crosstown", "--connection-string"}},
-		{"no gateway to manage", nowhere, []string{"queue", "list"}, exitFailure, []string{"cannot reach localhost:"}},
+		{"no gateway", nowhere, []string{"peek", "q"}, exitFailure, []string{"cannot connect to localhost:", "start a gateway there with: crosstown", "--connection-string"}},
+		{"no gateway to manage", nowhere, []string{"queue", "list"}, exitFailure, []string{"cannot connect to localhost:"}},
 		{"no such queue", g.connection, []string{"receive", "nope"}, exitFailure, []string{"nope", "crosstown queue list"}},
-		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`there is no queue "nope"`}},
+		{"no such queue to show", g.connection, []string{"queue", "show", "nope"}, exitFailure, []string{`queue "nope" does not exist`}},
 		{"no such queue to delete", g.connection, []string{"queue", "delete", "nope"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found: list the names with: crosstown queue list, or topic list, subscription list TOPIC\n"}},
 		{"a queue twice", g.connection, []string{"queue", "create", "twice"}, exitFailure, []string{"The messaging entity 'twice' already exists\n"}},
 		{"a name that cannot be", g.connection, []string{"queue", "create", "a b"}, exitFailure, []string{"crosstown: The entity name 'a b' is not allowed because of ' ' at position 1"}},
@@ -261,13 +261,13 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no endpoint", "SharedAccessKeyName=x", []string{"peek", "q"}, exitUsage, []string{"Endpoint is missing: write Endpoint=sb://"}},
 		{"bad duration", g.connection, []string{"send", "q", "x", "--ttl=soon", "--schedule=never", "--property=p", "--count=0"}, exitUsage, []string{"--ttl: ", "--schedule: ", "--property: ", "--count: "}},
 		{"bad settings", g.connection, []string{"queue", "create", "q", "--lock-duration=7m", "--max-delivery-count=x"}, exitUsage, []string{"--lock-duration: ", "--max-delivery-count: "}},
-		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode: ", "--wait: "}},
+		{"contradicting modes", g.connection, []string{"receive", "q", "--mode=delete", "--abandon", "--wait=x"}, exitUsage, []string{"--mode ", "--wait: "}},
 		{"two outcomes", g.connection, []string{"receive", "q", "--complete", "--abandon"}, exitUsage, []string{"complete", "abandon"}},
-		{"a subscription as a queue", g.connection, []string{"queue", "show", "t/Subscriptions/s"}, exitUsage, []string{"use crosstown subscription show t s"}},
-		{"a refusal that the SDK does not know", g.connection, []string{"send", "twice", "x", "--message-id", strings.Repeat("m", 200)}, exitFailure, []string{"crosstown: MessageId has 200 characters: it may have at most 128\n"}},
-		{"no answer to a confirmation", g.connection, []string{"queue", "purge", "twice"}, exitUsage, []string{"this would remove all messages of twice that are active, for ever: confirm with --yes"}},
+		{"a subscription as a queue", g.connection, []string{"queue", "show", "t/Subscriptions/s"}, exitUsage, []string{"use: crosstown subscription show t s"}},
+		{"a refusal that the SDK does not know", g.connection, []string{"send", "twice", "x", "--message-id", strings.Repeat("m", 200)}, exitFailure, []string{"crosstown: MessageId has 200 characters: at most 128 are allowed\n"}},
+		{"no answer to a confirmation", g.connection, []string{"queue", "purge", "twice"}, exitUsage, []string{"this would permanently remove all messages of twice that are active: confirm with --yes"}},
 		{"a purge of no state", g.connection, []string{"queue", "purge", "twice", "--state=some", "--yes"}, exitUsage, []string{`--state: "some" is unknown`}},
-		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"sessions requires sessions: name one with --session ID"}},
+		{"sessions without one", g.connection, []string{"receive", "sessions"}, exitFailure, []string{"sessions requires sessions: specify one with --session ID"}},
 		{"an endless abandon", g.connection, []string{"receive", "twice", "--follow", "--abandon"}, exitUsage, []string{"crosstown tail"}},
 		{"a reason for nothing", g.connection, []string{"receive", "twice", "--reason=x"}, exitUsage, []string{"--dead-letter"}},
 		{"a condition that cannot be parsed", g.connection, []string{"deadletter", "list", "twice", "--where=a = = b", "--older-than=soon", "--property==x"}, exitUsage, []string{"--where: position 5: ", "--older-than: ", "--property: "}},
@@ -281,15 +281,15 @@ func TestTheClientsErrorsSayWhatToDo(t *testing.T) {
 		{"no entity to explain", g.connection, []string{"explain", "orders"}, exitUsage, []string{"crosstown explain MESSAGE-ID --entity ENTITY"}},
 		{"unknown command for queues", g.connection, []string{"queue", "get", "q"}, exitUsage, []string{`"get"`, "crosstown queue --help"}},
 		{"no load", g.connection, []string{"bench", "--size=-1", "--settle=x"}, exitUsage, []string{"--settle", "--size", "crosstown bench --help"}},
-		{"no such topic to show", g.connection, []string{"topic", "show", "nope"}, exitFailure, []string{`there is no topic "nope"`}},
-		{"no such subscription to show", g.connection, []string{"subscription", "show", "t", "nope"}, exitFailure, []string{`there is no subscription "t/Subscriptions/nope"`}},
-		{"no such rule to show", g.connection, []string{"rule", "show", "t", "s", "nope"}, exitFailure, []string{`there is no rule "t/Subscriptions/s/Rules/nope"`}},
+		{"no such topic to show", g.connection, []string{"topic", "show", "nope"}, exitFailure, []string{`topic "nope" does not exist`}},
+		{"no such subscription to show", g.connection, []string{"subscription", "show", "t", "nope"}, exitFailure, []string{`subscription "t/Subscriptions/nope" does not exist`}},
+		{"no such rule to show", g.connection, []string{"rule", "show", "t", "s", "nope"}, exitFailure, []string{`rule "t/Subscriptions/s/Rules/nope" does not exist`}},
 		{"a subscription of no topic", g.connection, []string{"subscription", "create", "nope", "s"}, exitFailure, []string{"crosstown: The messaging entity 'nope' could not be found"}},
 		{"a rule that cannot be parsed", g.connection, []string{"rule", "create", "t", "s", "r", "--sql", "a = = b"}, exitFailure, []string{"crosstown: Rule 'r': SQL filter, position 5: "}},
 		{"an action that cannot be parsed", g.connection, []string{"subscription", "create", "t", "x", "--action", "DROP a"}, exitFailure, []string{"SQL action, position 1: "}},
-		{"contradicting filters", g.connection, []string{"rule", "create", "t", "s", "r", "--sql=a=1", "--correlation=size=1", "--property=p", "--action-parameter=b=1"}, exitUsage, []string{"use one of --sql, --match-none and --correlation", "--action-parameter: there is no --action"}},
+		{"contradicting filters", g.connection, []string{"rule", "create", "t", "s", "r", "--sql=a=1", "--correlation=size=1", "--property=p", "--action-parameter=b=1"}, exitUsage, []string{"--sql, --match-none, and --correlation", "--action-parameter requires --action"}},
 		{"bad conditions", g.connection, []string{"rule", "create", "t", "s", "r", "--correlation=size=1", "--property=p"}, exitUsage, []string{`--correlation: "size=1": write NAME=VALUE with one of the names correlation-id`, `--property: "p": write NAME=VALUE`}},
-		{"a forwarding that cannot be", g.connection, []string{"queue", "create", "q", "--forward-to=nope"}, exitFailure, []string{"ForwardTo is 'sb://localhost:", "/nope': this namespace has no queue or topic of that name"}},
+		{"a forwarding that cannot be", g.connection, []string{"queue", "create", "q", "--forward-to=nope"}, exitFailure, []string{"ForwardTo is 'sb://localhost:", "/nope', which is not a queue or topic of this namespace"}},
 		{"two sessions", g.connection, []string{"receive", "q", "--session=a", "--next-session", "--dlq"}, exitUsage, []string{"use --session or --next-session, not both"}},
 		{"sessions of dead letters", g.connection, []string{"peek", "q", "--session=a", "--dlq"}, exitUsage, []string{"a dead-letter queue has no sessions"}},
 		{"unknown command for topics", g.connection, []string{"topic", "get"}, exitUsage, []string{`"get"`, "crosstown topic --help"}},
@@ -319,8 +319,8 @@ func TestACommandForTopicsLeavesQueuesAlone(t *testing.T) {
 	g.command(t, "", "queue", "create", "q")
 	g.command(t, "", "topic", "create", "t")
 	for _, c := range []struct{ kind, name, want string }{
-		{"topic", "q", `"q" is a queue: use crosstown queue`},
-		{"queue", "t", `"t" is a topic: use crosstown topic`},
+		{"topic", "q", `"q" is a queue: use the command crosstown queue`},
+		{"queue", "t", `"t" is a topic: use the command crosstown topic`},
 	} {
 		for _, args := range [][]string{{"show", c.name}, {"update", c.name, "--user-metadata", "x"}, {"delete", c.name}} {
 			code, _, stderr := g.try(t, g.connection, "", append([]string{c.kind}, args...)...)

@@ -86,14 +86,14 @@ func TestContexts(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"not saved", []string{"queue", "list", "--context=three"}, exitUsage, []string{`--context: there is no context "three" in ` + file, "crosstown context save three"}},
-		{"away", []string{"queue", "list", "--context=one"}, exitFailure, []string{"cannot reach localhost:", "(context one of " + file + ")"}},
+		{"not saved", []string{"queue", "list", "--context=three"}, exitUsage, []string{`--context: context "three" does not exist in ` + file, "crosstown context save three"}},
+		{"away", []string{"queue", "list", "--context=one"}, exitFailure, []string{"cannot connect to localhost:", "(context one of " + file + ")"}},
 		{"both", []string{"queue", "list", "--context=one", "--connection-string=x"}, exitUsage, []string{"context", "connection-string"}},
 		{"no connection string", []string{"context", "save", "x"}, exitUsage, []string{"--connection-string", "--from-stdin", "CROSSTOWN_CONNECTION_STRING"}},
 		{"a wrong one", []string{"context", "save", "x", "--connection-string=secret"}, exitUsage, []string{"write Endpoint=sb://"}},
-		{"a CA that is none", []string{"context", "save", "x", "--connection-string", first.connection, "--ca", file}, exitUsage, []string{file + " holds no certificate"}},
+		{"a CA that is none", []string{"context", "save", "x", "--connection-string", first.connection, "--ca", file}, exitUsage, []string{file + " contains no PEM certificate"}},
 		{"a name that cannot be", []string{"context", "save", "a b", "--connection-string=x"}, exitUsage, []string{`"a b" is not a valid name for a context`}},
-		{"use what is not there", []string{"context", "use", "three"}, exitFailure, []string{`there is no context "three"`}},
+		{"use what is not there", []string{"context", "use", "three"}, exitFailure, []string{`context "three" does not exist`}},
 	} {
 		code, _, stderr := try("", nil, c.args...)
 		if code != c.code {

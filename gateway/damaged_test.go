@@ -41,7 +41,7 @@ func TestADamagedMessageIsShownUntilRepairRemovesIt(t *testing.T) {
 	for _, text := range []string{"the first message", "the second message", "the third message"} {
 		g.command(t, "", "send", "orders", text)
 	}
-	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"}, "orders: no message was found damaged")
+	g.exits(t, exitNothing, []string{"peek", "orders", "--damaged"}, "orders: no damaged messages")
 	g.exits(t, exitUsage, []string{"peek", "orders", "--damaged", "--state", "deferred"}, "--damaged")
 	g.exits(t, exitFailure, []string{"peek", "nowhere", "--damaged"}, "nowhere")
 	g.halt(t)
@@ -100,8 +100,8 @@ func TestADataDirectoryThatCannotBeWrittenIsRefusedWithTheRemedy(t *testing.T) {
 	}
 	data := t.TempDir()
 	for dir, want := range map[string]string{
-		data:                            "data directory " + data + " cannot be written by this user: change its owner or its rights, or choose another with --data",
-		filepath.Join(data, "messages"): "directory " + filepath.Join(data, "messages") + " cannot be written by this user: change its owner or its rights",
+		data:                            "this user may not write to the data directory " + data + ": change its owner or permissions, or choose another with --data",
+		filepath.Join(data, "messages"): "this user may not write to directory " + filepath.Join(data, "messages") + ": change its owner or permissions",
 	} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)

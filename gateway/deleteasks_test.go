@@ -36,13 +36,13 @@ func TestDeletesAskOnATerminalIfThereAreMessages(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"n\n", "queue delete q", exitFailure, "delete the queue q with 3 messages, for ever. Go on? [y/N] crosstown: nothing was removed"},
-		{"\n", "topic delete t", exitFailure, "delete the topic t with 1 message, for ever"},
+		{"n\n", "queue delete q", exitFailure, "permanently delete the queue q with 3 messages. Continue? [y/N] crosstown: cancelled: nothing was removed"},
+		{"\n", "topic delete t", exitFailure, "permanently delete the topic t with 1 message"},
 		{"n\n", "subscription delete t s", exitFailure, "delete the subscription t/Subscriptions/s with 1 message"},
 		{"", "queue delete q", exitUsage, "confirm with --yes"},
 		{"", "topic delete t --yes", exitOK, "deleted topic t\n"},
 		{"y\n", "queue purge q", exitOK, "purged 2 messages from q; what stays: 1 scheduled (--state)\n"},
-		{"y\n", "queue delete q", exitOK, "with 1 message, for ever. Go on? [y/N]"},
+		{"y\n", "queue delete q", exitOK, "with 1 message. Continue? [y/N]"},
 		{"", "queue delete none", exitFailure, "none"},
 	} {
 		if code, said := terminal(c.typed, strings.Fields(c.args)...); code != c.code || !strings.Contains(said, c.want) {

@@ -225,7 +225,7 @@ func TestSettingsOfDocumentsAreThere(t *testing.T) {
 			found++
 			_, _, stderr := invoke(t, []string{"HOME=" + t.TempDir()}, "config", "check", writeFile(t, "crosstown.yaml", block[1]))
 			for line := range strings.Lines(stderr) {
-				if strings.Contains(line, "there is no such setting") {
+				if strings.Contains(line, "the setting does not exist") {
 					t.Errorf("%s: %s", page, line)
 				}
 			}

@@ -30,10 +30,10 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		checks           string   // with their status
 		says             []string // in what is printed
 	}{
-		{"all is well", g.connection, []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip ok", []string{"UseDevelopmentEmulator=true asks for plain text", "it is healthy, version " + versionText(), "policy " + config.DevPolicy + " is accepted", "a peek at orders finds 0 messages"}},
+		{"all is well", g.connection, []string{"orders"}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok, round trip ok", []string{"not used, because of UseDevelopmentEmulator=true", "it is healthy, version " + versionText(), "policy " + config.DevPolicy + " is accepted", "a peek at orders finds 0 messages"}},
 		{"with TLS", g.secure, []string{local}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", []string{"is trusted, until "}},
 		{"by its authority", g.secure, []string{"--data=" + t.TempDir(), ca}, "connection ok, name ok, port ok, TLS ok, gateway ok, store warn, clock of the store ok, clock ok, authorization ok", nil},
-		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`there is no context \"none\"`}},
+		{"no such context", "", []string{"--context=none"}, "connection fail", []string{`context \"none\" does not exist`}},
 		{"no connection string", "Endpoint=x", nil, "connection fail", []string{"CROSSTOWN_CONNECTION_STRING"}},
 		{"no such host", at("nowhere.invalid:1"), nil, "connection ok, name fail", []string{"correct the host"}},
 		{"nothing listens", at("localhost:" + freePort(t)), nil, "connection ok, name ok, port fail", []string{"connection refused", "start the gateway there: crosstown"}},
@@ -71,7 +71,7 @@ func TestDoctorFindsWhereAConnectionFails(t *testing.T) {
 		})
 	}
 	code, out, errs := g.try(t, at("localhost:1"), "", "doctor")
-	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start the gateway") || !strings.HasSuffix(out, "\n2 ok, 0 to look at, 1 failed\n") || !strings.Contains(errs, "see the remedy above") {
+	if code != exitFailure || !strings.Contains(out, "fail  port        dial tcp") || !strings.Contains(out, "\n                  remedy: start the gateway") || !strings.HasSuffix(out, "\n2 ok, 0 to look at, 1 failed\n") || !strings.Contains(errs, "see above what to do") {
 		t.Errorf("for people: exit code %d\n%s%s", code, out, errs)
 	}
 }

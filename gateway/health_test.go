@@ -17,7 +17,7 @@ func TestHealthAsksTheGateway(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s%s", args, code, stdout, stderr)
 		}
 	}
-	if code, _, stderr := invoke(t, nil, "health", "nowhere"); code != exitFailure || !strings.Contains(stderr, "write host:port") {
+	if code, _, stderr := invoke(t, nil, "health", "nowhere"); code != exitFailure || !strings.Contains(stderr, "use host:port") {
 		t.Errorf("no address: exit code %d, %s", code, stderr)
 	}
 	g.halt(t)

@@ -96,7 +96,7 @@ func TestEveryStateIsPurged(t *testing.T) {
 			if queue == "orders" {
 				g.deferOne(t, queue, "")
 			}
-			g.exits(t, exitUsage, []string{"queue", "purge", queue}, "this would remove all messages of "+queue, "--yes")
+			g.exits(t, exitUsage, []string{"queue", "purge", queue}, "this would permanently remove all messages of "+queue, "--yes")
 			g.exits(t, exitUsage, []string{"queue", "purge", queue, "--state=gone", "--yes"}, "--state", "dead-letter")
 			g.exits(t, exitOK, []string{"queue", "purge", queue, "--state=scheduled", "--yes"}, "purged 2 messages from "+queue)
 			g.command(t, "", "send", queue, "later", "--schedule=1h")

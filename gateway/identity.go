@@ -32,7 +32,7 @@ func openDevIdentity(ctx context.Context, c *config.Config) (*devEndpoint, error
 	}
 	listeners, err := listen.Open(ctx, []string{c.DevIdentityListen})
 	if err != nil {
-		return nil, fmt.Errorf("development token endpoint: %w (choose another address with --dev-identity-listen)", err)
+		return nil, fmt.Errorf("development token endpoint: %w: choose another address with --dev-identity-listen", err)
 	}
 	return &devEndpoint{identity, listeners[0]}, nil
 }

@@ -231,7 +231,7 @@ differs subscription events/Subscriptions/eu: rule $Default: none in the source,
 	}
 	fixed := write(t, "fixed.yaml", "queues: [{name: orders, requires-session: true}]")
 	code, _, stderr := g.try(t, g.connection, "", "import", fixed, "--update")
-	if code != exitFailure || !strings.Contains(stderr, "orders: requires-session is false, but declared as true") || !strings.Contains(stderr, "delete the queue") {
+	if code != exitFailure || !strings.Contains(stderr, "orders: requires-session is false, but configured as true") || !strings.Contains(stderr, "delete the queue") {
 		t.Errorf("a fixed setting: got %d\n%s", code, stderr)
 	}
 }
@@ -342,7 +342,7 @@ func TestAConfigurationIsCheckedAndPrinted(t *testing.T) {
 	file := write(t, "c.yaml", "store: disk\nqueues:\n  - {name: a b}\n  - {name: q, lock-duration: 9m, colour: red}\n")
 	home := []string{"HOME=" + t.TempDir()}
 	code, stdout, stderr := invoke(t, home, "config", "check", file)
-	for _, want := range []string{file + ":1: store: ", file + ":3: queues[0].name: ", file + ":4: queues[1].lock-duration: ", file + ":4: queues[1].colour: there is no such setting"} {
+	for _, want := range []string{file + ":1: store: ", file + ":3: queues[0].name: ", file + ":4: queues[1].lock-duration: ", file + ":4: queues[1].colour: the setting does not exist"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("lacks %q:\n%s", want, stderr)
 		}

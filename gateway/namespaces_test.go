@@ -148,9 +148,9 @@ func TestNamespacesAreMadeAndChangedOverHTTP(t *testing.T) {
 		status             int
 		text               string
 	}{
-		{"GET", "/suite-1", "", 404, "no namespace 'suite-1'"},
-		{"DELETE", "/suite-1", "", 404, "no namespace"},
-		{"POST", "/suite-1/reset", "", 404, "no namespace"},
+		{"GET", "/suite-1", "", 404, "namespace 'suite-1' does not exist"},
+		{"DELETE", "/suite-1", "", 404, "does not exist"},
+		{"POST", "/suite-1/reset", "", 404, "does not exist"},
 		{"POST", "/suite-2/policies/none/rotate", "", 404, "no policy 'none'"},
 		{"POST", "/suite-2/empty", "", 404, "/reset"},
 		{"GET", "/suite-2/reset", "", 405, "POST"},
@@ -304,16 +304,16 @@ func TestNamespacesByTheCommandLine(t *testing.T) {
 		code             int
 		args             []string
 	}{
-		{g.connection, "There is no namespace 'suite'", exitFailure, []string{"show", "suite"}},
+		{g.connection, "The namespace 'suite' does not exist", exitFailure, []string{"show", "suite"}},
 		{g.connection, "already exists", exitFailure, []string{"create", "PLAIN"}},
 		{g.connection, "has no rights", exitUsage, []string{"create", "x", "--policy=app"}},
 		{g.connection, "unknown right", exitUsage, []string{"create", "x", "--policy=app:All"}},
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"delete", "sbemulatorns"}},
 		{g.connection, "no policy 'none'", exitFailure, []string{"rotate", "plain", "none"}},
 		{g.connection, "accepts 1 arg", exitUsage, []string{"create"}},
-		{g.connection, "is published", exitFailure, []string{"create", "x", "--policy=app=SAS_KEY_VALUE:Send"}},
+		{g.connection, "is publicly known", exitFailure, []string{"create", "x", "--policy=app=SAS_KEY_VALUE:Send"}},
 		{g.connection, "at least one of the flags", exitUsage, []string{"update", "plain"}},
-		{g.connection, "There is no namespace 'none'", exitFailure, []string{"update", "none", "--max-entities=3"}},
+		{g.connection, "The namespace 'none' does not exist", exitFailure, []string{"update", "none", "--max-entities=3"}},
 		{g.connection, "in the gateway's configuration", exitFailure, []string{"update", "sbemulatorns", "--max-entities=3"}},
 		{ops, "policy", exitFailure, []string{"show", "suite"}},
 	} {

@@ -251,7 +251,7 @@ func TestDeadLettersOfAnotherBroker(t *testing.T) {
 	if got := run(exitFailure, "deadletter", "resubmit", "orders", "--property=region=eu"); !strings.Contains(got, "--new-message-id") {
 		t.Errorf("got %s", got)
 	}
-	if got := run(exitFailure, "deadletter", "move", "orders", "--to=events/Subscriptions/eu", "--new-message-id"); !strings.Contains(got, "no client can send") {
+	if got := run(exitFailure, "deadletter", "move", "orders", "--to=events/Subscriptions/eu", "--new-message-id"); !strings.Contains(got, "clients cannot send") {
 		t.Errorf("got %s", got)
 	}
 	run(exitOK, "deadletter", "resubmit", "orders", "--property=region=eu", "--new-message-id")
@@ -334,7 +334,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 		{"orders", `{"numbers":[1,9],"to":"parts"}`, 200, `{"moved":1,"absent":[9]}`},
 		{"orders", `{"numbers":[2]}`, 200, `{"moved":1}`},
 		{"orders", `{"numbers":[2]}`, 200, `{"moved":0,"absent":[2]}`},
-		{"orders", `{"numbers":[]}`, 400, "at least 1"},
+		{"orders", `{"numbers":[]}`, 400, "1 to 1000"},
 		{"orders", `{"number":1}`, 400, `{\"numbers\": [7]`},
 		{"orders", `{"numbers":[1],"to":"orders"}`, 400, "choose another target"},
 		{"orders", `{"numbers":[1],"to":"none"}`, 404, "could not be found"},
@@ -345,7 +345,7 @@ func TestAMoveOverHTTPSaysWhatIsWrong(t *testing.T) {
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"}}`, 200, `{"moved":1}`},
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"to":"parts"}`, 400, "deadLetter cannot be combined with to"},
 		{"orders", `{"numbers":[3],"deadLetter":{"reason":"Wrong"},"newMessageIds":true}`, 400, "deadLetter cannot be combined with to"},
-		{"orders", `{"numbers":[3],"deadLetter":{}}`, 400, "needs a reason"},
+		{"orders", `{"numbers":[3],"deadLetter":{}}`, 400, "requires a reason"},
 		{"orders/$DeadLetterQueue", `{"numbers":[1],"deadLetter":{"reason":"Wrong"}}`, 400, "cannot be dead-lettered"},
 		{"orders", `{"numbers":[1],"to":"once"}`, 400, "detects duplicates"},
 	} {

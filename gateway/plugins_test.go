@@ -100,7 +100,7 @@ plugins:
 		connection, want string
 		args             []string
 	}{
-		{g.connection, `There is no plugin "nope"`, []string{"plugin", "reload", "nope"}},
+		{g.connection, `The plugin "nope" does not exist`, []string{"plugin", "reload", "nope"}},
 		{g.connection, "not reloaded", []string{"plugin", "reload", "gone"}},
 		{g.connection, "checksum", []string{"plugin", "reload", "geo", "--sha256", strings.Repeat("0", 64)}},
 		{low, "Manage", []string{"plugin", "list"}},
@@ -131,7 +131,7 @@ func TestAPluginIsChecked(t *testing.T) {
 		t.Errorf("got %d, %s%s", code, stdout, stderr)
 	}
 	code, _, stderr = g.try(t, "", "", "plugin", "check", "echo", "--", "hello")
-	if code != exitFailure || !strings.Contains(stderr, "echo cannot be used: its first line is \"hello\"") {
+	if code != exitFailure || !strings.Contains(stderr, "a gateway cannot use echo: the program's first line is \"hello\"") {
 		t.Errorf("no plugin: got %d, %s", code, stderr)
 	}
 }

@@ -365,7 +365,7 @@ func TestRecordAndReplaySayWhatIsWrong(t *testing.T) {
 		{g.connection, "replay --speed=fast", "", exitUsage, `--speed: "fast": write a factor such as 10x, or max`},
 		{g.connection, "replay --to=a --to=b", "", exitUsage, `--to: "b": write ENTITY once`},
 		{g.connection, "replay --to==b", "", exitUsage, `--to: "=b"`},
-		{g.connection, "replay", "hello\n", exitFailure, "standard input: line 1: it is not what crosstown record"},
+		{g.connection, "replay", "hello\n", exitFailure, "standard input: line 1: the line is not in the format of crosstown record"},
 		{g.connection, "replay --to=nope", line, exitFailure, "standard input: line 1 was not sent: The messaging entity"},
 		{g.connection, "replay --to=calls", line, exitFailure, "line 1 was not sent: "},
 		{wrong, "replay", line, exitFailure, "InvalidSignature: The token has an invalid signature: check the policy"},

@@ -116,7 +116,7 @@ func TestAHangUpReloadsTheConfiguration(t *testing.T) {
 		said []string
 	}{
 		"a list that is none":      {"policies: 5\n", []string{"the old settings stay in force", "crosstown.yaml:1: policies"}},
-		"a setting that is none":   {text("other-key", "queue: []"), []string{"the old settings stay in force", "crosstown.yaml:3: queue: there is no such setting"}},
+		"a setting that is none":   {text("other-key", "queue: []"), []string{"the old settings stay in force", "crosstown.yaml:3: queue: the setting does not exist"}},
 		"no YAML":                  {"a: [", []string{"the old settings stay in force", "crosstown.yaml"}},
 		"a certificate not there":  {strings.ReplaceAll(text("other-key"), "cert.pem", "none.pem"), []string{"the old settings stay in force", "none.pem"}},
 		"the development key anew": {"tls: {cert: " + cert + ", key: " + key + "}\n", []string{"the old settings stay in force", "public development key"}},

@@ -102,7 +102,7 @@ func trusting(file, name string) (*tls.Config, error) {
 	}
 	t.RootCAs = x509.NewCertPool()
 	if !t.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", file)
+		return nil, fmt.Errorf("%s contains no PEM certificate", file)
 	}
 	return t, nil
 }

@@ -135,7 +135,7 @@ func TestRuleTrialsSayWhy(t *testing.T) {
 		{[]string{"other", "--rules", after, "--record", recording}, `has no topic "other"`},
 		{[]string{"events", "none", "--rules", after, "--record", recording}, "has no subscription to compare"},
 		{[]string{"events", "--rules", topic("      - {name: large, rules: [{name: r, sql: \"plugin('geo')\"}]}\n"), "--record", recording}, "plugin"},
-		{[]string{"events", "--rules", after, "--record", writeFile(t, "bad.jsonl", lines.String()+"{\"version\":9}\n")}, "--record: line 9: it is neither a message"},
+		{[]string{"events", "--rules", after, "--record", writeFile(t, "bad.jsonl", lines.String()+"{\"version\":9}\n")}, "--record: line 9: the line is neither a message"},
 		{[]string{"events", "--rules", recording, "--record", recording}, "events.jsonl"},
 	} {
 		if code, out, problems := g.try(t, g.connection, "", append([]string{"rule", "test"}, c.args...)...); code == exitOK || !strings.Contains(problems, c.want) {

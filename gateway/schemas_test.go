@@ -87,7 +87,7 @@ func TestSchemasRefuseThroughTheSDKAndHTTP(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "SECRET") {
 		t.Errorf("schedule: got %v", err)
 	}
-	wantNotAllowed(t, s.SendMessage(t.Context(), &azservicebus.Message{Body: []byte("SECRET"), ContentType: new("text/csv")}, nil), "Message 1 of 1: body: it cannot be decoded.")
+	wantNotAllowed(t, s.SendMessage(t.Context(), &azservicebus.Message{Body: []byte("SECRET"), ContentType: new("text/csv")}, nil), "Message 1 of 1: body: the body cannot be decoded.")
 
 	a := &asks{T: t, g: g, policy: config.DevPolicy, key: config.DevKey}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.address+"/orders/messages", strings.NewReader(`{"id": 1}`))
@@ -189,7 +189,7 @@ func TestSchemaCheckJudgesRecordingsAndEntities(t *testing.T) {
 	for _, args := range [][]string{{recording}, {"--entity", "free"}} {
 		code, out, problems := g.try(t, g.connection, "", append([]string{"schema", "check", file}, args...)...)
 		if code == exitOK || !strings.Contains(problems, "checked 3 messages: 2 broke ") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "/id: is number, not string") ||
-			!strings.Contains(out, "body: it cannot be decoded") || strings.Contains(out, "SECRET") {
+			!strings.Contains(out, "body: the body cannot be decoded") || strings.Contains(out, "SECRET") {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, problems)
 		}
 	}
@@ -204,11 +204,11 @@ func TestSchemaCheckJudgesRecordingsAndEntities(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{file}, "name recordings, or an entity with --entity"},
-		{[]string{file, recording, "--entity", "free"}, "name recordings, or an entity with --entity"},
+		{[]string{file}, "specify recordings, or an entity with --entity"},
+		{[]string{file, recording, "--entity", "free"}, "specify recordings, or an entity with --entity"},
 		{[]string{filepath.Join(t.TempDir(), "none.json"), recording}, "no such file"},
-		{[]string{file, writeFile(t, "other.jsonl", `{"version": 9}`)}, "other.jsonl: line 1: it is neither a message nor a line of a backup"},
-		{[]string{file, writeFile(t, "empty.jsonl", "")}, "there is no message"},
+		{[]string{file, writeFile(t, "other.jsonl", `{"version": 9}`)}, "other.jsonl: line 1: the line is neither a message nor part of a backup"},
+		{[]string{file, writeFile(t, "empty.jsonl", "")}, "the input has no messages"},
 		{[]string{file, recording, "--serializers", "avro"}, `--serializers: "avro" is not built in`},
 	} {
 		if code, _, problems := g.try(t, g.connection, "", append([]string{"schema", "check"}, c.args...)...); code == exitOK || !strings.Contains(problems, c.want) {
@@ -229,8 +229,8 @@ func TestConfigCheckReportsBadSchemas(t *testing.T) {
 	code, _, problems := g.try(t, "", "", "config", "check", file)
 	for _, want := range []string{
 		"schemas[0].entity", bad + ":2: error parsing regexp: invalid or unsupported Perl syntax: `(?=`: write a pattern that RE2 can run",
-		"schemas[1].on-mismatch", `"drop" is unknown: use one of refuse, dead-letter, count`, "schemas[1].versions: there are none",
-		`"Orders" is listed twice`, "schemas[2].versions[0].file: it is missing",
+		"schemas[1].on-mismatch", `"drop" is unknown: use one of refuse, dead-letter, count`, "schemas[1].versions: the schema has no files",
+		`"Orders" is listed twice`, "schemas[2].versions[0].file: the file is missing",
 	} {
 		if code != exitUsage || !strings.Contains(problems, want) {
 			t.Errorf("exit code %d:\n%s\nwant %s", code, problems, want)

@@ -191,7 +191,7 @@ func TestUndecodableMessagesAreDeadLettered(t *testing.T) {
 		t.Errorf("got %q, want what was sent", got)
 	}
 	want := `The payload, declared as "application/json", could not be deserialized. Tried: ` +
-		"json for application/json: not JSON: a text is not UTF-8 at byte 0; cbor: not CBOR: a break stands where nothing is open at byte 1."
+		"json for application/json: not JSON: a string is not UTF-8 at byte 0; cbor: not CBOR: a break code is outside of an indefinite-length value at byte 1."
 	if m.ApplicationProperties["DeadLetterReason"] != "DeserializationFailed" || m.ApplicationProperties["DeadLetterErrorDescription"] != want {
 		t.Errorf("got %v, want %s", m.ApplicationProperties, want)
 	}

@@ -339,7 +339,7 @@ func TestADirectoryBelongsToOneGateway(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t)
 	code, _, stderr := invoke(t, nil, "--listen=127.0.0.1:0", "--data="+g.data)
-	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "a directory of its own") {
+	if code != exitFailure || !strings.Contains(stderr, "is in use by another gateway") || !strings.Contains(stderr, "another directory") {
 		t.Errorf("got %d\n%s", code, stderr)
 	}
 	code, _, stderr = invoke(t, []string{"CROSSTOWN_DATA=" + g.data}, "backup", filepath.Join(t.TempDir(), "b"))
@@ -362,7 +362,7 @@ func TestABadDirectoryIsRefusedWithARemedy(t *testing.T) {
 		{[]string{"--data=" + file}, file},
 		{[]string{"--sync=sometimes"}, "use always, interval or never"},
 		{[]string{"--store=memory", "--sync=always"}, "leave it out, or use --store file"},
-		{[]string{"--store=memory", "--repair"}, "has no files to repair"},
+		{[]string{"--store=memory", "--repair"}, "repair is not allowed"},
 	} {
 		code, _, stderr := invoke(t, nil, append([]string{"--listen=127.0.0.1:0"}, tt.args...)...)
 		if code == exitOK || !strings.Contains(stderr, tt.want) {

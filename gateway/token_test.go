@@ -91,14 +91,14 @@ func TestTokens(t *testing.T) {
 		code       int
 		want       string
 	}{
-		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "no policy of orders or of the namespace, whose key this connection string may read, has exactly the rights Send,Listen"},
+		{g.connection, []string{"orders", "--rights=Send,Listen"}, exitFailure, "cannot find a policy of orders or of the namespace with exactly the rights Send,Listen"},
 		{g.connection, []string{"nope", "--rights=Send"}, exitFailure, "nope"},
 		{g.connection, []string{"orders", "--rights=Listen", "--create-policy=sender"}, exitFailure, "policy sender of orders has the rights Send, not Listen"},
-		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `there is no policy "none" of orders`},
+		{g.connection, []string{"orders", "--policy=none"}, exitFailure, `cannot read the key of a policy "none" of orders`},
 		{g.connection, []string{"orders", "--rights=Read"}, exitUsage, `unknown right "Read"`},
 		{g.connection, []string{"orders", "--ttl=0s"}, exitUsage, "--ttl: "},
-		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy: name the ENTITY"},
-		{g.connection, []string{"", "--curl"}, exitUsage, "--curl: name the ENTITY"},
+		{g.connection, []string{"", "--create-policy=x", "--rights=Send"}, exitUsage, "--create-policy requires an ENTITY"},
+		{g.connection, []string{"", "--curl"}, exitUsage, "--curl requires an ENTITY"},
 		{signature, []string{"orders"}, exitUsage, "contains a SharedAccessSignature, not a key"},
 	} {
 		code, _, stderr := g.try(t, c.connection, "", append([]string{"token"}, c.args...)...)

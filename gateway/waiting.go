@@ -26,7 +26,7 @@ const (
 // The store is nil if ctx ends first.
 func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard func(http.Handler) http.Handler, log *slog.Logger) (*store, error) {
 	startup := &startupServer{}
-	startup.tell("The gateway opens its message store.")
+	startup.tell("The gateway is opening its message store.")
 	answering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var answered sync.WaitGroup
 	answered.Go(func() { _ = serveHandler(answering, ln, guard(startup), log) })
@@ -45,7 +45,7 @@ func awaitStore(ctx context.Context, c *config.Config, ln net.Listener, guard fu
 		if !away || time.Since(began) >= c.StoreWait {
 			return nil, err
 		}
-		startup.tell("The gateway waits for its message store: " + err.Error())
+		startup.tell("The gateway is waiting for its message store: " + err.Error())
 		if cause != lastCause || time.Since(told) >= storeReminder {
 			told, lastCause = time.Now(), cause
 			log.Warn("waiting for Redis; clients wait, and /health answers 503 (--store-wait 0 would end the gateway)", "cause", cause, "err", err)

@@ -63,7 +63,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
 		default: // out of file descriptors, or the peer gave up
-			b.opts.Logger.Warn("a connection could not be accepted", "err", err)
+			b.opts.Logger.Warn("cannot accept a connection", "err", err)
 			pause(ctx, acceptBackoff)
 		}
 	}

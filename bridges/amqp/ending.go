@@ -86,7 +86,7 @@ func (c *conn) end(now time.Time) time.Time {
 	return c.closing
 }
 
-var errNoClose = errors.New("the client does not answer the close")
+var errNoClose = errors.New("the client did not answer the gateway's close frame")
 
 // over reports whether the connection has ended and nothing is left to do.
 func (c *conn) over() bool {

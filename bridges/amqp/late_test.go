@@ -82,11 +82,11 @@ func TestClosedConnectionIsLoggedWithItsReasonAndProduct(t *testing.T) {
 		p.send(0, &wire.Open{ContainerID: "peer", Properties: value.Map{{Key: value.Symbol("product"), Value: "tester"}}})
 		p.send(3, &wire.End{})
 		c := await[*wire.Close](p)
-		if c == nil || c.Error == nil || !strings.HasPrefix(c.Error.Description, "no session has begun on channel 3 TrackingId:") {
+		if c == nil || c.Error == nil || !strings.HasPrefix(c.Error.Description, "channel 3 has no session TrackingId:") {
 			t.Errorf("got %+v, want the reason and a tracking id", c)
 		}
 	})
-	if got := log.String(); !strings.Contains(got, "level=INFO") || !strings.Contains(got, "product=tester") || !strings.Contains(got, "no session has begun on channel 3") {
+	if got := log.String(); !strings.Contains(got, "level=INFO") || !strings.Contains(got, "product=tester") || !strings.Contains(got, "channel 3 has no session") {
 		t.Errorf("log: got %q, want the reason and the product", got)
 	}
 }

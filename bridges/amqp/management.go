@@ -107,7 +107,7 @@ func (c *conn) manage(ctx context.Context, id core.Identity, l *engine.Link, add
 func (c *conn) carryOut(ctx context.Context, o *operation, req *request) (response, error) {
 	do, ok := operations[req.operation]
 	if !ok {
-		return response{}, core.Refuse(core.NotImplemented, "The operation '%.80s' is not supported.", req.operation)
+		return response{}, core.Refuse(core.NotImplemented, "The management node does not support the operation '%.80s'.", req.operation)
 	}
 	args, ok := req.body.(value.Map)
 	if !ok {
@@ -231,7 +231,7 @@ func scheduleMessages(o *operation) (response, error) {
 		encoded, _ := fields.Get("message")
 		payload, ok := encoded.([]byte)
 		if !ok {
-			return response{}, core.Refuse(core.InvalidArgument, "messages[%d] has no encoded message.", i)
+			return response{}, core.Refuse(core.InvalidArgument, "messages[%d].message is not binary.", i)
 		}
 		var err error
 		if group[i], err = decodeMessage(payload); err != nil {
@@ -425,7 +425,7 @@ func (o *operation) integer(name string) int64 {
 	v, _ := o.args.Get(name)
 	n, ok := value.Int(v)
 	if !ok {
-		o.refuse(core.InvalidArgument, "%s is not a whole number.", name)
+		o.refuse(core.InvalidArgument, "%s is not an integer.", name)
 	}
 	return n
 }

@@ -239,7 +239,7 @@ func decodeRequest(payload []byte) (request, error) {
 func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	to := c.route(r.link.Session(), r.node, req.replyTo)
 	if to == nil {
-		c.log.Debug("no link for a response", "entity", r.node, "link", req.replyTo)
+		c.log.Debug("cannot send a response: the client has no link with this reply-to address", "entity", r.node, "link", req.replyTo)
 		return
 	}
 	if id, _ := req.headers.Get(trackingID); id != nil {
@@ -247,7 +247,7 @@ func (c *conn) reply(r *requestLink, req *request, d dialect, resp response) {
 	}
 	payload, err := encodeResponse(req.id, d, resp)
 	if err != nil {
-		c.log.Error("a response could not be encoded", "err", err, "entity", r.node)
+		c.log.Error("cannot encode a response", "err", err, "entity", r.node)
 		return
 	}
 	to.push(payload)
@@ -335,7 +335,7 @@ func (r *replyLink) push(payload []byte) {
 	r.conn.replies += len(payload)
 	r.flowed()
 	if len(r.queue) > maxReplies || len(r.queue) > 0 && r.conn.replies > maxReplyBytes {
-		r.link.Detach(&wire.Error{Condition: wire.CondResourceLimitExceeded, Description: "Too many responses wait for credit."})
+		r.link.Detach(&wire.Error{Condition: wire.CondResourceLimitExceeded, Description: "Too many responses wait for link credit: grant more credit."})
 		r.detached()
 	}
 }

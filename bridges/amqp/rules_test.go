@@ -182,7 +182,7 @@ func TestRuleRefusals(t *testing.T) {
 		"no description":      {"add-rule", add("x", nil), 400, wire.CondArgumentError, "rule-description is not a map."},
 		"no name":             {"add-rule", add(nil, filterOf("1=1")), 400, wire.CondArgumentError, "rule-name is not a string."},
 		"no name to remove":   {"remove-rule", remove(int32(1)), 400, wire.CondArgumentError, "rule-name is not a string."},
-		"no bounds":           {"enumerate-rules", value.Map{}, 400, wire.CondArgumentError, "skip is not a whole number."},
+		"no bounds":           {"enumerate-rules", value.Map{}, 400, wire.CondArgumentError, "skip is not an integer."},
 		"bad bounds":          {"enumerate-rules", value.Map{{Key: "skip", Value: int32(-1)}, {Key: "top", Value: int32(1)}}, 400, wire.CondArgumentOutOfRange, "skip is -1"},
 	} {
 		t.Run(what, func(t *testing.T) {

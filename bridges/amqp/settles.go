@@ -210,7 +210,7 @@ func outcome(state wire.DeliveryState, s *core.Settlement, item *settleItem) err
 		item.state = rejected // without an error: clients take one for a failure
 		var err error
 		if s.Properties, err = deadLetterProperties(state.Error); err != nil {
-			return core.Refuse(core.InvalidArgument, "A property to modify is not valid: %v.", err)
+			return core.Refuse(core.InvalidArgument, "A property that the outcome modifies is not valid: %v.", err)
 		}
 	case wire.Released, wire.Received, nil: // settled without an outcome is as good as released
 		s.Outcome = core.Release

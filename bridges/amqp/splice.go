@@ -99,7 +99,7 @@ func (s *Splice) receive() error {
 	for {
 		if len(rest) >= wire.ProtocolHeaderSize && string(rest[:4]) == "AMQP" {
 			if s.headless {
-				return &wire.Error{Condition: wire.CondFramingError, Description: "A protocol header stands where none may be."}
+				return &wire.Error{Condition: wire.CondFramingError, Description: "The peer sent a second protocol header."}
 			}
 			s.headless = true
 			s.ready = append(s.ready, rest[:wire.ProtocolHeaderSize]...)
@@ -151,7 +151,7 @@ func (s *Splice) admit(f wire.Frame) (err error) {
 		}
 	case *wire.Disposition:
 		if p.Last.Set && p.Last.V-p.First > spliceRange {
-			return &wire.Error{Condition: wire.CondInvalidField, Description: "A disposition of that many deliveries is not plausible."}
+			return &wire.Error{Condition: wire.CondInvalidField, Description: "The peer sent a disposition for more deliveries than the gateway tracks."}
 		}
 		p.State = plainState(p.State)
 	case *wire.SASLOutcome: // after which the header of AMQP comes
@@ -401,18 +401,18 @@ func (g *grants) admit(channel uint16, p wire.Performative, size int) error {
 	case *wire.Transfer:
 		s := g.peer[channel]
 		if s == nil || s.peer[p.Handle] == nil {
-			return &wire.Error{Condition: wire.CondUnattachedHandle, Description: "A transfer on a link that is not attached."}
+			return &wire.Error{Condition: wire.CondUnattachedHandle, Description: "The peer sent a transfer on a link that is not attached."}
 		}
 		l := s.peer[p.Handle]
 		if !l.open {
 			if int32(l.limit-l.count) <= 0 { // serial numbers, AMQP 1.0 §2.6.7
-				return &wire.Error{Condition: wire.CondTransferLimitExceeded, Description: "A transfer without credit."}
+				return &wire.Error{Condition: wire.CondTransferLimitExceeded, Description: "The peer sent a transfer without link credit."}
 			}
 			l.count++
 			l.size = 0
 		}
 		if l.size += size; l.size > maxSpliced {
-			return &wire.Error{Condition: wire.CondMessageSizeExceeded, Description: "A message is larger than any may be."}
+			return &wire.Error{Condition: wire.CondMessageSizeExceeded, Description: "The peer sent a message that is larger than the gateway allows."}
 		}
 		l.open = p.More && !p.Aborted
 	}

@@ -42,7 +42,7 @@ func (c *conn) attachTokens(l *engine.Link) {
 		request, _ := other.Data.(*requestLink)
 		reply, _ := other.Data.(*replyLink)
 		if other.Attach().Role == l.Attach().Role && (request != nil && request.node == cbsNode || reply != nil && reply.node == cbsNode) {
-			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection already has a link to $cbs."), core.Address{}))
+			l.Refuse(c.refusal(l, core.Refuse(core.NotAllowed, "The connection already has such a link to $cbs."), core.Address{}))
 			return
 		}
 	}
@@ -63,7 +63,7 @@ func (c *conn) serveToken(l *engine.Link, req *request, answered func(response))
 	case kindText != "servicebus.windows.net:sastoken" && kindText != "jwt":
 		refuse(core.Refuse(core.InvalidArgument, "Tokens of type '%.60s' are not supported: use servicebus.windows.net:sastoken or jwt.", kindText))
 	case !ok || !isText:
-		refuse(core.Refuse(core.InvalidArgument, "A put-token needs the application property name and a body that is a string."))
+		refuse(core.Refuse(core.InvalidArgument, "A put-token request must have the application property name, and a string as its body."))
 	default:
 		c.putToken(l, req, token, audience, answered)
 	}
@@ -166,7 +166,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // evict closes the connection, which holds more than others of a resource that the gateway has run out of.
 func (c *conn) evict() {
-	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, and this connection held the most: %d bytes. Connect again.", c.charged)))
+	c.eng.Close(c.closingFor(core.Refuse(core.Busy, "The gateway's memory is full, so it closed the connection that uses most of it, this one: %d bytes. Connect again.", c.charged)))
 }
 
 // expel closes the connection because its namespace no longer exists.
@@ -187,7 +187,7 @@ func (c *conn) hosts() []string {
 	return slices.DeleteFunc(hosts, func(name string) bool { return name == "" })
 }
 
-var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client has not authorized in time.")
+var errLate = core.Refuse(core.Unauthorized, "The connection was closed because the client did not send a valid token in time.")
 
 // checkIdentity closes a connection that has proven nothing in time, and detaches links whose grant has ended. It
 // returns when to look again; zero means never.

@@ -126,7 +126,7 @@ func decodeTransactionRequest(payload []byte) (wire.TransactionRequest, error) {
 	}
 	raw, ok := s.Value()
 	if !ok {
-		return nil, core.Refuse(core.InvalidArgument, "A coordinator accepts only declare and discharge, as the value of a message.")
+		return nil, core.Refuse(core.InvalidArgument, "A coordinator accepts only messages whose body is an AMQP value with declare or discharge.")
 	}
 	return wire.DecodeTransactionRequest(raw, value.Limits{})
 }
@@ -141,7 +141,7 @@ func (k *coordinatorLink) declare(req *wire.Declare) wire.DeliveryState {
 		c.dropExpired(time.Now())
 	}
 	if len(c.transactions) >= maxTransactions {
-		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: discharge some.", maxTransactions), core.Address{})
+		return c.rejected(k.link, core.Refuse(core.QuotaExceeded, "The connection has %d open transactions, which is the limit: end some of them.", maxTransactions), core.Address{})
 	}
 	id := newUUID()
 	t := &transaction{conn: c, coordinator: k, id: id[:], work: c.bridge.front.Begin(), ended: make(chan struct{})}
@@ -266,7 +266,7 @@ func (r *receiverLink) abandon(s core.Settlement) {
 }
 
 var (
-	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed: a message was refused or arrived after its link had ended, or an outcome was for a settled or unknown delivery.")
+	errMissed    = core.Refuse(core.Conflict, "The transaction is rolled back because one of its operations failed. Either a message was refused, or its link had ended, or an outcome was for a settled or unknown delivery.")
 	errNoOutcome = core.Refuse(core.InvalidArgument, "The transactional state has no outcome.")
 )
 
@@ -328,7 +328,7 @@ func (c *conn) enlist(l *engine.Link, addr core.Address, id []byte, size int64, 
 	t, err := c.transaction(id)
 	if err == nil {
 		if err = t.reaches(l, addr); err == nil && c.enlisted > 0 && c.enlisted+size > maxEnlistedBytes {
-			err = core.Refuse(core.QuotaExceeded, "The open transactions of the connection hold more than %d bytes: commit some.", maxEnlistedBytes)
+			err = core.Refuse(core.QuotaExceeded, "The messages in the connection's open transactions take more than %d bytes: commit some transactions.", maxEnlistedBytes)
 		}
 		if t.failed == nil {
 			t.failed = err

@@ -117,7 +117,7 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 		return bridges.Connection{}, err
 	}
 	if closed == nil {
-		return bridges.Connection{}, core.Refuse(core.NotFound, "There is no connection '%.40s' at this gateway. It may have ended already.", connection)
+		return bridges.Connection{}, core.Refuse(core.NotFound, "This gateway has no connection '%.40s'. It may have ended.", connection)
 	}
 	c.closed.Add(1)
 	cmp.Or(c.Log, slog.Default()).Info("connection closed by an operator", "conn", closed.ID, "peer", closed.Peer, "namespace", closed.Namespace, "product", closed.Product, "policy", id[0].Policy)

@@ -49,7 +49,7 @@ func (b *Bridge) atom(w http.ResponseWriter, r *http.Request, segments []string,
 		m.target.feed = true
 		return m.authorized("GET, HEAD", func() error { return m.listEntities(core.Topic) })
 	case strings.HasPrefix(folded, "$") && r.Method != http.MethodPut: // to create it is refused as the name that it is
-		return core.Refuse(core.NotFound, "There is no resource '/%s'.", name)
+		return core.Refuse(core.NotFound, "The resource '/%s' does not exist.", name)
 	}
 	if m.target, err = parseTarget(name); err != nil {
 		return err
@@ -200,7 +200,7 @@ func pageNumber(query url.Values, name string, otherwise, limit int) (int, error
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || int(n) > limit {
-		return 0, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a whole number from 0 to %d.", name, text, limit)
+		return 0, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be an integer from 0 to %d.", name, text, limit)
 	}
 	if n == 0 {
 		return otherwise, nil

@@ -109,7 +109,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 	case err != nil:
 		return nil, -1, err
 	case len(text) > maxPageBytes:
-		return nil, -1, fmt.Errorf("%s answers with more than %d bytes", request.URL.Host, maxPageBytes)
+		return nil, -1, fmt.Errorf("%s sent a response of more than %d bytes, which is the limit", request.URL.Host, maxPageBytes)
 	case response.StatusCode/100 == 2 && len(text) == 0:
 		return nil, -1, nil
 	}
@@ -122,7 +122,7 @@ func (c *AdminClient) once(ctx context.Context, method, path, query string, head
 		return nil, askAgain(response), refused
 	}
 	if err != nil {
-		return nil, -1, fmt.Errorf("%s does not answer with a document of the management API: %w: check the host of the connection string", request.URL.Host, err)
+		return nil, -1, fmt.Errorf("the response of %s is not a document of the management API: %w: check the host of the connection string", request.URL.Host, err)
 	}
 	return root, -1, nil
 }
@@ -139,7 +139,7 @@ func askAgain(response *http.Response) time.Duration {
 }
 
 // errNoDocument says that another service has answered.
-var errNoDocument = errors.New("the answer is not a document of the management API: check the host of the connection string")
+var errNoDocument = errors.New("the response is not a document of the management API: check the host of the connection string")
 
 // list calls take with the entries of a feed from the skip-th on, at most top of them.
 func (c *AdminClient) list(ctx context.Context, path string, skip, top int, take func(title string, description *node) error) error {
@@ -175,7 +175,7 @@ func within(entry *node, take func(title string, description *node) error) error
 	}
 	title, content := entry.child("title"), entry.child("content")
 	if title == nil || content == nil || len(content.children) == 0 {
-		return errors.New("an entry of the management API has no title or no content")
+		return errors.New("the response of the management API has an entry without title or content")
 	}
 	return take(title.value(), content.children[0])
 }
@@ -199,7 +199,7 @@ func (c *AdminClient) Entities(ctx context.Context, _ core.Identity, l core.List
 func (c *AdminClient) Entity(ctx context.Context, _ core.Identity, name string) (e core.Entity, counts core.Runtime, err error) {
 	root, err := c.do(ctx, http.MethodGet, "/"+escapePath(name), "", nil, nil)
 	if err == nil && root != nil && root.name.Local == "feed" { // the listing that stands for "no such entity"
-		err = &StatusError{http.StatusNotFound, fmt.Sprintf("There is no entity '%s'.", name), true}
+		err = &StatusError{http.StatusNotFound, fmt.Sprintf("The entity '%s' does not exist.", name), true}
 	}
 	if err != nil {
 		return e, counts, err

@@ -25,7 +25,7 @@ func parseDescription(body []byte) (*node, error) {
 			return nil, core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: it must be <QueueDescription>, <TopicDescription>, <SubscriptionDescription> or <RuleDescription>.", description.name.Local)
 		}
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry> with <content> that holds a description, such as <QueueDescription>.", root.name.Local)
+	return nil, core.Refuse(core.InvalidArgument, "The root of the request body is <%s>: it must be <entry>, whose <content> contains a description such as <QueueDescription>.", root.name.Local)
 }
 
 const formDuration = "an ISO 8601 duration such as PT1M, PT0.5S or P14D"
@@ -36,7 +36,7 @@ func formOf(s *core.Setting) string {
 	case *time.Duration:
 		return formDuration
 	case *int64, *int:
-		return "a whole number"
+		return "an integer"
 	case *bool:
 		return "true or false"
 	case *core.Status:
@@ -45,7 +45,7 @@ func formOf(s *core.Setting) string {
 	if s.Path {
 		return "an entity path or URI"
 	}
-	return "a text"
+	return "a string"
 }
 
 // readLeaf reads the text of a setting into q, and reports whether it could.
@@ -120,7 +120,7 @@ func readSetting(n *node, kind core.Kind, q *core.Settings) error {
 	case !s.Kinds.Has(kind), n.null, len(n.children) == 0 && text == "":
 		return nil
 	case len(n.children) > 0:
-		return core.Refuse(core.InvalidArgument, "<%s> holds <%s>: it must be %s.", name, n.children[0].name.Local, formOf(s))
+		return core.Refuse(core.InvalidArgument, "<%s> contains the element <%s>: it must be %s.", name, n.children[0].name.Local, formOf(s))
 	case !readLeaf(s, q, text):
 		return core.Refuse(core.InvalidArgument, "The value '%.60s' of <%s> is not valid: it must be %s.", text, name, formOf(s))
 	}
@@ -149,7 +149,7 @@ func readAccessRules(list *node, q *core.Settings) error {
 				}
 				t, err := parseDate(text)
 				if err != nil {
-					return bad(field.name.Local, text, "an instant such as 2024-01-31T12:00:00Z")
+					return bad(field.name.Local, text, "a time such as 2024-01-31T12:00:00Z")
 				}
 				if field.name.Local == "CreatedTime" {
 					rule.CreatedAt = t

@@ -366,7 +366,7 @@ func (p *put) checkForwarding(before, after *core.Settings) error {
 			grant.Rights &= core.Send // it speaks for the destination, and for nothing else
 			id = core.Identity{grant}
 			if p.id.NamespaceID() != grant.NamespaceID {
-				return unauthorized("%s: the token in the header %s is for another namespace, to which nothing can be forwarded so.", setting, header)
+				return unauthorized("%s: the token in the header %s is for another namespace, and entities can only forward within their namespace: send a token for this namespace.", setting, header)
 			}
 			p.id = append(slices.Clone(p.id), grant) // beside the request's own, which may have the same policy and scope
 		}

@@ -30,7 +30,7 @@ func parseXML(document []byte, elements int) (*node, error) {
 	dec := xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(document, []byte("\xef\xbb\xbf"))))
 	malformed := func(what string) error {
 		line, _ := dec.InputPos()
-		return core.Refuse(core.InvalidArgument, "The request body is not valid XML at line %d: %s.", line, what)
+		return core.Refuse(core.InvalidArgument, "The request body is not valid: line %d: %s.", line, what)
 	}
 	root := &node{}
 	open := []*node{root} // the path to the current element
@@ -51,13 +51,13 @@ func parseXML(document []byte, elements int) (*node, error) {
 		switch t := token.(type) {
 		case xml.StartElement:
 			if nodes++; nodes > elements {
-				return nil, malformed("it has too many elements")
+				return nil, malformed("the document has too many elements")
 			}
 			if len(open) > maxXMLDepth {
-				return nil, malformed("its elements are nested too deeply")
+				return nil, malformed("the elements are nested too deeply")
 			}
 			if last == root && len(root.children) > 0 {
-				return nil, malformed("it has a second root element")
+				return nil, malformed("the document has a second root element")
 			}
 			n := &node{name: t.Name}
 			for _, a := range t.Attr {

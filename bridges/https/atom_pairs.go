@@ -32,7 +32,7 @@ func readPairs(list *node) (core.Properties, error) {
 	for i, n := range list.children {
 		key, v := n.child("Key"), n.child("Value")
 		if n.name.Local != pair || key == nil || v == nil {
-			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s>[%d] is <%.60s>: it must be <%s> with <Key> and <Value>.", list.name.Local, i, n.name.Local, pair)
+			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s>[%d] is the element <%.60s>: it must be <%s> with <Key> and <Value>.", list.name.Local, i, n.name.Local, pair)
 		}
 		if seen[key.text] {
 			return core.Properties{}, core.Refuse(core.InvalidArgument, "<%s> has the key '%.60s' twice.", list.name.Local, key.text)
@@ -62,20 +62,20 @@ func readTyped(n *node) (v any, form string) {
 		form = "true or false"
 		v, err = strconv.ParseBool(text)
 	case "byte", "short", "int", "long", "unsignedByte", "unsignedShort", "unsignedInt":
-		form = "a whole number of 64 bits"
+		form = "an integer of 64 bits"
 		var i int64
 		i, err = strconv.ParseInt(text, 10, 64)
 		if v = i; n.typ != "long" && i >= math.MinInt32 && i <= math.MaxInt32 {
 			v = int32(i)
 		}
 	case "unsignedLong":
-		form = "a whole number of 64 bits without a sign"
+		form = "an unsigned integer of 64 bits"
 		v, err = strconv.ParseUint(text, 10, 64)
 	case "double", "decimal", "float":
 		form = "a number"
 		v, err = strconv.ParseFloat(text, 64)
 	case "dateTime":
-		form = "an instant such as 2024-01-31T12:00:00Z"
+		form = "a time such as 2024-01-31T12:00:00Z"
 		v, err = readDateTime(text)
 	case "duration":
 		form = formDuration
@@ -88,7 +88,7 @@ func readTyped(n *node) (v any, form string) {
 		token, err = core.ParseLockToken(text)
 		v = value.UUID(token)
 	case "char":
-		form = "the number of a UTF-16 unit"
+		form = "the number of a UTF-16 code unit"
 		var u uint64
 		u, err = strconv.ParseUint(text, 10, 16)
 		v = value.Char(u)

@@ -42,7 +42,7 @@ func (m *management) putRule() error {
 		return err
 	}
 	if name := description.name.Local; name != ruleDescription {
-		return core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: that of a rule must be <%s>.", name, ruleDescription)
+		return core.Refuse(core.InvalidArgument, "The content of the entry is <%s>: for a rule it must be <%s>.", name, ruleDescription)
 	}
 	rule, err := readRule(description)
 	if err != nil {
@@ -97,7 +97,7 @@ func readRule(description *node) (r core.Rule, err error) {
 			}
 		case "CreatedAt": // not the client's to say
 		default:
-			return r, core.Refuse(core.InvalidArgument, "<%.60s> is not a part of a rule: use Name, Filter and Action.", n.name.Local)
+			return r, core.Refuse(core.InvalidArgument, "<%.60s> is not an element of a rule: use Name, Filter and Action.", n.name.Local)
 		}
 	}
 	return r, nil

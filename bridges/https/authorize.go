@@ -159,7 +159,7 @@ func (b *Bridge) shareWithPage(w http.ResponseWriter, r *http.Request, methods s
 	}
 	on(w, routePreflight)
 	if !listed {
-		return false, &statusError{status: http.StatusForbidden, text: fmt.Sprintf("Pages of %.200s may not send this request: see the setting cors-origins.", origin)}
+		return false, &statusError{status: http.StatusForbidden, text: fmt.Sprintf("The origin %.200s may not send this request: add it to the setting cors-origins.", origin)}
 	}
 	h.Set("Access-Control-Allow-Methods", methods)
 	if headers := r.Header.Get("Access-Control-Request-Headers"); headers != "" {

@@ -42,7 +42,7 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 			return nil, core.Refuse(core.InvalidArgument, "Message %d of the batch, counted from 0: %v.", len(group), err)
 		}
 		if len(group) == maxBatch {
-			return nil, core.Refuse(core.InvalidArgument, "%s holds more than %d messages.", subject, maxBatch)
+			return nil, core.Refuse(core.InvalidArgument, "%s contains more than %d messages.", subject, maxBatch)
 		}
 		group = append(group, m)
 	}
@@ -53,7 +53,7 @@ func parseBatch(body []byte) ([]*core.Message, error) {
 		return nil, core.Refuse(core.InvalidArgument, "%s has data after the JSON array.", subject)
 	}
 	if len(group) == 0 {
-		return nil, core.Refuse(core.InvalidArgument, "%s holds no message.", subject)
+		return nil, core.Refuse(core.InvalidArgument, "%s contains no message.", subject)
 	}
 	return group, nil
 }

@@ -172,7 +172,7 @@ func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), b.opts.Grace)
 	defer stop()
 	if err := srv.Shutdown(grace); err != nil {
-		b.log.Warn("HTTP requests did not end within the grace period", "grace", b.opts.Grace, "err", err)
+		b.log.Warn("stopped before all HTTP requests had ended: the grace period is over", "grace", b.opts.Grace, "err", err)
 		cancel()
 		_ = srv.Close() // the listener is closed already; this drops the connections
 	}

@@ -216,7 +216,7 @@ func TestBadBatchesNameElementAndField(t *testing.T) {
 		{`[{"Body":"a}]`, "The batch is not valid JSON"},
 		{`[{"Body" "a"}]`, "The batch is not valid JSON at byte"},
 		{`{}`, "The batch is an object: it must be a JSON array of messages."},
-		{`[]`, "The batch holds no message."},
+		{`[]`, "The batch contains no message."},
 		{``, "The batch is not valid JSON: it ends too early."},
 		{"[{\"Body\":\"\xff\"}]", "The batch is not valid UTF-8."},
 	} {

@@ -100,7 +100,7 @@ func TestRefusalsReachTheClientAndOtherErrorsDoNot(t *testing.T) {
 		{core.Refuse(core.InvalidArgument, "X is bad."), 400, "SubCode=40000. X is bad. TrackingId:"},
 		{core.Refuse(core.EntityDisabled, "Off."), 403, "SubCode=40301. Off. TrackingId:"},
 		{core.Refuse(core.QuotaExceeded, "Full."), 403, "Full. TrackingId:"},
-		{errors.New("dial redis: secret"), 500, "An internal error happened."},
+		{errors.New("dial redis: secret"), 500, "An internal error occurred."},
 	} {
 		w := httptest.NewRecorder()
 		b.refuse(w, httptest.NewRequest("GET", "/q", nil), c.err)
@@ -119,7 +119,7 @@ func TestPlainRequestGetsUpgradeRequired(t *testing.T) {
 	if w.Code != http.StatusUpgradeRequired || w.Header().Get("Upgrade") != "TLS/1.2, HTTP/1.1" || w.Header().Get("Connection") != "Upgrade" {
 		t.Errorf("got %d, %v, want 426 with what to upgrade to", w.Code, w.Header())
 	}
-	if got := detail(t, w); !strings.HasPrefix(got, "The gateway requires TLS of this client: call https://bus.example.com:5300.") {
+	if got := detail(t, w); !strings.HasPrefix(got, "This client must use TLS: call https://bus.example.com:5300.") {
 		t.Errorf("got %s", got)
 	}
 	if w := call(b, "GET", "https://bus.example.com/q", ""); w.Code != http.StatusOK {

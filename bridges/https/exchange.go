@@ -81,7 +81,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		return nil, core.Refuse(core.TooLarge, "The request body exceeds the limit of %d bytes.", limit)
 	case errors.Is(err, fair.ErrTooSlow):
 		return nil, &statusError{status: http.StatusRequestTimeout, text: fmt.Sprintf(
-			"The rest of the request body did not arrive in time: at least %d bytes a second must come, with pauses of at most %v.", fair.MinRate, fair.Grace)}
+			"The rest of the request body did not arrive in time: send at least %d bytes a second, with pauses of at most %v.", fair.MinRate, fair.Grace)}
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (b *Bridge) pollTime(r *http.Request) (time.Duration, error) {
 	}
 	seconds, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be a whole number of seconds.", text)
+		return 0, core.Refuse(core.InvalidArgument, "timeout is %.40q: it must be an integer of seconds.", text)
 	}
 	return min(time.Duration(seconds)*time.Second, limit), nil
 }
@@ -70,7 +70,7 @@ func (b *Bridge) release(ctx context.Context, id core.Identity, address core.Add
 	defer cancel()
 	for _, err := range b.front.Settle(ctx, id, address, []core.Settlement{{Token: d.LockToken, Outcome: core.Release}}) {
 		if err != nil {
-			b.log.Debug("an undelivered message could not be released", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
+			b.log.Debug("cannot release a message that was not delivered", "entity", address.String(), "seq", d.SequenceNumber, "err", err)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (b *Bridge) route(w http.ResponseWriter, r *http.Request) {
 		on(w, routeMisdirected)
 		w.Header().Set("Upgrade", "TLS/1.2, HTTP/1.1") // RFC 2817 §4.2; RFC 9110 §15.5.22
 		w.Header().Set("Connection", "Upgrade")
-		b.refuse(w, r, &statusError{status: http.StatusUpgradeRequired, text: "The gateway requires TLS of this client: call https://" + r.Host + "."})
+		b.refuse(w, r, &statusError{status: http.StatusUpgradeRequired, text: "This client must use TLS: call https://" + r.Host + "."})
 		return
 	}
 	if b.opts.Host != nil {
@@ -103,7 +103,7 @@ func (b *Bridge) dispatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	err = b.atom(w, r, segments, methods)
 	if core.CodeOf(err) == core.NotFound && methods != "" && r.Method == http.MethodDelete {
-		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid, and there is no entity '%s' either.", segments[len(segments)-1], strings.Join(segments, "/"))
+		return core.Refuse(core.InvalidArgument, "The lock token '%.60s' is not valid, and the entity '%s' does not exist.", segments[len(segments)-1], strings.Join(segments, "/"))
 	}
 	return err
 }
@@ -185,7 +185,7 @@ func (b *Bridge) runtime(w http.ResponseWriter, r *http.Request, entity string, 
 		id, token := strings.Join(below[:len(below)-1], "/"), below[len(below)-1]
 		return b.settle(w, r, entity, id, token)
 	}
-	return core.Refuse(core.NotFound, "There is no such resource: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
+	return core.Refuse(core.NotFound, "The resource does not exist: receive at .../messages/head, settle at .../messages/{id}/{lock token}.")
 }
 
 // origin is the scheme and authority for links back to this gateway.

@@ -79,5 +79,5 @@ func (b *Bridge) verifyLocked(r *http.Request, id core.Identity, address core.Ad
 			return nil
 		}
 	}
-	return core.Refuse(core.LockLost, "The lock supplied is invalid: the token '%s' does not lock the message '%s'.", token, message)
+	return core.Refuse(core.LockLost, "The lock supplied is invalid: the token '%s' belongs to another message than '%s'.", token, message)
 }

@@ -164,7 +164,7 @@ func (s *events) flush() error {
 
 // The reasons for the end of a stream that do not come from the entity or the token.
 var (
-	errGone     = errors.New("the client is gone")
+	errGone     = errors.New("the client has disconnected")
 	errStopping = core.Refuse(core.Busy, "The gateway is stopping. Connect again.")
 )
 

@@ -191,11 +191,11 @@ func parsePosition(name, text string, partitions int, beyond int64) (position, e
 	for field := range strings.SplitSeq(text, ",") {
 		seq, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || seq < 0 {
-			return nil, core.Refuse(core.InvalidArgument, "%s is %.60q: it must be a sequence number, or those of several partitions with commas between them.", name, text)
+			return nil, core.Refuse(core.InvalidArgument, "%s is %.60q: it must be a sequence number, or one of each partition, separated by commas.", name, text)
 		}
 		index, n := core.SplitSequenceNumber(seq)
 		if int(index) >= partitions {
-			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: %d belongs to partition %d, but the entity has only %d partitions.", name, text, seq, index, partitions)
+			return nil, core.Refuse(core.OutOfRange, "%s is %.60q: the sequence number %d belongs to partition %d, but the entity has only %d partitions.", name, text, seq, index, partitions)
 		}
 		p[index] = min(n+beyond, core.NumberMask)
 	}

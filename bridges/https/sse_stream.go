@@ -106,14 +106,14 @@ func readStreamQuery(r *http.Request) (streamQuery, error) {
 			q.accept = text
 		case "api-version":
 		default:
-			return q, core.Refuse(core.InvalidArgument, "A stream has no parameter %.40q: use mode, from, bodies or accept. Tokens belong in the Authorization header.", name)
+			return q, core.Refuse(core.InvalidArgument, "A stream does not have the parameter %.40q: use mode, from, bodies or accept. Send the token in the Authorization header.", name)
 		}
 	}
 	if q.mode == core.ReceiveAndDelete && q.from != "" {
-		return q, core.Refuse(core.InvalidArgument, "from works only with mode=peek: receiveanddelete always takes the next message.")
+		return q, core.Refuse(core.InvalidArgument, "from is only allowed with mode=peek: mode=receiveanddelete always takes the next message.")
 	}
 	if q.mode == core.PeekLock && q.accept != "" {
-		return q, core.Refuse(core.InvalidArgument, "accept works only with mode=receiveanddelete: peek shows bodies unchanged.")
+		return q, core.Refuse(core.InvalidArgument, "accept is only allowed with mode=receiveanddelete: mode=peek shows bodies unchanged.")
 	}
 	return q, nil
 }

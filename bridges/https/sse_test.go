@@ -298,7 +298,7 @@ func TestAStreamEndsWithAReason(t *testing.T) {
 		},
 		"a fault": {
 			"peek", func(f *fakeBus, _ func()) { f.fail = errors.New("secret") },
-			`{"code":"internal","text":"An internal error happened. The gateway's log knows more under the tracking id.","retriable":true}`,
+			`{"code":"internal","text":"An internal error occurred. The gateway's log has the details under the tracking id.","retriable":true}`,
 		},
 		"stopping": {
 			"peek", func(_ *fakeBus, drain func()) { drain() },
@@ -413,7 +413,7 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream", "Authorization: ", 401, "MissingToken"},
 			{"GET", "/q/messages/stream", "Authorization: SharedAccessSignature send", 401, "'Listen' claim(s)"},
 			{"GET", "/q/messages/stream", "Authorization: SharedAccessSignature bad", 401, "InvalidSignature"},
-			{"GET", "/q/messages/stream?token=all", "", 400, "Tokens belong in the Authorization header"},
+			{"GET", "/q/messages/stream?token=all", "", 400, "Send the token in the Authorization header"},
 			{"GET", "/none/messages/stream", "", 404, "could not be found"},
 			{"GET", "/none/messages/stream", "Authorization: SharedAccessSignature send", 401, "'Listen' claim(s)"},
 			{"GET", "/none/messages/stream?mode=receiveanddelete", "", 404, "could not be found"},
@@ -424,9 +424,9 @@ func TestStreamsAreRefusedWithAReason(t *testing.T) {
 			{"GET", "/q/messages/stream?from=1,x", "", 400, `from is "1,x"`},
 			{"GET", "/q/messages/stream?from=281474976710657", "", 400, "belongs to partition 1, but the entity has only 1"},
 			{"GET", "/q/messages/stream", "Last-Event-ID: soon", 400, `Last-Event-ID is "soon"`},
-			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "only with mode=peek"},
+			{"GET", "/q/messages/stream?mode=receiveanddelete&from=1", "", 400, "only allowed with mode=peek"},
 			{"GET", "/sessions/messages/stream?mode=receiveanddelete", "", 400, "requires sessions"},
-			{"GET", "/q/messages/stream?accept=text/plain", "", 400, "only with mode=receiveanddelete"},
+			{"GET", "/q/messages/stream?accept=text/plain", "", 400, "only allowed with mode=receiveanddelete"},
 		} {
 			var headers []string
 			if c.header != "" {

@@ -53,7 +53,7 @@ func Check(pattern string) error {
 	}
 	scheme, host, ok := strings.Cut(pattern, "://")
 	if _, err := path.Match(pattern, ""); err != nil || !ok || scheme == "" || host == "" || strings.Contains(host, "/") {
-		return fmt.Errorf("%q is not an origin: give SCHEME://HOST, with :PORT unless it is the scheme's own, or *", pattern)
+		return fmt.Errorf("%q is not an origin: write SCHEME://HOST, or SCHEME://HOST:PORT for a port that is not the scheme's default, or *", pattern)
 	}
 	return nil
 }

@@ -37,12 +37,12 @@ func (r *Remote) answer(state goamqp.DeliveryState) error {
 		return nil
 	case *goamqp.StateRejected:
 		if s.Error == nil {
-			return core.Refuse(core.Busy, "The remote '%s' rejects the message without a reason.", r.o.Name)
+			return core.Refuse(core.Busy, "The remote '%s' rejected the message without a reason.", r.o.Name)
 		}
 		if code, ok := hopeless[s.Error.Condition]; ok {
-			return core.Refuse(code, "The remote '%s' rejects the message: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
+			return core.Refuse(code, "The remote '%s' rejected the message: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
 		}
-		return core.Refuse(core.Busy, "The remote '%s' rejects the message for now: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
+		return core.Refuse(core.Busy, "The remote '%s' cannot accept the message now: %s: %s", r.o.Name, s.Error.Condition, s.Error.Description)
 	case *goamqp.StateModified:
 		if s.UndeliverableHere {
 			return core.Refuse(core.NotAllowed, "The remote '%s' cannot deliver the message.", r.o.Name)

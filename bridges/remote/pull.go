@@ -181,7 +181,7 @@ func (s *source) bring(ctx context.Context, link *goamqp.Receiver, to core.Sende
 	for _, m := range ms {
 		a, err := amqp.ReadMessage(encodedOf(m))
 		if err == nil && m.Format == amqp.FormatBatch {
-			err = errors.New("it is a batch of messages")
+			err = errors.New("the delivery is a batch of messages")
 		}
 		if err != nil {
 			if err := s.reject(ctx, link, m, core.Refuse(core.InvalidArgument, "The message cannot be read: %v.", err)); err != nil {
@@ -312,7 +312,7 @@ func (s *source) took(a *amqp.Arrival, answer core.Appended, keys []string) []st
 func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Message, why error) error {
 	s.parked.Add(1)
 	text := core.TextOf(why)
-	s.r.log.Warn("a message from a remote cannot be stored: it is rejected there", "from", s.From, "entity", s.Into, "err", text)
+	s.r.log.Warn("rejected a message at its remote, because it cannot be stored here", "from", s.From, "entity", s.Into, "err", text)
 	return link.RejectMessage(ctx, m, &goamqp.Error{
 		Condition: "com.microsoft:dead-letter", Description: text,
 		Info: map[string]any{core.PropertyDeadLetterReason: "ForwardingFailed", core.PropertyDeadLetterDescription: fmt.Sprintf("%.4000s", text)},
@@ -323,7 +323,7 @@ func (s *source) reject(ctx context.Context, link *goamqp.Receiver, m *goamqp.Me
 func (s *source) forget(ctx context.Context) {
 	for len(s.stored) > 0 && time.Since(s.stored[0].since) > keyLife {
 		if err := s.r.here.Forget(ctx, s.Into, s.stored[0].keys); err != nil {
-			s.r.log.Debug("keys of pulled messages were not forgotten: they expire later", "entity", s.Into, "err", err)
+			s.r.log.Debug("cannot remove the deduplication keys of pulled messages: they expire later", "entity", s.Into, "err", err)
 		}
 		s.stored = s.stored[1:]
 	}

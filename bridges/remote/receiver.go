@@ -29,7 +29,7 @@ var ErrNoSession = errors.New("no free session has messages")
 
 // ErrLockLost says that the lock of a message or session has ended: the remote delivers uncompleted
 // messages again.
-var ErrLockLost = errors.New("the lock has ended")
+var ErrLockLost = errors.New("the message's lock has expired")
 
 // ReceiverOptions say what a Receiver receives. The zero value is peek-lock, without a session.
 type ReceiverOptions struct {

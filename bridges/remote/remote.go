@@ -94,7 +94,7 @@ func (r *Remote) Run(ctx context.Context, here Local) error {
 		switch {
 		case refused && len(r.sources) == 0:
 			// The remote would close the connection soon, and again. A message names another entity.
-			r.lost(err, "remote accepts no token: tried again when there is a message for it")
+			r.lost(err, "the remote refused the token; the gateway tries again when it has a message for the remote")
 			select {
 			case <-ctx.Done():
 			case <-r.wanted:
@@ -148,7 +148,7 @@ func (r *Remote) serve(ctx context.Context, l *connection) {
 }
 
 // awayText is what the log says of a remote that cannot be reached, or was lost.
-const awayText = "remote away; trying again later"
+const awayText = "the remote is disconnected; connecting again later"
 
 // lost notes that there is no connection, and why. text is what the log says.
 func (r *Remote) lost(err error, text string) {

@@ -237,7 +237,7 @@ func TestWhatEitherSideWillNeverTakeIsParked(t *testing.T) {
 		t.Fatalf("%d messages are parked, want 3", len(parked))
 	}
 	why, _ := parked[0].Properties.Get(core.PropertyDeadLetterDescription)
-	if !strings.Contains(fmt.Sprint(why), "The remote 'hq' rejects the message: amqp:not-allowed: The SessionId was not set") {
+	if !strings.Contains(fmt.Sprint(why), "The remote 'hq' rejected the message: amqp:not-allowed: The SessionId was not set") {
 		t.Errorf("parked because: %v", why)
 	}
 	if got := there.all(t, "strict", 1); len(got) != 1 {

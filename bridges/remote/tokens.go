@@ -72,7 +72,7 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 		}
 		forwarded, err := r.here.ForwardedTo(ctx, r.o.Name)
 		if err != nil { // the store is away: then no message comes that is to be sent
-			r.log.Debug("entities that forward to a remote could not be listed", "err", err)
+			r.log.Debug("cannot list the entities that forward to a remote", "err", err)
 		}
 		yield(forwarded)
 	}
@@ -82,7 +82,7 @@ func (r *Remote) usedFor(ctx context.Context) iter.Seq[[]string] {
 type refusedToken struct{ status, why any }
 
 func (e *refusedToken) Error() string {
-	return fmt.Sprintf("the remote answers %v %v", e.status, e.why)
+	return fmt.Sprintf("the remote answered with status %v: %v", e.status, e.why)
 }
 
 // prove puts a token for an entity unless there is one.
@@ -138,7 +138,7 @@ func (l *connection) renewTokens(ctx context.Context) {
 		case <-tick.C:
 		}
 		if err := l.tokens.renew(ctx, l); err != nil && ctx.Err() == nil {
-			l.r.log.Warn("a remote's tokens could not be renewed: connecting again", "err", err)
+			l.r.log.Warn("cannot renew the tokens of a remote: connecting again", "err", err)
 			_ = l.conn.Close()
 			return
 		}

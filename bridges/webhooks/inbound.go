@@ -92,14 +92,14 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proven := false
 	switch {
 	case h == nil:
-		err, status = core.Refuse(core.NotFound, "There is no hook with this name."), http.StatusNotFound
+		err, status = core.Refuse(core.NotFound, "No hook has this name."), http.StatusNotFound
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		err, status = core.Refuse(core.NotAllowed, "Only POST is allowed."), http.StatusMethodNotAllowed
 	default:
 		if pause := in.proofs.begin(proverOf(r, h), in.Now()); pause > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(pause.Seconds())))
-			err, status = core.Refuse(core.Busy, "Too many requests from this address failed the verification of this hook. Try again later."), http.StatusTooManyRequests
+			err, status = core.Refuse(core.Busy, "Too many requests from this address failed the hook's verification. Try again later."), http.StatusTooManyRequests
 			break
 		}
 		memory := in.Budget.Waiter(nil)
@@ -135,7 +135,7 @@ func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "10")
 	}
-	text := cmp.Or(core.TextOf(err), "The message could not be stored; the gateway's log knows more.")
+	text := cmp.Or(core.TextOf(err), "The message could not be stored. The gateway's log has the details.")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text, "tracking": tracking}) // the client may be gone
@@ -200,7 +200,7 @@ func (in *Inbound) verify(r *http.Request, h *Hook, body []byte) error {
 	now := in.Now()
 	err := h.Scheme.verify(r, body, h.Keys, now, h.Tolerance)
 	if err != nil {
-		return core.Refuse(core.Unauthorized, "The request is not from the sender of this hook: %s.", err.Error())
+		return core.Refuse(core.Unauthorized, "The request failed the hook's verification: %s.", err.Error())
 	}
 	in.proofs.right(proverOf(r, h), now)
 	return nil

@@ -316,7 +316,7 @@ func (w *pushing) attempt(d core.Delivery) core.Settlement {
 		why, _ := core.NewProperties(core.Property{Key: core.PropertyDeadLetterReason, Value: reason}, core.Property{Key: core.PropertyDeadLetterDescription, Value: text}) // text is always encoded
 		return core.Settlement{Outcome: core.DeadLetterOutcome, Properties: why, Failed: reason != "HTTP 410"}
 	}
-	w.Logger.Debug("push: a delivery failed and is repeated", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
+	w.Logger.Debug("push: a delivery failed; trying again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", text)
 	delay := max(asked, w.backoff(d.DeliveryCount))
 	again, _ := core.NewProperties(core.Property{Key: core.PropertyRetryAfter, Value: delay.Seconds()}) // a number is always encoded
 	return core.Settlement{Outcome: core.Abandon, Properties: again, Failed: true}
@@ -341,7 +341,7 @@ func (w *pushing) settle(d core.Delivery, s core.Settlement) {
 	s.Token = d.LockToken
 	for _, err := range w.broker.Settle(ctx, w.id, w.from, []core.Settlement{s}) {
 		if err != nil {
-			w.Logger.Info("push: a message could not be settled and may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
+			w.Logger.Info("push: cannot settle a message, which may be delivered again", "push", w.Name, "entity", w.From, "seq", d.SequenceNumber, "err", err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	body, contentType := content(d.Message)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL, bytes.NewReader(body))
 	if err != nil {
-		return "no answer", "the address of the push is not valid", 0
+		return "no answer", "the push's URL is not valid", 0
 	}
 	for _, name := range p.Headers {
 		if v, ok := d.Properties.Get(name); ok {
@@ -48,7 +48,7 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 		if at, ok := errors.AsType[*url.Error](err); ok { // it shows the address
 			err = at.Err
 		}
-		return "no answer", fmt.Sprintf("%s gives no answer: %s", shown(p.URL), refusals.Cut(err.Error())), 0
+		return "no answer", fmt.Sprintf("%s did not respond: %s", shown(p.URL), refusals.Cut(err.Error())), 0
 	}
 	defer func() { _ = res.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
@@ -57,7 +57,7 @@ func (p *pushing) post(d core.Delivery) (reason, text string, wait time.Duration
 	case res.StatusCode >= 200 && res.StatusCode < 300:
 		return "", "", 0
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		text = fmt.Sprintf("%s answered %s: redirects are not followed, so configure the address that it names", shown(p.URL), status)
+		text = fmt.Sprintf("%s answered %s: the gateway does not follow redirects: set the push's url to the new address", shown(p.URL), status)
 	default:
 		text = fmt.Sprintf("%s answered %s", shown(p.URL), status)
 	}

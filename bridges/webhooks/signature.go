@@ -101,7 +101,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 			return errors.New("the header webhook-id is missing")
 		}
 		if strings.Contains(r.Header.Get(headerID), ".") { // it could take a part of what was signed behind it
-			return errors.New("the header webhook-id has a dot")
+			return errors.New("the header webhook-id contains a dot, which is not allowed")
 		}
 		signed = []string{r.Header.Get(headerID), ".", at, "."}
 		for part := range strings.FieldsSeq(r.Header.Get(headerSignature)) {
@@ -112,7 +112,7 @@ func (s Scheme) verify(r *http.Request, body []byte, keys [][]byte, now time.Tim
 			}
 		}
 	default:
-		return fmt.Errorf("no scheme is named %q", string(s))
+		return fmt.Errorf("%q is not a known scheme", string(s))
 	}
 	if len(given) > maxSignatures {
 		return fmt.Errorf("the request has %d signatures: at most %d are read", len(given), maxSignatures)

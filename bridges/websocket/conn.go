@@ -179,7 +179,7 @@ func (c *conn) tick(now time.Time) {
 			c.close(c.drains.code, c.drains.text)
 		}
 	case len(c.identity) == 0 && !c.proving && !now.Before(c.deadline):
-		c.close(closeNotSignedIn, "No auth came in time.")
+		c.close(closeNotSignedIn, "The client did not send an auth frame in time.")
 	case len(c.identity) > 0:
 		c.timer.Arm(c.checkIdentity(now))
 	}
@@ -304,7 +304,7 @@ func (c *conn) beat(now time.Time) time.Time {
 		case c.stalled: // what it said waited until now
 			c.pong = now.Add(interval)
 		case !now.Before(c.pong):
-			c.close(closeTooSlow, "No pong came.")
+			c.close(closeTooSlow, "The client did not answer a ping.")
 			return time.Time{}
 		}
 	}

@@ -57,17 +57,17 @@ func (c *conn) feedOf(q *request) (*feed, error) {
 	if f := c.feeds[q.feed]; f != nil {
 		return f, nil
 	}
-	return nil, core.Refuse(core.NotFound, "There is no feed %d: it was not opened, or has ended.", q.feed)
+	return nil, core.Refuse(core.NotFound, "Feed %d does not exist: it was not opened, or has ended.", q.feed)
 }
 
 // openFeed begins to receive.
 func (c *conn) openFeed(q *request) {
 	switch {
 	case c.feeds[q.feed] != nil:
-		c.refuse(q, core.Refuse(core.InvalidArgument, "The feed %d is already open: end it, or choose another number.", q.feed))
+		c.refuse(q, core.Refuse(core.InvalidArgument, "Feed %d is already open: end it, or choose another number.", q.feed))
 		return
 	case len(c.feeds) >= c.bridge.opts.MaxFeeds:
-		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, which is the limit.", len(c.feeds)))
+		c.refuse(q, core.Refuse(core.QuotaExceeded, "The connection has %d feeds, which is the limit: end some of them.", len(c.feeds)))
 		return
 	case c.drains != nil:
 		c.refuse(q, core.Refuse(core.Busy, "%s", c.drains.text))
@@ -149,7 +149,7 @@ func (f *feed) opened(q *request, err error) {
 	switch {
 	case err != nil:
 	case f.over: // ended in the meantime
-		err = core.Refuse(core.Timeout, "The feed %d was ended.", f.number)
+		err = core.Refuse(core.Timeout, "Feed %d was ended.", f.number)
 	default:
 		err = c.identity.Check(core.Listen, f.address.String(), time.Now()) // the grant may have ended meanwhile
 	}
@@ -191,7 +191,7 @@ func (f *feed) forget() {
 func (f *feed) do(q *request, run func()) {
 	job := func() {
 		if f.over {
-			f.conn.refuse(q, core.Refuse(core.NotFound, "The feed %d has ended.", f.number))
+			f.conn.refuse(q, core.Refuse(core.NotFound, "Feed %d has ended.", f.number))
 			return
 		}
 		run()
@@ -220,7 +220,7 @@ func (f *feed) next() {
 func (f *feed) callSession(q *request, work func(ctx context.Context, s core.Session) (func(codec.Writer), error)) {
 	f.do(q, func() {
 		if f.held == nil {
-			f.conn.refuse(q, core.Refuse(core.NotAllowed, "The feed %d has no session.", f.number))
+			f.conn.refuse(q, core.Refuse(core.NotAllowed, "Feed %d has no session.", f.number))
 			return
 		}
 		f.busy = true
@@ -244,7 +244,7 @@ func (c *conn) credit(q *request) {
 	}
 	f.do(q, func() {
 		if f.credit+q.credit > maxCredit {
-			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, which makes %d with the unspent credit: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
+			c.refuse(q, core.Refuse(core.OutOfRange, "credit is %d, which makes %d together with the unused credit: a feed may have at most %d.", q.credit, f.credit+q.credit, maxCredit))
 			return
 		}
 		f.credit += q.credit

@@ -132,7 +132,7 @@ func (c *conn) readFrame() (*request, error) {
 	}
 	c.heard.Store(time.Now().UnixNano())
 	if want := c.frameType(); kind != want {
-		return nil, faulty(closeEncoding, "The sub-protocol %s has frames of the other type.", c.ws.Subprotocol())
+		return nil, faulty(closeEncoding, "The sub-protocol %s does not use frames of this type: JSON is sent as text frames, MessagePack as binary frames.", c.ws.Subprotocol())
 	}
 	b := readBuffers.Get().(*readBuffer)
 	defer b.free()
@@ -191,7 +191,7 @@ func (c *conn) gather(r io.Reader, size int64, whole bool, buffer []byte) ([]byt
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, faulty(closeTooLarge, "A frame may have at most %d bytes.", limit)
 	case errors.Is(err, fair.ErrTooSlow):
-		return nil, faulty(closeTooSlow, "The rest of a frame did not come in time.")
+		return nil, faulty(closeTooSlow, "The rest of a frame did not arrive in time.")
 	case core.CodeOf(err) == core.Busy, core.CodeOf(err) == core.QuotaExceeded:
 		return nil, faulty(closeBusy, "%s", core.TextOf(err))
 	}
@@ -263,7 +263,7 @@ func (c *conn) frameLimit(start []byte) (int64, error) {
 // one message in which every character is escaped, or for several in base64.
 const messagesOfFrame = 8
 
-var errOver = errors.New("the connection is over")
+var errOver = errors.New("the connection has ended")
 
 func (c *conn) frameType() int {
 	if c.encoding == codec.MessagePack {

@@ -306,7 +306,7 @@ func readRights(r codec.Reader) (rights core.Right, err error) {
 		return 0, err
 	}
 	if rights, err = core.ParseRights(strings.Join(names, ",")); err != nil {
-		return 0, frame.Wrong(`must be of "Send", "Listen" and "Manage"`)
+		return 0, frame.Wrong(`must be one of "Send", "Listen" and "Manage"`)
 	}
 	return rights, nil
 }

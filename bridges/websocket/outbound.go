@@ -138,7 +138,7 @@ func frameEnd(b []byte, i int) int {
 }
 
 // errSlow is why a client that does not read is closed.
-var errSlow = errors.New("the client does not read")
+var errSlow = errors.New("the client does not read its frames")
 
 // transmit writes whole frames, from the byte at done on. It continues as long as the client reads
 // something within every patience. If the client does not, it gets the rest of the current frame,
@@ -161,7 +161,7 @@ func transmit(nc net.Conn, frames []byte, done int, patience time.Duration) erro
 		}
 		_ = nc.SetWriteDeadline(time.Now().Add(lastWords))
 		rest := slices.Clone(frames[done:frameEnd(frames, done)])
-		_, _ = nc.Write(appendClose(rest, closeTooSlow, "Nothing was read for too long."))
+		_, _ = nc.Write(appendClose(rest, closeTooSlow, "The client did not read its frames for too long."))
 		return errSlow
 	}
 	return nc.SetWriteDeadline(time.Time{}) // it would also end a write that does not wait

@@ -112,7 +112,7 @@ var members = [...]member{
 	}},
 	{"sessionLockToken", func(q *request, r codec.Reader) (err error) {
 		if q.takeOver, err = readLockToken(r); err == nil && q.takeOver.IsZero() {
-			err = frame.Wrong("is no lock's")
+			err = frame.Wrong("is not a lock token")
 		}
 		return err
 	}},
@@ -125,7 +125,7 @@ func setOf(names ...string) (set memberSet) {
 	for _, name := range names {
 		at, ok := memberOf[name]
 		if !ok {
-			panic("no member is named " + name)
+			panic("a request has no member named " + name)
 		}
 		set |= 1 << at
 	}
@@ -160,22 +160,22 @@ func parse(e codec.Encoding, b *readBuffer, afford func(bytes int64) error) (*re
 	q := &request{bytes: len(b.data), wait: defaultWait, from: 1, max: defaultPeek, top: defaultTop}
 	op := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "op" })
 	if op < 0 {
-		return nil, faulty(closeMalformed, "The frame has no op.")
+		return nil, faulty(closeMalformed, "The frame has no member op.")
 	}
 	if r.Reset(b.members[op].Value, true); r.Kind() != codec.Text {
-		return nil, faulty(closeMalformed, "The frame's op is %s: it must be a text.", r.Kind())
+		return nil, faulty(closeMalformed, "The frame's op is %s: it must be a string.", r.Kind())
 	}
 	name := r.Text()
 	id := slices.IndexFunc(b.members, func(m frame.Member) bool { return m.Key == "id" })
 	if id < 0 {
-		return nil, faulty(closeNoID, "The request has no id.")
+		return nil, faulty(closeNoID, "The request has no member id.")
 	}
 	r.Reset(b.members[id].Value, true)
 	if q.id, err = readID(r); err != nil {
 		return nil, faulty(closeNoID, "%v", frame.In("id", err))
 	}
 	if q.op = operations[string(name)]; q.op == nil {
-		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q: there is no such operation.", name)
+		q.wrong = core.Refuse(core.InvalidArgument, "op is %.40q, which is not an operation.", name)
 		return q, nil
 	}
 	q.wrong = q.read(r, b.members, op, id, afford)
@@ -195,7 +195,7 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 		case name == "op" || name == "id" || ok && q.given.has(bit):
 			return frame.In(name, frame.Wrong("appears twice"))
 		case !ok || (q.op.need|q.op.may|q.op.either)&bit == 0:
-			return core.Refuse(core.InvalidArgument, "%.40s is not a member of %s.", name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "%.40s is not a member of the operation %s.", name, q.op.name)
 		}
 		q.given |= bit
 		if name == "messages" {
@@ -213,11 +213,11 @@ func (q *request) read(r codec.Reader, all []frame.Member, op, id int, afford fu
 	}
 	for i := range members {
 		if bit := memberSet(1) << i; q.op.need.has(bit) && !q.given.has(bit) {
-			return core.Refuse(core.InvalidArgument, "%s is missing: %s needs it.", members[i].name, q.op.name)
+			return core.Refuse(core.InvalidArgument, "%s is missing: the operation %s requires it.", members[i].name, q.op.name)
 		}
 	}
 	if e := q.op.either; e != 0 && (q.given&e == 0 || q.given.has(e)) {
-		return core.Refuse(core.InvalidArgument, "%s needs either entity or feed.", q.op.name)
+		return core.Refuse(core.InvalidArgument, "The operation %s requires either entity or feed.", q.op.name)
 	}
 	if q.op.check != nil {
 		return q.op.check(q)
@@ -267,7 +267,7 @@ func whole[T int | int64](least, most int64) func(codec.Reader) (T, error) {
 			}
 		case codec.Uint, codec.Huge:
 		default:
-			return 0, frame.Wrong("is %s: it must be a whole number", k)
+			return 0, frame.Wrong("is %s: it must be an integer", k)
 		}
 		return 0, &frame.Error{Code: core.OutOfRange, Text: wholeRange(least, most)}
 	}

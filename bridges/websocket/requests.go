@@ -18,7 +18,7 @@ func (c *conn) begin(q *request) {
 		return
 	}
 	if _, twice := c.underWay[q.id]; twice {
-		c.close(closeNoID, fmt.Sprintf("The request %d is under way already.", q.id))
+		c.close(closeNoID, fmt.Sprintf("A request with the id %d is still in progress: use another id.", q.id))
 		return
 	}
 	if c.underWay == nil {
@@ -157,7 +157,7 @@ func checkPeek(q *request) error {
 		return core.Refuse(core.OutOfRange, "max must be between 1 and %d.", core.MaxPeek)
 	}
 	if q.has("inState") && q.has("feed") {
-		return core.Refuse(core.InvalidArgument, "inState is only allowed with an entity, not with a session's feed.")
+		return core.Refuse(core.InvalidArgument, "inState is only allowed with entity, not with the feed of a session.")
 	}
 	return nil
 }

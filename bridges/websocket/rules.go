@@ -59,9 +59,9 @@ func readFilter(r codec.Reader) (f core.Filter, err error) {
 	case !kinded:
 		err = frame.In("kind", frame.Wrong("is missing"))
 	case worded && f.Kind != core.SQLFilter:
-		err = frame.Wrong("has sql or parameters: those go with the kind sql")
+		err = frame.Wrong("has sql or parameters, which are only allowed if kind is sql")
 	case correlated != (f.Kind == core.CorrelationFilter):
-		err = frame.Wrong("must have correlation if it is of that kind, and no other")
+		err = frame.Wrong("must have the member correlation if kind is correlation, and only then")
 	}
 	return f, err
 }
@@ -80,7 +80,7 @@ func readCorrelation(r codec.Reader) (*core.Correlation, error) {
 				return err
 			}
 		}
-		return frame.Wrong("is not a condition")
+		return frame.Wrong("is not a condition of a correlation filter")
 	})
 }
 
@@ -170,7 +170,7 @@ func (c *conn) writeJudgement(w codec.Writer, j *core.Judgement, entity string) 
 	if j.Err != nil {
 		code, text := words(j.Err)
 		if code == core.Internal {
-			c.log.Error("a rule could not be tested", "entity", entity, "err", j.Err)
+			c.log.Error("cannot test a rule", "entity", entity, "err", j.Err)
 		}
 		w.Key("error").Text(text)
 	}

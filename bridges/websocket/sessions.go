@@ -62,7 +62,7 @@ func readState(r codec.Reader) ([]byte, error) {
 	case string:
 		return append([]byte{}, v...), nil
 	}
-	return nil, frame.Wrong("must be binary, a text or null")
+	return nil, frame.Wrong("must be binary, a string or null")
 }
 
 // sessions lists the ids of an entity's sessions.

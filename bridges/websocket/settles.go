@@ -194,9 +194,9 @@ func readSettlement(r codec.Reader) (s core.Settlement, err error) {
 	}
 	switch {
 	case len(why) > 0 && s.Outcome != core.DeadLetterOutcome:
-		return s, frame.Wrong("has a reason or a description: those go with deadLetter")
+		return s, frame.Wrong("has a reason or a description, which are only allowed with deadLetter")
 	case seen["properties"] && s.Outcome == core.Complete:
-		return s, frame.Wrong("has properties: those do not go with complete")
+		return s, frame.Wrong("has properties, which are not allowed with complete")
 	}
 	if len(why) > 0 {
 		p, err := core.NewProperties(why...)

@@ -90,7 +90,7 @@ func (s *stream) read(p []byte) (int, error) {
 		}
 		if kind != websocket.BinaryMessage {
 			s.closeWith(websocket.CloseUnsupportedData, "AMQP needs binary messages")
-			return 0, errors.New("websocket: text message")
+			return 0, errors.New("the client sent a text message: AMQP requires binary messages")
 		}
 		s.message, s.left = message, left
 	}

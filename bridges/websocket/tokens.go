@@ -45,7 +45,7 @@ func (c *conn) authenticated(q *request, g core.Grant, err error) {
 		c.refuse(q, err)
 		if core.CodeOf(err) == core.Unauthorized {
 			if c.refused++; c.refused >= maxTokens {
-				c.close(closeNotSignedIn, "Too many tokens were refused.")
+				c.close(closeNotSignedIn, "The client sent too many invalid tokens.")
 			}
 		}
 		return
@@ -114,7 +114,7 @@ func (c *conn) enter(id core.Identity) error {
 
 // evict closes the connection, which holds more than others of a resource that the gateway has run out of.
 func (c *conn) evict() {
-	c.close(closeBusy, "The gateway's memory is full, and this connection held more of it than others. Connect again.")
+	c.close(closeBusy, "The gateway's memory is full, so it closed the connection that uses most of it, this one. Connect again.")
 }
 
 // expel closes the connection because its namespace no longer exists.
@@ -144,7 +144,7 @@ func (c *conn) checkIdentity(now time.Time) time.Time {
 	switch warning := last.Add(-expiryWarning); {
 	case forever:
 	case !now.Before(last):
-		c.close(closeNotSignedIn, "All rights have ended.")
+		c.close(closeNotSignedIn, "All tokens of the connection have expired.")
 	case now.Before(warning):
 		if warning.Before(next) {
 			next = warning

@@ -53,9 +53,9 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 	case !websocket.IsWebSocketUpgrade(r):
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "websocket")
-		return nil, u.refuse(w, http.StatusUpgradeRequired, "This address takes WebSocket connections.")
+		return nil, u.refuse(w, http.StatusUpgradeRequired, "This address accepts only WebSocket connections.")
 	case !u.origins.Allows(r):
-		return nil, u.refuse(w, http.StatusForbidden, fmt.Sprintf("Pages of %s may not connect: see the setting websocket.origins.", r.Header.Get("Origin")))
+		return nil, u.refuse(w, http.StatusForbidden, fmt.Sprintf("The origin %s may not connect: add it to the setting websocket.origins.", r.Header.Get("Origin")))
 	case !u.speaks(r):
 		return nil, u.refuse(w, http.StatusBadRequest, "Sec-WebSocket-Protocol must offer one of: "+strings.Join(u.protocols, ", ")+".")
 	}
@@ -67,7 +67,7 @@ func (u *upgrader) upgrade(w http.ResponseWriter, r *http.Request) (*websocket.C
 func (u *upgrader) accept(w http.ResponseWriter, r *http.Request, path string, readAhead int, enter func() (refusal string), leave func()) (ws *websocket.Conn, in *bufio.Reader, err error) {
 	if !strings.EqualFold(strings.TrimSuffix(r.URL.Path, "/"), path) {
 		http.NotFound(w, r)
-		return nil, nil, errors.New("there is no such path")
+		return nil, nil, errors.New("the path does not exist")
 	}
 	if text := enter(); text != "" {
 		return nil, nil, u.refuse(w, http.StatusServiceUnavailable, text)

@@ -485,7 +485,7 @@ func TestOneConnectionDoesNotOpenABreaker(t *testing.T) {
 // Fewer failures than a message may have open a breaker, and the log says so once.
 func TestABreakerOpensBeforeMessagesAreDeadLettered(t *testing.T) {
 	t.Parallel()
-	for most, want := range map[int]string{1: "cannot prevent dead letters", 3: "opens earlier than configured"} {
+	for most, want := range map[int]string{1: "cannot prevent dead letters", 3: "opens after fewer failures than configured"} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			var log syncBuffer
 			o := withBreaker(10 * time.Second)

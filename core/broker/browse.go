@@ -182,12 +182,12 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 		}
 		names = append(names, strconv.FormatInt(n, 10))
 	}
-	do := "do not exist or are not"
+	do := "do not exist, or are not"
 	switch {
 	case len(names) == 0: // they have become known meanwhile
 		return entity.ErrNoNumber
 	case len(names) == 1:
-		do = "does not exist or is not"
+		do = "does not exist, or is not"
 	}
 	return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: %s %s %s.", strings.Join(names, ", "), do, strings.ToLower(state.String()))
 }

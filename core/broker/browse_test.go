@@ -99,7 +99,7 @@ func TestReceivingDeferredMessagesIsAllOrNothing(t *testing.T) {
 		b.store.fail(nil)
 		for _, bad := range []int64{core.SequenceNumber(0, 99), core.SequenceNumber(8, 1)} {
 			_, err := b.ReceiveDeferred(t.Context(), root, core.At("q"), append([]int64{bad}, numbers...), core.PeekLock)
-			if want := fmt.Sprintf("could not be found: %d does not exist or is not deferred.", bad); !errors.Is(err, core.MessageNotFound) || !strings.HasSuffix(core.TextOf(err), want) {
+			if want := fmt.Sprintf("could not be found: %d does not exist, or is not deferred.", bad); !errors.Is(err, core.MessageNotFound) || !strings.HasSuffix(core.TextOf(err), want) {
 				t.Errorf("unknown number %x: got %v, want %v, %s", bad, err, core.MessageNotFound, want)
 			}
 		}
@@ -135,14 +135,14 @@ func TestScheduledMessagesAreCancelled(t *testing.T) {
 			}
 		}
 		err := b.Cancel(t.Context(), root, core.At("q"), []int64{numbers[1], numbers[3]})
-		if want := fmt.Sprintf(": %d, %d do not exist or are not scheduled.", numbers[1], numbers[3]); !strings.HasSuffix(core.TextOf(err), want) {
+		if want := fmt.Sprintf(": %d, %d do not exist, or are not scheduled.", numbers[1], numbers[3]); !strings.HasSuffix(core.TextOf(err), want) {
 			t.Errorf("got %v, want the numbers that are unknown: %s", err, want)
 		}
 		many := make([]int64, 30)
 		for i := range many {
 			many[i] = int64(1000 + i)
 		}
-		if err := b.Cancel(t.Context(), root, core.At("q"), many); !strings.Contains(core.TextOf(err), ": 1000, 1001, 1002, ") || !strings.HasSuffix(core.TextOf(err), ", 1009 and others do not exist or are not scheduled.") {
+		if err := b.Cancel(t.Context(), root, core.At("q"), many); !strings.Contains(core.TextOf(err), ": 1000, 1001, 1002, ") || !strings.HasSuffix(core.TextOf(err), ", 1009 and others do not exist, or are not scheduled.") {
 			t.Errorf("got %v, want the first ten numbers", err)
 		}
 		in := b.receive(t, "q", core.PeekLock, 10)

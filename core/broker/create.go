@@ -88,7 +88,7 @@ func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name 
 // touchTopic records that a topic was used. If the store does not answer, the next use records it.
 func (b *Broker) touchTopic(ctx context.Context, name string, at time.Time) {
 	if err := b.store.TouchEntities(ctx, b.namespace, map[string]time.Time{name: at}); err != nil {
-		b.log.Warn("the use of a topic was not recorded", "entity", name, "err", err)
+		b.log.Warn("cannot record when a topic was last used", "entity", name, "err", err)
 	}
 }
 

@@ -78,7 +78,7 @@ func (b *Broker) addUnmatched(ctx context.Context, a *core.Account, topic *entit
 		}
 	}
 	for _, s := range others[:min(len(others), maxUnmatched)] {
-		why := []string{"no copy of the message is stored any more, so its rules cannot be tested"}
+		why := []string{"the rules cannot be tested, because no copy of the message is stored any more"}
 		if stored != nil {
 			why = b.evaluator.WhyNot(ctx, topic, stored, s.Rules)
 		}

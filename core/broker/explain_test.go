@@ -392,7 +392,7 @@ func TestAnAccountNamesSubscriptionsWithoutACopy(t *testing.T) {
 		ofMany := []string{many, "r0: 1 = 2 is false", "r1: 1 = 2 is false", "r2: 1 = 2 is false", "and 1 more"}
 		const divided = "b: price / 0 > 1 cannot be evaluated: price is 1 (int) (Rule 'b': SQL filter, position 7: division by zero)"
 		unmatched("m", append(ofMany, west, "a: region = 'west' is false: region is 'east' (string)", divided)...)
-		const gone = "no copy of the message is stored any more, so its rules cannot be tested"
+		const gone = "the rules cannot be tested, because no copy of the message is stored any more"
 		unmatched("none", east, gone, many, gone, west, gone)
 
 		// A dead letter is a copy, too, and rules that have changed are said to match.

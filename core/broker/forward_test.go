@@ -544,9 +544,9 @@ func TestAnEntityForwardsOnlyToAnotherThatTakesMessages(t *testing.T) {
 		b.createTopic(t, "t")
 		b.subscribe(t, "t", "s", nil)
 		for want, change := range map[string]func(*core.Settings){
-			"ForwardTo is 'new': this namespace has no queue or topic of that name.":                  forwardTo("new"), // which exists only then
-			"ForwardTo is 'missing': this namespace has no queue or topic of that name.":              forwardTo("missing"),
-			"ForwardTo is 't/Subscriptions/s', which is a subscription: forward to a queue or topic.": forwardTo("t/Subscriptions/s"),
+			"ForwardTo is 'new', which is not a queue or topic of this namespace: create it first.":     forwardTo("new"), // which exists only then
+			"ForwardTo is 'missing', which is not a queue or topic of this namespace: create it first.": forwardTo("missing"),
+			"ForwardTo is 't/Subscriptions/s', which is a subscription: specify a queue or topic.":      forwardTo("t/Subscriptions/s"),
 		} {
 			s := core.DefaultSettings(core.Queue)
 			change(&s)

@@ -90,7 +90,7 @@ func (b *Broker) checkForwarding(ctx context.Context, id core.Identity, ent *cor
 			continue
 		}
 		if host != "" && !b.isOwnHost(ctx, host) {
-			return core.Refuse(core.InvalidArgument, "%s is '%s': the host is not a name of this namespace: use an entity of this namespace.", f.setting, *f.to)
+			return core.Refuse(core.InvalidArgument, "%s is '%s', whose host does not belong to this namespace: forward to an entity of this namespace.", f.setting, *f.to)
 		}
 		if core.FoldName(core.ResourcePath(*f.to)) == core.FoldName(core.ResourcePath(f.was)) {
 			continue // the same destination in other letters
@@ -125,11 +125,11 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	dest, err := b.stored(ctx, path)
 	switch {
 	case core.CodeOf(err) == core.NotFound:
-		return core.Refuse(core.InvalidArgument, "%s is '%s': this namespace has no queue or topic of that name.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s', which is not a queue or topic of this namespace: create it first.", setting, to)
 	case err != nil:
 		return err
 	case dest.Kind == core.Subscription:
-		return core.Refuse(core.InvalidArgument, "%s is '%s', which is a subscription: forward to a queue or topic.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s', which is a subscription: specify a queue or topic.", setting, to)
 	}
 	return id.Check(core.Send, dest.Name, time.Now())
 }

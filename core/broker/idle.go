@@ -36,7 +36,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 		return
 	}
 	if err := b.store.TouchEntities(ctx, b.namespace, accessed); err != nil {
-		b.log.Warn("the use of entities was not recorded; trying again later", "err", err)
+		b.log.Warn("cannot record when entities were last used; trying again later", "err", err)
 		for key := range accessed {
 			entries[key].recorded.Store(0)
 		}
@@ -47,7 +47,7 @@ func (b *Broker) touchEntries(ctx context.Context, entries map[string]*entry) {
 func (b *Broker) deleteIdle(ctx context.Context) {
 	err := b.walk(ctx, func(ent *core.Entity) (gone bool) { return b.deleteIfIdle(ctx, ent) })
 	if err != nil {
-		b.log.Warn("idle entities could not be listed; trying again later", "err", err)
+		b.log.Warn("cannot list idle entities; trying again later", "err", err)
 	}
 }
 
@@ -65,10 +65,10 @@ func (b *Broker) deleteIfIdle(ctx context.Context, listed *core.Entity) bool {
 		return false
 	}
 	if err := b.store.DeleteEntity(ctx, b.namespace, ent.Name); err != nil {
-		b.log.Warn("an idle entity could not be deleted; trying again later", "entity", ent.Name, "err", err)
+		b.log.Warn("cannot delete an idle entity; trying again later", "entity", ent.Name, "err", err)
 		return false
 	}
-	b.log.Info("idle entity deleted", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
+	b.log.Info("deleted an idle entity", "entity", ent.Name, "idle", ent.Settings.AutoDeleteOnIdle)
 	b.forgetDeleted(&ent)
 	return true
 }

@@ -45,7 +45,7 @@ func (b *Broker) viewWithSessions(ctx context.Context, name string) (*entry, *en
 	}
 	v := e.View()
 	if !v.Settings.RequiresSession {
-		return nil, nil, core.Refuse(core.InvalidArgument, "'%s' has no sessions: it was created without RequiresSession.", v.Name)
+		return nil, nil, core.Refuse(core.InvalidArgument, "'%s' does not support sessions: create an entity with RequiresSession.", v.Name)
 	}
 	return e, v, nil
 }

@@ -134,11 +134,11 @@ func TestStagesRefuseMessages(t *testing.T) {
 			}
 		}
 		answers := s.Send(t.Context(), groups)
-		wantRefused(answers[0].Err, "Message 1 of 1: the plugin 'clerk' refuses it: this: as asked.")
+		wantRefused(answers[0].Err, "Message 1 of 1: the plugin 'clerk' refused the message: this: as asked.")
 		if answers[1].Err != nil {
 			t.Errorf("the message beside: got %v", answers[1].Err)
 		}
-		wantRefused(answers[2].Err, "Message 2 of 4: the plugin 'clerk' refuses it: as asked; Message 4 of 4: the plugin 'clerk' refuses it: that: as asked.")
+		wantRefused(answers[2].Err, "Message 2 of 4: the plugin 'clerk' refused the message: as asked; Message 4 of 4: the plugin 'clerk' refused the message: that: as asked.")
 		if text := core.TextOf(answers[3].Err); len(text) > 510 || !strings.HasPrefix(text, "Message 1 of 100: ") {
 			t.Errorf("a batch of many: got %q", text)
 		}
@@ -148,7 +148,7 @@ func TestStagesRefuseMessages(t *testing.T) {
 		if err := tx.Send(t.Context(), root, core.At("q"), core.Address{}, []*core.Message{m}); err != nil {
 			t.Fatal(err)
 		}
-		wantRefused(tx.Commit(t.Context()), "Message 1 of 1: the plugin 'clerk' refuses it: this: as asked.")
+		wantRefused(tx.Commit(t.Context()), "Message 1 of 1: the plugin 'clerk' refused the message: this: as asked.")
 
 		// Whoever has no sender to tell is dead-lettered, and what is behind does not wait.
 		b.send(t, "before", telling("forwarded", "refuse this"), telling("behind", ""))

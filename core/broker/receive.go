@@ -18,7 +18,7 @@ func (b *Broker) OpenReceiver(ctx context.Context, id core.Identity, a core.Addr
 		return nil, err
 	}
 	if a.Management {
-		return nil, core.Refuse(core.NotAllowed, "Clients cannot receive from '%s': receive from '%s'.", a, a.Entity+a.Sub.Suffix())
+		return nil, core.Refuse(core.NotAllowed, "Clients cannot receive from '%s': receive from '%s' instead.", a, a.Entity+a.Sub.Suffix())
 	}
 	e.Use()
 	return e.receivers.OpenReceiver(ctx, a.Sub, o, e.audit.Party(ctx, id, core.Listen, e.View()))

@@ -48,7 +48,7 @@ func (e *entry) delay(sub core.SubQueue, s *core.Settlement) error {
 		}
 	}
 	if s.Outcome == core.Release && !s.Properties.IsEmpty() {
-		return core.Refuse(core.InvalidArgument, "A release changes no properties: give %s or %s alone.", core.PropertyRetryAfter, core.PropertyRetryAt)
+		return core.Refuse(core.InvalidArgument, "The properties %s and %s release the message, so no other properties can be changed: leave the others out.", core.PropertyRetryAfter, core.PropertyRetryAt)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func parseDelay(v any) (time.Duration, error) {
 	return time.Duration(min(seconds*1e9, float64(core.Forever-time.Second))), nil
 }
 
-var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: give a number of seconds that is not negative, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
+var errDelay = core.Refuse(core.InvalidArgument, "%s is not a delay: use a number of seconds of at least 0, or an ISO 8601 duration such as PT1M30S.", core.PropertyRetryAfter)
 
 // parseInstant reads a PropertyRetryAt.
 func parseInstant(v any) (time.Time, error) {
@@ -118,5 +118,5 @@ func parseInstant(v any) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, value.Text(v)); err == nil { // a string, or a DateTimeOffset
 		return t, nil
 	}
-	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is not a time: give a timestamp, or a text such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
+	return time.Time{}, core.Refuse(core.InvalidArgument, "%s is not a time: use a timestamp, or a string such as 2026-02-01T12:00:00Z.", core.PropertyRetryAt)
 }

@@ -79,7 +79,7 @@ func TestARuleThatAsksAnUnknownPluginIsRefused(t *testing.T) {
 			"update": errorOf(b.UpdateRule(t.Context(), root, sub, sqlRule("$Default", "plugin('nosuch')", ""))),
 			"first":  createWith(t, b, sqlRule("r", "plugin('nosuch')", "")),
 		} {
-			if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "there is no plugin 'nosuch'") || !strings.Contains(core.TextOf(err), "'clerk', 'other' may be called") {
+			if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "calls 'nosuch', which is not a plugin") || !strings.Contains(core.TextOf(err), "'clerk', 'other' may be called") {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}

@@ -68,7 +68,7 @@ func TestRulesAreTriedBeforeTheyAreMade(t *testing.T) {
 		trial := []core.Rule{sqlRule("new", "region = 'south'", "REMOVE region"), sqlRule("bad", "region = ", "")}
 		js, err := b.TestRules(t.Context(), root, "t", order("south"), trial)
 		want := "/new true region = 'south' is true: region is 'south' (string) | order 0s\n" +
-			"/bad false  | Rule 'bad': SQL filter, position 10: expected a value but found the end of the text"
+			"/bad false  | Rule 'bad': SQL filter, position 10: expected a value but found the end of the expression"
 		if got := told(js); err != nil || got != want {
 			t.Fatalf("got %v\n%s\nwant\n%s", err, got, want)
 		}

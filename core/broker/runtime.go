@@ -126,7 +126,7 @@ func (b *Broker) healthy(ctx context.Context, e *core.Entity) error {
 		return nil
 	}
 	b.log.Warn("a partition does not answer", "entity", e.Name, "err", err)
-	return core.Refuse(core.Busy, "A partition of '%s' does not answer at the moment. Please wait and try again.", e.Name)
+	return core.Refuse(core.Busy, "A partition of '%s' does not answer. Please wait and try again.", e.Name)
 }
 
 // probeRun is one probe of the store, shared by all callers while it runs.

@@ -57,7 +57,7 @@ func (t *transaction) enlist(messages, others int) error {
 	case t.messages+messages > core.MaxTransactionMessages:
 		return core.Refuse(core.QuotaExceeded, "Cannot send more than %d messages in a single transaction.", core.MaxTransactionMessages)
 	case t.others+others > core.MaxTransactionSettlements:
-		return core.Refuse(core.QuotaExceeded, "The transaction has more than %d settlements, cancellations and session states: split it.", core.MaxTransactionSettlements)
+		return core.Refuse(core.QuotaExceeded, "The transaction has more than %d settlements, cancellations and session states: split it into several transactions.", core.MaxTransactionSettlements)
 	}
 	t.messages += messages
 	t.others += others
@@ -202,7 +202,7 @@ func (t *transaction) Cancel(ctx context.Context, id core.Identity, a core.Addre
 	work := core.Work{Cancels: numbers}
 	for _, n := range numbers {
 		if slices.Contains(t.cancels, n) {
-			return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: the transaction already cancels %d.", n)
+			return core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: the transaction has already cancelled %d.", n)
 		}
 	}
 	if err := t.bindTo(ctx, location{e, a.Sub, partition}, 0, len(numbers), work); err != nil {
@@ -260,7 +260,7 @@ func (t *transaction) Schedule(ctx context.Context, id core.Identity, a core.Add
 			return nil, err
 		}
 		if len(work.Messages) != len(group) || len(work.Effects)+len(work.Transfers) > 0 {
-			return nil, core.Refuse(core.NotImplemented, "A stage of the pipeline of '%s' drops or routes the message, so it cannot be scheduled by request in a transaction: send it with a scheduled enqueue time.", v.Name)
+			return nil, core.Refuse(core.NotImplemented, "A stage of the pipeline of '%s' drops or routes the message, so a transaction cannot schedule it: send the message with a scheduled enqueue time.", v.Name)
 		}
 	}
 	numbers, err := e.tryCommit(ctx, nil, v, v.Queues[core.Main][p.partition], work)
@@ -343,7 +343,7 @@ func (t *transaction) release(ctx context.Context) {
 	_, numbers := entity.ScheduledBy(&core.Work{Scheduled: t.scheduled})
 	p := t.location.e.View().Queues[t.location.sub][t.location.partition]
 	if err := p.Cancel(ctx, numbers); err != nil {
-		t.b.log.Debug("the reservations of a transaction could not be released: they expire", "entity", p.Entity, "partition", p.Index, "err", err)
+		t.b.log.Debug("cannot release the reservations of a transaction: they expire", "entity", p.Entity, "partition", p.Index, "err", err)
 	}
 }
 
@@ -465,7 +465,7 @@ func (t *transaction) commitLocation() (location, error) {
 }
 
 func keyNeeded(v *entity.View) error {
-	return core.Refuse(core.NotAllowed, "A transaction on the partitioned entity '%s' needs messages with a SessionId or PartitionKey, or a ViaPartitionKey where they are sent through it.", v.Name)
+	return core.Refuse(core.NotAllowed, "In a transaction on the partitioned entity '%s', every message must have a SessionId or PartitionKey. A message that is sent via another entity must have a ViaPartitionKey.", v.Name)
 }
 
 // key is the key that binds x to a partition of host.

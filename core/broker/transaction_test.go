@@ -208,7 +208,7 @@ func TestTransactionRefusesLostItemsAtOnce(t *testing.T) {
 		if err := settle(ds[1]); !errors.Is(err, core.LockLost) {
 			t.Errorf("settled in the same transaction: got %v, want %v", err, core.LockLost)
 		}
-		if err := tx.Cancel(t.Context(), root, core.At("q"), []int64{77}); !errors.Is(err, core.MessageNotFound) || !strings.Contains(core.TextOf(err), ": 77 does not exist or is not scheduled.") {
+		if err := tx.Cancel(t.Context(), root, core.At("q"), []int64{77}); !errors.Is(err, core.MessageNotFound) || !strings.Contains(core.TextOf(err), ": 77 does not exist, or is not scheduled.") {
 			t.Errorf("cancel what is not there: got %v, want %v", err, core.MessageNotFound)
 		}
 		commit(t, tx)

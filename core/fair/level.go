@@ -77,7 +77,7 @@ func (g *Gauge) Set(to Level) {
 
 // Refusal returns the error for new work that the level refuses.
 func (g *Gauge) Refusal() error {
-	return core.Refuse(core.Busy, "The gateway's memory is nearly full. Try again later.")
+	return core.Refuse(core.Busy, "The gateway's memory is almost full. Try again later.")
 }
 
 // Refusing returns the names of the pools that have refused a client since then.

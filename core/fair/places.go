@@ -44,7 +44,7 @@ func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	case p.isShut():
 		return nil, p.gauge.Refusal()
 	case p.places == "":
-		return nil, core.Refuse(core.Busy, "The gateway's %s is in use. Try again later.", p.name)
+		return nil, core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
 	case n > p.limit-p.held:
 		return nil, core.Refuse(core.Busy, "All %d %s of this gateway are in use. Try again later.", p.limit, p.places)
 	}

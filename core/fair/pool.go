@@ -463,11 +463,11 @@ func (s *Share) Refuse(n int64) error {
 	p.mu.Unlock()
 	switch {
 	case !s.Fits(n):
-		return core.Refuse(core.QuotaExceeded, "The gateway has %d bytes of memory for messages in progress, and one connection may use half of it: %d bytes are too many. See the setting message-memory.", p.limit, n)
+		return core.Refuse(core.QuotaExceeded, "The message has %[2]d bytes, but a connection may use at most half of the %[1]d bytes that the gateway has for messages in progress: increase the setting message-memory.", p.limit, n)
 	case s.IsRefused():
 		return p.gauge.Refusal()
 	}
-	return core.Refuse(core.Busy, "The gateway's %s is in use. Try again later.", p.name)
+	return core.Refuse(core.Busy, "All of the gateway's %s is in use. Try again later.", p.name)
 }
 
 // Waiter is a Share for a goroutine that can block.

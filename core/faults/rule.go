@@ -148,13 +148,13 @@ func (r *Rule) check() error {
 	case !known:
 		return refuse("The operation %q is unknown: use %s.", r.Operation, join(Operations()))
 	case !slices.Contains(effects, r.Effect):
-		return refuse("The effect %q does not fit the operation %s: use %s.", r.Effect, r.Operation, join(effects))
+		return refuse("The effect %q is not possible for the operation %s: use %s.", r.Effect, r.Operation, join(effects))
 	case !slices.Contains(core.Codes(), r.Code):
 		return refuse("The code %q is unknown: use %s.", r.Code, join(core.Codes()))
 	case r.Condition != "" && !condition.MatchString(r.Condition):
 		return refuse("The condition %.80q is not an AMQP condition: write it like amqp:link:stolen or com.microsoft:server-busy.", r.Condition)
 	case r.After && (r.Effect != Fail && r.Effect != Drop && r.Effect != Detach):
-		return refuse("after is allowed only for %s, %s and %s: they lose the answer of an operation that has taken effect.", Fail, Drop, Detach)
+		return refuse("after is allowed only for %s, %s and %s: the operation takes effect, and then its response is lost.", Fail, Drop, Detach)
 	case r.Skip < 0 || r.Times < 1 || r.Times > MaxTimes:
 		return refuse("times must be between 1 and %d, and skip must not be negative.", MaxTimes)
 	case r.Probability < 0 || r.Probability > 1:
@@ -162,13 +162,13 @@ func (r *Rule) check() error {
 	case r.Delay < 0 || r.Delay > MaxDelay:
 		return refuse("The delay %v is not between 0 and %v.", r.Delay, MaxDelay)
 	case r.Effect == Delay && r.Delay == 0:
-		return refuse("The effect %s needs a delay.", Delay)
+		return refuse("The effect %s requires a delay.", Delay)
 	case (r.Effect == Throttle) != (r.Rate > 0) || r.Rate < 0:
 		return refuse("rate must be greater than 0, and only the effect %s takes it.", Throttle)
 	case r.Life < 0 || r.Life > MaxLife:
-		return refuse("The life %v is not between 0 and %v.", r.Life, MaxLife)
+		return refuse("The lifetime %v is not between 0 and %v.", r.Life, MaxLife)
 	case len(r.Properties) > 0 && r.Operation != Send && r.Operation != Deliver:
-		return refuse("properties is allowed only for %s and %s: %s has no message.", Send, Deliver, r.Operation)
+		return refuse("properties is allowed only for %s and %s, because %s has no message.", Send, Deliver, r.Operation)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func join[T ~string](all []T) string {
 
 // refusal is the client's error.
 func (r *Rule) refusal() error {
-	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("A fault on demand: the rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
+	return &core.Refusal{Code: r.Code, Condition: r.Condition, Text: fmt.Sprintf("Injected by the fault rule '%s' of this namespace (%s).", r.Name, cmp.Or(r.Condition, string(r.Code)))}
 }
 
 // covers reports whether a rule is about an operation.

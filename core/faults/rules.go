@@ -111,7 +111,7 @@ func (r *Rules) Remove(ctx context.Context, name string) error {
 	return r.change(ctx, func(s *set, _ time.Time) error {
 		i := s.index(name)
 		if i < 0 {
-			return core.Refuse(core.NotFound, "There is no fault rule '%.80s'.", name)
+			return core.Refuse(core.NotFound, "The namespace has no fault rule '%.80s'.", name)
 		}
 		s.Rules = slices.Delete(s.Rules, i, i+1)
 		return nil
@@ -294,7 +294,7 @@ func parse(text string) (s set, err error) {
 		return s, nil
 	}
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return s, fmt.Errorf("the fault rules of the namespace cannot be read: %w", err)
+		return s, fmt.Errorf("cannot read the fault rules of the namespace: %w", err)
 	}
 	return s, nil
 }
@@ -325,7 +325,7 @@ func (s *set) add(rule Rule, now time.Time) (entry, error) {
 		return entry{}, err
 	}
 	if len(s.Rules) >= MaxRules {
-		return entry{}, core.Refuse(core.QuotaExceeded, "There are %d fault rules, which is the limit: remove some.", MaxRules)
+		return entry{}, core.Refuse(core.QuotaExceeded, "The namespace has %d fault rules, which is the limit: remove some.", MaxRules)
 	}
 	if rule.Name == "" {
 		s.Made++

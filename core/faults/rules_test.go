@@ -215,7 +215,7 @@ func TestUnreadableRulesHarmNoOperation(t *testing.T) {
 	b := &book{text: "later"}
 	s := newSite(t, b, time.Now)
 	s.want("with rules that cannot be read", "")
-	if _, err := s.rules.Add(t.Context(), faults.Rule{}); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if _, err := s.rules.Add(t.Context(), faults.Rule{}); err == nil || !strings.Contains(err.Error(), "cannot read") {
 		t.Errorf("add: got %v", err)
 	}
 	if b.text != "later" {
@@ -227,18 +227,18 @@ func TestRulesThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	rules := faults.New(&book{}, time.Now)
 	for want, r := range map[string]faults.Rule{
-		"is unknown: use abandon":    {Operation: "sned"},
-		"does not fit the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
-		"The code":                   {Code: "sorry"},
-		"after is allowed only for":  {Effect: faults.Delay, Delay: 1, After: true},
-		"1 and 1000000":              {Times: -1},
-		"probability":                {Probability: 2},
-		"needs a delay":              {Effect: faults.Delay},
-		"The delay":                  {Delay: time.Hour},
-		"rate must be":               {Effect: faults.Throttle},
-		"The life":                   {Life: 48 * time.Hour},
-		"not an AMQP condition":      {Condition: "Server Busy"},
-		"properties is allowed only": {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
+		"is unknown: use abandon":           {Operation: "sned"},
+		"is not possible for the operation": {Operation: faults.Peek, Effect: faults.LoseLock},
+		"The code":                          {Code: "sorry"},
+		"after is allowed only for":         {Effect: faults.Delay, Delay: 1, After: true},
+		"1 and 1000000":                     {Times: -1},
+		"probability":                       {Probability: 2},
+		"requires a delay":                  {Effect: faults.Delay},
+		"The delay":                         {Delay: time.Hour},
+		"rate must be":                      {Effect: faults.Throttle},
+		"The life":                          {Life: 48 * time.Hour},
+		"not an AMQP condition":             {Condition: "Server Busy"},
+		"properties is allowed only":        {Operation: faults.Renew, Properties: map[string]string{"a": "b"}},
 	} {
 		if _, err := rules.Add(t.Context(), r); core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), want) {
 			t.Errorf("%+v: got %v, want %q", r, err, want)

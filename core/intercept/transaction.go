@@ -26,7 +26,7 @@ func (x *transaction) enter(ctx context.Context, id core.Identity) (*Space, erro
 		}
 		x.link.id, x.link.space, x.inner = id, space, space.Broker.Begin()
 	case x.link.id.NamespaceID() != id.NamespaceID():
-		return nil, core.Refuse(core.NotAllowed, "The transaction belongs to one namespace, and this operation to another.")
+		return nil, core.Refuse(core.NotAllowed, "The operation belongs to another namespace than the transaction: use one namespace per transaction.")
 	}
 	return x.link.space, nil
 }

@@ -65,7 +65,7 @@ func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) 
 		return g, nil
 	}
 	if !d.Operator(core.Identity{g}, time.Now()) {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", g.Namespace)
+		return core.Grant{}, core.Refuse(core.Unauthorized, "Unauthorized access. For namespaces other than '%s', 'Manage' on the gateway's own namespace is required.", g.Namespace)
 	}
 	m, err := d.find(ctx, namespace)
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *Directory) decide(c credentials) (m *member, version uint64, err error)
 	}
 	rest := d.membersByPolicy(c.policy, recentlyUsed, bearers)
 	if !d.searches.take(len(rest)) {
-		return nil, version, core.Refuse(core.Busy, "Too many clients with unknown keys connect to this gateway. Specify the namespace in the host name, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
+		return nil, version, core.Refuse(core.Busy, "Too many clients connect to this gateway with unknown keys. Specify the namespace in the host name, as in 'sb://NAMESPACE.servicebus.windows.net/', or try again later.")
 	}
 	for _, m := range rest {
 		if d.keyFits(m, c) {

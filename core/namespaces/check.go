@@ -27,7 +27,7 @@ func CheckHost(host string) error {
 	_, err := netip.ParseAddr(name)
 	switch {
 	case err == nil || name == "localhost":
-		return core.Refuse(core.InvalidArgument, "%s is shared by all namespaces: give a host name of the namespace's own.", host)
+		return core.Refuse(core.InvalidArgument, "The host %s is shared by all namespaces: specify a host that only this namespace uses.", host)
 	case len(host) > 253 || !isHost(strings.TrimSuffix(host, ".")):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid host name: write it without scheme and port, such as orders.example.com.", host)
 	}
@@ -62,9 +62,9 @@ func CheckPolicy(p *core.AccessRule) error {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
 		return core.Refuse(core.InvalidArgument, "'%.80s' is not a valid policy name: use letters, digits and hyphens.", p.Name)
 	case p.PrimaryKey == "":
-		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key.", p.Name)
+		return core.Refuse(core.InvalidArgument, "The policy '%s' has no key: specify one.", p.Name)
 	case strings.ContainsAny(p.PrimaryKey+p.SecondaryKey, "; \t\n"):
-		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' contains a space or a semicolon, which a connection string cannot contain.", p.Name)
+		return core.Refuse(core.InvalidArgument, "A key of the policy '%s' contains a space or a semicolon, which connection strings do not allow: use another key.", p.Name)
 	case p.Rights == 0:
 		return core.Refuse(core.InvalidArgument, "The policy '%s' has no rights: add Send, Listen or Manage.", p.Name)
 	}
@@ -88,10 +88,10 @@ func SharesKey(p, q *core.AccessRule) bool {
 // check refuses a namespace that clients could not reach, or could mistake for another.
 func (d *Directory) check(n *core.Namespace) error {
 	if len(n.Hosts) > MaxHosts {
-		return core.Refuse(core.OutOfRange, "There are %d hosts: a namespace may have %d.", len(n.Hosts), MaxHosts)
+		return core.Refuse(core.OutOfRange, "The namespace has %d hosts: at most %d are allowed.", len(n.Hosts), MaxHosts)
 	}
 	if len(n.Policies) == 0 || len(n.Policies) > core.MaxAccessRules {
-		return core.Refuse(core.OutOfRange, "There are %d policies: a namespace has 1 to %d.", len(n.Policies), core.MaxAccessRules)
+		return core.Refuse(core.OutOfRange, "The namespace has %d policies: it must have 1 to %d.", len(n.Policies), core.MaxAccessRules)
 	}
 	if q := n.Quotas; q.MaxEntities < 0 || q.MaxConnections < 0 || q.MaxSizeMegabytes < 0 {
 		return core.Refuse(core.OutOfRange, "A quota is negative: use a positive number, or 0 for no limit.")
@@ -107,10 +107,10 @@ func (d *Directory) check(n *core.Namespace) error {
 			return err
 		}
 		if slices.ContainsFunc(n.Policies[:i], func(q core.AccessRule) bool { return q.Name == p.Name }) {
-			return core.Refuse(core.InvalidArgument, "The policy '%s' is listed twice.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The policy '%s' is listed twice: remove one.", p.Name)
 		}
 		if slices.Contains(d.o.PublicKeys, p.PrimaryKey) || slices.Contains(d.o.PublicKeys, p.SecondaryKey) {
-			return core.Refuse(core.InvalidArgument, "The key of the policy '%s' is published: use another, or omit it to get a random one.", p.Name)
+			return core.Refuse(core.InvalidArgument, "The key of the policy '%s' is publicly known: use another key, or omit the key to get a random one.", p.Name)
 		}
 	}
 	return d.checkOthers(n)

@@ -38,7 +38,7 @@ func (m *member) about() About {
 // DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
-		return About{}, core.Refuse(core.NotImplemented, "There is no registry of namespaces.")
+		return About{}, core.Refuse(core.NotImplemented, "This gateway cannot create namespaces: it has no registry of namespaces.")
 	}
 	if err := CheckName(n.Name); err != nil {
 		return About{}, err
@@ -119,7 +119,7 @@ func (d *Directory) find(ctx context.Context, name string) (*member, error) {
 }
 
 func missing(name string) error {
-	return core.Refuse(core.NotFound, "There is no namespace '%.80s'.", name)
+	return core.Refuse(core.NotFound, "The namespace '%.80s' does not exist.", name)
 }
 
 // All lists namespaces after a name ("" is the start) by name, at most top.
@@ -161,7 +161,7 @@ func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Nam
 			return About{}, err
 		}
 	}
-	return About{}, core.Refuse(core.Conflict, "The namespace '%s' is being changed by others. Try again.", name)
+	return About{}, core.Refuse(core.Conflict, "Another client is changing the namespace '%s'. Try again.", name)
 }
 
 func fixed(name string) error {

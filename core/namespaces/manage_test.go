@@ -71,8 +71,8 @@ func TestAmbiguousPoliciesAreRefused(t *testing.T) {
 			{core.Namespace{Name: "new", Policies: []core.AccessRule{policy("a", "k;k")}}, core.InvalidArgument, "semicolon"},
 			{core.Namespace{Name: "new", Policies: []core.AccessRule{policy("a", "k"), policy("a", "l")}}, core.InvalidArgument, "twice"},
 			{core.Namespace{Name: "new", Policies: []core.AccessRule{{Name: "a", PrimaryKey: "k"}}}, core.InvalidArgument, "no rights"},
-			{core.Namespace{Name: "new", Policies: []core.AccessRule{policy("a", "known-key")}}, core.InvalidArgument, "is published"},
-			{core.Namespace{Name: "new", Policies: []core.AccessRule{{Name: "a", PrimaryKey: "k", SecondaryKey: "known-key", Rights: core.Send}}}, core.InvalidArgument, "is published"},
+			{core.Namespace{Name: "new", Policies: []core.AccessRule{policy("a", "known-key")}}, core.InvalidArgument, "is publicly known"},
+			{core.Namespace{Name: "new", Policies: []core.AccessRule{{Name: "a", PrimaryKey: "k", SecondaryKey: "known-key", Rights: core.Send}}}, core.InvalidArgument, "is publicly known"},
 			{core.Namespace{Name: "new", Quotas: core.NamespaceQuotas{MaxEntities: -1}}, core.OutOfRange, "negative"},
 		} {
 			if _, err := g.Create(t.Context(), c.n); core.CodeOf(err) != c.want || !strings.Contains(core.TextOf(err), c.text) {

@@ -92,7 +92,7 @@ func (d *Directory) readPending(ctx context.Context) {
 	if failed == nil || ctx.Err() != nil {
 		return
 	}
-	d.log.Warn("the registry of namespaces could not be read; trying again soon", "err", failed)
+	d.log.Warn("cannot read the registry of namespaces; trying again soon", "err", failed)
 	select {
 	case <-ctx.Done():
 	case <-time.After(readRetry):
@@ -115,7 +115,7 @@ func (d *Directory) openNext(ctx context.Context) bool {
 		return false
 	}
 	if _, err := closed.serve(ctx); err != nil {
-		d.log.Warn("a namespace could not be opened; trying again when it is used", "namespace", closed.record.Load().Name, "err", err)
+		d.log.Warn("cannot open a namespace; trying again when a client uses the namespace", "namespace", closed.record.Load().Name, "err", err)
 		return false
 	}
 	return true
@@ -210,7 +210,7 @@ func (d *Directory) apply(n core.Namespace) *member {
 		if d.update(known, n) {
 			d.goOpen(func() {
 				if err := known.runDue(d.base); err != nil && d.base.Err() == nil {
-					d.log.Warn("the time of a namespace was moved, but not all due work was done: the rest is done when entities are used", "namespace", n.Name, "err", err)
+					d.log.Warn("a namespace's time was moved, but not everything that is now due was done: the rest is done when clients use the entities", "namespace", n.Name, "err", err)
 				}
 			})
 		}
@@ -292,6 +292,6 @@ func (d *Directory) readOnce() {
 	s.next, s.last = nil, time.Now()
 	s.mu.Unlock()
 	if err := d.readAll(d.base); err != nil && d.base.Err() == nil {
-		d.log.Debug("an unknown namespace could not be looked up", "err", err)
+		d.log.Debug("cannot look up an unknown namespace", "err", err)
 	}
 }

@@ -175,7 +175,7 @@ func (r *receiver) settle(ds []core.Delivery, outcome core.Outcome, p core.Prope
 			settled = append(settled, ds[i])
 			continue
 		}
-		r.t.log.Debug("an undelivered message could not be settled", "entity", r.address.String(), "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
+		r.t.log.Debug("cannot settle a message that was not delivered", "entity", r.address.String(), "seq", ds[i].SequenceNumber, "outcome", outcome, "err", err)
 	}
 	return settled
 }

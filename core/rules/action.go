@@ -32,7 +32,7 @@ func parseAction(sql string, parameters core.Properties, n *names) ([]statement,
 			break
 		}
 		if len(list) == core.MaxActionStatements {
-			p.fail(faultAt(p.token.at, "an action has at most %d statements", core.MaxActionStatements))
+			p.fail(faultAt(p.token.at, "the action has more than %d statements", core.MaxActionStatements))
 		}
 		list = append(list, p.statement())
 	}
@@ -70,7 +70,7 @@ func (p *parser) target() target {
 		return target{user: property}
 	case systemProperty:
 		if _, known := systems[strings.ToLower(property.name)]; !known {
-			p.fail(faultAt(t.at, "there is no system property 'sys.%.80s'", property.name))
+			p.fail(faultAt(t.at, "the system property 'sys.%.80s' does not exist", property.name))
 		} else if property.set != nil {
 			return target{system: property.system}
 		}

@@ -125,7 +125,7 @@ func (p *parser) bodyField(at int) operand {
 func indexStep(t token) (step, error) {
 	n, err := strconv.ParseUint(t.text, 10, 31)
 	if err != nil {
-		return step{}, faultAt(t.at, "expected the number of an element, from 0, in brackets but found %s; names of fields follow a '.'", t)
+		return step{}, faultAt(t.at, "expected the index of an element in brackets, counted from 0, but found %s: write the name of a field after a '.'", t)
 	}
 	return step{index: int(n), inner: true}, nil
 }

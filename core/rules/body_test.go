@@ -153,9 +153,9 @@ func TestPathsThatCannotBe(t *testing.T) {
 	for sql, want := range map[string]string{
 		"body. = 1":       "expected the name of a field",
 		"body.a. = 1":     "expected the name of a field",
-		"body.a[x] = 1":   "expected the number of an element",
-		"body.a[-1] = 1":  "expected the number of an element",
-		"body.a['x'] = 1": "expected the number of an element",
+		"body.a[x] = 1":   "expected the index of an element",
+		"body.a[-1] = 1":  "expected the index of an element",
+		"body.a['x'] = 1": "expected the index of an element",
 		"order.a = 1":     "expected the scope sys, user or body",
 	} {
 		_, err := Compile(core.Rule{Name: "r", Filter: core.Filter{Kind: core.SQLFilter, SQL: sql}})

@@ -25,7 +25,7 @@ func (c Call) Parameters() core.Properties {
 	return core.RawProperties([]byte(c.parameters))
 }
 
-var errNoPlugin = errors.New("plugins cannot be called here")
+var errNoPlugin = errors.New("plugins can only be called by rules in a gateway")
 
 // question is a Call as a condition: the answer is True or False.
 type question struct {
@@ -53,7 +53,7 @@ func (p *parser) call(at int) operand {
 	p.need("(")
 	c := Call{Name: p.token.text}
 	if p.token.kind != tokenString || c.Name == "" {
-		return p.expected("the name of a plugin, a text")
+		return p.expected("the name of a plugin, as a string")
 	}
 	p.advance()
 	entries, mark := value.OpenMap(nil)
@@ -86,7 +86,7 @@ func (p *parser) argument(n int) (name string, v constant) {
 	at := p.token.at
 	v, ok := p.valueOf(p.sum).(constant)
 	if !ok || v.isUnknown() {
-		p.fail(faultAt(at, "expected a constant or a parameter: a plugin reads the message itself"))
+		p.fail(faultAt(at, "expected a constant or a parameter: leave out properties, because the plugin reads the whole message"))
 	}
 	return name, v
 }

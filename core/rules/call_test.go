@@ -68,7 +68,7 @@ func TestCallsAreConditions(t *testing.T) {
 	if want := "plugin('no', 5) is false"; len(e.Why) != 2 || e.Why[0] != want {
 		t.Errorf("why: got %q, want %q first", e.Why, want)
 	}
-	for name, facts := range map[string]Facts{"the plugin is out": ask, "plugins cannot be called": {}} {
+	for name, facts := range map[string]Facts{"the plugin is out": ask, "plugins can only be called": {}} {
 		_, err := sqlFilter(t, "1=1 AND plugin('out')").Matches(m, facts)
 		if core.CodeOf(err) != core.InvalidArgument || !strings.Contains(core.TextOf(err), "position 9: "+name) {
 			t.Errorf("got %v, want %q at its position", err, name)
@@ -99,7 +99,7 @@ func TestRuleSetListsItsPluginQuestions(t *testing.T) {
 func TestCallsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
-		"plugin()":                       "position 8: expected the name of a plugin, a text",
+		"plugin()":                       "position 8: expected the name of a plugin, as a string",
 		"plugin('')":                     "position 8: expected the name of a plugin",
 		"plugin(geo)":                    "position 8: expected the name of a plugin",
 		"plugin('geo'":                   "position 13: expected )",

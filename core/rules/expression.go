@@ -174,7 +174,7 @@ type operand struct {
 // continuation says what may follow an operand at the end of a filter.
 func (o operand) continuation() string {
 	if o.condition != nil {
-		return "AND, OR or the end of the text"
+		return "AND, OR or the end of the expression"
 	}
 	return "a comparison"
 }

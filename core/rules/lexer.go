@@ -47,11 +47,11 @@ type token struct {
 func (t token) String() string {
 	switch t.kind {
 	case tokenEnd:
-		return "the end of the text"
+		return "the end of the expression"
 	case tokenName:
 		return fmt.Sprintf("[%.40s]", t.text)
 	case tokenString:
-		return fmt.Sprintf("the text '%.40s'", t.text)
+		return fmt.Sprintf("the string '%.40s'", t.text)
 	default:
 		return fmt.Sprintf("'%.40s'", t.text)
 	}
@@ -99,7 +99,7 @@ func (l *lexer) next() (token, error) {
 	case unicode.IsLetter(c):
 		return l.cut(tokenWord, wordLength(rest)), nil
 	case c == '\'':
-		return l.delimited(tokenString, '\'', "a text")
+		return l.delimited(tokenString, '\'', "a string")
 	case c == '"':
 		return l.delimited(tokenName, '"', "a name")
 	case c == '[':
@@ -107,7 +107,7 @@ func (l *lexer) next() (token, error) {
 	case c == '@':
 		n := wordLength(rest[1:])
 		if n == 0 {
-			return token{}, faultAt(l.at, "expected the name of a parameter behind '@'")
+			return token{}, faultAt(l.at, "expected the name of a parameter after '@'")
 		}
 		return l.cut(tokenParameter, 1+n), nil
 	case isDigit(c), c == '.' && len(rest) > 1 && isDigit(rune(rest[1])):
@@ -146,7 +146,7 @@ func (l *lexer) delimited(kind tokenKind, closing byte, what string) (token, err
 	for {
 		n := strings.IndexByte(rest, closing)
 		if n < 0 {
-			return token{}, faultAt(l.at, "%s begins here and does not end: expected %c", what, closing)
+			return token{}, faultAt(l.at, "%s begins here and is not closed: expected %c", what, closing)
 		}
 		b.WriteString(rest[:n])
 		rest = rest[n+1:]
@@ -175,7 +175,7 @@ func (l *lexer) numeral() (token, error) {
 	}
 	if n < len(rest) {
 		if c, _ := utf8.DecodeRuneInString(rest[n:]); c == '.' || c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) {
-			return token{}, faultAt(l.at+n, "%q does not belong in a number", c)
+			return token{}, faultAt(l.at+n, "%q is not allowed in a number", c)
 		}
 	}
 	t := l.cut(kind, n)
@@ -187,7 +187,7 @@ func (l *lexer) numeral() (token, error) {
 		t.kind = tokenReal // beyond 64 bits
 	}
 	if t.float, err = strconv.ParseFloat(t.text, 64); err != nil {
-		return token{}, faultAt(t.at, "the number %.40s is beyond the range of doubles", t.text)
+		return token{}, faultAt(t.at, "the number %.40s is outside the range of a double", t.text)
 	}
 	return t, nil
 }

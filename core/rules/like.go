@@ -39,7 +39,7 @@ type piece struct {
 var (
 	errPattern      = errors.New("the pattern of LIKE is not a string")
 	errEscape       = errors.New("the LIKE pattern ends with its escape character")
-	errEscapeLength = errors.New("ESCAPE must be followed by a text of one character")
+	errEscapeLength = errors.New("ESCAPE must be followed by a string of one character")
 	errLongPattern  = errors.New("the LIKE pattern is too long")
 )
 

@@ -141,7 +141,7 @@ func (s *scope) close() {
 // of properties would take minutes.
 const maxWork = 1 << 26
 
-var errWork = errors.New("the rules of this topic take too long for this message: make its properties shorter, or the rules simpler")
+var errWork = errors.New("the evaluation of this topic's rules takes too long for this message: shorten its properties, or simplify the rules")
 
 // spend counts steps of an evaluation, and reports whether it may continue. Steps that depend only on
 // the length of the rule are not counted, so they are also made after the budget has ended.

@@ -135,7 +135,7 @@ func fieldText(d datum, limit int) (string, error) {
 	}
 	s, ok := d.render()
 	if !ok {
-		return "", fmt.Errorf("the value cannot be written as text")
+		return "", fmt.Errorf("the value cannot be converted to a string")
 	}
 	if n := utf8.RuneCountInString(s); limit > 0 && n > limit {
 		return "", fmt.Errorf("the value has %d characters; at most %d are allowed", n, limit)
@@ -160,7 +160,7 @@ func setTimeToLive(m *core.Message, d datum) error {
 		}
 		ttl = core.DurationOfTicks(ticks)
 	default:
-		return fmt.Errorf("a time to live is a duration such as 'PT5M' or '00:05:00'")
+		return fmt.Errorf("a time to live must be a duration such as 'PT5M' or '00:05:00'")
 	}
 	if ttl < time.Millisecond {
 		return fmt.Errorf("a time to live must be at least a millisecond, not %s", ttl)

@@ -182,7 +182,7 @@ func (p *parser) function(t token) operand {
 	}
 	isProperty := t.is("property") || t.is("p")
 	if !isProperty && !t.is("newid") {
-		p.fail(faultAt(t.at, "there is no function '%.40s': use newid, property, p or plugin", t.text))
+		p.fail(faultAt(t.at, "the function '%.40s' does not exist: use newid, property, p or plugin", t.text))
 		return operand{}
 	}
 	p.need("(")
@@ -205,7 +205,7 @@ func (p *parser) named(name expression, at int) expression {
 		return &namedProperty{name}
 	}
 	if c.kind != text {
-		p.fail(faultAt(at, "expected a text as the name of a property"))
+		p.fail(faultAt(at, "expected a string with the name of a property"))
 	}
 	isSystem, bare := cutScope(c.text)
 	return p.scoped(isSystem, bare)

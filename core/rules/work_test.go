@@ -74,7 +74,7 @@ func TestAllRulesTogetherHaveABudgetPerMessage(t *testing.T) {
 			copies := set.Match(nil, c.message, Facts{})
 			refused := 0
 			for _, x := range copies {
-				if x.Err != nil && strings.Contains(core.TextOf(x.Err), "take too long") && errors.Is(x.Err, core.InvalidArgument) {
+				if x.Err != nil && strings.Contains(core.TextOf(x.Err), "takes too long") && errors.Is(x.Err, core.InvalidArgument) {
 					refused++
 				}
 			}

@@ -23,7 +23,7 @@ const (
 )
 
 // ErrEnded says that the namespace has ended.
-var ErrEnded = errors.New("the namespace has ended")
+var ErrEnded = errors.New("the namespace was deleted")
 
 // Taps are the taps of a namespace at this gateway. Methods are safe for concurrent use.
 type Taps struct {

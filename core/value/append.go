@@ -158,7 +158,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return append(append(dst, codeDecimal128), v[:]...), nil
 	case Char:
 		if v < 0 || v > utf8.MaxRune {
-			return nil, fmt.Errorf("char %d is outside Unicode", v)
+			return nil, fmt.Errorf("char %d is not a Unicode code point", v)
 		}
 		return binary.BigEndian.AppendUint32(append(dst, codeChar), uint32(v)), nil
 	case Timestamp:

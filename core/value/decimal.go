@@ -36,7 +36,7 @@ func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
 // Float64 is the double nearest to the decimal.
 func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
 
-// Float64 is the double nearest to the decimal, infinite beyond the range of doubles.
+// Float64 is the double nearest to the decimal, infinite outside the range of a double.
 func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
 
 // decimal is ± coefficient × 10^exponent.

@@ -113,7 +113,7 @@ func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	n, ok := extent(b)
 	if !ok {
-		return nil, nil, fail(0, "%s is cut short", KindOf(b))
+		return nil, nil, fail(0, "%s is truncated", KindOf(b))
 	}
 	return b[:n:n], b[n:], nil
 }
@@ -150,7 +150,7 @@ func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 // read splits off the first value in b, which must be of kind want and not described.
 func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
 	if len(b) == 0 {
-		return 0, nil, nil, fail(0, "a %s is missing", want)
+		return 0, nil, nil, fail(0, "the data ends before a %s", want)
 	}
 	code = b[0]
 	if kinds[code] != want {
@@ -158,7 +158,7 @@ func read(b []byte, want Kind) (code byte, data, rest []byte, err error) {
 	}
 	n := dataExtent(code, b[1:])
 	if n < 0 || n > len(b)-1 {
-		return 0, nil, nil, fail(0, "%s is cut short", want)
+		return 0, nil, nil, fail(0, "%s is truncated", want)
 	}
 	return code, content(code, b[1:]), b[1+n:], nil
 }
@@ -197,7 +197,7 @@ func readCompound(b []byte, want Kind) (n int, elements, rest []byte, err error)
 		return 0, nil, nil, fail(0, "%s has no count", want)
 	}
 	if count > uint64(len(elements)) { // an element has at least its constructor
-		return 0, nil, nil, fail(0, "%s of %d elements in %d bytes", want, count, len(elements))
+		return 0, nil, nil, fail(0, "%s has %d elements in %d bytes, which is not possible", want, count, len(elements))
 	}
 	return int(count), elements, rest, nil
 }

@@ -28,7 +28,7 @@ type walker struct {
 // number of compounds around it.
 func (w *walker) value(i, end, depth int) (int, error) {
 	if i >= end {
-		return 0, fail(i, "a value is missing")
+		return 0, fail(i, "the data ends before a value")
 	}
 	code := w.b[i]
 	if code != codeDescribed {
@@ -58,7 +58,7 @@ func (w *walker) data(code byte, at, i, end, depth int) (int, error) {
 	if code < codeBinary8 {
 		next := i + widths[code>>4]
 		if next > end {
-			return 0, fail(at, "%s is cut short", kind)
+			return 0, fail(at, "%s is truncated", kind)
 		}
 		return next, w.fixed(code, at, w.b[i:next])
 	}
@@ -86,7 +86,7 @@ func (w *walker) fixed(code byte, at int, data []byte) error {
 		}
 	case codeChar:
 		if c := binary.BigEndian.Uint32(data); c > utf8.MaxRune {
-			return fail(at, "char 0x%08x is beyond Unicode", c)
+			return fail(at, "char 0x%08x is not a Unicode code point", c)
 		}
 	}
 	return nil
@@ -97,17 +97,17 @@ func (w *walker) sized(code byte, at, i, end int) (start, stop int, err error) {
 	var size uint64
 	if code&wide == 0 { // 0xa_, 0xc_, 0xe_
 		if end-i < 1 {
-			return 0, 0, fail(at, "%s is cut short", kinds[code])
+			return 0, 0, fail(at, "%s is truncated", kinds[code])
 		}
 		size, i = uint64(w.b[i]), i+1
 	} else {
 		if end-i < 4 {
-			return 0, 0, fail(at, "%s is cut short", kinds[code])
+			return 0, 0, fail(at, "%s is truncated", kinds[code])
 		}
 		size, i = uint64(binary.BigEndian.Uint32(w.b[i:])), i+4
 	}
 	if size > uint64(end-i) {
-		return 0, 0, fail(at, "%s of %d bytes is cut short", kinds[code], size)
+		return 0, 0, fail(at, "%s of %d bytes is truncated", kinds[code], size)
 	}
 	return i, i + int(size), nil
 }
@@ -128,7 +128,7 @@ func (w *walker) compound(code byte, at, i, stop, depth int) error {
 		return w.array(at, i, stop, depth, int(n))
 	}
 	if n > uint64(stop-i) { // an element has at least its constructor
-		return fail(at, "%s of %d elements in %d bytes", kind, n, stop-i)
+		return fail(at, "%s has %d elements in %d bytes, which is not possible", kind, n, stop-i)
 	}
 	first := i
 	for e := range int(n) {

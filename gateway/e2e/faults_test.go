@@ -53,7 +53,7 @@ func TestOperationsGoWrongOnDemand(t *testing.T) {
 			body, want string
 		}{
 			{e, `{}`, "does not allow faults"},
-			{&in, `{"operation": "peek", "effect": "lose-lock"}`, "does not fit the operation peek: use fail"},
+			{&in, `{"operation": "peek", "effect": "lose-lock"}`, "is not possible for the operation peek: use fail"},
 			{&in, `{"delay": "soon"}`, "delay is not a duration"},
 			{&in, `{"colour": "red"}`, "is not JSON like"},
 		} {

@@ -142,12 +142,12 @@ pipelines:
 		}
 		e.post(e.sender("forwarding"), subjected("6", "to out"))
 		// A refusal reaches the sender, over AMQP and HTTP; one that is forwarded has none.
-		const refused = "Message 1 of 1: the plugin 'courier' refuses it: wrong: as asked."
+		const refused = "Message 1 of 1: the plugin 'courier' refused the message: wrong: as asked."
 		if err := s.SendMessage(e.ctx(), subjected("refused", "refuse wrong"), nil); err == nil || !strings.Contains(err.Error(), "amqp:not-allowed") || !strings.Contains(err.Error(), refused) {
 			t.Errorf("a refusal over AMQP: got %v", err)
 		}
 		answer := e.wantHTTP(e.http("POST", "in/messages", "refused", http.Header{"BrokerProperties": {`{"Label":"refuse wrong"}`}}), 400)
-		if !strings.Contains(answer.body, "refuses it: wrong") {
+		if !strings.Contains(answer.body, "refused the message: wrong") {
 			t.Errorf("a refusal over HTTP: got %s", answer.body)
 		}
 		e.post(e.sender("forwarding"), subjected("9", "refuse wrong"))
@@ -228,7 +228,7 @@ topics:
 		t.Errorf("got %s", got)
 	}
 	_, err := e.admin().CreateRule(e.ctx(), topic, "red", &admin.CreateRuleOptions{Name: new("x"), Filter: &admin.SQLFilter{Expression: "plugin('postman')"}})
-	if err == nil || !strings.Contains(err.Error(), "there is no plugin 'postman' that rules may call; 'courier' may be called") {
+	if err == nil || !strings.Contains(err.Error(), "calls 'postman', which is not a plugin that rules may call: 'courier' may be called") {
 		t.Errorf("an unknown plugin: got %v", err)
 	}
 }

@@ -239,8 +239,8 @@ func TestNamespacesOfAGatewayForwardToEachOther(t *testing.T) {
 		*namespace
 		to, want string
 	}{
-		{sales, "board:reports", "the namespace has no remote of that name. It has home, plant, suite."},
-		{works, "plant:orders", "the namespace has no remote of that name. It has board."},
+		{sales, "board:reports", "which is not a remote of the namespace: use home, plant, suite, or add"},
+		{works, "plant:orders", "which is not a remote of the namespace: use board, or add"},
 		{own, "plant:orders", "the namespace has no remotes."},
 		{guest, "plant:orders", "the namespace has no remotes."},
 	} {

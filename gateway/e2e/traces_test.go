@@ -206,7 +206,7 @@ func TestCollectorThatHangsHurtsNobody(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("it took %v to stop", took)
 	}
-	if log := e.gw.log.String(); !strings.Contains(log, "the last traces were not sent") {
+	if log := e.gw.log.String(); !strings.Contains(log, "cannot send the last traces") {
 		t.Errorf("the log does not say that traces were lost:\n%s", log)
 	}
 }

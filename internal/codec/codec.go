@@ -40,8 +40,8 @@ const (
 // String names the kind as refusals do.
 func (k Kind) String() string {
 	return [...]string{
-		"nothing", "null", "a boolean", "a whole number", "a whole number", "a whole number", "a number", "a number",
-		"a text", "binary", "an instant", "an extension", "a list", "a map",
+		"nothing", "null", "a boolean", "an integer", "an integer", "an integer", "a number", "a number",
+		"a string", "binary", "a timestamp", "an extension", "a list", "a map",
 	}[k]
 }
 
@@ -56,8 +56,8 @@ func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Text, e.A
 // The texts of errors that both encodings have.
 const (
 	CutShort = "the payload ends in the middle of a value"
-	LeftOver = "something follows the value"
-	NotUTF8  = "a text is not UTF-8"
+	LeftOver = "there is data after the value"
+	NotUTF8  = "a string is not UTF-8"
 )
 
 // Reader goes through an encoded value from its start, and checks it. Its methods that return a

@@ -88,13 +88,13 @@ func TestErrorsEndTheReading(t *testing.T) {
 		{JSON, `{"a"`, false, "there is no ':' at byte 4"},
 		{JSON, `[1 2]`, false, "there is no ',' or ']' at byte 3"},
 		{JSON, `[[[[]]]]`, false, "values are nested deeper than 3 at byte 3"},
-		{JSON, `"\ud800"`, false, "a text has half a surrogate pair at byte 8"},
+		{JSON, `"\ud800"`, false, "a string has an unpaired surrogate at byte 8"},
 		{JSON, `"\ud800"`, true, ""},
 		{JSON, `1 2`, false, LeftOver + " at byte 2"},
 		{MessagePack, "\x91\x91\x91\x90", false, "values are nested deeper than 3 at byte 3"},
 		{MessagePack, "\xd4\x05\x00", false, ""},
-		{MessagePack, "\xd4\x05\x00", true, "extensions but timestamps are not used here at byte 0"},
-		{MessagePack, "\x81\x01\x01", false, "a key is a whole number: it must be a text at byte 1"},
+		{MessagePack, "\xd4\x05\x00", true, "the only extension that is supported is the timestamp at byte 0"},
+		{MessagePack, "\x81\x01\x01", false, "a key is an integer: it must be a string at byte 1"},
 		{MessagePack, "\xa1\xff", false, NotUTF8 + " at byte 2"},
 	} {
 		for _, skips := range []bool{false, true} {

@@ -235,7 +235,7 @@ func (r *jsonReader) decoded(text []byte, escaped bool) []byte {
 	}
 	text, whole := unquote(text)
 	if !whole && !r.o.Frame {
-		r.Fail("a text has half a surrogate pair")
+		r.Fail("a string has an unpaired surrogate")
 	}
 	return text
 }
@@ -366,7 +366,7 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 			return r.data[start:i:i], escaped
 		case c < ' ':
 			r.pos = i
-			r.Fail("a text has a control character")
+			r.Fail("a string has a control character")
 			return nil, false
 		}
 		escaped = true // by a backslash
@@ -378,7 +378,7 @@ func (r *jsonReader) quoted() (text []byte, escaped bool) {
 		}
 		if _, ok := hex4(r.data, i+1); r.data[i] != 'u' || !ok {
 			r.pos = i
-			r.Fail("a text has an unknown escape")
+			r.Fail("a string has an unknown escape")
 			return nil, false
 		}
 		i += 4

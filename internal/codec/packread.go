@@ -160,7 +160,7 @@ func (r *packReader) look() {
 	}
 	switch {
 	case s.kind == 0:
-		r.Fail("a value begins with the byte that none begins with")
+		r.Fail("a value begins with the byte 0xc1, which MessagePack does not use")
 		return
 	case s.kind == Extension:
 		s = r.extended(s)
@@ -182,10 +182,10 @@ func (r *packReader) extended(s shape) shape {
 	s.head++
 	if at := r.pos + int(s.head) - 1; at < len(r.data) && int8(r.data[at]) == timestampType {
 		if s.kind = Instant; s.size != 4 && s.size != 8 && s.size != 12 {
-			r.Fail("a timestamp is of no known length")
+			r.Fail("a timestamp has an unknown length")
 		}
 	} else if r.o.Frame {
-		r.Fail("extensions but timestamps are not used here")
+		r.Fail("the only extension that is supported is the timestamp")
 	}
 	return s
 }
@@ -319,7 +319,7 @@ func (r *packReader) More() bool {
 
 func (r *packReader) Key() []byte {
 	if k := r.Kind(); k != Text {
-		r.Fail(fmt.Sprintf("a key is %s: it must be a text", k))
+		r.Fail(fmt.Sprintf("a key is %s: it must be a string", k))
 		return nil
 	}
 	return r.Text()

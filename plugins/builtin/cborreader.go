@@ -105,7 +105,7 @@ func (r *cborReader) argument(info, major byte) uint64 {
 	case info == 31 && major >= cborBytes && major <= cborMap:
 		return forever
 	}
-	r.fail("a value has a reserved length")
+	r.fail("a value has a length that CBOR reserves")
 	return 0
 }
 
@@ -172,7 +172,7 @@ func (r *cborReader) chunks(major byte) any {
 			return all
 		}
 		if r.err == nil && (c>>5 != major || c&0x1f > 27) {
-			return r.fail("a string has a part that is none")
+			return r.fail("a string has a part that is not a string of the same type")
 		}
 		n := r.argument(c&0x1f, major)
 		r.spend(1)
@@ -231,7 +231,7 @@ func (r *cborReader) entries(n uint64) any {
 		}
 		v, ok := r.value()
 		if !ok {
-			r.fail("a map ends behind a key")
+			r.fail("a map ends after a key")
 		}
 		r.spend(2)
 		m = append(m, value.Entry{Key: key, Value: v})
@@ -283,7 +283,7 @@ func (r *cborReader) tagged(tag uint64) any {
 	case tagUUID:
 		b, ok := v.([]byte)
 		if !ok || len(b) != 16 {
-			return r.fail("a UUID is not of 16 bytes")
+			return r.fail("a UUID does not have 16 bytes")
 		}
 		return value.UUID(b)
 	}

@@ -38,7 +38,7 @@ func (cloudEvents) Decode(_ context.Context, _ string, payload []byte) (any, err
 		switch name := e.Key.(string); name {
 		case "data", "data_base64":
 			if hasData {
-				return nil, fmt.Errorf("not a CloudEvent: it has data and data_base64")
+				return nil, fmt.Errorf("not a CloudEvent: the event has both data and data_base64")
 			}
 			hasData = true
 			if name == "data_base64" {
@@ -90,7 +90,7 @@ func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, p
 	return payload, typeCloudEvents, err
 }
 
-var errNoEvent = fmt.Errorf("not a CloudEvent: it is not a map with specversion, id, source and type")
+var errNoEvent = fmt.Errorf("not a CloudEvent: the payload is not a map with specversion, id, source and type")
 
 // checkEvent checks the required attributes, and the names and types of all:
 // CloudEvents 1.0, "Context Attributes" and "Type System".
@@ -101,15 +101,15 @@ func checkEvent(event value.Map) error {
 		}
 	}
 	if version, _ := event.Get("specversion"); version != "1.0" {
-		return fmt.Errorf("not a supported CloudEvent: its specversion is %.20s, not 1.0", value.Text(version))
+		return fmt.Errorf("not a supported CloudEvent: specversion is %.20s, but must be 1.0", value.Text(version))
 	}
 	for _, e := range event {
 		name, ok := e.Key.(string)
 		if !ok || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" {
-			return fmt.Errorf("not a CloudEvent: %.40q is not a name of an attribute", value.Text(e.Key))
+			return fmt.Errorf("not a CloudEvent: %.40q is not a valid name of an attribute", value.Text(e.Key))
 		}
 		if name != "data" && !isAttribute(e.Value) {
-			return fmt.Errorf("not a CloudEvent: the attribute %.40s is neither a text nor a boolean nor a 32-bit integer", name)
+			return fmt.Errorf("not a CloudEvent: the attribute %.40s is not a string, a boolean or a 32-bit integer", name)
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (jsonFormat) Encode(_ context.Context, contentType string, v any) (payload 
 
 var (
 	errDepth = errors.New("the value is nested deeper than 32")
-	errKeys  = errors.New("a map has keys of different types with the same text")
+	errKeys  = errors.New("a map has two keys of different types that JSON writes as the same string")
 )
 
 // checkJSON refuses values that could not be read back: those nested deeper than left levels, and

@@ -34,9 +34,9 @@ const (
 	notUTF8    = codec.NotUTF8
 	sameKey    = "a map has the same key twice"
 	deepKey    = "a map has a key that is a list or a map"
-	inexact    = "a number has more digits than can be kept"
+	inexact    = "a number has too many digits"
 	tooLarge   = "the payload is larger than 16 MiB"
-	strayBreak = "a break stands where nothing is open"
+	strayBreak = "a break code is outside of an indefinite-length value"
 	badNumber  = "a number is malformed"
 )
 
@@ -106,5 +106,5 @@ func simplified(v any) (any, error) {
 		}
 		return value.Map{{Key: "descriptor", Value: v.Descriptor}, {Key: "value", Value: v.Value}}, nil
 	}
-	return nil, fmt.Errorf("a %T is not a type of a value", v)
+	return nil, fmt.Errorf("the Go type %T has no AMQP type", v)
 }

@@ -43,7 +43,7 @@ func (textFormat) Encode(_ context.Context, contentType string, v any) (payload 
 	switch v := v.(type) {
 	case nil:
 	case value.List, value.Map:
-		return nil, "", fmt.Errorf("a list or a map has no plain text")
+		return nil, "", fmt.Errorf("a list or a map cannot be written as plain text")
 	case []byte:
 		text = string(v)
 	case float32, float64:
@@ -52,7 +52,7 @@ func (textFormat) Encode(_ context.Context, contentType string, v any) (payload 
 		text = value.Text(v)
 	}
 	if !utf8.ValidString(text) {
-		return nil, "", fmt.Errorf("a binary that is not UTF-8 has no plain text")
+		return nil, "", fmt.Errorf("binary data that is not UTF-8 cannot be written as plain text")
 	}
 	return []byte(text), "text/plain; charset=utf-8", nil
 }

@@ -69,7 +69,7 @@ func (p *supervised) ask(ctx context.Context, messages int, build func(*instance
 
 // garbage ends the instance that gave an unusable answer.
 func (p *supervised) garbage(a answer, err error) error {
-	err = fmt.Errorf("its answer is invalid: %w", err)
+	err = fmt.Errorf("the plugin sent an invalid answer: %w", err)
 	a.from.session.fail(err)
 	return p.refuse(context.Background(), err)
 }

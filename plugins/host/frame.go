@@ -37,7 +37,7 @@ type piece struct {
 // gotFrame is a message Responses, taken apart.
 type gotFrame []piece
 
-var errFrame = errors.New("it sent an invalid frame")
+var errFrame = errors.New("the plugin sent an invalid frame")
 
 func (f *gotFrame) parse(b []byte) error {
 	for len(b) > 0 {

@@ -110,7 +110,7 @@ func (h *Host) plugin(name string) (*supervised, error) {
 	if p := h.plugins[name]; p != nil {
 		return p, nil
 	}
-	return nil, core.Refuse(core.NotFound, "There is no plugin %q. Configured: %s.", name, orNone(slices.Sorted(maps.Keys(h.plugins))))
+	return nil, core.Refuse(core.NotFound, "The plugin %q does not exist. The configured plugins are %s.", name, orNone(slices.Sorted(maps.Keys(h.plugins))))
 }
 
 func orNone(names []string) string {

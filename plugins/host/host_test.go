@@ -132,10 +132,10 @@ func TestWhatCannotBeUsedSaysWhy(t *testing.T) {
 		manner, want string
 		condition    host.Condition
 	}{
-		{"version-2", "contract version 2, this gateway speaks 1", host.Off},
-		{"says-version-2", "contract versions [2 3], this gateway speaks 1", host.Off},
-		{"chatter", "is it a Crosstown plugin?", host.Off},
-		{"long-line", "is it a Crosstown plugin?", host.Off},
+		{"version-2", "contract version 2, but this gateway requires 1", host.Off},
+		{"says-version-2", "the contract versions [2 3], but this gateway requires 1", host.Off},
+		{"chatter", "is the program a Crosstown plugin?", host.Off},
+		{"long-line", "is the program a Crosstown plugin?", host.Off},
 		{"mute", "not ready within 1s", host.Restarting},
 		{"crash-on-start", "exit status 3", host.Restarting},
 	} {

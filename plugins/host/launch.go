@@ -47,7 +47,7 @@ type instance struct {
 // launch starts the program, shakes hands and tries the stream. Any failure
 // leaves nothing behind.
 func launch(ctx context.Context, o Options, log *slog.Logger) (_ *instance, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("it was not ready within %v", o.StartTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.StartTimeout, fmt.Errorf("the plugin was not ready within %v", o.StartTimeout))
 	defer cancel()
 	path, err := program(o)
 	if err != nil {
@@ -143,7 +143,7 @@ func (i *instance) check(ctx context.Context) error {
 		return fmt.Errorf("health check: %w", err)
 	}
 	if health.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return fmt.Errorf("health check: it says %v", health.Status)
+		return fmt.Errorf("health check: the plugin reports %v", health.Status)
 	}
 	if _, err := i.session.ask(ctx, &pb.Request{}, 0); err != nil {
 		if errors.Is(err, errNotTaken) {
@@ -158,11 +158,11 @@ func (i *instance) check(ctx context.Context) error {
 func usable(d *pb.Description) error {
 	switch {
 	case !slices.Contains(d.Contracts, plugins.Contract):
-		return unusable{fmt.Errorf("it speaks the contract versions %v, this gateway speaks %d", d.Contracts, plugins.Contract)}
+		return unusable{fmt.Errorf("the plugin supports the contract versions %v, but this gateway requires %d", d.Contracts, plugins.Contract)}
 	case d.Router == nil && d.Serializer == nil:
-		return unusable{errors.New("it is neither a router nor a serializer")}
+		return unusable{errors.New("the plugin is neither a router nor a serializer")}
 	case d.Serializer != nil && len(d.Serializer.ContentTypes) == 0:
-		return unusable{errors.New("it is a serializer of no content types")}
+		return unusable{errors.New("the plugin is a serializer without content types")}
 	}
 	return nil
 }
@@ -177,17 +177,17 @@ func (i *instance) explain(ctx context.Context, err error, out *output) error {
 	}
 	said := strings.Split(i.process.firstLine(), "|")
 	if len(said) >= 2 && said[0] == "1" && said[1] != fmt.Sprint(plugins.Contract) {
-		return unusable{fmt.Errorf("it speaks contract version %.20s, this gateway speaks %d: use a build of the plugin for that version", said[1], plugins.Contract)}
+		return unusable{fmt.Errorf("the plugin uses contract version %.20s, but this gateway requires %d: build the plugin for that version", said[1], plugins.Contract)}
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
 	if said[0] != "" && (len(said) < 5 || said[4] != string(plugin.ProtocolGRPC)) {
-		return unusable{fmt.Errorf("its first line is %.100q instead of 1|%d|unix|PATH|grpc: is it a Crosstown plugin?", strings.Join(said, "|"), plugins.Contract)}
+		return unusable{fmt.Errorf("the program's first line is %.100q instead of 1|%d|unix|PATH|grpc: is the program a Crosstown plugin?", strings.Join(said, "|"), plugins.Contract)}
 	}
 	select {
 	case <-i.process.exited:
-		err = fmt.Errorf("it ended before it was ready (%s)", i.process.ended)
+		err = fmt.Errorf("the plugin ended before it was ready (%s)", i.process.ended)
 		if last := out.last(); last != "" {
 			err = fmt.Errorf("%w, after writing: %s", err, last)
 		}
@@ -217,7 +217,7 @@ func program(o Options) (string, error) {
 	if ok, err := (&plugin.SecureConfig{Checksum: want, Hash: sha256.New()}).Check(path); err != nil {
 		return "", err
 	} else if !ok {
-		return "", fmt.Errorf("the SHA-256 checksum of %s is not the one that is configured, %s", path, o.SHA256)
+		return "", fmt.Errorf("the SHA-256 checksum of %s differs from the configured one, %s", path, o.SHA256)
 	}
 	return path, nil
 }

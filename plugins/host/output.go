@@ -108,7 +108,7 @@ func (o *output) line(b []byte) {
 	o.left = 0
 	o.mu.Unlock()
 	if left > 0 {
-		o.log.Warn("the plugin writes too much: lines left out", "lines", left)
+		o.log.Warn("the plugin writes too much output: lines omitted", "lines", left)
 	}
 	level, text, attrs := parseLine(b)
 	o.mu.Lock()

@@ -153,10 +153,10 @@ func verdictsOf(a *pb.Routed, messages int) ([]core.Verdict, error) {
 
 func verdictOf(v *pb.Verdict) (core.Verdict, error) {
 	if v.GetAction() < pb.Verdict_PASS || v.GetAction() > pb.Verdict_REFUSE {
-		return core.Verdict{}, fmt.Errorf("there is no action %d", v.Action)
+		return core.Verdict{}, fmt.Errorf("the action %d does not exist", v.Action)
 	}
 	if len(v.GetRoutes()) > maxRoutes || len(v.GetSet())+len(v.GetRemove()) > maxChanges {
-		return core.Verdict{}, fmt.Errorf("%d routes and %d changes of properties are too many", len(v.Routes), len(v.Set)+len(v.Remove))
+		return core.Verdict{}, fmt.Errorf("the verdict has too many routes (%d) or property changes (%d)", len(v.Routes), len(v.Set)+len(v.Remove))
 	}
 	for _, address := range v.GetRoutes() {
 		if _, err := core.ParseAddress(address); err != nil {
@@ -190,7 +190,7 @@ func propertiesOf(ps []*pb.Property) (core.Properties, error) {
 	}
 	set, err := core.NewProperties(pairs...)
 	if err == nil && len(set.Encoded()) > core.MaxHeaderBytes {
-		err = fmt.Errorf("the properties it sets take %d bytes", len(set.Encoded()))
+		err = fmt.Errorf("the properties that the plugin sets have %d bytes, which is too many", len(set.Encoded()))
 	}
 	return set, err
 }

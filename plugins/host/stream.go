@@ -16,9 +16,9 @@ import (
 
 // Why a session does not answer a call.
 var (
-	errNotTaken = errors.New("it accepts no more calls") // it was not asked: another may be
-	errFull     = errors.New("too many calls wait for it")
-	errHung     = errors.New("it stopped answering")
+	errNotTaken = errors.New("the plugin accepts no more calls") // it was not asked: another may be
+	errFull     = errors.New("too many calls wait for the plugin")
+	errHung     = errors.New("the plugin stopped answering")
 )
 
 // stream is the host's side of the contract's stream; it carries frames.
@@ -257,7 +257,7 @@ func (s *session) deliver(in gotFrame) error {
 	defer s.mu.Unlock()
 	for _, p := range in {
 		if p.id == 0 || p.id > s.lastID {
-			return fmt.Errorf("it answered request %d, which was never sent", p.id)
+			return fmt.Errorf("the plugin answered request %d, which the gateway did not send", p.id)
 		}
 		c := s.pending[p.id]
 		if c == nil {

@@ -102,7 +102,7 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 		case <-i.session.done:
 			return p.discard(i, i.session.cause())
 		case <-i.process.exited:
-			return p.discard(i, errors.New("it ended"))
+			return p.discard(i, errors.New("the plugin ended"))
 		case r := <-p.reloads:
 			i = p.replace(ctx, i, r)
 		case <-health.C:
@@ -120,13 +120,13 @@ func (p *supervised) watch(ctx context.Context, i *instance) error {
 func (p *supervised) isGreedy(pid string) bool {
 	if p.opts.Memory > 0 {
 		if n := occupied(pid); n > p.opts.Memory {
-			p.log.Warn("the plugin uses too much memory and is replaced", "bytes", n)
+			p.log.Warn("the plugin uses too much memory: replacing its process", "bytes", n)
 			return true
 		}
 	}
 	if p.opts.Files > 0 {
 		if n := openFiles(pid); n > p.opts.Files {
-			p.log.Warn("the plugin has too many files open and is replaced", "files", n)
+			p.log.Warn("the plugin has too many open files: replacing its process", "files", n)
 			return true
 		}
 	}
@@ -158,7 +158,7 @@ func (p *supervised) discard(i *instance, err error) error {
 	}
 	i.close(0)
 	if ended || i.process.failed { // on a busy machine the end shows later: a status of its own is not ours
-		return fmt.Errorf("it ended (%s)", i.process.ended)
+		return fmt.Errorf("the plugin ended (%s)", i.process.ended)
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (p *supervised) replace(ctx context.Context, old *instance, r reload) *inst
 	next, err := p.launch(ctx)
 	if err != nil {
 		p.opts.SHA256 = before
-		p.log.Warn("plugin not reloaded: the old process continues", "err", err)
+		p.log.Warn("cannot reload the plugin: the old process continues", "err", err)
 		r.done <- err
 		return old
 	}
@@ -209,7 +209,7 @@ func (p *supervised) rest(ctx context.Context, failures int, err error) *instanc
 	pause = pause*3/4 + rand.N(pause/2+1)
 	p.set(condition, failures, err)
 	p.firstDone()
-	p.log.Warn("plugin not available", "condition", string(condition), "failures", failures, "again", pause.Round(time.Millisecond), "err", err)
+	p.log.Warn("the plugin is not available", "condition", string(condition), "failures", failures, "again", pause.Round(time.Millisecond), "err", err)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {

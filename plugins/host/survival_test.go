@@ -174,7 +174,7 @@ func TestAFloodOnStandardErrorHurtsNobody(t *testing.T) {
 		for range 20 {
 			e.answeredMore()
 		}
-		e.until("told that lines are left out", func() bool { return e.log.has("lines left out") })
+		e.until("told that lines are omitted", func() bool { return e.log.has("lines omitted") })
 	})
 	if seen.refused > 0 {
 		t.Errorf("%d calls were refused", seen.refused)
@@ -393,7 +393,7 @@ func TestAPluginThatLeaksIsReplaced(t *testing.T) {
 				}
 			}
 		})
-		if seen.refused > 0 || !e.log.has("too many files") {
+		if seen.refused > 0 || !e.log.has("too many open files") {
 			t.Errorf("%d calls were refused; the log: %s", seen.refused, e.log)
 		}
 	})

@@ -41,11 +41,11 @@ var ErrUnavailable = errors.New("unavailable")
 func (p *Plugin) validate() error {
 	switch {
 	case p.Name == "":
-		return errors.New("sdk: the plugin has no Name")
+		return errors.New("sdk: the plugin has no Name: set one")
 	case p.OnSend == nil && p.Decode == nil && p.Encode == nil:
-		return fmt.Errorf("sdk: plugin %q does nothing: set OnSend, or Decode and Encode", p.Name)
+		return fmt.Errorf("sdk: plugin %q has no function: set OnSend, or Decode and Encode", p.Name)
 	case (p.Decode != nil || p.Encode != nil) && len(p.ContentTypes) == 0:
-		return fmt.Errorf("sdk: plugin %q serves no ContentTypes", p.Name)
+		return fmt.Errorf("sdk: plugin %q has no ContentTypes: list those that it decodes and encodes", p.Name)
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func TestASerializersErrorsAreAboutThePayloadUnlessItSaysSo(t *testing.T) {
 	if _, err := c.Decode(t, "a/b", []byte("down")); !errors.Is(err, core.Busy) {
 		t.Errorf("unavailable: got %v, want Busy", err)
 	}
-	if _, err := c.Encode(t, "a/b", "x"); core.CodeOf(err) != core.Internal || !strings.Contains(err.Error(), "does not encode") {
+	if _, err := c.Encode(t, "a/b", "x"); core.CodeOf(err) != core.Internal || !strings.Contains(err.Error(), "no Encode function") {
 		t.Errorf("no Encode: got %v", err)
 	}
 	if _, err := c.Judge(t, &sdk.Message{}); !errors.Is(err, core.NotImplemented) {
@@ -192,7 +192,7 @@ func TestProgramThatIsNotAPluginIsRefused(t *testing.T) {
 	decode := func(context.Context, string, []byte) (any, error) { return nil, nil }
 	for want, p := range map[string]sdk.Plugin{
 		"no Name":         {Decode: decode, ContentTypes: []string{"a/b"}},
-		"does nothing":    {Name: "p"},
+		"has no function": {Name: "p"},
 		"no ContentTypes": {Name: "p", Decode: decode},
 	} {
 		if err := sdk.Register(grpc.NewServer(), p); err == nil || !strings.Contains(err.Error(), want) {

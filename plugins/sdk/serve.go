@@ -27,7 +27,7 @@ func Serve(p Plugin) {
 		os.Exit(2)
 	}
 	if os.Getenv(plugins.CookieKey) != plugins.CookieValue {
-		_, _ = fmt.Fprintf(os.Stderr, "This is the Crosstown plugin %s. A gateway runs it; try it with: crosstown plugin check %s\n", p.Name, os.Args[0])
+		_, _ = fmt.Fprintf(os.Stderr, "This is the Crosstown plugin %s. A gateway runs the plugin. To try it:  crosstown plugin check %s\n", p.Name, os.Args[0])
 		os.Exit(2)
 	}
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})))

@@ -143,7 +143,7 @@ func (w *worker) respond(ctx context.Context, r *pb.Request) (out *pb.Response) 
 	case nil:
 		return &pb.Response{Id: r.Id}
 	default:
-		return failure(r.Id, pb.Failure_UNSUPPORTED, "the plugin does not know what was asked")
+		return failure(r.Id, pb.Failure_UNSUPPORTED, "the plugin does not know this kind of request")
 	}
 }
 
@@ -153,7 +153,7 @@ func failure(id uint64, kind pb.Failure_Kind, text string) *pb.Response {
 
 func (w *worker) decode(ctx context.Context, id uint64, q *pb.Decode) *pb.Response {
 	if w.p.Decode == nil {
-		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not decode")
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin has no Decode function")
 	}
 	v, err := w.p.Decode(ctx, q.ContentType, q.Payload)
 	if err != nil {
@@ -168,7 +168,7 @@ func (w *worker) decode(ctx context.Context, id uint64, q *pb.Decode) *pb.Respon
 
 func (w *worker) encode(ctx context.Context, id uint64, q *pb.Encode) *pb.Response {
 	if w.p.Encode == nil {
-		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not encode")
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin has no Encode function")
 	}
 	v, err := typed.Of(q.Value)
 	if err != nil {
@@ -199,7 +199,7 @@ var stages = map[pb.Route_Stage]Stage{pb.Route_INGRESS: Ingress, pb.Route_FILTER
 
 func (w *worker) route(ctx context.Context, id uint64, q *pb.Route) *pb.Response {
 	if w.p.OnSend == nil {
-		return failure(id, pb.Failure_UNSUPPORTED, "the plugin does not route")
+		return failure(id, pb.Failure_UNSUPPORTED, "the plugin has no OnSend function")
 	}
 	parameters, err := mapOf(q.Parameters)
 	if err != nil {

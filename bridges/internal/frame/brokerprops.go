@@ -55,7 +55,7 @@ func readField(f *core.MessageField, m *core.Message, r codec.Reader) error {
 	case []byte:
 		*f.ID(m) = core.BinaryID(v)
 	default:
-		return Wrong("must be a text, or tagged as $ulong, $uuid or $binary")
+		return Wrong("must be a string, or a value tagged as $ulong, $uuid or $binary")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ var ErrMalformed = errors.New("malformed")
 type Error struct {
 	Code core.Code
 	Path string // such as messages[3].broker.Label
-	Text string // such as "must be a text"
+	Text string // such as "must be a string"
 }
 
 // Wrong makes an Error with InvalidArgument, for a part that In will name.

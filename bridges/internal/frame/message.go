@@ -45,9 +45,9 @@ func ReadMessage(r codec.Reader) (*core.Message, error) {
 		case name == "broker" || name == "properties" || read != nil && body == name:
 			err = Wrong("appears twice")
 		case read == nil:
-			err = Wrong("is not a member of a message: there are broker, properties and one of text, json, binary, value and sequence")
+			err = Wrong("is not a member of a message: use broker, properties and one of text, json, binary, value and sequence")
 		case body != "":
-			err = Wrong("is a second body beside %s", body)
+			err = Wrong("is a second body: the message already has %s", body)
 		default:
 			body, m.Body.Kind = name, core.BodyData
 			err = read(m, r)
@@ -87,14 +87,14 @@ func ReadProperties(r codec.Reader) (core.Properties, error) {
 	}
 	dst = value.CloseMap(dst, mark, n)
 	if _, err := value.Skip(dst, value.Limits{}); err != nil { // keys are distinct
-		return core.Properties{}, Wrong("is not a map of properties: %v", err)
+		return core.Properties{}, Wrong("is not a valid map of properties: %v", err)
 	}
 	return core.RawProperties(dst), nil
 }
 
 func readTextBody(m *core.Message, r codec.Reader) error {
 	if k := r.Kind(); k != codec.Text {
-		return Wrong("is %s: it must be a text", k)
+		return Wrong("is %s: it must be a string", k)
 	}
 	m.Body.Bytes = kept(r.Text())
 	return nil
@@ -150,7 +150,7 @@ func readSequenceBody(m *core.Message, r codec.Reader) error {
 		}
 	}
 	if i == 0 {
-		return Wrong("must have one sequence at least")
+		return Wrong("must contain at least one sequence")
 	}
 	return nil
 }

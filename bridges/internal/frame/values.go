@@ -55,7 +55,7 @@ func read(r codec.Reader, depth int) (any, error) {
 		if r.Encoding() != codec.JSON {
 			return r.Uint(), nil
 		}
-		return nil, outOfRange(`is a whole number beyond 64 bits with a sign: write {"$ulong": "…"} or {"$double": …}`)
+		return nil, outOfRange(`does not fit into a signed integer of 64 bits: write {"$ulong": "…"} or {"$double": …}`)
 	case codec.Float:
 		return readFloat(r, 64)
 	case codec.Float32:
@@ -71,7 +71,7 @@ func read(r codec.Reader, depth int) (any, error) {
 	case codec.Map:
 		return readMap(r, depth+1)
 	}
-	return nil, outOfRange(`is a whole number of more than 64 bits: write {"$double": …} or {"$decimal128": …}`)
+	return nil, outOfRange(`is an integer of more than 64 bits: write {"$double": …} or {"$decimal128": …}`)
 }
 
 func tooDeep(depth int) error {
@@ -122,7 +122,7 @@ func readMap(r codec.Reader, depth int) (any, error) {
 func readTagged(tag string, r codec.Reader, depth int) (any, error) {
 	k, ok := kindOfTag(tag)
 	if !ok {
-		return nil, Wrong("has the member %.40q, which names no type: a map that has but one member beginning with $ is written with $map", tag)
+		return nil, Wrong(`has the member %.40q, which is not the name of a type: write a map whose only key begins with $ as {"$map": …}`, tag)
 	}
 	switch k {
 	case value.KindMap, value.KindArray, value.KindDescribed:
@@ -177,7 +177,7 @@ func readAs(k value.Kind, r codec.Reader, depth int) (any, error) {
 			}
 			return nil, Wrong("must be a UUID of the form 00112233-4455-6677-8899-aabbccddeeff")
 		}
-		return nil, Wrong("is %s: it must be a text with a UUID", got)
+		return nil, Wrong("is %s: it must be a string with a UUID", got)
 	case value.KindBinary:
 		return ReadBinary(r)
 	case value.KindSymbol:
@@ -215,12 +215,12 @@ func signed(r codec.Reader, bits int) (n int64, err error) {
 		}
 	case codec.Uint, codec.Huge:
 		r.Skip()
-		return 0, outOfRange("is a number that %d bits with a sign cannot hold", bits)
+		return 0, outOfRange("does not fit into a signed integer of %d bits", bits)
 	default:
-		return 0, Wrong("is %s: it must be a whole number", k)
+		return 0, Wrong("is %s: it must be an integer", k)
 	}
 	if shift := 64 - bits; n<<shift>>shift != n {
-		return 0, outOfRange("is %d, which %d bits with a sign cannot hold", n, bits)
+		return 0, outOfRange("is %d, which does not fit into a signed integer of %d bits", n, bits)
 	}
 	return n, nil
 }
@@ -243,12 +243,12 @@ func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 		}
 	case codec.Huge:
 		r.Skip()
-		return 0, outOfRange("is a number that %d bits cannot hold", bits)
+		return 0, outOfRange("does not fit into an unsigned integer of %d bits", bits)
 	default:
-		return 0, Wrong("is %s: it must be a whole number", k)
+		return 0, Wrong("is %s: it must be an integer", k)
 	}
 	if shift := 64 - bits; n<<shift>>shift != n {
-		return 0, outOfRange("is %d, which %d bits cannot hold", n, bits)
+		return 0, outOfRange("is %d, which does not fit into an unsigned integer of %d bits", n, bits)
 	}
 	return n, nil
 }
@@ -256,9 +256,9 @@ func unsigned(r codec.Reader, bits int) (n uint64, err error) {
 // notWhole refuses a text that strconv could not read as a whole number.
 func notWhole(text string, err error) error {
 	if errors.Is(err, strconv.ErrRange) {
-		return outOfRange("is %.40s, which 64 bits cannot hold", text)
+		return outOfRange("is %.40s, which does not fit into 64 bits", text)
 	}
-	return Wrong("is %.40q: it must be a whole number", text)
+	return Wrong("is %.40q: it must be an integer", text)
 }
 
 // specialFloats are the numbers that JSON cannot express, and negative zero, which JavaScript does
@@ -272,7 +272,7 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	case codec.Float, codec.Float32:
 		var ok bool
 		if f, ok = r.Float(); !ok {
-			return nil, outOfRange("is a number that a double cannot hold")
+			return nil, outOfRange("is outside the range of a double")
 		}
 	case codec.Int, codec.Uint, codec.Huge:
 		f = wholeFloat(r)
@@ -290,7 +290,7 @@ func readFloat(r codec.Reader, bits int) (any, error) {
 	}
 	single := float32(f)
 	if math.IsInf(float64(single), 0) && !math.IsInf(f, 0) {
-		return nil, outOfRange("is a number that a float cannot hold")
+		return nil, outOfRange("is outside the range of a float")
 	}
 	return single, nil
 }
@@ -310,11 +310,11 @@ func wholeFloat(r codec.Reader) float64 {
 // digits reads n bytes written as hexadecimal digits, and returns the value that as makes of them.
 func digits(r codec.Reader, n int, as func([]byte) any) (any, error) {
 	if k := r.Kind(); k != codec.Text {
-		return nil, Wrong("is %s: it must be a text of %d hexadecimal digits", k, 2*n)
+		return nil, Wrong("is %s: it must be a string of %d hexadecimal digits", k, 2*n)
 	}
 	b, err := hex.DecodeString(string(r.Text()))
 	if err != nil || len(b) != n {
-		return nil, Wrong("must be a text of %d hexadecimal digits", 2*n)
+		return nil, Wrong("must be a string of %d hexadecimal digits", 2*n)
 	}
 	return as(b), nil
 }
@@ -331,7 +331,7 @@ func readChar(r codec.Reader) (any, error) {
 			return value.Char(n), nil
 		}
 	}
-	return nil, Wrong("must be a text of one character, or its number")
+	return nil, Wrong("must be a string of one character, or the number of the character")
 }
 
 // readTimestamp reads an instant as a text, an extension, or a number of milliseconds.
@@ -340,7 +340,7 @@ func readTimestamp(r codec.Reader) (any, error) {
 	case codec.Instant:
 		ms, ok := r.Instant()
 		if !ok {
-			return nil, outOfRange("is an instant that 64 bits of milliseconds cannot hold")
+			return nil, outOfRange("is a time outside the range of 64-bit milliseconds")
 		}
 		return value.Timestamp(ms), nil
 	case codec.Int:
@@ -349,11 +349,11 @@ func readTimestamp(r codec.Reader) (any, error) {
 		text := string(r.Text())
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return nil, Wrong("is %.40q: it must be an instant such as 2026-01-31T12:00:00.000Z", text)
+			return nil, Wrong("is %.40q: it must be a time such as 2026-01-31T12:00:00.000Z", text)
 		}
 		return value.TimestampOf(t), nil
 	default:
-		return nil, Wrong("is %s: it must be an instant such as 2026-01-31T12:00:00.000Z", k)
+		return nil, Wrong("is %s: it must be a time such as 2026-01-31T12:00:00.000Z", k)
 	}
 }
 
@@ -365,7 +365,7 @@ func ReadTime(r codec.Reader) (time.Time, error) {
 	}
 	t := v.(value.Timestamp).Time()
 	if y := t.Year(); y < 1 || y > 9999 {
-		return time.Time{}, outOfRange("is an instant beyond the years 1 to 9999")
+		return time.Time{}, outOfRange("is a time outside the years 1 to 9999")
 	}
 	return t, nil
 }
@@ -386,7 +386,7 @@ func ReadBinary(r codec.Reader) ([]byte, error) {
 		}
 		return b, nil
 	default:
-		return nil, Wrong("is %s: it must be binary, in JSON a text in base64", k)
+		return nil, Wrong("is %s: it must be binary, which JSON writes as a base64 string", k)
 	}
 }
 
@@ -413,7 +413,7 @@ func readPairs(r codec.Reader, depth int) (any, error) {
 	m, err := ReadList(r, "a list of pairs", func(r codec.Reader) (e value.Entry, err error) {
 		vs, err := readFew(r, depth, 2)
 		if err != nil || len(vs) != 2 {
-			return e, orWrong(err, "must be a list of a key and a value")
+			return e, orWrong(err, "must be a list with a key and a value")
 		}
 		return value.Entry{Key: vs[0], Value: vs[1]}, nil
 	})
@@ -464,7 +464,7 @@ func orWrong(err error, text string) error {
 
 // readArray reads [type, [element, …]] or [type, [element, …], descriptor].
 func readArray(r codec.Reader, depth int) (any, error) {
-	const form = `must be a list of a type's name, such as "int", a list of elements and, if they have one, their descriptor`
+	const form = `must be a list: the name of a type such as "int", then the list of elements, then their descriptor if they have one`
 	if r.Kind() != codec.List {
 		return nil, Wrong(form)
 	}
@@ -474,7 +474,7 @@ func readArray(r codec.Reader, depth int) (any, error) {
 		switch {
 		case n == 0 && r.Kind() == codec.Text:
 			if a.Elem = kindNamed(string(r.Text())); a.Elem == value.KindInvalid {
-				return nil, Wrong("names no type that elements may have")
+				return nil, Wrong("is not a type that the elements of an array may have")
 			}
 		case n == 1 && r.Kind() == codec.List:
 			a.Values = []any{}
@@ -513,7 +513,7 @@ func kindNamed(name string) value.Kind {
 func readDescribed(r codec.Reader, depth int) (any, error) {
 	vs, err := readFew(r, depth, 2)
 	if err != nil || len(vs) != 2 {
-		return nil, orWrong(err, "must be a list of a descriptor and a value")
+		return nil, orWrong(err, "must be a list with a descriptor and a value")
 	}
 	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
 }
@@ -541,7 +541,7 @@ func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 
 func ReadText(r codec.Reader) (string, error) {
 	if k := r.Kind(); k != codec.Text {
-		return "", Wrong("is %s: it must be a text", k)
+		return "", Wrong("is %s: it must be a string", k)
 	}
 	return string(r.Text()), nil
 }

@@ -65,7 +65,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "This is a file to read.", http.StatusMethodNotAllowed)
+		http.Error(w, "This is a file: use GET.", http.StatusMethodNotAllowed)
 		return
 	}
 	set := w.Header().Set

@@ -46,7 +46,7 @@ type Archive struct {
 // exist at a time: another one is refused with core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
-		return nil, core.Refuse(core.Conflict, "A backup of this gateway is under way: wait until it has ended.")
+		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")
 	}
 	a := &Archive{of: s, head: ArchiveHead{Made: time.Now().UTC(), By: by}}
 	err := s.log.HardLinkTo(ctx, a.path(""))
@@ -131,7 +131,7 @@ func (s *Store) removeLinks() {
 		err = errors.Join(err, s.o.fs.Remove(filepath.Join(dir, name)))
 	}
 	if err = errors.Join(err, s.o.fs.Remove(dir)); err != nil {
-		s.o.Logger.Warn("links of a backup remain and take space: remove them", "dir", dir, "err", err)
+		s.o.Logger.Warn("cannot remove the links of a backup, which occupy disk space: remove them", "dir", dir, "err", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 			break
 		}
 		if h, err = in.Next(); err == nil && (h.Name != f.Name || h.Size != f.Size || !filepath.IsLocal(f.Name) || filepath.Base(f.Name) != f.Name) {
-			return nil, fmt.Errorf("%w: it has %.40q instead of %.40q", ErrCut, h.Name, f.Name)
+			return nil, fmt.Errorf("%w: it contains the file %.40q instead of %.40q", ErrCut, h.Name, f.Name)
 		}
 		if err == nil {
 			err = take(f.Name, in)
@@ -167,7 +167,7 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 		}
 	}
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, tar.ErrHeader) {
-		return nil, fmt.Errorf("%w (%d files were announced)", ErrCut, len(head.Files))
+		return nil, fmt.Errorf("%w: its header lists %d files", ErrCut, len(head.Files))
 	}
 	return nil, err
 }
@@ -197,10 +197,10 @@ func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 		return nil, err
 	}
 	if found.Damaged() {
-		return nil, fmt.Errorf("%w: its contents are not what the gateway wrote", ErrCut)
+		return nil, fmt.Errorf("%w: its checksum is wrong", ErrCut)
 	}
 	if err := os.Rename(temp, dir); err != nil {
-		return nil, fmt.Errorf("%w: if %s is a mount point, restore into a directory beside it and move the files", err, dir)
+		return nil, fmt.Errorf("%w: if %s is a mount point, restore into another directory of the same file system and move the files", err, dir)
 	}
 	return head, durable.SyncDir(filepath.Dir(dir))
 }

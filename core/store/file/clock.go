@@ -36,10 +36,10 @@ func newClock(wall func() time.Time, latest time.Time, log *slog.Logger) *clock 
 	switch ahead := latest.Sub(now); {
 	case ahead <= 0:
 	case ahead <= maxSlew:
-		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock continues from there, at half speed until they agree", "behind", ahead)
+		log.Warn("the machine's clock is behind the time at which this store was last used: the store's clock continues from that time, at half speed until the machine's clock has caught up", "behind", ahead)
 		c.offset.Add(int64(ahead))
 	default:
-		log.Warn("the machine's clock is far behind the time at which this store was last used: the store follows the machine's clock, and locks and schedules that were set end later", "behind", ahead)
+		log.Warn("the machine's clock is far behind the time at which this store was last used: the store uses the machine's clock, so existing locks and schedules end later", "behind", ahead)
 	}
 	return c
 }

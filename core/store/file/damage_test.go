@@ -482,7 +482,7 @@ func TestALowDiskIsWarnedOf(t *testing.T) {
 			want string
 		}{
 			{keep + 2*lowSpace, ""},
-			{keep + lowSpace/2, fmt.Sprintf("has %d MiB left, and sends are refused when it has %d MiB: free some space", (keep+lowSpace/2)>>20, keep>>20)},
+			{keep + lowSpace/2, fmt.Sprintf("has %d MiB of free space. The gateway refuses messages when %d MiB are left: free some space", (keep+lowSpace/2)>>20, keep>>20)},
 			{keep / 2, "free space"},
 			{keep + 2*lowSpace, ""},
 		} {

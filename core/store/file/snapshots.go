@@ -29,7 +29,7 @@ func (s *Store) maintain() {
 			continue
 		}
 		if err := s.Snapshot(context.Background()); err != nil {
-			s.o.Logger.Warn("the snapshot was not written; trying again", "err", err)
+			s.o.Logger.Warn("cannot write a snapshot; trying again", "err", err)
 			s.pause()
 		}
 	}

@@ -143,7 +143,7 @@ func Open(dir string, o Options) (*Store, error) {
 // repairHint adds to an error how to start in spite of damage.
 func repairHint(err error) error {
 	if damage, ok := errors.AsType[*wal.DamageError](err); ok {
-		return fmt.Errorf("%w: restore a backup; or start once with --repair, which keeps the intact records and drops the damaged ones (%s is kept as a copy)", err, filepath.Base(damage.File))
+		return fmt.Errorf("%w: restore a backup, or start once with --repair, which drops the damaged records and keeps a copy of %s", err, filepath.Base(damage.File))
 	}
 	return err
 }
@@ -170,7 +170,7 @@ func (s *Store) replay() error {
 		if _, damaged := errors.AsType[*wal.DamageError](err); !damaged {
 			return fmt.Errorf("load a snapshot of %s: %w", s.dir, err)
 		}
-		s.o.Logger.Warn("snapshot is damaged: the one before it is used", "err", err)
+		s.o.Logger.Warn("a snapshot is damaged: the gateway uses the previous one", "err", err)
 	}
 	if s.Store == nil {
 		s.Store = s.newMemory(now)
@@ -192,7 +192,7 @@ func (s *Store) replay() error {
 	}
 	return s.RemoveDamaged(func(entity string, n int64, err error) {
 		if err == nil {
-			s.o.Logger.Warn("repair: a message that was damaged can be read again, and is delivered", "entity", entity, "seq", n)
+			s.o.Logger.Warn("repair: a message that was damaged can be read again: receivers get it", "entity", entity, "seq", n)
 			return
 		}
 		s.o.Logger.Error("repair: removed a damaged message", "entity", entity, "seq", n, "err", err)
@@ -275,13 +275,13 @@ func (s *Store) About(context.Context) core.About {
 			are = "message is"
 		}
 		about.Warnings = append(about.Warnings, fmt.Sprintf(
-			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them; restore a backup, or start once with --repair, which removes what is damaged.", n, are))
+			"%d %s damaged and not delivered: crosstown peek ENTITY --damaged lists them. Restore a backup, or start once with --repair, which removes them.", n, are))
 	}
 	left, keep := s.log.Space()
 	if err := s.log.Full(); err != nil {
 		about.Warnings = append(about.Warnings, err.Error())
 	} else if left < keep+lowSpace {
-		about.Warnings = append(about.Warnings, fmt.Sprintf("The file system of %s has %d MiB left, and sends are refused when it has %d MiB: free some space.", s.dir, left>>20, keep>>20))
+		about.Warnings = append(about.Warnings, fmt.Sprintf("The file system of %s has %d MiB of free space. The gateway refuses messages when %d MiB are left: free some space.", s.dir, left>>20, keep>>20))
 	}
 	return about
 }

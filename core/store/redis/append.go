@@ -298,7 +298,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	case counted.Err() != nil:
 		return nil, nil, aborted(cmds, counted.Err())
 	case swept.Err() != nil:
-		s.log.Debug("the sweep before an append failed", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+		s.log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
 		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
@@ -342,13 +342,13 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 // known message, which the script did not store, is 0.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
-		return nil, fmt.Errorf("%d numbers for %d messages: %w", len(reply), messages, errUnanswered)
+		return nil, fmt.Errorf("got %d sequence numbers for %d messages: %w", len(reply), messages, errUnanswered)
 	}
 	numbers := make([]int64, len(reply))
 	for i, raw := range reply {
 		n, ok := raw.(int64)
 		if !ok || n < 0 {
-			return nil, fmt.Errorf("number %v: %w", raw, errUnanswered)
+			return nil, fmt.Errorf("sequence number %v: %w", raw, errUnanswered)
 		}
 		numbers[i] = n
 	}
@@ -359,7 +359,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
-		s.log.Debug("a doorbell could not be rung", "entity", sh.Entity, "partition", sh.Index, "err", err)
+		s.log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 

@@ -220,7 +220,7 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
-			s.log.Warn("keys of a deleted entity remain", "entity", e.ID, "partition", i, "err", err)
+			s.log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
 		}
 	}
 }
@@ -458,7 +458,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
 		if err := s.rdb.Unlink(ctx, k.rulesOf(&gone)).Err(); err != nil {
-			s.log.Warn("rules of a deleted subscription remain", "entity", gone.ID, "err", err)
+			s.log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
 	if e.Kind == core.Topic { // its subscriptions may have used the shared keys until they were gone

@@ -145,7 +145,7 @@ func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	for channel := range b.handles() {
 		node, err := b.store.nodeOf(ctx, channel)
 		if err != nil {
-			b.store.log.Debug("no node for a doorbell: polling instead", "err", err)
+			b.store.log.Debug("no Redis node for wake-ups: polling instead", "err", err)
 			continue
 		}
 		if wanted[node] == nil {
@@ -194,7 +194,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 			continue
 		}
 		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
-			b.store.log.Debug("subscribing to a doorbell failed; trying again soon", "err", err)
+			b.store.log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
 			b.drop(node)
 			return
 		}

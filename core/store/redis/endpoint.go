@@ -52,7 +52,7 @@ func parseURL(raw string) (endpoint, error) {
 		u.Scheme = "unix"
 		t.single, err = redis.ParseURL(u.String())
 		if t.replicas > 0 {
-			err = errors.New("replicas cannot be used with a Unix socket, because the gateway could not follow a failover: give host and port, Sentinels, or a cluster")
+			err = errors.New("replicas is not allowed with a Unix socket, because the gateway could not follow a failover: use a host and port, Sentinels or a cluster")
 		}
 	case "redis+sentinel", "rediss+sentinel":
 		t.sentinel, err = parseSentinel(u)
@@ -71,16 +71,16 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
 		if t.replicas, err = strconv.Atoi(text); err != nil || t.replicas < 0 {
-			return fmt.Errorf("replicas=%s is not a number: give how many replicas must confirm each write, such as 1", text)
+			return fmt.Errorf("replicas=%s is not a number: set the number of replicas that must confirm each write, such as 1", text)
 		}
 	}
 	if text := q.Get("fsync"); q.Has("fsync") {
 		if t.fsync, err = strconv.ParseBool(text); err != nil {
-			return fmt.Errorf("fsync=%s: give 1 or 0", text)
+			return fmt.Errorf("fsync=%s is not valid: use 1 or 0", text)
 		}
 	}
 	if t.fsync && t.replicas == 0 {
-		return errors.New("fsync=1 needs replicas=1 or more: without replicas, set appendfsync always in the server's configuration")
+		return errors.New("fsync=1 requires replicas=1 or more: without replicas, set appendfsync always in the server's configuration")
 	}
 	q.Del("replicas")
 	q.Del("fsync")

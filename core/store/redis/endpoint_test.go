@@ -82,7 +82,7 @@ func TestBadURLsAreExplainedWithoutCredentials(t *testing.T) {
 		{"redis+sentinel://me:secret@h:26379/m/x", `database "x"`},
 		{"redis://me:secret@h/?replicas=x", "replicas=x"},
 		{"redis://me:secret@h/?replicas=-1", "replicas=-1"},
-		{"redis://me:secret@h/?fsync=1", "fsync=1 needs replicas"},
+		{"redis://me:secret@h/?fsync=1", "fsync=1 requires replicas"},
 		{"redis://me:secret@h/?replicas=1&fsync=maybe", "fsync=maybe"},
 		{"redis://me:secret@h/?replicas=1&nosuch=1", "nosuch"},
 		{"unix:///run/redis.sock?replicas=1", "socket"},

@@ -22,7 +22,7 @@ var _ core.Backups = (*Store)(nil)
 const copyLife = 10 * time.Minute
 
 // errIdle ends an export or import that waited so long for its caller that its keys may have expired.
-var errIdle = core.Refuse(core.Timeout, "nothing was read or written for %v: keep the other side of the copy running", copyLife-time.Minute)
+var errIdle = core.Refuse(core.Timeout, "the copy was cancelled, because its other side read or wrote nothing for %v: start it again", copyLife-time.Minute)
 
 // copyPage is the number of members of a key that are read at once.
 const copyPage = 500
@@ -170,7 +170,7 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	ctx, cancel := s.bounded(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
-		s.log.Warn("keys of an export or import remain until they expire", "err", err)
+		s.log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// failure is a reason why Redis does not serve.
+// failure is a reason why Redis is unavailable.
 type failure struct {
 	cause  string // for metrics and health: Failure.Cause
 	word   string // start of the server's answer
@@ -31,13 +31,13 @@ const (
 var unreachable = failure{cause: "unreachable", passes: true, text: textUnseen, remedy: "check that Redis runs, and the network"}
 
 var tooFewConfirm = failure{
-	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: see INFO replication, and start or repair them; or set fewer in --store",
+	cause: "not-replicated", passes: true, text: textBusy, remedy: "too few replicas confirm writes: check INFO replication and start or repair them, or set a smaller number in --store",
 }
 
 // knownFailures are answers of servers.
 var knownFailures = []failure{
 	{cause: "refused", word: "EXECABORT", remedy: "see its log"},
-	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise it, or receive and delete messages"},
+	{cause: "out-of-memory", word: "OOM", remedy: "its maxmemory is used up: raise maxmemory, or receive messages"},
 	{cause: "no-permission", word: "NOPERM", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
 	{cause: "no-permission", within: "ACL failure in script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
 	{cause: "no-permission", within: "The user executing the script", remedy: "its user lacks a permission: grant ~* &* +@all, or the missing one, with ACL SETUSER"},
@@ -47,13 +47,13 @@ var knownFailures = []failure{
 	{cause: "cluster-down", passes: true, word: "CLUSTERDOWN", remedy: "some slots have no node: see CLUSTER INFO and CLUSTER NODES"},
 	{cause: "cannot-persist", word: "MISCONF", remedy: "it cannot write to its disk: see its log, and free space"},
 	{cause: "too-few-replicas", word: "NOREPLICAS", remedy: "fewer replicas are connected than min-replicas-to-write requires"},
-	{cause: "loading", passes: true, word: "LOADING", remedy: "it is loading its data: wait"},
+	{cause: "loading", passes: true, word: "LOADING", remedy: "it is loading its data: wait until it has finished"},
 	{cause: "master-down", passes: true, word: "MASTERDOWN", remedy: "it is a replica without its master: set the address of the master, or of its Sentinels, in --store"},
 	{cause: "too-many-clients", word: "max number of clients", remedy: "raise its maxclients"},
 	{cause: "too-many-clients", word: "ERR max number of clients", remedy: "raise its maxclients"},
 	{cause: "busy-script", word: "BUSY", remedy: "a script has run for too long: see SLOWLOG, and SCRIPT KILL"},
 	{cause: "resharding", passes: true, word: "TRYAGAIN", remedy: "slots are being moved"},
-	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if it lasts, set the nodes of the cluster in --store"},
+	{cause: "resharding", passes: true, word: "MOVED", remedy: "slots have been moved: if this persists, set the nodes of the cluster in --store"},
 	{cause: "resharding", passes: true, word: "ASK", remedy: "slots are being moved"},
 	{cause: "failed-over", passes: true, word: "UNBLOCKED", remedy: "a replica has taken its place"},
 }
@@ -147,7 +147,7 @@ func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	}
 	f.mu.Unlock()
 	if tell {
-		log.Warn("Redis does not serve: clients get retriable errors", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
+		log.Warn("Redis is unavailable: clients get retriable errors", "cause", of.cause, "call", what, "err", err, "remedy", of.remedy, "times", untold)
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *record) String() string {
 	return r.b.String()
 }
 
-// Whatever the reason for which Redis does not serve, it is told to operators, and
+// Whatever the reason for which Redis is unavailable, it is told to operators, and
 // to clients that they may try again.
 func TestTheReasonOfAFailureIsToldToOperatorsOnly(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestTheReasonOfAFailureIsToldToOperatorsOnly(t *testing.T) {
 			if len(told) != 1 || told[0].Cause != c.cause || !strings.Contains(told[0].Reason, c.word) && c.cause != "no-permission" || told[0].Remedy == "" || told[0].Count < 9 {
 				t.Errorf("got %+v, want the cause %s with %q", told, c.cause, c.word)
 			}
-			if said := log.String(); strings.Count(said, "cause="+c.cause) != 1 || strings.Count(said, "Redis does not serve") != 1 { // tasks in the background may say what they do later
+			if said := log.String(); strings.Count(said, "cause="+c.cause) != 1 || strings.Count(said, "Redis is unavailable") != 1 { // tasks in the background may say what they do later
 				t.Errorf("the log says:\n%s\nwant one warning, with the cause %s", said, c.cause)
 			}
 			c.end(t, r)

@@ -25,7 +25,7 @@ func (s *Store) checkFormat(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read the store's format: %w", err)
 	case given > s.reads:
-		return fmt.Errorf("a later version wrote the store (format %d; this one knows %d): start that version", given, s.reads)
+		return fmt.Errorf("a later version of Crosstown wrote the store in format %d, but this version reads format %d: start the later version", given, s.reads)
 	case given < oldest:
 		return fmt.Errorf("the store has format %d, which only versions before 8fcb296 wrote: use another Redis, database or prefix; this version reads formats %d to %d", given, oldest, s.reads)
 	}

@@ -70,7 +70,7 @@ func encodeAnnotation(e *core.Event) ([]byte, error) {
 func decodeAnnotation(text string) (e core.Event, err error) {
 	var a annotation
 	if err := msgpack.Unmarshal([]byte(text), &a); err != nil {
-		return e, fmt.Errorf("an annotation: %w", err)
+		return e, fmt.Errorf("decode an annotation: %w", err)
 	}
 	return core.Event{
 		Time: instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,
@@ -145,7 +145,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	}
 }
 
-var errEvent = errors.New("the entry is not one of a history")
+var errEvent = errors.New("the entry is not a valid history event")
 
 // parseEvent reads an entry of a history.
 func (sh *shard) parseEvent(raw any) (id string, e core.Event, err error) {

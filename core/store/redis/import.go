@@ -103,7 +103,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	case core.AlreadyExists:
 		return core.Refuse(code, "the partition is not empty: import into an entity that was never used")
 	case core.Conflict:
-		return core.Refuse(code, "subscriptions of the topic were created or deleted meanwhile")
+		return core.Refuse(code, "the topic's subscriptions were created or deleted during the import")
 	default:
 		return errorOf(code)
 	}

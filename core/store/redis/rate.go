@@ -22,7 +22,7 @@ func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, aga
 		next, _ := parts[1].(int64)
 		granted, again = int(taken), instant(next)
 		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
-			p.log.Warn("gateways limit the rate of an entity differently: each applies its own; give all the same", "entity", sh.Entity, "rate", r.String())
+			p.log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
 		}
 		return nil
 	})

@@ -248,7 +248,7 @@ type reader struct {
 
 var readers = sync.Pool{New: func() any { return &reader{dec: msgpack.NewDecoder(nil)} }}
 
-var errRecord = errors.New("the record is not one of a message")
+var errRecord = errors.New("the record is not a valid message")
 
 // decodeRecord is the reverse of encodeRecord. The message shares the record's memory. bodiless
 // is true if its body is stored elsewhere.
@@ -270,7 +270,7 @@ func decodeRecord(record string) (m *core.Message, enqueued int64, bodiless bool
 
 func (r *reader) message() (m *core.Message, enqueued int64, bodiless bool) {
 	if v := r.uint(); r.err == nil && v != recordVersion {
-		r.err = fmt.Errorf("version %d of a record is unknown: a newer gateway has written it", v)
+		r.err = fmt.Errorf("the record has version %d, which this gateway does not know: a newer gateway wrote it", v)
 	}
 	enqueued = r.int()
 	fields := r.uint()

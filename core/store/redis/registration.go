@@ -117,7 +117,7 @@ func (s *Store) keepPresent(ctx context.Context) {
 	}
 	for {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
-		tell("the store's clock was not read; the last reading stays", s.readClock(bounded))
+		tell("cannot read the store's clock; using the last reading", s.readClock(bounded))
 		cancel()
 		_ = s.intact() // it closes Lost after a loss
 		bounded, cancel = s.bounded(ctx)
@@ -126,7 +126,7 @@ func (s *Store) keepPresent(ctx context.Context) {
 			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
 		}
 		cancel()
-		tell("the gateway could not be registered; trying again soon", err)
+		tell("cannot register the gateway; trying again soon", err)
 		if !pause(ctx, clockRefresh) {
 			s.unregister()
 			return

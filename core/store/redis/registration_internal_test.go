@@ -80,7 +80,7 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 				}
 			}
 			openReading(t, url, format+1)
-			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version wrote the store (format 6; this one knows 5)") {
+			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version of Crosstown wrote the store in format 6, but this version reads format 5:") {
 				t.Errorf("a gateway that does not read it starts: got %v", err)
 			}
 		})

@@ -47,7 +47,7 @@ func (r *remover) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.store.log.Warn("the contents of a deleted namespace could not be removed; trying again later", "err", err)
+			r.store.log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -68,7 +68,7 @@ func (r *remover) removeAll(ctx context.Context) error {
 		if err := r.remove(ctx, id); err != nil {
 			return fmt.Errorf("namespace %s: %w", id, err)
 		}
-		r.store.log.Info("a deleted namespace is empty", "namespace", id)
+		r.store.log.Info("removed the contents of a deleted namespace", "namespace", id)
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 		text, _ := value.(string)
 		e, err := parseCatalogue(text, nil)
 		if err != nil {
-			s.log.Warn("keys of a deleted entity remain", "entity", names[i], "err", err)
+			s.log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
 			continue
 		}
 		if err := r.unlink(ctx, &e); err != nil {

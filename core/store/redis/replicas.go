@@ -107,7 +107,7 @@ func (r *replication) await(s *Store, node *redis.Client) {
 			r.lagging[node].reason = lag
 			r.mu.Unlock()
 			if first {
-				s.log.Warn("too few replicas of Redis answer: writes are refused until they do", "redis", s.endpoint.nameOf(node), "replicas", lag)
+				s.log.Warn("too few replicas of Redis answer: the gateway refuses writes until enough answer", "redis", s.endpoint.nameOf(node), "replicas", lag)
 			}
 		}
 		ended := s.probeReplicas(ctx, node) == nil || !s.isMaster(ctx, node)
@@ -202,11 +202,11 @@ func (s *Store) checkReplicas(ctx context.Context) error {
 			}
 		}
 		if n := atoi(facts["connected_slaves"]); n < t.replicas {
-			return &notReplicated{node: name, want: t.replicas, refused: true, reason: fmt.Sprintf("%d connected: connect more, or give a smaller number", n)}
+			return &notReplicated{node: name, want: t.replicas, refused: true, reason: fmt.Sprintf("%d connected: connect more replicas, or set a smaller number", n)}
 		}
 		err = s.probeReplicas(ctx, node)
 		if redis.HasErrorPrefix(err, "NOPERM") {
-			return fmt.Errorf("replicas=%d needs a user who may use WAIT: give it +wait +waitaof with ACL SETUSER: %w", t.replicas, err)
+			return fmt.Errorf("replicas=%d requires a Redis user that may use WAIT: grant +wait and +waitaof with ACL SETUSER: %w", t.replicas, err)
 		}
 		return err
 	})
@@ -220,14 +220,14 @@ func (s *Store) warnings(ctx context.Context, node *redis.Client, facts map[stri
 	}
 	name := t.nameOf(node)
 	if n := atoi(facts["connected_slaves"]); n > t.replicas {
-		all = append(all, fmt.Sprintf("Redis at %s has %d replicas, and replicas=%d waits for fewer: one that lacks the last messages may be promoted. Set replicas=%d.", name, n, t.replicas, n))
+		all = append(all, fmt.Sprintf("Redis at %s has %d replicas, but the gateway waits for only %d. A failover may promote a replica that lacks the last messages: set replicas=%d.", name, n, t.replicas, n))
 	}
 	if least, err := node.ConfigGet(ctx, "min-replicas-to-write").Result(); err == nil && least["min-replicas-to-write"] == "0" {
-		all = append(all, fmt.Sprintf("Redis at %s takes writes without replicas, as of clients that do not wait for them: set min-replicas-to-write 1.", name))
+		all = append(all, fmt.Sprintf("Redis at %s accepts writes even if no replica is connected: set min-replicas-to-write 1.", name))
 	}
 	for addr, priority := range t.priorities(ctx) {
 		if priority == "0" {
-			all = append(all, fmt.Sprintf("The replica %s has replica-priority 0: it confirms messages, and is never promoted. Set another priority, or do not count it in replicas.", addr))
+			all = append(all, fmt.Sprintf("The replica %s confirms messages but is never promoted, because its replica-priority is 0: set another priority, or do not count it in replicas.", addr))
 		}
 	}
 	return all
@@ -258,14 +258,14 @@ func (t *endpoint) priorities(ctx context.Context) map[string]string {
 // checkSync refuses fsync=1 where WAITAOF is missing, or would wait for the next second's sync.
 func (s *Store) checkSync(ctx context.Context, node *redis.Client, name string, facts map[string]string) error {
 	if isOlder(facts, 7, 2) {
-		return fmt.Errorf("redis at %s has version %s: fsync=1 needs 7.2 or newer; leave it out, or use a newer one", name, facts["redis_version"])
+		return fmt.Errorf("redis at %s has version %s: fsync=1 requires version 7.2 or newer: leave out fsync, or update Redis", name, facts["redis_version"])
 	}
 	policy, err := node.ConfigGet(ctx, "appendfsync").Result()
 	if err != nil {
 		return fmt.Errorf("redis at %s does not report its appendfsync, which must be always for fsync=1: %w", name, err)
 	}
 	if facts["aof_enabled"] != "1" || policy["appendfsync"] != "always" {
-		return fmt.Errorf("redis at %s has appendonly %s and appendfsync %s: fsync=1 needs appendonly yes and appendfsync always, on the replicas too",
+		return fmt.Errorf("redis at %s has appendonly %s and appendfsync %s: fsync=1 requires appendonly yes and appendfsync always, on the replicas too",
 			name, map[bool]string{true: "yes", false: "no"}[facts["aof_enabled"] == "1"], policy["appendfsync"])
 	}
 	return nil

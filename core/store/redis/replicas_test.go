@@ -281,9 +281,9 @@ func TestReplicasThatCannotConfirmAreRefusedAtTheStart(t *testing.T) {
 		}
 		refuse(r.URL()+"?replicas=9", "1 connected")
 		refuse(strings.Replace(r.URL(), "://", "://gateway:secret@", 1)+"?replicas=1", "+wait")
-		fsync := "fsync=1 needs appendonly yes"
+		fsync := "fsync=1 requires appendonly yes"
 		if r.Client().Do(t.Context(), "WAITAOF", 0, 0, 0).Err() != nil {
-			fsync = "fsync=1 needs 7.2"
+			fsync = "fsync=1 requires version 7.2"
 		}
 		refuse(r.URL()+"?replicas=1&fsync=1", fsync)
 		open(t, r.URL()+"?replicas=1", redisstore.Options{})

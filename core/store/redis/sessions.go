@@ -110,7 +110,7 @@ func proofOf(l *core.SessionLock) string {
 // transitionInSessions is transition for scripts that need lua/sessions.lua.
 func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
-		return nil, "", core.Refuse(core.NotAllowed, "The entity has no sessions: it was created without RequiresSession.")
+		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
 	}
 	return s.transition(ctx, sh, now, sc, keys, args...)
 }

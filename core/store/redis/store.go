@@ -129,15 +129,15 @@ func (s *Store) reach(ctx context.Context) error {
 	defer cancel()
 	info, err := s.rdb.Info(bounded).Result()
 	if err != nil {
-		return fmt.Errorf("%w: check that Redis runs there, and user and password", err)
+		return fmt.Errorf("%w: check that Redis runs there, and that user and password are right", err)
 	}
 	facts := parseInfo(info)
 	if isOlder(facts, 7, 0) {
-		return fmt.Errorf("redis has version %s: version 7.0 or newer is needed", facts["redis_version"])
+		return fmt.Errorf("redis has version %s: use version 7.0 or newer", facts["redis_version"])
 	}
 	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
 		if s.endpoint.single.Network == "unix" {
-			return fmt.Errorf("the server is part of a cluster: give the addresses of its nodes, because a socket reaches only one node")
+			return fmt.Errorf("the server is part of a cluster: set the addresses of the cluster's nodes in --store, because a Unix socket reaches only one node")
 		}
 		if err := s.rdb.Close(); err != nil {
 			return fmt.Errorf("change to a cluster connection: %w", err)
@@ -320,7 +320,7 @@ func (s *Store) About(ctx context.Context) core.About {
 	})
 	if err != nil {
 		a.Durable = false
-		a.Warnings = append(a.Warnings, "It is not known whether the store keeps messages: "+err.Error())
+		a.Warnings = append(a.Warnings, "The gateway cannot determine whether Redis keeps messages: "+err.Error())
 	}
 	return a
 }

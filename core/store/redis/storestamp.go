@@ -26,7 +26,7 @@ type storeStamp struct {
 }
 
 // errLost is returned after the server has lost its data.
-var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is set up again. Try again."))
+var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is being set up again. Try again."))
 
 // readStamp reads the stamp, or creates one.
 func (s *Store) readStamp(ctx context.Context) error {
@@ -51,7 +51,7 @@ func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 // lost returns an error once the server has lost its data.
 func (s *Store) lost() error {
 	if s.stamp.away.Load() {
-		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store by itself: make a node that has the data the master, or restart the gateway to create a new store: %w",
+		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
 			s.endpoint.safe, s.endpoint.replicas, errLost)
 	}
 	select {
@@ -83,7 +83,7 @@ func (s *Store) intact() error {
 		return errLost
 	case gone && s.endpoint.replicas > 0:
 		if !s.stamp.away.Swap(true) {
-			s.log.Error("the store's data are lost: calls are refused until the data are back", "err", s.lost())
+			s.log.Error("the store has lost its data: the gateway refuses calls until the data is back", "err", s.lost())
 		}
 		return s.lost()
 	case gone:

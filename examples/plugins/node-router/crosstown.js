@@ -14,7 +14,7 @@ const maxFrame = 128 << 20; // bytes
 /** serve serves a router until the gateway ends the program. */
 export function serve(plugin) {
   if (!process.env.CROSSTOWN_PLUGIN) {
-    console.error(`This is the Crosstown plugin ${plugin.name}. A gateway runs it; try it with: crosstown plugin check`);
+    console.error(`This is the Crosstown plugin ${plugin.name}. A gateway runs the plugin. To try it: crosstown plugin check`);
     process.exit(2);
   }
   const definition = loader.loadSync(contract, { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true });

@@ -28,18 +28,18 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	}
 	in := c.InOrStdin()
 	if !IsTerminal(in) {
-		return Usagef("this would %s, for ever: confirm with --yes", what)
+		return Usagef("this would permanently %s: confirm with --yes", what)
 	}
-	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will %s, for ever. Go on? [y/N] ", what)
+	_, _ = fmt.Fprintf(c.ErrOrStderr(), "This will permanently %s. Continue? [y/N] ", what)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case err != nil:
-		return Usagef("there is no answer on standard input: confirm with --yes")
+		return Usagef("standard input has no answer: confirm with --yes")
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return fmt.Errorf("nothing was removed")
+		return fmt.Errorf("cancelled: nothing was removed")
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 			return nil, Usagef("--ca: %w", err)
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, Usagef("--ca: %s holds no certificate in PEM", ca)
+			return nil, Usagef("--ca: %s contains no PEM certificate", ca)
 		}
 	}
 	if local && o.Data != "" {
@@ -183,7 +183,7 @@ func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error
 		entity = args[0]
 	}
 	if entity = cmp.Or(entity, t.EntityPath); entity == "" {
-		return nil, "", Usagef("no entity is specified: give its name, or a connection string with EntityPath")
+		return nil, "", Usagef("no entity is specified: write its name, or use a connection string with EntityPath")
 	}
 	return t, entity, nil
 }

@@ -105,7 +105,7 @@ var contextNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 // CheckContextName reports whether a context can have a name.
 func CheckContextName(name string) error {
 	if !contextNames.MatchString(name) {
-		return fmt.Errorf("%.70q is not a valid name for a context: use at most 63 letters, digits, dots, hyphens and underscores, a letter or digit first", name)
+		return fmt.Errorf("%.70q is not a valid name for a context: use at most 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", name)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (f *Contexts) Names() []string { return slices.Sorted(maps.Keys(f.Named)) }
 func (f *Contexts) Get(name string) (Context, error) {
 	c, ok := f.Named[name]
 	if !ok {
-		return c, fmt.Errorf("there is no context %q in %s: list contexts with crosstown context list, or create this one with crosstown context save %[1]s", name, f.Path)
+		return c, fmt.Errorf("context %q does not exist in %s: list contexts with crosstown context list, or create it with crosstown context save %[1]s", name, f.Path)
 	}
 	return c, nil
 }
@@ -125,7 +125,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 // Save replaces the file in one step. Only its owner may read it: it holds keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
-		return fmt.Errorf("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for contexts: set %s to a file", contextsVariable)
+		return fmt.Errorf("cannot determine the file for contexts, because neither XDG_CONFIG_HOME nor HOME is set: set %s to a file", contextsVariable)
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {

@@ -67,7 +67,7 @@ func (t *Target) reason(err error) error {
 		return nil
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s%s shows a certificate that is not trusted: %w: give its authority with --ca FILE (crosstown ca prints the development CA)", t.Host, t.From(), err)
+		return fmt.Errorf("the certificate of %s%s is not trusted: %w: specify the CA's certificate with --ca FILE (crosstown ca prints the development CA)", t.Host, t.From(), err)
 	}
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
@@ -79,7 +79,7 @@ func (t *Target) reason(err error) error {
 	if refused, ok := errors.AsType[*https.StatusError](err); ok {
 		text := strings.Replace(err.Error(), refused.Text, Trim(refused.Text), 1)
 		if !refused.Told && refused.Status < http.StatusInternalServerError {
-			return fmt.Errorf("%s: it is neither a gateway nor Service Bus: check the host and port of the connection string", text)
+			return fmt.Errorf("%s: the server is neither a gateway nor Service Bus: check the host and port of the connection string", text)
 		}
 		return t.withRemedy(refused.Status, text)
 	}
@@ -91,7 +91,7 @@ func (t *Target) reason(err error) error {
 	}
 	_, unreachable := errors.AsType[*net.OpError](err)
 	if lost, ok := errors.AsType[*amqp.ConnError](err); unreachable || ok && lost.RemoteErr == nil {
-		return fmt.Errorf("cannot reach %s%s: %w: is the gateway running there? Start it with: crosstown; or specify another with --connection-string or --context", t.Host, t.From(), err)
+		return fmt.Errorf("cannot connect to %s%s: %w: start a gateway there with: crosstown; or specify another gateway with --connection-string or --context", t.Host, t.From(), err)
 	}
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return t.withRemedy(statusOf[refused.Condition], cmp.Or(Said(err), err.Error()))

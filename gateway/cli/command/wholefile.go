@@ -29,7 +29,7 @@ func (o *Output) Bind(c *cobra.Command) {
 // Check refuses a file that is not empty, unless it may be replaced.
 func (o *Output) Check(path string) error {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() > 0 && !o.Force {
-		return Usagef("%s exists and is not empty: name another file, or replace it with --force", path)
+		return Usagef("%s exists and is not empty: specify another file, or replace it with --force", path)
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 		}
 	}
 	if _, _, isSubscription := core.SplitSubscription(to); s.Foreign && (isSubscription || strings.Contains(to, "/$")) {
-		return fmt.Errorf("%s is not a gateway, and no client can send to %s there: name a queue or topic with --into, or --dead-letters-into", s.To.Host, to)
+		return fmt.Errorf("clients cannot send to %[2]s, and %[1]s is not a gateway, which could store messages there: specify a queue or topic with --into or --dead-letters-into", s.To.Host, to)
 	}
 	if s.checked == nil {
 		s.checked = map[string]bool{}
@@ -135,7 +135,7 @@ func (s *Storer) deposits(ctx context.Context, to string, ms []*core.Message) []
 	}
 	answer, err := s.deposit(ctx, to, lines.Bytes())
 	if err == nil && len(answer.Messages) != len(ms) {
-		err = fmt.Errorf("%s answers for %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
+		err = fmt.Errorf("%s returned results for %d of %s", s.To.Host, len(answer.Messages), command.Messages(len(ms)))
 	}
 	if err != nil {
 		return fillErrors(errs, err)

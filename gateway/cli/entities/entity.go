@@ -225,14 +225,14 @@ func (k *kind) check(ctx context.Context, m *manager) error {
 		return nil
 	}
 	if topic, subscription, ok := core.SplitSubscription(m.name()); ok {
-		return command.Usagef("%q is a subscription: use crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
+		return command.Usagef("%q is a subscription: use: crosstown subscription %s %s %s", m.name(), m.command.Name(), topic, subscription)
 	}
 	if strings.Contains(m.name(), "/$") {
-		return command.Usagef("%q is a part of a queue or subscription: name the queue or subscription itself", m.name())
+		return command.Usagef("%q is a sub-queue: specify the queue or subscription that it belongs to", m.name())
 	}
 	if e, _, err := m.Entity(ctx, command.AnyIdentity, m.name()); err == nil && e.Kind != k.Kind {
 		other := strings.ToLower(e.Kind.String())
-		return fmt.Errorf("%q is a %s: use crosstown %[2]s", m.name(), other)
+		return fmt.Errorf("%q is a %s: use the command crosstown %[2]s", m.name(), other)
 	}
 	return nil
 }

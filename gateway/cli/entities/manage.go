@@ -72,7 +72,7 @@ func (m *manager) done(err error, did, kind, name string) error {
 // missing returns err, or a clearer error if err says that a thing does not exist.
 func missing(err error, kind, name string) error {
 	if errors.Is(err, core.NotFound) {
-		return fmt.Errorf("there is no %s %q: %s", kind, name, command.ListHint)
+		return fmt.Errorf("%s %q does not exist: %s", kind, name, command.ListHint)
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 	correlated := len(o.correlation)+len(o.properties) > 0
 	switch {
 	case o.sql != "" && correlated, o.none && (o.sql != "" || correlated):
-		errs = append(errs, errors.New("use one of --sql, --match-none and --correlation with --property: create several rules"))
+		errs = append(errs, errors.New("--sql, --match-none, and --correlation with --property cannot be combined: create several rules"))
 	case o.sql != "":
 		r.Filter = core.Filter{Kind: core.SQLFilter, SQL: o.sql, Parameters: read("--parameter", o.parameters, "@")}
 	case correlated:
@@ -97,10 +97,10 @@ func (o *ruleOptions) rule() (*core.Rule, error) {
 		r.Filter.Kind = core.FalseFilter
 	}
 	if len(o.parameters) > 0 && o.sql == "" {
-		errs = append(errs, errors.New("--parameter: there is no --sql that could use it"))
+		errs = append(errs, errors.New("--parameter requires --sql, which uses the parameter"))
 	}
 	if len(o.actionParameters) > 0 && o.action == "" {
-		errs = append(errs, errors.New("--action-parameter: there is no --action that could use it"))
+		errs = append(errs, errors.New("--action-parameter requires --action, which uses the parameter"))
 	}
 	if o.action != "" {
 		r.ActionParameters = read("--action-parameter", o.actionParameters, "@")

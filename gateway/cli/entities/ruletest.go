@@ -84,7 +84,7 @@ func (o *ruleTestOptions) run(c *cobra.Command, args []string) error {
 	q.Lines = line
 	err = o.Ask(c.Context(), q, &answer)
 	if refused, ok := errors.AsType[*command.Refusal](err); ok && !refused.Told {
-		return fmt.Errorf("%w: only a Crosstown gateway tests rules", err)
+		return fmt.Errorf("%w: only a Crosstown gateway can test rules", err)
 	}
 	if command.IsMissing(err) {
 		return fmt.Errorf("%w: list the names with: crosstown topic list, or subscription list TOPIC", err)
@@ -107,7 +107,7 @@ func (o *ruleTestOptions) message(c *cobra.Command) ([]byte, error) {
 		switch {
 		case len(line) > 0: // the first line ends there, or the file does
 		case errors.Is(err, io.EOF):
-			return nil, command.Usagef("--record: there is no line")
+			return nil, command.Usagef("--record: the input is empty: write a message as crosstown record prints it")
 		default:
 			return nil, err
 		}

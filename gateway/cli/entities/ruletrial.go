@@ -116,7 +116,7 @@ func (t *trial) add(name string, sides ...[]core.Rule) error {
 				return command.Usage(err)
 			}
 			if len(compiled[i].Calls()) > 0 {
-				return command.Usagef("rule %s of %s calls a plugin, which only a gateway can do: test it with a temporary subscription", r.Name, name)
+				return command.Usagef("rule %s of %s calls a plugin, which only a gateway can do: test the rule with a temporary subscription", r.Name, name)
 			}
 		}
 		t.rules[side], t.compiled[side] = append(t.rules[side], all), append(t.compiled[side], compiled)

@@ -61,10 +61,10 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		id = args[0]
 	}
 	if (id == "") == (o.number == 0) || o.number < 0 {
-		return command.Usagef("name a message: crosstown explain MESSAGE-ID --entity ENTITY, or its sequence number with --number")
+		return command.Usagef("specify a message by its id (crosstown explain MESSAGE-ID --entity ENTITY) or by its sequence number (--number)")
 	}
 	if t, err := o.Target(); err == nil && o.entity == "" && t.EntityPath == "" {
-		return command.Usagef("name the entity that the message was sent to: crosstown explain MESSAGE-ID --entity ENTITY")
+		return command.Usagef("specify the entity that the message was sent to: crosstown explain MESSAGE-ID --entity ENTITY")
 	}
 	_, first, err := o.TargetEntity([]string{o.entity})
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *explainOptions) run(c *cobra.Command, args []string) error {
 		return command.NewEncoder(c.OutOrStdout()).Encode(accounts)
 	}
 	if len(accounts) == 1 && len(accounts[0].Events) == 0 {
-		return fmt.Errorf("'%s' has no history of the message: it never arrived there, or its history was removed since", accounts[0].Entity)
+		return fmt.Errorf("'%s' has no history of the message: the message never arrived there, or its history has been removed", accounts[0].Entity)
 	}
 	return narrate(c.OutOrStdout(), accounts)
 }

@@ -85,7 +85,7 @@ message must fit all that are given. The command needs Send, and Listen to find 
 	})
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if o.isEmpty() != all {
-			return command.Usagef("say which messages to cancel with --sequence-number, --where or another filter, or cancel --all")
+			return command.Usagef("specify the messages to cancel with --sequence-number, --where or another filter, or use --all")
 		}
 		return run(c, args)
 	}
@@ -106,7 +106,7 @@ func (b *browser) cancel(ctx context.Context, numbers []int64, p *command.Progre
 		return err
 	})
 	if err == nil && gone > 0 {
-		err = fmt.Errorf("%s of %s are no longer scheduled: they have become active, or were cancelled", command.Messages(gone), b.entity)
+		err = fmt.Errorf("%s of %s are no longer scheduled: they became active or were cancelled", command.Messages(gone), b.entity)
 	}
 	return n, err
 }

@@ -76,7 +76,7 @@ func (o *peekOptions) run(c *cobra.Command, args []string) error {
 	}
 	if o.damaged {
 		if !o.isEmpty() || o.state != "" || o.session.named() || o.session.next {
-			return command.Usagef("--damaged: only --from, --count and --dlq select damaged messages, because their contents cannot be read")
+			return command.Usagef("--damaged allows only --from, --count and --dlq, because the contents of damaged messages cannot be read")
 		}
 		return o.listDamaged(c, args)
 	}
@@ -145,7 +145,7 @@ func (o *peekOptions) listDamaged(c *cobra.Command, args []string) error {
 		more = len(page.Damaged) == top
 	}
 	if listed == 0 {
-		return command.Nothingf("%s: no message was found damaged", entity)
+		return command.Nothingf("%s: no damaged messages", entity)
 	}
 	return rows.Flush()
 }

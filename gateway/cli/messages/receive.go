@@ -54,7 +54,7 @@ func (o *outcome) bind(c *cobra.Command) {
 
 func (o *outcome) validate() error {
 	if !o.deadLetter && (o.reason != "" || o.description != "") {
-		return errors.New("--reason and --description belong to dead letters: add --dead-letter")
+		return errors.New("--reason and --description require --dead-letter")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 		errs = append(errs, fmt.Errorf("--wait: %q: write a duration such as 5s", o.wait))
 	}
 	if o.count < 0 {
-		errs = append(errs, fmt.Errorf("--count: %d: receive some, or 0 for all", o.count))
+		errs = append(errs, fmt.Errorf("--count: %d: use a positive number, or 0 for all messages", o.count))
 	}
 	if err := o.session.validate(o.dlq); err != nil {
 		errs = append(errs, err)
@@ -118,13 +118,13 @@ func (o *receiveOptions) validate() (wait time.Duration, err error) {
 		errs = append(errs, err)
 	}
 	if o.follow && o.abandon {
-		errs = append(errs, errors.New("--follow --abandon would receive the same messages again and again: use crosstown tail, which leaves them where they are"))
+		errs = append(errs, errors.New("--follow --abandon would receive the same messages repeatedly: use crosstown tail, which leaves messages in the entity"))
 	}
 	switch {
 	case o.mode != "peeklock" && o.mode != "delete":
 		errs = append(errs, fmt.Errorf("--mode: %q: use peeklock or delete", o.mode))
 	case o.mode == "delete" && (o.complete || o.abandon || o.deadLetter):
-		errs = append(errs, errors.New("--mode: delete leaves nothing to settle: drop --complete, --abandon and --dead-letter"))
+		errs = append(errs, errors.New("--mode delete cannot be combined with --complete, --abandon or --dead-letter, because received messages are already deleted"))
 	}
 	return wait, errors.Join(command.Usage(errors.Join(errs...)), o.whole.Check(o.output))
 }
@@ -200,7 +200,7 @@ func (o *receiveOptions) others(ctx context.Context, link *remote.Client, entity
 	if err != nil || len(page) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; active messages are there, such as %d, which other receivers have locked: see crosstown peek", page[0].SequenceNumber)
+	return fmt.Sprintf("; other receivers have locked active messages, such as %d: see crosstown peek", page[0].SequenceNumber)
 }
 
 // receive receives from an entity, or from one of its sessions. before is the number of messages received earlier.

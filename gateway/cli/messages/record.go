@@ -70,7 +70,7 @@ receives.`,
 
 func (o *recordOptions) run(c *cobra.Command, args []string) error {
 	if o.count < 0 {
-		return command.Usagef("--count: %d: record some messages, or 0 for no limit", o.count)
+		return command.Usagef("--count: %d: use a positive number, or 0 for no limit", o.count)
 	}
 	ctx := c.Context()
 	if o.length != "" {
@@ -124,7 +124,7 @@ func (o *recordOptions) runTap(ctx context.Context, c *cobra.Command, t *command
 	err = errors.Join(err, r.out.Flush())
 	_, _ = fmt.Fprintf(c.ErrOrStderr(), "recorded %s\n", command.Messages(r.recorded))
 	if r.missed > 0 {
-		err = errors.Join(err, fmt.Errorf("%s were missed, because they were read more slowly than they were sent: record fewer entities at a time", command.Messages(r.missed)))
+		err = errors.Join(err, fmt.Errorf("%s were missed, because the command read them more slowly than clients sent them: record fewer entities at a time", command.Messages(r.missed)))
 	}
 	return t.Explain(err)
 }

@@ -90,10 +90,10 @@ func (m *relocation) refuse(number int64, why string) {
 func (m *relocation) outcome() error {
 	var errs []error
 	if m.absent > 0 {
-		errs = append(errs, fmt.Errorf("%s of %s could not be locked: other receivers have locked or received them: run the command again later", command.Messages(m.absent), m.from))
+		errs = append(errs, fmt.Errorf("cannot lock %s of %s, because other receivers have locked or received them: run the command again later", command.Messages(m.absent), m.from))
 	}
 	if len(m.twice) > 0 {
-		errs = append(errs, fmt.Errorf("%s were sent to %s after their locks in %s had ended, so they are in both: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
+		errs = append(errs, fmt.Errorf("%s were sent to %s after their locks in %s had expired, so both entities have them: %v", command.Messages(len(m.twice)), m.to, m.from, m.twice))
 	}
 	if m.refused > 0 {
 		errs = append(errs, fmt.Errorf("%s not moved from %s: %s refused the messages listed above", command.Messages(m.refused), m.from, m.to))
@@ -200,7 +200,7 @@ func (m *relocation) checkDuplicates(ctx context.Context) error {
 	}
 	e, _, err := m.target.Management(nil).Entity(ctx, command.AnyIdentity, m.to)
 	if err != nil {
-		return fmt.Errorf("it is not known whether %s detects duplicates and would drop messages whose ids it has seen: use --new-message-id, or a connection string with Manage", m.to)
+		return fmt.Errorf("cannot determine whether %s detects duplicates and would drop messages whose ids it has seen: use --new-message-id, or a connection string with Manage", m.to)
 	}
 	if e.Settings.RequiresDuplicateDetection {
 		return fmt.Errorf("%s detects duplicates and would drop messages whose ids it has seen: use --new-message-id", m.to)

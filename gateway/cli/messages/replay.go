@@ -197,7 +197,7 @@ func (r *replayer) destination(entity string) (string, error) {
 	case to == "":
 		return "", errors.New("the line has no entity: specify the target with --to ENTITY")
 	case isSubscription || strings.Contains(to, "/$"):
-		return "", fmt.Errorf("its message was recorded in %s, to which no client can send: name a queue or topic with --to %[1]s=ENTITY", to)
+		return "", fmt.Errorf("the message was recorded in %s, to which clients cannot send: specify a queue or topic with --to %[1]s=ENTITY", to)
 	}
 	return to, nil
 }
@@ -260,7 +260,7 @@ func (r *replayer) flush(ctx context.Context) error {
 	}
 	if refused > 0 && len(r.ms) > 1 {
 		last := r.lines[len(r.lines)-1]
-		errs = append(errs, fmt.Errorf("not sent: %s of lines %d to %d; lines after %[3]d were not tried: repair these lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
+		errs = append(errs, fmt.Errorf("%s of lines %d to %d were not sent, and lines after %[3]d were not tried: repair these lines, then replay them and the rest", command.Messages(refused), r.lines[0], last))
 	}
 	r.ms, r.lines, r.size = nil, nil, 0
 	r.progress.At(r.sent)

@@ -62,7 +62,7 @@ code is 1 if anything does, and 4 if there is no message.`,
 
 func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	if (o.entity == "") == (len(args) == 1) {
-		return command.Usagef("name recordings, or an entity with --entity")
+		return command.Usagef("specify recordings, or an entity with --entity")
 	}
 	var members []payload.Named
 	for _, name := range o.serializers {
@@ -95,7 +95,7 @@ func (o *schemaCheck) run(c *cobra.Command, args []string) (err error) {
 	}
 	switch {
 	case o.messages == 0:
-		return command.Nothingf("there is no message")
+		return command.Nothingf("the input has no messages")
 	case o.wrong > 0:
 		return errors.Join(o.rows.Flush(), fmt.Errorf("checked %s: %d broke %s", command.Messages(o.messages), o.wrong, args[0]))
 	}

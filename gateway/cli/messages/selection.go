@@ -131,7 +131,7 @@ func whereOf(condition string) (func(*amqp.Arrival) (bool, error), error) {
 		return nil, fmt.Errorf("--where: %s", text)
 	}
 	if len(rule.Calls()) > 0 {
-		return nil, errors.New("--where: plugin(…) works in the rules of a gateway only")
+		return nil, errors.New("--where: only rules in a gateway can call plugin(…): leave it out")
 	}
 	return func(a *amqp.Arrival) (bool, error) {
 		truth, err := rule.Matches(a.Message, rules.Facts{

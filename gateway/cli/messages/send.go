@@ -87,11 +87,11 @@ func (o *sendOptions) run(c *cobra.Command, args []string) error {
 	if o.records {
 		for _, name := range messageFlags {
 			if c.Flags().Changed(name) {
-				return command.Usagef("--records: each line contains a whole message: drop --%s", name)
+				return command.Usagef("--records cannot be combined with --%s, because each line contains a whole message", name)
 			}
 		}
 		if len(args) > 1 {
-			return command.Usagef("--records: messages come from standard input or --file: drop the BODY")
+			return command.Usagef("--records cannot be combined with a BODY, because messages are read from standard input or --file")
 		}
 	}
 	if c.Flags().Changed("session") { // its id may be empty
@@ -162,7 +162,7 @@ func (o *sendOptions) template(now time.Time) (*core.Message, error) {
 		m.ScheduledEnqueueTime = at
 	}
 	if o.count < 1 {
-		errs = append(errs, fmt.Errorf("--count: %d: send each message at least once", o.count))
+		errs = append(errs, fmt.Errorf("--count: %d: use 1 or more", o.count))
 	}
 	return m, command.Usage(errors.Join(errs...))
 }
@@ -174,9 +174,9 @@ func lifetime(text string) (time.Duration, error) {
 	case err != nil:
 		return 0, fmt.Errorf("--ttl: %q: %w", text, err)
 	case d < time.Millisecond:
-		return 0, fmt.Errorf("--ttl: %q: a message lives for at least 1ms: leave --ttl out for the time to live of the entity", text)
+		return 0, fmt.Errorf("--ttl: %q: use at least 1ms, or leave out --ttl to use the time to live of the entity", text)
 	case d == core.Forever && !strings.EqualFold(text, "forever") && text != core.FormatDuration(core.Forever):
-		return 0, fmt.Errorf("--ttl: %q: a message lives for at most %d days, or forever", text, core.Forever/(24*time.Hour))
+		return 0, fmt.Errorf("--ttl: %q: use at most %d days, or forever", text, core.Forever/(24*time.Hour))
 	}
 	return d, nil
 }

@@ -40,7 +40,7 @@ func (s *sessionChoice) validate(dlq bool) error {
 	case s.named() && s.next:
 		return errors.New("use --session or --next-session, not both")
 	case dlq && (s.named() || s.next):
-		return errors.New("--dlq: a dead-letter queue has no sessions: drop --session and --next-session")
+		return errors.New("--dlq cannot be combined with --session or --next-session, because a dead-letter queue has no sessions")
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func sessionHint(ctx context.Context, t *command.Target, entity string, session 
 	if err == nil || command.IsNothing(err) || ctx.Err() != nil || session.named() || session.next || !hasSessions(ctx, t, entity) {
 		return t.Explain(err)
 	}
-	return fmt.Errorf("%s requires sessions: name one with --session ID, or take the next one with --next-session", entity)
+	return fmt.Errorf("%s requires sessions: specify one with --session ID, or accept the next one with --next-session", entity)
 }
 
 // isGone reports whether err says that an entity is not there, or a message in the state that the request

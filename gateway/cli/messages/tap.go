@@ -38,7 +38,7 @@ var errEnough = errors.New("enough")
 func (t *tapping) run(ctx context.Context, entities []string) error {
 	for _, entity := range entities {
 		if _, _, isSubscription := core.SplitSubscription(entity); isSubscription || strings.Contains(entity, "/$") {
-			return command.Usagef("--tap: clients cannot send to %s: specify the queue or topic that they send to", entity)
+			return command.Usagef("--tap: clients cannot send to %s: specify the queue or topic that clients send to", entity)
 		}
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -74,7 +74,7 @@ func (t *tapping) entity(ctx context.Context, entity string, all int) error {
 		}
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("the gateway has ended the tap of %s: run the command again", entity)
+				err = fmt.Errorf("the gateway ended the recording of %s: run the command again", entity)
 			}
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrDifferent says that crosstown diff has found differences, which it has printed.
-var ErrDifferent = errors.New("the source and the gateway differ")
+var ErrDifferent = errors.New("the source differs from the gateway: see the differences above")
 
 type diffOptions struct {
 	command.Flags

@@ -287,7 +287,7 @@ func (m *mover) entity(ctx context.Context, e *core.Entity) (n moved, err error)
 func (m *mover) topic(ctx context.Context, e *core.Entity) error {
 	_, counts, err := m.from.Management(nil).Entity(ctx, command.AnyIdentity, e.Name)
 	if counts.Scheduled > 0 {
-		m.note("%s: %d scheduled messages are not moved, because no client can read those of a topic: run the command again when they are due", e.Name, counts.Scheduled)
+		m.note("%s: %d scheduled messages are not moved, because clients cannot read the scheduled messages of a topic: run the command again after they have become active", e.Name, counts.Scheduled)
 	}
 	return err
 }
@@ -324,7 +324,7 @@ func (m *mover) drain(ctx context.Context, e *core.Entity, from, to string) (n i
 			continue
 		}
 		if time.Now().After(until) {
-			return n, fmt.Errorf("messages of %s are locked by other receivers: stop these receivers", from)
+			return n, fmt.Errorf("other receivers have locked messages of %s: stop these receivers", from)
 		}
 		if !told {
 			m.note("%s: waiting for messages that are locked", from)
@@ -437,11 +437,11 @@ func (m *mover) receive(ctx context.Context, r *remote.Receiver, from, to string
 
 // tellLate reports messages that were stored when the source had unlocked them.
 func (m *mover) tellLate(from string, n int) {
-	again := "the target knows them"
+	again := "the target drops them as duplicates"
 	if m.to.Foreign {
-		again = "the target has them twice then"
+		again = "the target then has them twice"
 	}
-	m.note("%s: %s were stored when their locks had ended: they are received again, and %s", from, command.Messages(n), again)
+	m.note("%s: %s were stored after their locks had expired, so the command receives them again, and %s", from, command.Messages(n), again)
 }
 
 func (m *mover) count(n int) {
@@ -522,7 +522,7 @@ func (m *mover) scheduled(ctx context.Context, from, to string) (due time.Time, 
 		}
 	}
 	if deferred > 0 {
-		m.note("%s: %d deferred messages stay: only their sequence numbers give access to them, and those would change", from, deferred)
+		m.note("%s: %d deferred messages stay, because a deferred message can only be received by its sequence number, which moving would change", from, deferred)
 	}
 	return due, n, err
 }

@@ -42,7 +42,7 @@ func (s *namespaceSource) bind(c *cobra.Command, environ []string) {
 // read reads the entities, and reports to notes what is not taken over.
 func (s *namespaceSource) read(ctx context.Context, o *command.Flags, args []string, defaults bool, notes *notes) (*config.Contents, string, error) {
 	if (len(args) > 0) == (s.from != "") {
-		return nil, "", command.Usagef("name one source: a FILE, or --from CONNECTION-STRING for a live namespace")
+		return nil, "", command.Usagef("specify one source: a FILE, or --from CONNECTION-STRING for a live namespace")
 	}
 	if s.from != "" {
 		if s.namespace != "" || len(s.parameters) > 0 || s.file != "" {

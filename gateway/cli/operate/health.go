@@ -67,7 +67,7 @@ name another gateway than that of this container.`,
 func askHealth(ctx context.Context, listener string, out io.Writer) error {
 	host, port, err := net.SplitHostPort(listener)
 	if err != nil {
-		return fmt.Errorf("%q is not an address: write host:port, such as localhost:5300", listener)
+		return fmt.Errorf("%q is not an address: use host:port, such as localhost:5300", listener)
 	}
 	switch ip := net.ParseIP(host); { // by number: a container may know no names
 	case host == "", ip.Equal(net.IPv4zero):

@@ -35,7 +35,7 @@ standard error.`,
 			began := time.Now()
 			d, err := host.Check(c.Context(), o, slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil)))
 			if err != nil {
-				return fmt.Errorf("%s cannot be used: %w", args[0], err)
+				return fmt.Errorf("a gateway cannot use %s: %w", args[0], err)
 			}
 			if asJSON {
 				return command.NewEncoder(c.OutOrStdout()).Encode(d)

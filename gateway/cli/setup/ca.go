@@ -21,7 +21,7 @@ func CA(environ []string) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dir == "" {
-				return errors.New("neither XDG_DATA_HOME nor HOME is set, so there is no place for the CA: set --data DIR")
+				return errors.New("cannot determine the directory of the CA, because neither XDG_DATA_HOME nor HOME is set: set --data DIR")
 			}
 			pem, err := devca.CA(dir)
 			if err != nil {

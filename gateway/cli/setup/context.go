@@ -92,7 +92,7 @@ func readContext(stdin io.Reader, fromStdin bool, connection, ca string) (made c
 		made.ConnectionString = strings.TrimSpace(string(text))
 	}
 	if made.ConnectionString == "" {
-		return made, command.Usagef("there is no connection string: give --connection-string, or --from-stdin, or set %s", command.ConnectionVariable)
+		return made, command.Usagef("no connection string is specified: use --connection-string or --from-stdin, or set %s", command.ConnectionVariable)
 	}
 	if ca != "" {
 		if made.CA, err = filepath.Abs(ca); err != nil {
@@ -281,7 +281,7 @@ func contextShowCommand(environ []string) *cobra.Command {
 }
 
 func noContext(f *command.Contexts) error {
-	return fmt.Errorf("no context is current in %s: commands connect to a local gateway; crosstown context use NAME chooses one", f.Path)
+	return fmt.Errorf("no context is current in %s, so commands connect to a local gateway: choose a context with crosstown context use NAME", f.Path)
 }
 
 func contextCurrentCommand(environ []string) *cobra.Command {

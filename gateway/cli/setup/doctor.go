@@ -29,7 +29,7 @@ const (
 )
 
 // errSick is the error of an examination in which a check has failed.
-var errSick = errors.New("a check has failed: see the remedy above")
+var errSick = errors.New("a check has failed: see above what to do")
 
 // Doctor returns the command crosstown doctor.
 func Doctor(environ []string) *cobra.Command {
@@ -140,20 +140,20 @@ func (x *examination) port(ctx context.Context) (goesOn bool) {
 func (x *examination) certificate(ctx context.Context) bool {
 	defer func() { _ = x.conn.Close() }()
 	if x.target.Emulator {
-		return x.note("TLS", ok, "", "none: UseDevelopmentEmulator=true asks for plain text")
+		return x.note("TLS", ok, "", "not used, because of UseDevelopmentEmulator=true")
 	}
 	secure := tls.Client(x.conn, x.target.TLS)
 	err := secure.HandshakeContext(ctx)
 	if _, plain := errors.AsType[tls.RecordHeaderError](err); plain {
-		return x.note("TLS", fail, "add UseDevelopmentEmulator=true to the connection string, or name the port of TLS", "no TLS is spoken there: %v", err)
+		return x.note("TLS", fail, "add UseDevelopmentEmulator=true to the connection string, or specify the port for TLS", "the server does not support TLS: %v", err)
 	}
 	if err != nil {
-		return x.note("TLS", fail, "give its authority with --ca FILE (crosstown ca prints the development CA), and to programs as docs/quickstart.md says", "%v", err)
+		return x.note("TLS", fail, "specify its CA with --ca FILE (crosstown ca prints the development CA), and configure programs as docs/quickstart.md describes", "%v", err)
 	}
 	shown := secure.ConnectionState().PeerCertificates[0]
 	status, remedy := ok, ""
 	if time.Until(shown.NotAfter) < renewSoon {
-		status, remedy = warn, "renew it: the gateway takes up the new one with SIGHUP"
+		status, remedy = warn, "renew the certificate: the gateway loads the new one on SIGHUP"
 	}
 	return x.note("TLS", status, remedy, "%s is trusted, until %s", shown.Subject, shown.NotAfter.Format(time.DateOnly))
 }
@@ -179,7 +179,7 @@ func (x *examination) gateway(ctx context.Context) bool {
 	}
 	response, err := x.target.HTTP().Do(request)
 	if err != nil {
-		return x.note(check, fail, "see what listens there: another program may; a gateway with --require-tls wants TLS of other machines", "%v", x.target.Explain(err))
+		return x.note(check, fail, "check which program listens there; a gateway with --require-tls requires TLS from other machines", "%v", x.target.Explain(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	took := time.Since(began)
@@ -218,7 +218,7 @@ func (x *examination) skew(check, of string, ahead time.Duration) {
 	if ahead < 0 {
 		side = "behind"
 	}
-	x.note(check, warn, "set both machines' clocks by NTP: tokens and schedules go by them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
+	x.note(check, warn, "synchronize both machines' clocks with NTP, because tokens and schedules depend on them", "%v %s %s", ahead.Abs().Round(time.Second), side, of)
 }
 
 // authorization connects as a client of messages, and peeks at the entity, if one is named.

@@ -95,7 +95,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 		entity = strings.Trim(args[0], "/")
 	}
 	if o.create != "" && (rights == 0 || entity == "") {
-		return command.Usagef("--create-policy: name the ENTITY, and the rights with --rights")
+		return command.Usagef("--create-policy requires an ENTITY and --rights")
 	}
 	by, err := o.signer(c, t, entity, rights)
 	if err != nil {
@@ -120,7 +120,7 @@ func (o *tokenOptions) run(c *cobra.Command, args []string) error {
 	case !o.curl:
 		_, err = fmt.Fprintln(c.OutOrStdout(), made.Token)
 	case len(made.Curl) == 0:
-		return command.Usagef("--curl: name the ENTITY to send to or to receive from, and a policy with Send or Listen")
+		return command.Usagef("--curl requires an ENTITY, and a policy with Send or Listen")
 	default:
 		_, err = fmt.Fprintln(c.OutOrStdout(), strings.Join(made.Curl, "\n"))
 	}
@@ -166,9 +166,9 @@ func (o *tokenOptions) signer(c *cobra.Command, t *command.Target, entity string
 		where = entity + " or of the namespace"
 	}
 	if o.policy != "" {
-		return nil, fmt.Errorf("there is no policy %q of %s whose key this connection string may read: crosstown export shows the policies of entities", o.policy, where)
+		return nil, fmt.Errorf("cannot read the key of a policy %q of %s with this connection string: crosstown export shows the policies of entities", o.policy, where)
 	}
-	return nil, fmt.Errorf("no policy of %s, whose key this connection string may read, has exactly the rights %v. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
+	return nil, fmt.Errorf("cannot find a policy of %s with exactly the rights %v and a key that this connection string may read. A token has all rights of its policy: create a policy on an entity with --create-policy NAME", where, rights)
 }
 
 // entitySigner looks for a policy of an entity, and makes one if that is requested; it returns nil if there is none.
@@ -195,7 +195,7 @@ func (o *tokenOptions) entitySigner(c *cobra.Command, t *command.Target, entity 
 	made := core.AccessRule{Name: o.create, Rights: rights, PrimaryKey: config.RandomKey(), SecondaryKey: config.RandomKey()}
 	e.Settings.AuthorizationRules = append(e.Settings.AuthorizationRules, made)
 	if _, err := manager.UpdateEntity(c.Context(), command.AnyIdentity, entity, e.Settings); err != nil {
-		return nil, fmt.Errorf("make policy %s of %s: %w", o.create, entity, t.Explain(err))
+		return nil, fmt.Errorf("create policy %s of %s: %w", o.create, entity, t.Explain(err))
 	}
 	_, err = fmt.Fprintf(c.ErrOrStderr(), "made policy %s of %s (%v)\n", made.Name, entity, rights)
 	return &signer{made.Name, made.PrimaryKey, rights}, err

@@ -48,7 +48,7 @@ with the store memory). A policy with Manage on the namespace allows these comma
 	move("set TIME", "Set the time, such as 2030-02-28T23:59:00Z", cobra.ExactArgs(1), func(args []string) (*api.ClockRequest, error) {
 		t, err := time.Parse(time.RFC3339Nano, args[0])
 		if err != nil {
-			return nil, command.Usagef("%.40q is not a time: write it as RFC 3339 does, such as 2030-02-28T23:59:00Z", args[0])
+			return nil, command.Usagef("%.40q is not a time: use the format of RFC 3339, such as 2030-02-28T23:59:00Z", args[0])
 		}
 		return &api.ClockRequest{Set: &t}, nil
 	})

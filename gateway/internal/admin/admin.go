@@ -101,7 +101,7 @@ func (c *call) gather(most int64) ([]byte, error) {
 	case errors.Is(err, fair.ErrTooLarge):
 		return nil, core.Refuse(core.InvalidArgument, "The body has more than %d bytes.", most)
 	}
-	return nil, core.Refuse(core.InvalidArgument, "The body could not be read: it may have at most %d bytes.", most)
+	return nil, core.Refuse(core.InvalidArgument, "The body cannot be read: at most %d bytes are allowed.", most)
 }
 
 // readAtMost is read for a body of at most most bytes.
@@ -235,7 +235,7 @@ func (a *API) served(id core.Identity) (*Served, error) {
 	if n := a.Served(id.NamespaceID()); n != nil {
 		return n, nil
 	}
-	return nil, core.Refuse(core.NotFound, "The namespace '%s' is not served.", id.Namespace()) // any more
+	return nil, core.Refuse(core.NotFound, "This gateway does not serve the namespace '%s'.", id.Namespace()) // any more
 }
 
 // reach resolves an entity, which starts its namespace, and returns both.
@@ -278,7 +278,7 @@ func (e *methodError) Unwrap() error { return e.error }
 
 // wrongMethod refuses a request whose method is not among methods.
 func wrongMethod(methods string) error {
-	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed here: use %s.", methods), methods}
+	return &methodError{core.Refuse(core.NotAllowed, "The method is not allowed for this resource: use %s.", methods), methods}
 }
 
 // refuse answers with an error. If the error is a refusal, the client gets its text; otherwise the
@@ -296,7 +296,7 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case core.Unauthorized:
 		w.Header().Set("WWW-Authenticate", "SharedAccessSignature") // RFC 9110 §15.5.2
 	case core.Internal:
-		text = fmt.Sprintf("Internal error: the gateway's log has it under the tracking id %s.", tracking)
+		text = fmt.Sprintf("An internal error occurred. The gateway's log has the details under the tracking id %s.", tracking)
 	}
 	write(w, status, api.Error{Error: text, Tracking: tracking})
 }

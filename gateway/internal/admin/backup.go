@@ -24,7 +24,7 @@ func (a *API) backup(c *call) (any, error) {
 	if text := c.URL.Query().Get("limit-rate"); text != "" {
 		var err error
 		if rate, err = strconv.ParseInt(text, 10, 64); err != nil || rate <= 0 {
-			return nil, core.Refuse(core.InvalidArgument, "The limit-rate %.20q is not a number of bytes a second.", text)
+			return nil, core.Refuse(core.InvalidArgument, "limit-rate is %.20q: it must be a number of bytes per second.", text)
 		}
 	}
 	archive, err := a.Archive(c.Context())
@@ -37,7 +37,7 @@ func (a *API) backup(c *call) (any, error) {
 		w.Header().Set("Cache-Control", "no-store")
 		began := time.Now()
 		if err := archive.Write(&paced{ctx: r.Context(), to: patient{w, http.NewResponseController(w)}, rate: rate, began: began}); err != nil {
-			a.Logger.Warn("backup ended early: the client's copy is incomplete", "peer", r.RemoteAddr, "err", err)
+			a.Logger.Warn("a backup ended early: the client's copy is incomplete", "peer", r.RemoteAddr, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 		a.Logger.Info("backup sent", "peer", r.RemoteAddr, "took", time.Since(began).Round(time.Millisecond))

@@ -20,7 +20,7 @@ const maxDeposit = (core.MaxMessageSizeKB<<10)/3*4 + 1<<20
 func (a *API) deposit(c *call) (any, error) {
 	address, err := core.ParseAddress(c.path)
 	if err != nil {
-		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: POST %sNAME.", c.path, api.DepositPath)
+		return nil, core.Refuse(core.NotFound, "'%s' is not a queue, topic, subscription or dead-letter queue: use POST %sNAME.", c.path, api.DepositPath)
 	}
 	if err := c.id.Check(core.Manage, address.String(), time.Now()); err != nil { // before the body takes memory
 		return nil, err
@@ -57,7 +57,7 @@ func (a *API) deposit(c *call) (any, error) {
 		case core.NotAllowed, core.InvalidArgument, core.OutOfRange, core.TooLarge:
 			m.Permanent = true
 		case core.Internal:
-			a.Logger.Error("a message could not be deposited", "entity", c.path, "err", answer.Err)
+			a.Logger.Error("cannot store a message that a client sent to an entity", "entity", c.path, "err", answer.Err)
 		}
 	}
 	return told, nil
@@ -73,7 +73,7 @@ func depositedMessages(body []byte) (ms []*core.Message, err error) {
 		}
 		m, err := depositedMessage(line)
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "Line %d is not a message as crosstown record prints it: %v.", n, err)
+			return nil, core.Refuse(core.InvalidArgument, "Line %d is not a message in the format of crosstown record: %v.", n, err)
 		}
 		ms = append(ms, m)
 	}

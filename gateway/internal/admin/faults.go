@@ -74,7 +74,7 @@ func ruleOf(request *api.Fault) (faults.Rule, error) {
 		}
 		var err error
 		if *d.into, err = durationOf(d.text); err != nil {
-			return r, core.Refuse(core.InvalidArgument, "%s is not a duration: %.40q. Write it like 500ms, 90s, 5m or PT5M.", d.name, d.text)
+			return r, core.Refuse(core.InvalidArgument, "%s is %.40q: it must be a duration such as 500ms, 90s, 5m or PT5M.", d.name, d.text)
 		}
 	}
 	return r, nil

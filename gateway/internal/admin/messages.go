@@ -27,7 +27,7 @@ func (a *API) move(c *call) (any, error) {
 		return nil, err
 	}
 	if len(r.Numbers) == 0 || len(r.Numbers) > api.MaxMoved {
-		return nil, core.Refuse(core.OutOfRange, "The request names %d messages: it must name at least 1, and at most %d.", len(r.Numbers), api.MaxMoved)
+		return nil, core.Refuse(core.OutOfRange, "The request lists %d messages: it must list 1 to %d.", len(r.Numbers), api.MaxMoved)
 	}
 	source, err := c.may(core.Listen, c.path, api.MessagesPath)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *API) move(c *call) (any, error) {
 func (c *call) may(right core.Right, name, path string) (core.Address, error) {
 	address, err := core.ParseAddress(name)
 	if err != nil || name == "" || address.Management {
-		return address, core.Refuse(core.NotFound, "'%s' is not a queue, topic or subscription, nor the dead-letter queue of one: its name follows %s.", name, path)
+		return address, core.Refuse(core.NotFound, "'%s' is not a queue, topic, subscription or dead-letter queue: write the entity's name after %s.", name, path)
 	}
 	return address, c.id.Check(right, address.String(), time.Now())
 }
@@ -93,9 +93,9 @@ func (m *mover) check(ctx context.Context) (err error) {
 	case why != nil && (to != "" || m.request.DropReasons || m.request.NewMessageIDs):
 		return core.Refuse(core.InvalidArgument, "deadLetter cannot be combined with to, dropReasons or newMessageIds.")
 	case why != nil && why.Reason == "":
-		return core.Refuse(core.InvalidArgument, "deadLetter needs a reason, a short word for programs.")
+		return core.Refuse(core.InvalidArgument, "deadLetter requires a reason.")
 	case why != nil && m.from.Sub != core.Main:
-		return core.Refuse(core.NotAllowed, "'%s' has dead letters, which cannot be dead-lettered: name its queue or subscription.", m.from)
+		return core.Refuse(core.NotAllowed, "'%s' is a dead-letter queue, whose messages cannot be dead-lettered again: specify a queue or subscription.", m.from)
 	case why != nil:
 		m.outcome.Outcome = core.DeadLetterOutcome
 		ps := []core.Property{{Key: core.PropertyDeadLetterReason, Value: why.Reason}}
@@ -114,7 +114,7 @@ func (m *mover) check(ctx context.Context) (err error) {
 		case err != nil:
 			return err
 		case target == m.from:
-			return core.Refuse(core.InvalidArgument, "'%s' is the entity that has the messages: choose another target.", to)
+			return core.Refuse(core.InvalidArgument, "The messages are already in '%s': choose another target.", to)
 		case e.Kind != core.Subscription && target.Sub == core.Main && e.Settings.RequiresDuplicateDetection && !m.request.NewMessageIDs:
 			return core.Refuse(core.NotAllowed, "'%s' detects duplicates and would drop messages whose ids it has seen: request new message ids (newMessageIds, or --new-message-id on the command line).", e.Name)
 		case e.Settings.ForwardTo == "" || target.Sub != core.Main:
@@ -141,7 +141,7 @@ func (m *mover) inSessions(ctx context.Context) error {
 		}})
 		if core.CodeOf(err) == core.SessionLocked {
 			for _, number := range mine {
-				m.refuse(number, fmt.Sprintf("a receiver holds its session '%s': close that receiver or wait until its lock expires, then try again", id))
+				m.refuse(number, fmt.Sprintf("a receiver has locked the session '%s': close that receiver or wait until its lock expires, then try again", id))
 			}
 			continue
 		}
@@ -259,7 +259,7 @@ func (m *mover) some(ctx context.Context, numbers []int64, s core.Session) error
 		case stored != nil && stored[i].Err != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(stored[i].Err))
 		case settled != nil && stored != nil:
-			m.refuse(locked[i].SequenceNumber, "it is stored in the target, but could not be removed here: move it again, which does not duplicate it: "+textOf(settled))
+			m.refuse(locked[i].SequenceNumber, "the message is stored in the target, but cannot be removed here: move it again, which does not duplicate it: "+textOf(settled))
 		case settled != nil:
 			m.refuse(locked[i].SequenceNumber, textOf(settled))
 		default:
@@ -296,7 +296,7 @@ func (a *API) testRules(c *call) (any, error) {
 	}
 	m, err := depositedMessage(body)
 	if err != nil {
-		return nil, core.Refuse(core.InvalidArgument, "The body is not a message as crosstown record prints it: %v.", err)
+		return nil, core.Refuse(core.InvalidArgument, "The body is not a message in the format of crosstown record: %v.", err)
 	}
 	all, err := a.Broker.TestRules(c.Context(), c.id, c.path, m, nil)
 	if err != nil {

@@ -29,7 +29,7 @@ func (a *API) namespaces(c *call) (any, error) {
 	case name == "":
 		return nil, wrongMethod(http.MethodGet)
 	case !operator && core.FoldName(name) != core.FoldName(c.id.Namespace()):
-		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. 'Manage' on the gateway's own namespace is required for other namespaces than '%s'.", c.id.Namespace())
+		return nil, core.Refuse(core.Unauthorized, "Unauthorized access. For namespaces other than '%s', 'Manage' on the gateway's own namespace is required.", c.id.Namespace())
 	case operation == "":
 		return a.namespace(c, name, operator)
 	case operation == api.FaultsOf || strings.HasPrefix(operation, api.FaultsOf+"/"):
@@ -50,7 +50,7 @@ func (a *API) namespaces(c *call) (any, error) {
 		about, err := a.Directory.Rotate(c.Context(), name, policy)
 		return a.describe(c, &about, true), fixed(err, "")
 	}
-	return nil, core.Refuse(core.NotFound, "There is no such operation: POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock, GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
+	return nil, core.Refuse(core.NotFound, "The operation does not exist: use POST %s/NAME/reset or %[1]s/NAME/policies/POLICY/rotate, GET or PUT %[1]s/NAME/clock, GET, POST or DELETE %[1]s/NAME/faults.", api.NamespacesPath)
 }
 
 // namespace shows, creates, changes or deletes one namespace.
@@ -146,7 +146,7 @@ func (a *API) list(c *call, operator bool) (any, error) {
 	if text := c.URL.Query().Get("top"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > maxPage {
-			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: give 1 to %d.", text, maxPage)
+			return nil, core.Refuse(core.InvalidArgument, "top is %.20q: use 1 to %d.", text, maxPage)
 		}
 		top = n
 	}

@@ -132,7 +132,7 @@ func (a *API) plugin(name string) (any, error) {
 	if i := slices.IndexFunc(states, func(s host.State) bool { return s.Name == name }); i >= 0 {
 		return states[i], nil
 	}
-	return nil, core.Refuse(core.NotFound, "There is no plugin %q.", name)
+	return nil, core.Refuse(core.NotFound, "The plugin %q does not exist.", name)
 }
 
 func (a *API) reload(c *call) (any, error) {

@@ -30,13 +30,13 @@ func (a *API) tap(c *call) (any, error) {
 		return nil, err
 	}
 	if _, _, isSubscription := core.SplitSubscription(address.Entity); isSubscription || address.Sub != core.Main {
-		return nil, core.Refuse(core.InvalidArgument, "Clients cannot send to '%s': name the queue or topic that they send to.", c.path)
+		return nil, core.Refuse(core.InvalidArgument, "Clients cannot send to '%s': specify the queue or topic that clients send to.", c.path)
 	}
 	ends := time.Now().Add(core.Forever)
 	if text := c.URL.Query().Get("timeout"); text != "" {
 		seconds, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return nil, core.Refuse(core.InvalidArgument, "The timeout %.20q is not a number of seconds.", text)
+			return nil, core.Refuse(core.InvalidArgument, "timeout is %.20q: it must be a number of seconds.", text)
 		}
 		ends = time.Now().Add(time.Duration(seconds) * time.Second)
 	}

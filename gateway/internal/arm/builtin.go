@@ -119,7 +119,7 @@ func call(f any, args []any) (any, error) {
 		args = args[:min(least, len(args))]
 	}
 	if len(args) < least {
-		return nil, fmt.Errorf("it needs %d arguments and has %d", least, len(args))
+		return nil, fmt.Errorf("the function requires %d arguments, but has %d", least, len(args))
 	}
 	in := make([]reflect.Value, len(args))
 	for i, a := range args {

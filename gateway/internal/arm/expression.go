@@ -33,7 +33,7 @@ func (s *scope) evaluate(text string) (any, error) {
 		return nil, err
 	}
 	if p.space(); p.at < len(p.text) {
-		return nil, fmt.Errorf("%.20q does not belong there", p.text[p.at:])
+		return nil, fmt.Errorf("%.20q is not allowed there", p.text[p.at:])
 	}
 	if id, ok := v.(identifier); ok {
 		return nil, id.unknown()
@@ -61,7 +61,7 @@ func (p *parser) expression() (any, error) {
 	shared := p.in.shared
 	if shared.depth++; shared.depth > maxDepth {
 		shared.depth--
-		return nil, fmt.Errorf("it is nested more than %d deep", maxDepth)
+		return nil, fmt.Errorf("the expression is nested deeper than %d", maxDepth)
 	}
 	defer func() { shared.depth-- }()
 	v, err := p.operand()
@@ -221,7 +221,7 @@ func member(v any, name string) (any, error) {
 			return value, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no member %s", name)
+	return nil, fmt.Errorf("the member %s does not exist", name)
 }
 
 func element(v, index any) (any, error) {
@@ -237,7 +237,7 @@ func element(v, index any) (any, error) {
 	list, _ := v.([]any)
 	n, ok := whole(index, len(list)-1)
 	if !ok {
-		return nil, fmt.Errorf("there is no element %v", index)
+		return nil, fmt.Errorf("the element %v does not exist", index)
 	}
 	return list[n], nil
 }

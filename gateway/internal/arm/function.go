@@ -25,13 +25,13 @@ func (s *scope) function(name string, args []any) (v any, err error) {
 	switch {
 	case ok:
 	case strings.HasPrefix(name, "list") || slices.Contains(ofAzure, name):
-		return nil, unknownf("%s(…) has no value outside of Azure", name)
+		return nil, unknownf("%s(…) can only be evaluated by Azure", name)
 	case strings.Contains(name, "."):
 		if f = s.own(name); f == nil {
-			return nil, fmt.Errorf("the template has no function %s", name)
+			return nil, fmt.Errorf("the template does not define the function %s", name)
 		}
 	default:
-		return nil, unknownf("the function %s is not known to this version", name)
+		return nil, unknownf("this version does not know the function %s", name)
 	}
 	if v, err = call(f, args); err != nil {
 		return nil, fmt.Errorf("%s(…): %w", name, err)

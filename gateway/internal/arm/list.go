@@ -156,7 +156,7 @@ func edge(v any, last bool) (any, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, errors.New("there is no element")
+		return nil, errors.New("the list is empty")
 	}
 	if last {
 		return list[len(list)-1], nil

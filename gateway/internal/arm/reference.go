@@ -13,7 +13,7 @@ type identifier struct {
 }
 
 func (identifier) unknown() error {
-	return unknownf("the id of a resource has no value outside of Azure")
+	return unknownf("the id of a resource can only be determined by Azure")
 }
 
 // resourceID makes an identifier from the last arguments: a type, and one name for each of its parts.
@@ -59,7 +59,7 @@ func memberOf(v any, name string) (any, error) {
 	}
 	m, err := member(object, name)
 	if err != nil {
-		return nil, unknownf("%s of a resource has no value outside of Azure: the template does not set it", name)
+		return nil, unknownf("%s of a resource is not set by the template, so only Azure can determine it", name)
 	}
 	return pending{m, later.in}, nil
 }
@@ -68,20 +68,20 @@ func memberOf(v any, name string) (any, error) {
 // of the same deployment, given by symbolic name or id. Properties that only Azure knows have no value.
 func (s *scope) reference(args ...any) (any, error) {
 	if len(args) == 0 {
-		return nil, unknownf("reference() has no value outside of Azure")
+		return nil, unknownf("reference() can only be evaluated by Azure")
 	}
 	if late, ok := args[0].(lateError); ok {
 		return nil, late.err
 	}
 	r, in := s.resourceOf(args[0])
 	if r == nil {
-		return nil, unknownf("reference(…) of a resource that this template does not make has no value outside of Azure")
+		return nil, unknownf("reference(…) of a resource that the template does not create can only be evaluated by Azure")
 	}
 	properties, _ := r["properties"].(map[string]any)
 	if typ, _ := r["type"].(string); strings.EqualFold(typ, deployments) {
 		template, _ := properties["template"].(map[string]any)
 		if template == nil || in.nested >= maxNested {
-			return nil, unknownf("reference(…) of a linked template has no value outside of Azure")
+			return nil, unknownf("reference(…) of a linked template can only be evaluated by Azure")
 		}
 		return pending{map[string]any{"outputs": template["outputs"]}, in.inside(properties, template)}, nil
 	}

@@ -61,7 +61,7 @@ func (s *scope) giveOf(name string, of any) {
 	}
 	v, err := member(of, "value")
 	if err != nil { // for instance a reference to a key vault
-		v = lateError{unknownf("the parameters file has no value of the parameter %s: give it with --parameter %[1]s=VALUE", name)}
+		v = lateError{unknownf("the parameters file has no value for the parameter %s: set it with --parameter %[1]s=VALUE", name)}
 	}
 	if v != nil {
 		s.given[strings.ToLower(name)] = v
@@ -150,18 +150,18 @@ func (s *scope) parameter(name string) (any, error) {
 	}
 	declared, err := member(s.parameters, name)
 	if err != nil {
-		return nil, fmt.Errorf("there is no parameter %s", name)
+		return nil, fmt.Errorf("the parameter %s does not exist", name)
 	}
 	deflt, err := member(declared, "defaultValue")
 	if nullable, _ := member(declared, "nullable"); err != nil && nullable == true {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, unknownf("the parameter %s has no default value: give it with --parameter %[1]s=VALUE", name)
+		return nil, unknownf("the parameter %s has no default value: set it with --parameter %[1]s=VALUE", name)
 	}
 	v, err := s.enter("parameter "+name, func() (any, error) { return s.resolve(deflt) })
 	if u, ok := errors.AsType[unevaluated](err); ok {
-		return nil, unknownf("%s: give the parameter %s with --parameter %[2]s=VALUE", u.why, name)
+		return nil, unknownf("%s: set the parameter %s with --parameter %[2]s=VALUE", u.why, name)
 	}
 	return v, err
 }
@@ -173,7 +173,7 @@ func (s *scope) variable(name string) (any, error) {
 		}
 		v, err := member(s.variables, name)
 		if err != nil {
-			return nil, fmt.Errorf("there is no variable %s", name)
+			return nil, fmt.Errorf("the variable %s does not exist", name)
 		}
 		return s.resolve(v)
 	})

@@ -86,12 +86,12 @@ func (s *scope) resources(v any, place string, types, names []string) {
 func (s *scope) each(v any, place string, types, names []string) {
 	r, ok := v.(map[string]any)
 	if !ok {
-		s.problem(place, "it is not a resource: write an object")
+		s.problem(place, "the value is not a resource: write an object")
 		return
 	}
 	typ, _ := r["type"].(string)
 	if typ == "" {
-		s.problem(place+".type", "it is missing: write the type of the resource")
+		s.problem(place+".type", "the type of the resource is missing: write it")
 		return
 	}
 	full, relative := fullType(typ, types)
@@ -176,7 +176,7 @@ func (s *scope) resource(r map[string]any, place string, types, names []string) 
 		if !s.known(name, r["name"], place) {
 			return
 		}
-		s.problem(place+".name", "%q has %d parts, and a resource of the type %s has %d: separate them by slashes", name, len(names), strings.Join(types, "/"), len(types))
+		s.problem(place+".name", "%q has %d parts, but the name of a resource of the type %s must have %d, separated by slashes", name, len(names), strings.Join(types, "/"), len(types))
 		return
 	}
 	for i := 1; i < len(names); i++ { // the outermost name is not checked
@@ -226,7 +226,7 @@ const deployments = "Microsoft.Resources/deployments"
 func (s *scope) name(v any, place string) (string, bool) {
 	text, ok := v.(string)
 	if !ok {
-		s.problem(place+".name", "it is missing: write the name of the resource")
+		s.problem(place+".name", "the name of the resource is missing: write it")
 		return "", false
 	}
 	x, err := s.resolve(text)
@@ -281,7 +281,7 @@ func (s *scope) marked(text string) (any, error) {
 
 func (s *scope) mark(text string) (any, error) {
 	_, err := s.resolve(text)
-	why := "it has no value"
+	why := "the expression has no value"
 	if err != nil {
 		why = err.Error()
 	}
@@ -311,7 +311,7 @@ func (s *scope) deployment(r map[string]any, place string) {
 	properties, _ := r["properties"].(map[string]any)
 	template, ok := properties["template"].(map[string]any)
 	if !ok {
-		s.problem(place+".properties", "a linked template is not read: compile it into this one, or import it by itself")
+		s.problem(place+".properties", "linked templates are not read: compile the linked template into this one, or import it separately")
 		return
 	}
 	if s.nested >= maxNested {

@@ -17,7 +17,7 @@ func padLeft(v text, width any, pads ...text) (string, error) {
 	pad := string(append(pads, " ")[0])
 	n, ok := whole(width, 1000)
 	if !ok || len(pad) != 1 {
-		return "", fmt.Errorf("the width is %v and the character %q: give a number up to 1000 and one character", width, pad)
+		return "", fmt.Errorf("the width is %v and the character %q: use a width of at most 1000 and one character", width, pad)
 	}
 	return strings.Repeat(pad, max(0, n-len([]rune(v)))) + string(v), nil
 }
@@ -75,7 +75,7 @@ func format(text string, args ...any) (string, error) {
 				width, err = len(form), nil
 			}
 			if err != nil || width > 99 {
-				return "", unknownf("the form of {%s} is not known", place)
+				return "", unknownf("the format of {%s} is not supported", place)
 			}
 			shown = strings.Repeat("0", max(0, width-len(shown))) + shown
 		}
@@ -131,7 +131,7 @@ func substring(v text, start any, length ...any) (string, error) {
 		n, ok = whole(length[0], n)
 	}
 	if !ok {
-		return "", fmt.Errorf("%q has no such part", string(text))
+		return "", fmt.Errorf("%q does not have this part", string(text))
 	}
 	return string(text[from : from+n]), nil
 }

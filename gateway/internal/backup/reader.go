@@ -71,7 +71,7 @@ func (b *Reader) Next() (*record.Line, error) {
 	case l.Thing != nil, l.Message != nil:
 		err = b.checkStored(l)
 	default:
-		err = errors.New("it is out of order")
+		err = errors.New("the line is in the wrong order")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the backup is damaged at line %d: %w", b.Line(), err)
@@ -138,7 +138,7 @@ func (b *Reader) checkEntity(e *core.Entity) error {
 	case e.Partitions < least || e.Partitions > core.MaxPartitions:
 		errs = append(errs, fmt.Errorf("the entity has %d partitions", e.Partitions))
 	case b.entities[e.ID] != nil, b.names[name]:
-		errs = append(errs, errors.New("the entity is in the backup twice"))
+		errs = append(errs, errors.New("the backup contains the entity twice"))
 	}
 	b.entities[e.ID], b.names[name] = e, true
 	return errors.Join(errs...)
@@ -160,7 +160,7 @@ func (b *Reader) checkPartition(p *record.Partition) error {
 	case e.Kind == core.Subscription, int(p.Index) >= e.Partitions:
 		return fmt.Errorf("%s has no partition %d", e.Name, p.Index)
 	case b.partitions[name]:
-		return fmt.Errorf("partition %d of %s is in the backup twice", p.Index, e.Name)
+		return fmt.Errorf("the backup contains partition %d of %s twice", p.Index, e.Name)
 	}
 	b.partitions[name], b.of, b.last = true, e, map[string]int64{}
 	return nil
@@ -183,7 +183,7 @@ func (b *Reader) checkStored(l *record.Line) error {
 		_, n := core.SplitSequenceNumber(x.SequenceNumber)
 		queue := fmt.Sprint(x.Subscription, "/", x.Sub)
 		if n <= b.last[queue] {
-			return fmt.Errorf("message %d comes after message %d", n, b.last[queue])
+			return fmt.Errorf("message %d comes after message %d, which has a higher number", n, b.last[queue])
 		}
 		b.last[queue] = n
 	}

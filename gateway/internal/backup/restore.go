@@ -77,7 +77,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 			return err
 		}
 		if used {
-			return fmt.Errorf("%s exists in the store, and has or had messages: delete it, or restore to an empty store (nothing of it was changed)", &e)
+			return fmt.Errorf("%s exists in the store, and has or had messages: delete it, or restore to an empty store (nothing was changed)", &e)
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
 			return err
@@ -92,7 +92,7 @@ func (r *restore) entity(ctx context.Context, e core.Entity) error {
 }
 
 // errUsed ends the export of a partition that is not empty.
-var errUsed = errors.New("it is not empty")
+var errUsed = errors.New("the entity is not empty")
 
 func (r *restore) isUsed(ctx context.Context, namespace, name string) (bool, error) {
 	e, err := r.store.Entity(ctx, namespace, name)
@@ -163,7 +163,7 @@ func (r *restore) undo(ctx context.Context) error {
 			continue // it is deleted with its topic
 		}
 		if err := r.store.DeleteEntity(ctx, e.Namespace, e.Name); err != nil {
-			errs = append(errs, fmt.Errorf("%s contains a part of the backup and could not be deleted, delete it: %w", &e, err))
+			errs = append(errs, fmt.Errorf("%s contains a part of the backup and cannot be deleted automatically: %w: delete it", &e, err))
 		}
 	}
 	return errors.Join(errs...)

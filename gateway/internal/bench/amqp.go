@@ -83,7 +83,7 @@ func accepted(state amqp.DeliveryState, err error) error {
 			return fmt.Errorf("rejected: %w", plain(state.Error))
 		}
 	}
-	return fmt.Errorf("the outcome was %T, not accepted", state)
+	return fmt.Errorf("the broker did not accept the message: the outcome was %T", state)
 }
 
 // OpenReceiver implements Connection.
@@ -128,7 +128,7 @@ func (c amqpConn) attach(ctx context.Context, entity string, o ReceiveOptions, f
 	if err != nil {
 		err = fmt.Errorf("open a receiver of %s: %w", entity, plain(err))
 		if strings.Contains(err.Error(), "settle") {
-			err = fmt.Errorf("%w (every broker offers --settle %s)", err, SettleFirst)
+			err = fmt.Errorf("%w: use --settle %s, which every broker supports", err, SettleFirst)
 		}
 		return nil, nil, err
 	}

@@ -153,7 +153,7 @@ type named struct {
 func (n named) Set(s string) error {
 	pid, err := strconv.Atoi(s)
 	if err != nil || pid <= 0 {
-		return fmt.Errorf("%q is not a process id", s)
+		return fmt.Errorf("%q is not a process id: write a number", s)
 	}
 	*n.to = append(*n.to, Process{n.name, pid})
 	return nil

@@ -44,7 +44,7 @@ func parseStat(stat string) (children time.Duration, resident int64, err error) 
 	fields := strings.Fields(stat[end+1:])
 	const user, system, pages = 16 - 3, 17 - 3, 24 - 3 // what follows the command begins with field 3
 	if end < 0 || len(fields) <= pages {
-		return 0, 0, fmt.Errorf("CPU time: %q is not a process status", stat)
+		return 0, 0, fmt.Errorf("CPU time: cannot read the process status %q", stat)
 	}
 	var n [3]int64
 	for i, f := range []int{user, system, pages} {

@@ -97,11 +97,11 @@ func (o *Options) Validate() error {
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 
 	if (len(o.URLs) == 0) == (o.ConnectionString == "") {
-		complain("give either --url or --connection-string")
+		complain("use either --url or --connection-string")
 	} else if t, err := o.targets(); err != nil {
 		problems = append(problems, err)
 	} else if t[0].entity == "" {
-		complain("--entity is missing: name the queue to use")
+		complain("--entity is missing: specify the queue to use")
 	}
 	switch o.Mode {
 	case Throughput, Latency, Lone, Sessions, Idle:
@@ -114,7 +114,7 @@ func (o *Options) Validate() error {
 		complain("--settle %q: use %s, %s, %s or %s", o.Settle, SettleBatch, SettleEach, SettleFirst, SettleNone)
 	}
 	if o.Messages < 0 || o.Duration < 0 || o.Messages > 0 && o.Duration > 0 {
-		complain("give either --messages or --duration, above 0")
+		complain("use either --messages or --duration, with a value above 0")
 	}
 	for _, n := range []struct {
 		name        string
@@ -133,24 +133,24 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.Verify && o.Size < stampSize {
-		complain("--size %d: verification writes %d bytes into each message; use a larger size or --verify=false", o.Size, stampSize)
+		complain("--size %d: use at least %d bytes, which verification writes into each message, or --verify=false", o.Size, stampSize)
 	}
 	if o.Mode == Latency && o.Rate <= 0 {
 		complain("--rate %g: use a number above 0", o.Rate)
 	}
 	if o.Mode != Throughput && o.Mode != Idle {
 		if o.Size < stampSize {
-			complain("--size %d: %s mode writes %d bytes into each message; use a larger size", o.Size, o.Mode, stampSize)
+			complain("--size %d: mode %s writes %d bytes into each message: use a larger size", o.Size, o.Mode, stampSize)
 		}
 		if o.Receivers == 0 || o.FillThenDrain {
-			complain("--mode %s needs receivers beside the senders: no --receivers 0, no --fill-then-drain", o.Mode)
+			complain("--mode %s requires receivers that run at the same time as the senders: leave out --receivers 0 and --fill-then-drain", o.Mode)
 		}
 	}
 	if o.Mode == Sessions && (o.Duration > 0 || o.Settle == SettleNone || !o.Verify || o.Queues > 1) {
-		complain("--mode %s counts --messages and settles them, in one queue: no --duration, no --settle %s, no --verify=false, no --queues", o.Mode, SettleNone)
+		complain("--mode %s uses one queue, and settles and verifies the number of messages in --messages: leave out --duration, --settle %s, --verify=false and --queues", o.Mode, SettleNone)
 	}
 	if o.Queues > 1 && o.Receivers > 0 && min(o.Senders, o.Receivers) < o.Queues && o.Mode != Idle {
-		complain("--queues %d: each needs a sender and a receiver, of %d and %d", o.Queues, o.Senders, o.Receivers)
+		complain("--queues %d: each queue requires a sender and a receiver, but there are %d senders and %d receivers", o.Queues, o.Senders, o.Receivers)
 	}
 	if o.Patience <= 0 {
 		complain("--patience %v: use a time above 0", o.Patience)

@@ -20,7 +20,7 @@ type receiver struct {
 }
 
 // errForeign stops a run before it removes messages that are not its own.
-var errForeign = errors.New("the entity holds messages that no run of this command sent: use an entity of its own, or --verify=false to consume them")
+var errForeign = errors.New("the entity contains messages that this command did not send: use another entity, or --verify=false to consume them")
 
 // receive runs until done ends (every message is accounted for, or patience is over) or until an
 // error. Before it returns, it settles the messages that it has received.

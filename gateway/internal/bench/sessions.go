@@ -21,7 +21,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 	watching.Go(func() {
 		select {
 		case <-w.lost:
-			cancel(fmt.Errorf("no session was free for %v", r.o.Patience))
+			cancel(fmt.Errorf("no session became free within %v", r.o.Patience))
 		case <-ctx.Done():
 		}
 	})
@@ -60,7 +60,7 @@ func (r *run) acceptSessions(ctx context.Context, l *links) error {
 func (r *run) acceptSession(ctx context.Context, c Connection, taker *receiver) error {
 	conn, ok := c.(sessionConnection)
 	if !ok {
-		return errors.New("--mode sessions works by AMQP only")
+		return errors.New("--mode sessions requires AMQP")
 	}
 	link, release, err := conn.acceptSession(ctx, taker.entity, r.o.receiveOptions())
 	if err != nil {

@@ -40,11 +40,11 @@ func (w *watchdog) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		switch {
 		case sent > acked:
-			cancel(fmt.Errorf("%d sends had no outcome for %v", sent-acked, r.o.Patience))
+			cancel(fmt.Errorf("the broker did not answer %d sends within %v", sent-acked, r.o.Patience))
 		case settled < taken:
-			cancel(fmt.Errorf("%d settlements had no answer for %v", taken-settled, r.o.Patience))
+			cancel(fmt.Errorf("the broker did not answer %d settlements within %v", taken-settled, r.o.Patience))
 		case r.o.Mode == Lone:
-			cancel(fmt.Errorf("a message did not arrive within %v of being stored", r.o.Patience))
+			cancel(fmt.Errorf("a stored message did not arrive within %v", r.o.Patience))
 		default:
 			close(w.lost)
 		}

@@ -39,7 +39,7 @@ func TestCircuitBreakersAreChecked(t *testing.T) {
 		`circuit-breakers[0].failures: "50" is not a percentage: use 1% to 100%, such as 50%`,
 		`"A" is listed twice`,
 		`circuit-breakers[1].failures: "0%" is not a percentage: use 1% to 100%, such as 50%`,
-		"circuit-breakers[2].entity: it is missing",
+		"circuit-breakers[2].entity: the entity is missing",
 		`circuit-breakers[2].failures: "101%" is not`,
 		"circuit-breakers[3].of: 0 is out of range: use 1 to 1000",
 		"circuit-breakers[4].consecutive: 1001 is out of range: use 1 to 1000",

@@ -161,33 +161,33 @@ websocket: {max-connections: 0, max-feeds: x, max-frame: 1000}
 		`--dev-key-anywhere: perhaps is neither true nor false`,
 		`--listen: "nonsense" is not an address to listen on: write host:port`,
 		`c.yaml:1: namespace: 'bad_name' is not a namespace name`,
-		`c.yaml:2: lsiten: there is no such setting: did you mean listen?`,
+		`c.yaml:2: lsiten: the setting does not exist: did you mean listen?`,
 		`c.yaml:3: store: 5 is not text: put it in quotes`,
 		`c.yaml:5: log.level: "loud" is unknown: use one of debug, info, warn, error`,
-		`c.yaml:6: log.levle: there is no such setting: did you mean level?`,
+		`c.yaml:6: log.levle: the setting does not exist: did you mean level?`,
 		`c.yaml:7: drain-timeout: 30 has no unit: write it like 90s`,
 		`c.yaml:8: partitions: many is not a whole number`,
 		`c.yaml:10: amqp.max-links: 0 is out of range: use 1 to`,
 		`c.yaml:11: amqp.max-frame-size: 1.5 is not a whole number`,
-		`c.yaml:12: tls.cert: it needs tls.key, too`,
+		`c.yaml:12: tls.cert: the setting requires tls.key`,
 		`c.yaml:16: policies[0].rights: "Sned": unknown right "Sned": use Send, Listen, Manage`,
 		`c.yaml:17: policies[1]: policy "app" is listed twice`,
 		`c.yaml:20: policies[2].name: "" is not a valid policy name`,
-		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment.`,
+		`c.yaml:22: queues[0].name: The entity name 'a//b' has an empty path segment`,
 		`c.yaml:24: queues[1].lock-duration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`,
 		`c.yaml:25: queues[1].max-delivery-count: MaxDeliveryCount is 0: it must be between 1 and 2147483647.`,
-		`c.yaml:26: queues[1].lock-durration: there is no such setting: did you mean lock-duration?`,
-		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" holds a space`,
+		`c.yaml:26: queues[1].lock-durration: the setting does not exist: did you mean lock-duration?`,
+		`c.yaml:27: queues[1].policies[0].key: the key of policy "x" contains a space`,
 		`c.yaml:28: queues[2].name: "ORDERS" is listed twice (queues and topics share one set of names`,
 		`c.yaml:29: queues[2].status: Closed is not a status: write Active`,
 		`c.yaml:30: queues[2].requires-session: maybe is neither true nor false`,
-		`c.yaml:31: namespace: it is set twice, first on line 1: keep one`,
+		`c.yaml:31: namespace: the setting is set twice, first on line 1: keep one`,
 		`c.yaml:32: websocket.max-feeds: x is not a whole number`,
 		`c.yaml:32: websocket.max-connections: 0 is out of range: use 1 to`,
 		`c.yaml:32: websocket.max-frame: 1000 is out of range: use 1048576 to`,
 		`CROSSTOWN_LOG_FORMAT: "xml" is unknown: use one of text, json`,
 		`CROSSTOWN_LOG_LEVLE: no setting has this variable: did you mean CROSSTOWN_LOG_LEVEL?`,
-		`CROSSTOWN_POLICY: a policy named "nope" is not complete: write NAME=KEY:RIGHTS`,
+		`CROSSTOWN_POLICY: the policy "nope" is incomplete: write NAME=KEY:RIGHTS`,
 	}
 	got := strings.Split(err.Error(), "\n")
 	for i := range max(len(got), len(want)) {
@@ -213,12 +213,12 @@ func TestAFileThatCannotBeReadIsReportedWhereItWasNamed(t *testing.T) {
 		args    []string
 		want    string
 	}{
-		{"missing, by flag", nil, nil, []string{"--config=$DIR/none.yaml"}, "--config: open none.yaml: no such file or directory: name a file that exists"},
+		{"missing, by flag", nil, nil, []string{"--config=$DIR/none.yaml"}, "--config: open none.yaml: no such file or directory: specify a file that exists"},
 		{"missing, by variable", nil, []string{"CROSSTOWN_CONFIG=$DIR/none.yaml"}, nil, "CROSSTOWN_CONFIG: open none.yaml: no such"},
 		{"a directory", nil, nil, []string{"--config=$DIR/."}, "--config: read "},
 		{"no YAML", map[string]string{"c.yaml": "store: memory\n\tlog: x\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:2: yaml: line 2:"},
-		{"a list", map[string]string{"c.yaml": "- store\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:1: it is not a mapping"},
-		{"two documents", map[string]string{"c.yaml": "store: memory\n---\nstore: auto\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: it holds more than one YAML document"},
+		{"a list", map[string]string{"c.yaml": "- store\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml:1: the file is not a mapping"},
+		{"two documents", map[string]string{"c.yaml": "store: memory\n---\nstore: auto\n"}, nil, []string{"--config=$DIR/c.yaml"}, "c.yaml: the file contains more than one YAML document"},
 		{"emulator file missing", nil, nil, []string{"--emulator-config=$DIR/none.json"}, "--emulator-config: open none.json: no such"},
 		{"emulator file without UserConfig", map[string]string{"c.json": `{"Namespaces": [{"Name": "ns"}]}`}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json: it has no UserConfig: write"},
 		{"a window below the emulator's", map[string]string{"c.json": `{"UserConfig": {"Namespaces": [{"Queues": [{"Name": "q", "Properties": {"DuplicateDetectionHistoryTimeWindow": "PT4S"}}]}]}}`}, nil, []string{"--emulator-config=$DIR/c.json"}, "c.json: UserConfig.Namespaces[0].Queues[0].Properties.DuplicateDetectionHistoryTimeWindow: DuplicateDetectionHistoryTimeWindow is 4s: it must be at least 5s"},
@@ -330,8 +330,8 @@ func TestStores(t *testing.T) {
 		}
 	}
 	for store, want := range map[string]string{
-		"mysql://host": "--store: no store has URLs that begin with mysql://: use auto", "disk": `--store: "disk" is not a store: use auto`,
-		"user:secret@host": "--store: it is not a store: use auto", "spawn": "--store: the gateway does not start a Redis: run redis-server --dir ",
+		"mysql://host": "--store: a URL that begins with mysql:// does not name a store: use auto", "disk": `--store: "disk" is not a store: use auto`,
+		"user:secret@host": "--store: the value is not a store: use auto", "spawn": "--store: the gateway cannot start a Redis: run redis-server --dir ",
 	} {
 		_, err := load(t, nil, nil, "--store="+store)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
@@ -626,18 +626,18 @@ topics:
 	want := []string{
 		`c.yaml:3: queues[0].forward-to: "A" is the entity itself: name another queue or topic`,
 		`c.yaml:6: topics[0].name: "A" is listed twice (queues and topics share one set of names`,
-		`c.yaml:7: topics[0].lock-duration: there is no such setting: `,
+		`c.yaml:7: topics[0].lock-duration: the setting does not exist: `,
 		`c.yaml:9: topics[0].subscriptions[0].name: The subscription name 's/1' is not allowed because of '/'`,
 		`c.yaml:12: topics[0].subscriptions[1].forward-dead-lettered-messages-to: "A/Subscriptions/ok" is the entity itself`,
 		`c.yaml:13: topics[0].subscriptions[1].lock-duration: LockDuration is 500ms: it must be at least 1s.`,
 		`c.yaml:15: topics[0].subscriptions[1].rules[0]: Rule 'r': SQL filter, position 5: `,
 		`c.yaml:17: topics[0].subscriptions[1].rules[1].name: rule "R" is listed twice`,
-		`c.yaml:17: topics[0].subscriptions[1].rules[1]: it has both sql and correlation: keep one`,
+		`c.yaml:17: topics[0].subscriptions[1].rules[1]: the rule has both sql and correlation: keep one`,
 		`c.yaml:20: topics[0].subscriptions[1].rules[2].name: The rule name 'q/' contains '/'`,
 		`c.yaml:21: topics[0].subscriptions[1].rules[3]: Rule 'empty': the correlation filter has no condition`,
-		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a text, a number, true, false, or a type such as {$long: 5}`,
-		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: there is no such setting: `,
-		`c.yaml:25: topics[0].subscriptions[1].rules[5]: it has parameters, but neither sql nor a plugin that could use them`,
+		`c.yaml:23: topics[0].subscriptions[1].rules[4]: correlation.properties.a is [1]: write a string, a number, true, false, or a type such as {$long: 5}`,
+		`c.yaml:24: topics[0].subscriptions[1].rules[4].correlation.colour: the setting does not exist: `,
+		`c.yaml:25: topics[0].subscriptions[1].rules[5]: the rule has parameters, but no sql or plugin that uses them`,
 		`c.yaml:27: topics[0].subscriptions[1].rules[6]: Rule 'action': SQL action, position 1: `,
 		`c.yaml:29: topics[0].subscriptions[2].name: subscription "OK" is listed twice`,
 		`c.yaml:31: topics[1].subscriptions: map[name:y] is not a list`,
@@ -663,7 +663,7 @@ func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 		`"CorrelationId": "id1"`, `"Size": 5`, `{ "Name": "sub.2" }`, `{ "Name": "sub.2", "Rules": [ { "Name": "x", "Properties": { "FilterType": "Date" } } ] }`).Replace(emulatorSample)
 	_, err := load(t, map[string]string{"c.json": bad}, nil, "--emulator-config=$DIR/c.json", "--namespace=mine")
 	const at = "c.json: UserConfig.Namespaces[0].Queues[0].Properties."
-	want := at + `DefaultMessageTimeToLive: "soon": it is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever` + "\n" +
+	want := at + `DefaultMessageTimeToLive: "soon": the value is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever` + "\n" +
 		at + `LockDuration: LockDuration is 7m0s: the supplied time exceeds the allowed maximum of 5m0s.`
 	if err == nil {
 		t.Fatal("loaded")
@@ -671,7 +671,7 @@ func TestABadValueInTheEmulatorsFileIsReportedAtItsPath(t *testing.T) {
 	const sub = "c.json: UserConfig.Namespaces[0].Topics[0].Subscriptions"
 	for _, want := range append(strings.Split(want, "\n"),
 		sub+`[0].Properties.LockDuration: LockDuration is 7m0s`,
-		sub+`[0].Rules[0]: correlation.properties.p: {} is not a valid value: it has no type: write a text, a number`,
+		sub+`[0].Rules[0]: correlation.properties.p: {} is not a valid value: the value has no type: write a string, a number`,
 		sub+`[0].Rules[0].Properties.CorrelationFilter.Size: a correlation filter has no such condition: remove it`,
 		sub+`[0].Rules[1]: Rule 'expression': SQL filter, position `,
 		sub+`[1].Rules[0].Properties.FilterType: Date is not a type of filter: write Sql or Correlation`,

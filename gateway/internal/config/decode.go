@@ -75,9 +75,9 @@ func decodeStructure(r *report, given map[string]any, v reflect.Value, path stri
 			continue
 		}
 		if near := spelling.Nearest(name, known); len(near) > 0 {
-			r.add(inner(name), "there is no such setting: did you mean %s?", near[0])
+			r.add(inner(name), "the setting does not exist: did you mean %s?", near[0])
 		} else {
-			r.add(inner(name), "there is no such setting: remove it; the settings are %s", strings.Join(known, ", "))
+			r.add(inner(name), "the setting does not exist: remove it or use one of %s", strings.Join(known, ", "))
 		}
 	}
 	ok = true
@@ -269,7 +269,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if span := timeSpan.FindStringSubmatch(s); span != nil {
 		return core.ParseDuration(fmt.Sprintf("P%sDT%sH%sM%sS", cmp.Or(span[1], "0"), span[2], span[3], span[4]))
 	}
-	return 0, errors.New(`it is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever`)
+	return 0, errors.New(`the value is not a duration: write it like 90s, 5m, 1h30m, 14d, PT5M, P14D or forever`)
 }
 
 // timeSpan is the form in which older ARM templates have durations: days.hours:minutes:seconds.

@@ -45,7 +45,7 @@ func addEmulator(values map[string]any, r *report) (skipped []string, assumed in
 	e := &emulator{path: path, r: r, values: values, assumes: emulatorDefaults}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.add("emulator-config", "%v: name a file that exists and that this user may read", err)
+		r.add("emulator-config", "%v: specify a file that exists and that this user may read", err)
 		return nil, 0
 	}
 	root := parseJSON(path, data, r)
@@ -125,7 +125,7 @@ func (e *emulator) entity(v any, at, path, what string, settingsType reflect.Typ
 		i := slices.IndexFunc(known, func(s setting) bool { return spelling.Fold(s.path) == spelling.Fold(property) })
 		switch {
 		case i < 0:
-			e.skip("property %s of %s %v: there is no such setting", property, what, name)
+			e.skip("property %s of %s %v: the setting does not exist", property, what, name)
 		case v == nil || v == "": // as the emulator's own sample leaves forwarding
 		default:
 			entry[known[i].path] = v
@@ -174,7 +174,7 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 	case sameWord(kind, "sql"), sameWord(kind, "SqlFilter"):
 		set("sql", "SqlFilter.SqlExpression", member(member(properties, "SqlFilter"), "SqlExpression"))
 		if entry["sql"] == nil {
-			e.r.addAt(e.origin(at+".SqlFilter"), "it has no SqlExpression: write one, such as 1=1")
+			e.r.addAt(e.origin(at+".SqlFilter"), "the filter has no SqlExpression: write one, such as 1=1")
 		}
 	case sameWord(kind, "correlation"), sameWord(kind, "CorrelationFilter"):
 		set("correlation", "CorrelationFilter", e.correlation(member(properties, "CorrelationFilter"), at+".CorrelationFilter", path+".correlation"))
@@ -189,7 +189,7 @@ func (e *emulator) rule(v any, at, path string) map[string]any {
 func (e *emulator) correlation(v any, at, path string) any {
 	given, ok := v.(map[string]any)
 	if !ok {
-		e.r.addAt(e.origin(at), "it is missing: write the conditions of the filter in braces")
+		e.r.addAt(e.origin(at), "the conditions are missing: write the conditions of the filter in braces")
 		return nil
 	}
 	known := map[string]any{}
@@ -221,7 +221,7 @@ func (e *emulator) list(v any, name, at string) []any {
 		return list
 	case nil:
 	default:
-		e.r.addAt(e.origin(at+"."+name), "it is not a list: write it in brackets")
+		e.r.addAt(e.origin(at+"."+name), "the value is not a list: write it in brackets")
 	}
 	return nil
 }

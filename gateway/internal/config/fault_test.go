@@ -38,7 +38,7 @@ faults:
   - {name: a}
 `)
 	_, err = load(t, nil, nil, "--config="+file)
-	for _, want := range []string{"faults: the namespace does not allow faults", `faults[1]: The effect "explode" does not fit`, "faults[2]: The fault rule 'a' already"} {
+	for _, want := range []string{"faults: the namespace does not allow faults", `faults[1]: The effect "explode" is not possible`, "faults[2]: The fault rule 'a' already"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

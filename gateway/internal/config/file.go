@@ -40,7 +40,7 @@ func readFile(path string, by origin, r *report) layer {
 	l := newLayer()
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.addAt(by, "%v: name a file that exists and that this user may read", err)
+		r.addAt(by, "%v: specify a file that exists and that this user may read", err)
 		return l
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -53,7 +53,7 @@ func readFile(path string, by origin, r *report) layer {
 		return l
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		r.addAt(origin{source: path}, "it holds more than one YAML document: remove what follows the second ---")
+		r.addAt(origin{source: path}, "the file contains more than one YAML document: remove everything after the second ---")
 	}
 	file := yamlFile{path, l, r}
 	switch root := file.value(document.Content[0], "").(type) {
@@ -61,7 +61,7 @@ func readFile(path string, by origin, r *report) layer {
 		l.values = root
 	case nil:
 	default:
-		r.addAt(origin{source: path, line: 1}, "it is not a mapping: write settings as name: value")
+		r.addAt(origin{source: path, line: 1}, "the file is not a mapping: write settings as name: value")
 	}
 	return l
 }
@@ -116,7 +116,7 @@ func (f yamlFile) entry(values map[string]any, key, value *yaml.Node, path strin
 		inner = path + "." + name
 	}
 	if _, twice := values[name]; twice {
-		f.r.addAt(origin{f.name, key.Line, inner}, "it is set twice, first on line %d: keep one", f.layer.origins[inner].line)
+		f.r.addAt(origin{f.name, key.Line, inner}, "the setting is set twice, first on line %d: keep one", f.layer.origins[inner].line)
 		return
 	}
 	v := f.value(value, inner)

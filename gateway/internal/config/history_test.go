@@ -46,11 +46,11 @@ func TestHistoriesAreChecked(t *testing.T) {
 		"explain[0].keep: 5 has no unit",
 		`explain[1].entity: "A" is listed twice`,
 		"explain[1].keep: 30s is out of range: use 1m0s to 744h0m0s",
-		"explain[2].entity: it is missing",
+		"explain[2].entity: the entity is missing",
 		"explain[3].keep: 2000h0m0s is out of range",
 		"explain[4].max: 10 is out of range: use 100 to 10000000",
 		"explain[5].max: 20000000 is out of range",
-		`explain[6].entity: "news/subscriptions/eu" is a subscription, which has a history if its topic has one: name "news"`,
+		`explain[6].entity: "news/subscriptions/eu" is a subscription, whose history is recorded with that of its topic: write "news"`,
 		"explain[7].most",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

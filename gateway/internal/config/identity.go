@@ -37,7 +37,7 @@ const (
 	defaultLeeway     = time.Minute
 	maxLeeway         = 10 * time.Minute
 	defaultDevListen  = "127.0.0.1:8421"
-	issuerRemedy      = "write the https:// URL below which its /.well-known/openid-configuration is, as in the claim iss of its tokens"
+	issuerRemedy      = "write the issuer's https:// URL, which its tokens have in the claim iss"
 	roleClaimsRemedy  = "write a claim and its value, such as roles=orders-admin, scp=send or sub=8f3c2a"
 	grantsNothingHelp = "add owner, sender or receiver with claims, such as owner: [roles=orders-admin]"
 	devIdentityRemedy = "listen on 127.0.0.1 only, or accept it with --dev-key-anywhere"
@@ -84,7 +84,7 @@ func (d *Identity) validate(r *report, anywhere bool) {
 		}
 		i.validate(path, r)
 		if slices.ContainsFunc(d.Issuers[:n], func(o Issuer) bool { return o.Issuer == i.Issuer }) {
-			r.add(path+".issuer", "issuer %q is listed twice: remove one", i.Issuer)
+			r.add(path+".issuer", "the issuer %q is listed twice: remove one", i.Issuer)
 		}
 	}
 	if !d.DevIdentity || r.concerns("dev-identity-listen") {
@@ -93,19 +93,19 @@ func (d *Identity) validate(r *report, anywhere bool) {
 	if _, _, err := net.SplitHostPort(d.DevIdentityListen); err != nil {
 		r.add("dev-identity-listen", "%q is not an address to listen on: write host:port, such as %s", d.DevIdentityListen, defaultDevListen)
 	} else if !anywhere && !listen.IsLoopback(d.DevIdentityListen) {
-		r.add("dev-identity-listen", "%s lets other machines get tokens with all rights: %s", d.DevIdentityListen, devIdentityRemedy)
+		r.add("dev-identity-listen", "other machines could get tokens with all rights at %s: %s", d.DevIdentityListen, devIdentityRemedy)
 	}
 }
 
 func (i *Issuer) validate(path string, r *report) {
 	switch u, err := url.Parse(i.Issuer); {
 	case i.Issuer == "":
-		r.add(path+".issuer", "it is missing: %s", issuerRemedy)
+		r.add(path+".issuer", "the issuer is missing: %s", issuerRemedy)
 	case i.JWKS != "": // then it is but a name
 	case err != nil || u.Host == "":
-		r.add(path+".issuer", "%q is not a URL: %s, or give its keys in a file with jwks", i.Issuer, issuerRemedy)
+		r.add(path+".issuer", "%q is not a URL: %s, or set a file with the keys in jwks", i.Issuer, issuerRemedy)
 	case u.Scheme != "https" && (u.Scheme != "http" || !listen.IsLoopback(net.JoinHostPort(u.Hostname(), "0"))):
-		r.add(path+".issuer", "keys fetched over %s:// can be forged: %s, or give its keys in a file with jwks", u.Scheme, issuerRemedy)
+		r.add(path+".issuer", "keys that are fetched over %s:// can be forged: %s, or set a file with the keys in jwks", u.Scheme, issuerRemedy)
 	}
 	if d := i.ClockLeeway(); d < 0 || d > maxLeeway {
 		r.add(path+".leeway", "%v is out of range: use 0s to %v", d, maxLeeway)
@@ -115,11 +115,11 @@ func (i *Issuer) validate(path string, r *report) {
 		claims += len(role.claims)
 		for n, text := range role.claims {
 			if name, value, ok := strings.Cut(text, "="); !ok || name == "" || value == "" {
-				r.add(elementPath(path+"."+role.name, n), "%q is not a claim: %s", text, roleClaimsRemedy)
+				r.add(elementPath(path+"."+role.name, n), "%q does not name a claim and its value: %s", text, roleClaimsRemedy)
 			}
 		}
 	}
 	if claims == 0 {
-		r.add(path, "no token of this issuer has any rights: %s", grantsNothingHelp)
+		r.add(path, "the issuer has no role, so its tokens have no rights: %s", grantsNothingHelp)
 	}
 }

@@ -55,9 +55,9 @@ func TestWhatIsWrongWithIssuersIsReported(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"c.yaml:2: issuers[0].issuer: it is missing", "c.yaml:3: issuers[1].issuer: keys fetched over http://", "c.yaml:4: issuers[2].issuer: \"login\" is not a URL",
-		"c.yaml:5: issuers[3].leeway: 1h0m0s is out of range", "c.yaml:5: issuers[3]: no token of this issuer",
-		"c.yaml:6: issuers[4].issuer: issuer \"https://login.example\" is listed twice", "issuers[4].sender[0]: \"admin\" is not a claim", "issuers[4].sender[1]: \"=x\" is not a claim",
+		"c.yaml:2: issuers[0].issuer: the issuer is missing", "c.yaml:3: issuers[1].issuer: keys that are fetched over http://", "c.yaml:4: issuers[2].issuer: \"login\" is not a URL",
+		"c.yaml:5: issuers[3].leeway: 1h0m0s is out of range", "c.yaml:5: issuers[3]: the issuer has no role",
+		"c.yaml:6: issuers[4].issuer: the issuer \"https://login.example\" is listed twice", "issuers[4].sender[0]: \"admin\" does not name a claim", "issuers[4].sender[1]: \"=x\" does not name a claim",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("lacks %q:\n%v", want, err)
@@ -71,7 +71,7 @@ func TestTheDevelopmentIdentityStaysOnThisMachine(t *testing.T) {
 		t.Errorf("got %+v", c.Identity)
 	}
 	_, err := load(t, nil, nil, "--dev-identity", "--dev-identity-listen=:8421")
-	if err == nil || !strings.Contains(err.Error(), "--dev-identity-listen: :8421 lets other machines get tokens") || !strings.Contains(err.Error(), "--dev-key-anywhere") {
+	if err == nil || !strings.Contains(err.Error(), "--dev-identity-listen: other machines could get tokens") || !strings.Contains(err.Error(), "--dev-key-anywhere") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := load(t, nil, nil, "--dev-identity", "--dev-identity-listen=nonsense"); err == nil || !strings.Contains(err.Error(), "not an address to listen on") {

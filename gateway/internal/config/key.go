@@ -62,7 +62,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	switch kept, err := os.ReadFile(file); {
 	case err == nil:
 		if p.Key = strings.TrimSpace(string(kept)); p.Key == "" {
-			r.add(path, "%s, which has the key of policy %q, is empty: remove it, and the gateway generates a new key", file, p.Name)
+			r.add(path, "the file %s with the key of policy %q is empty: remove the file, and the gateway generates a new key", file, p.Name)
 		}
 	case errors.Is(err, fs.ErrNotExist):
 		p.Key = RandomKey()
@@ -93,7 +93,7 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	case file != "":
 		text, err := os.ReadFile(file)
 		if err != nil {
-			r.add(path+"-file", "%v: name a file that exists and that this user may read", err)
+			r.add(path+"-file", "%v: specify a file that exists and that this user may read", err)
 		} else if written = strings.TrimSpace(string(text)); written == "" {
 			r.add(path+"-file", "%s is empty: write a key there, for example from: openssl rand -base64 32", file)
 		}

@@ -36,10 +36,10 @@ func (c *Config) validateLimits(r *report) {
 		r.add("namespace", "%q has %d characters: with --strict it must have %d to %d", c.Namespace, n, limits.MinNamespaceName, limits.MaxNamespaceName)
 	}
 	if n := len(c.AllPolicies()); n > limits.MaxPolicies {
-		r.add("policies", "there are %d, including %s: with --strict there may be %d", n, DevPolicy, limits.MaxPolicies)
+		r.add("policies", "the namespace has %d policies, including %s: with --strict at most %d are allowed", n, DevPolicy, limits.MaxPolicies)
 	}
 	if c.ForwardWait {
-		r.add("forward-wait", "with --strict, messages that cannot be forwarded become transfer dead letters: leave it out")
+		r.add("forward-wait", "the setting is not allowed with --strict, which dead-letters messages that cannot be forwarded: leave it out")
 	}
 	if n := c.AMQP.MaxConnections; n > limits.MaxConnections {
 		r.add("amqp.max-connections", "%d is out of range: with --strict use 1 to %d", n, limits.MaxConnections)

@@ -57,7 +57,7 @@ func TestTheTiersLimitsAreThoseOfTheConfiguration(t *testing.T) {
 		{name: "longest name", args: []string{"--namespace=" + strings.Repeat("n", limits.MaxNamespaceName)}},
 		{name: "long name", args: []string{"--namespace=" + strings.Repeat("n", limits.MaxNamespaceName+1)}, problems: "has 51 characters"},
 		{name: "policies", args: policies(limits.MaxPolicies - 1)},
-		{name: "too many policies", args: policies(limits.MaxPolicies), problems: "there are 13, including RootManageSharedAccessKey: with --strict there may be 12"},
+		{name: "too many policies", args: policies(limits.MaxPolicies), problems: "the namespace has 13 policies, including RootManageSharedAccessKey: with --strict at most 12 are allowed"},
 		{name: "too many policies, not strict", args: policies(limits.MaxPolicies), loose: true},
 		{name: "connections", file: "amqp: {max-connections: 5000}"},
 		{name: "too many connections", file: "amqp: {max-connections: 5001}", problems: "5001 is out of range: with --strict use 1 to 5000"},

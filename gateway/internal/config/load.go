@@ -122,7 +122,7 @@ func policiesOf(texts []string, source string, r *report) []any {
 		}
 		colon := strings.LastIndexByte(rest, ':')
 		if colon < 0 || named && colon == 0 {
-			r.addAt(origin{source: source}, "a policy named %.40q is not complete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen, or NAME:RIGHTS for a key that the gateway makes", name)
+			r.addAt(origin{source: source}, "the policy %.40q is incomplete: write NAME=KEY:RIGHTS, such as app=KEY:Send,Listen, or NAME:RIGHTS for a key that the gateway generates", name)
 			continue
 		}
 		entry := map[string]any{"name": name, "rights": rest[colon+1:]}

@@ -25,9 +25,9 @@ func TestBadSettingsOfMetricsAreReported(t *testing.T) {
 		t.Fatal("loaded")
 	}
 	for _, want := range []string{
-		"c.yaml:1: admin-listen: 127.0.0.1:5672 is a listener for clients: ",
+		"c.yaml:1: admin-listen: 127.0.0.1:5672 is already an address for clients: ",
 		"c.yaml:2: metrics.max-entities: 0 is out of range: ",
-		"c.yaml:2: metrics.refresh: 10ms is too often: ",
+		"c.yaml:2: metrics.refresh: 10ms is too short: ",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got\n%v\nlacks\n%s", err, want)

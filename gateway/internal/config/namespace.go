@@ -121,11 +121,11 @@ func (c *Config) validateNamespaces(r *report) {
 			if err := namespaces.CheckHost(host); err != nil {
 				r.add(at, "%v", err)
 			} else if !hosts.add(host) {
-				r.add(at, "%s is listed twice: a host belongs to one namespace", host)
+				r.add(at, "host %s is listed twice, but can only belong to one namespace: remove one", host)
 			}
 		}
 		if len(n.Hosts) > namespaces.MaxHosts {
-			r.add(path+".hosts", "%d are too many: a namespace has at most %d", len(n.Hosts), namespaces.MaxHosts)
+			r.add(path+".hosts", "there are %d, but a namespace may have at most %d: remove some", len(n.Hosts), namespaces.MaxHosts)
 		}
 		if n.Partitions == 0 {
 			n.Partitions = c.Partitions
@@ -139,10 +139,10 @@ func (c *Config) validateNamespaces(r *report) {
 func (c *Config) validateAccess(i int, r *report) {
 	n, path := &c.Namespaces[i], elementPath("namespaces", i)
 	if len(n.Policies) == 0 {
-		r.add(path+".policies", "no client may use namespace %q: give it a policy with a key", n.Name)
+		r.add(path+".policies", "namespace %q has no policy, so no client could use it: add a policy with a key", n.Name)
 	}
 	if len(n.Policies) > core.MaxAccessRules {
-		r.add(path+".policies", "%d are too many: a namespace has at most %d", len(n.Policies), core.MaxAccessRules)
+		r.add(path+".policies", "there are %d, but a namespace may have at most %d: remove some", len(n.Policies), core.MaxAccessRules)
 	}
 	for p := range n.Policies {
 		rule := n.Policies[p].Rule()
@@ -157,7 +157,7 @@ func (c *Config) validateAccess(i int, r *report) {
 // validate checks the contents of a namespace. The paths of its settings begin with prefix.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
-		r.add(prefix+"virtual-time", "with the store %s a configured namespace cannot have virtual time: use the store memory, or create a namespace with virtual time at run time (crosstown namespace create NAME --virtual-time)", c.Store)
+		r.add(prefix+"virtual-time", "virtual time is not allowed for a configured namespace with the store %s: use the store memory, or create a namespace with crosstown namespace create NAME --virtual-time", c.Store)
 	}
 	h.validatePolicies(prefix, r)
 	h.validateEntities(prefix, r)

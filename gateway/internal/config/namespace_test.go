@@ -75,11 +75,11 @@ namespaces:
 	}
 	for _, want := range []string{
 		`c.yaml:4: namespaces[0].name: 'a_b' is not a namespace name`,
-		`c.yaml:5: namespaces[0].hosts[0]: localhost is shared by all namespaces`,
-		`namespaces[0].hosts[1]: 10.0.0.1 is shared by all namespaces`,
+		`c.yaml:5: namespaces[0].hosts[0]: The host localhost is shared by all namespaces`,
+		`namespaces[0].hosts[1]: The host 10.0.0.1 is shared by all namespaces`,
 		`namespaces[0].hosts[2]: 'x.example:5672' is not a valid host name`,
 		`namespaces[0].quotas.max-entities: -1 is out of range`,
-		`namespaces[0].quotas.max-conections: there is no such setting: did you mean max-connections?`,
+		`namespaces[0].quotas.max-conections: the setting does not exist: did you mean max-connections?`,
 		`namespaces[0].partitions: 99 is out of range`,
 		`namespaces[0].policies[0].key: policy "app" with this key already belongs to namespace "home"`,
 		`c.yaml:9: namespaces[1].name: "HOME" is listed twice`,
@@ -88,11 +88,11 @@ namespaces:
 		`namespaces[1].queues[0].name:`,
 		`namespaces[1].queues[0].lock-duration:`,
 		`namespaces[1].topics[0].subscriptions[0].rules[0]:`,
-		`namespaces[1].pipelines[0].ingress[0].plugin: there is no plugin "none"`,
-		`namespaces[1].retries[0].entity: it is missing`,
-		`namespaces[2].hosts[0]: X.example is listed twice`,
+		`namespaces[1].pipelines[0].ingress[0].plugin: the plugin "none" is not configured`,
+		`namespaces[1].retries[0].entity: the entity is missing`,
+		`namespaces[2].hosts[0]: host X.example is listed twice`,
 		`namespaces[2].policies[0].key: policy "app" with this key already belongs to namespace "HOME"`,
-		`namespaces[3].policies: no client may use namespace "nobody"`,
+		`namespaces[3].policies: namespace "nobody" has no policy`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing: %s", want)

@@ -43,7 +43,7 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		p, path := &h.Pipelines[i], elementPath(prefix+"pipelines", i)
 		validatePattern(path+".entity", p.Entity, r)
 		if slices.ContainsFunc(h.Pipelines[:i], func(q Pipeline) bool { return strings.EqualFold(q.Entity, p.Entity) }) {
-			r.add(path+".entity", "%q is listed twice, but only the first applies: put the stages together", p.Entity)
+			r.add(path+".entity", "%q is listed twice, but only the first entry applies: combine the stages in one entry", p.Entity)
 		}
 		for n, to := range p.FollowTo {
 			validatePattern(elementPath(path+".follow-to", n), to, r)
@@ -56,9 +56,9 @@ func (h *Contents) validatePipelines(prefix string, c *Config, r *report) {
 		}
 		switch {
 		case p.To != nil && len(p.FollowTo) > 0:
-			r.add(path+".follow-to", "a plugin under to already interprets To: keep one of the two")
+			r.add(path+".follow-to", "follow-to and a plugin under to both route by the property To: keep one of them")
 		case len(p.Ingress) == 0 && p.To == nil && len(p.FollowTo) == 0:
-			r.add(path, "it does nothing: give it ingress, to or follow-to")
+			r.add(path, "the pipeline is empty: set ingress, to or follow-to")
 		}
 	}
 }
@@ -73,7 +73,7 @@ func validatePattern(path, pattern string, r *report) {
 
 func (c *Config) validateStage(path string, s *Stage, r *report) {
 	if !slices.ContainsFunc(c.Plugins, func(p Plugin) bool { return p.Name == s.Plugin }) {
-		known := "configure it under plugins"
+		known := "configure the plugin under plugins"
 		if len(c.Plugins) > 0 {
 			var names []string
 			for _, p := range c.Plugins {
@@ -81,7 +81,7 @@ func (c *Config) validateStage(path string, s *Stage, r *report) {
 			}
 			known = "use " + strings.Join(names, ", ")
 		}
-		r.add(path+".plugin", "there is no plugin %q: %s", s.Plugin, known)
+		r.add(path+".plugin", "the plugin %q is not configured: %s", s.Plugin, known)
 	}
 	if _, err := s.Parameters(); err != nil {
 		r.add(path, "%v", err)
@@ -128,9 +128,9 @@ func (p *History) validate(path string, r *report) {
 	topic, _, isSubscription := core.SplitSubscription(p.Entity)
 	switch {
 	case p.Entity == "":
-		r.add(path+".entity", "it is missing: name a queue or topic, or a pattern such as orders/* or *")
+		r.add(path+".entity", "the entity is missing: name a queue or topic, or a pattern such as orders/* or *")
 	case isSubscription:
-		r.add(path+".entity", "%q is a subscription, which has a history if its topic has one: name %q", p.Entity, topic)
+		r.add(path+".entity", "%q is a subscription, whose history is recorded with that of its topic: write %q", p.Entity, topic)
 	}
 	if !r.concerns(path+".keep") && p.Keep != 0 && (p.Keep < core.MinHistory || p.Keep > core.MaxHistory) {
 		r.add(path+".keep", "%v is out of range: use %v to %v", p.Keep, core.MinHistory, core.MaxHistory)
@@ -153,7 +153,7 @@ func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
 		p, path := S(&all[i]), elementPath(path, i)
 		p.validate(path, r)
 		if slices.ContainsFunc(all[:i], func(q T) bool { return strings.EqualFold(S(&q).pattern(), p.pattern()) }) {
-			r.add(path+".entity", "%q is listed twice (names are case-insensitive): only the first applies, remove the other", p.pattern())
+			r.add(path+".entity", "%q is listed twice (names are case-insensitive): remove the second entry, which has no effect", p.pattern())
 		}
 	}
 }
@@ -175,16 +175,16 @@ func (p *Retry) pattern() string { return p.Entity }
 
 func (p *Retry) validate(path string, r *report) {
 	if p.Entity == "" {
-		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
 	}
 	if !r.concerns(path+".backoff") && (p.Backoff < time.Millisecond || p.Backoff > core.MaxBackoff) {
 		r.add(path+".backoff", "%v is out of range: use 1ms to %v", p.Backoff, core.MaxBackoff)
 	}
 	if p.Max != 0 && (p.Max < p.Backoff || p.Max > core.MaxBackoff) {
-		r.add(path+".max", "%v is out of range: use %v, which is the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
+		r.add(path+".max", "%v is out of range: use a duration from %v, the backoff, to %v", p.Max, p.Backoff, core.MaxBackoff)
 	}
 	if p.Factor != 0 && !(p.Factor >= 1 && p.Factor <= maxFactor) {
-		r.add(path+".factor", "%v is out of range: use 1, with which all delays are equal, to %d", p.Factor, maxFactor)
+		r.add(path+".factor", "%v is out of range: use 1 to %d (with 1, all delays are equal)", p.Factor, maxFactor)
 	}
 	if !(p.Jitter >= 0 && p.Jitter <= 1) {
 		r.add(path+".jitter", "%v is out of range: use 0 to 1", p.Jitter)
@@ -213,7 +213,7 @@ func (p *RateLimit) Limit() (core.Rate, error) {
 
 func (p *RateLimit) validate(path string, r *report) {
 	if p.Entity == "" {
-		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
 	}
 	if _, err := p.Limit(); err != nil && !r.concerns(path+".rate") {
 		r.add(path+".rate", "%v", err)
@@ -249,7 +249,7 @@ func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 
 func (p *CircuitBreaker) validate(path string, r *report) {
 	if p.Entity == "" {
-		r.add(path+".entity", "it is missing: name a queue or subscription, or a pattern such as orders/* or *")
+		r.add(path+".entity", "the entity is missing: name a queue or subscription, or a pattern such as orders/* or *")
 	}
 	if _, _, err := p.Limits(); err != nil && !r.concerns(path+".failures") {
 		r.add(path+".failures", "%v", err)

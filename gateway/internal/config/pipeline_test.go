@@ -63,13 +63,13 @@ pipelines:
 	for _, want := range []string{
 		`plugins[0].unavailable: "wait" is unknown: use one of refuse, pass, park`,
 		`c.yaml:4: pipelines[0].entity: "a b" is neither`,
-		`pipelines[0].ingress[0].plugin: there is no plugin "Geo": use geo`,
+		`pipelines[0].ingress[0].plugin: the plugin "Geo" is not configured: use geo`,
 		`pipelines[1].ingress[0].unavailable: "drop" is unknown`,
 		"pipelines[1].ingress[0]: parameters.list is [1]",
-		"pipelines[1].follow-to: a plugin under to already",
+		"pipelines[1].follow-to: follow-to and a plugin under to both",
 		`pipelines[1].follow-to[0]: "a b" is neither`,
 		`pipelines[2].entity: "Orders" is listed twice`,
-		"pipelines[2]: it does nothing",
+		"pipelines[2]: the pipeline is empty",
 		"pipelines[3].ingress[0].colour",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -80,7 +80,7 @@ pipelines:
 		t.Log(err)
 	}
 	_, err = load(t, map[string]string{"c.yaml": "pipelines: [{entity: q, to: {plugin: p}}]"}, nil, "--config=$DIR/c.yaml")
-	if err == nil || !strings.Contains(err.Error(), `there is no plugin "p": configure it under plugins`) {
+	if err == nil || !strings.Contains(err.Error(), `the plugin "p" is not configured: configure the plugin under plugins`) {
 		t.Errorf("without plugins: got %v", err)
 	}
 }
@@ -104,7 +104,7 @@ func TestARuleMayBeWhatAPluginSays(t *testing.T) {
 		t.Errorf("it asks %q with %v and %v", call.Name, region, odd)
 	}
 	_, err = load(t, map[string]string{"c.yaml": strings.Replace(text, "%s", "sql: 1=1", 1)}, nil, "--config=$DIR/c.yaml")
-	if err == nil || !strings.Contains(err.Error(), "it has a plugin and another condition") {
+	if err == nil || !strings.Contains(err.Error(), "the rule has a plugin and another condition") {
 		t.Errorf("with sql besides: got %v", err)
 	}
 }

@@ -59,7 +59,7 @@ func (p *Plugin) validate(path string, r *report) {
 		r.add(path+".name", "%q is not a valid plugin name: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
 	}
 	if p.Path == "" {
-		r.add(path+".path", "it is missing: name the plugin's program")
+		r.add(path+".path", "the path is missing: name the plugin's program")
 	}
 	if sum, err := hex.DecodeString(p.SHA256); err != nil || len(sum) != 32 && p.SHA256 != "" {
 		r.add(path+".sha256", "%q is not an SHA-256 checksum: write the 64 digits that sha256sum prints", p.SHA256)
@@ -67,7 +67,7 @@ func (p *Plugin) validate(path string, r *report) {
 	validateUnavailable(path, p.Unavailable, r)
 	for n, e := range p.Env {
 		if name, _, _ := strings.Cut(e, "="); !variableName.MatchString(name) {
-			r.add(elementPath(path+".env", n), "%q is not a variable: write NAME=VALUE, or NAME for the gateway's own value", e)
+			r.add(elementPath(path+".env", n), "%q is not an environment variable: write NAME=VALUE, or NAME to pass the gateway's value", e)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func (s *Serializers) validate(r *report, plugins []Plugin) {
 	known := builtin.Names()
 	for i, p := range plugins {
 		if builtin.Named(p.Name) != nil {
-			r.add(elementPath("plugins", i)+".name", "%q is the name of a serializer that is built in: choose another", p.Name)
+			r.add(elementPath("plugins", i)+".name", "%q is the name of a built-in serializer: choose another name", p.Name)
 		}
 		known = append(known, p.Name)
 	}
@@ -103,16 +103,16 @@ func (s *Serializers) validate(r *report, plugins []Plugin) {
 		case err != nil && !isSubscription:
 			r.add(path+".name", "%v", err)
 		case !taken.add(e.Name):
-			r.add(path+".name", "%q is listed twice: put its settings together", e.Name)
+			r.add(path+".name", "%q is listed twice: combine its settings in one entry", e.Name)
 		}
 		validateChain(path+".chain", e.Chain, known, r)
 		switch {
 		case len(e.Chain) == 0 && e.Deliver == "":
-			r.add(path, "%q has no settings: give it a chain, a content type to deliver, or both", e.Name)
+			r.add(path, "%q has no settings: set a chain, a content type to deliver, or both", e.Name)
 		case e.Deliver != "" && payload.ParseAccept(e.Deliver).IsAny():
 			r.add(path+".deliver", "%q is not a content type: write one such as application/json", e.Deliver)
 		case e.Deliver != "" && len(e.Chain) == 0 && len(s.Chain) == 0:
-			r.add(path+".deliver", "no serializer writes it: add one to serializers.chain, or to the entity's own chain")
+			r.add(path+".deliver", "no serializer writes this content type: add one to serializers.chain, or to the entity's own chain")
 		}
 	}
 }
@@ -121,7 +121,7 @@ func validateChain(path string, chain, known []string, r *report) {
 	for i, name := range chain {
 		switch {
 		case !slices.Contains(known, name):
-			r.add(elementPath(path, i), "there is no serializer %q: use %s", name, strings.Join(known, ", "))
+			r.add(elementPath(path, i), "the serializer %q does not exist: use %s", name, strings.Join(known, ", "))
 		case slices.Contains(chain[:i], name):
 			r.add(elementPath(path, i), "%s is listed twice: remove one", name)
 		}

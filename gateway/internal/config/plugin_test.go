@@ -57,9 +57,9 @@ func TestWhatIsWrongWithPluginsIsReported(t *testing.T) {
 	}
 	for _, want := range []string{
 		`c.yaml:4: plugins[1].name: plugin "GEO" is listed twice`,
-		"plugins[1].path: it is missing",
+		"plugins[1].path: the path is missing",
 		`c.yaml:5: plugins[1].sha256: "abc" is not an SHA-256 checksum`,
-		`c.yaml:6: plugins[1].env[0]: "1X=2" is not a variable`,
+		`c.yaml:6: plugins[1].env[0]: "1X=2" is not an environment variable`,
 		"c.yaml:7: plugins[1].call-timeout: 0s is out of range",
 		"c.yaml:8: plugins[1].batch: 0 is out of range",
 		"c.yaml:9: plugins[1].colour",

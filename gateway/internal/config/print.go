@@ -32,7 +32,7 @@ func Check(path string, environ []string) (*Config, error) {
 			return nil, err
 		}
 		if name == "" {
-			return nil, Problems{{origin{source: path}, "it is an ARM template, which no gateway reads: check it with crosstown import FILE --dry-run"}}
+			return nil, Problems{{origin{source: path}, "the file is an ARM template, which a gateway cannot read: check the file with crosstown import FILE --dry-run"}}
 		}
 	}
 	_ = flags.Set(name, path) // it accepts any text

@@ -36,8 +36,8 @@ func TestRateLimitsAreChecked(t *testing.T) {
 	for _, want := range []string{
 		`rate-limits[0].rate: "5" is not a rate: use a number and a unit, such as 5/s, 300/m or 10/h`,
 		`"A" is listed twice`,
-		`rate-limits[1].rate: "0/s" stops everything: to stop deliveries, set the status of the entity to ReceiveDisabled`,
-		"rate-limits[2].entity: it is missing",
+		`rate-limits[1].rate: "0/s" allows no messages: to stop deliveries, set the status of the entity to ReceiveDisabled`,
+		"rate-limits[2].entity: the entity is missing",
 		`rate-limits[3].rate: "" is not a rate`,
 		"rate-limits[4].burst: -1 is out of range: use 1 to 1000000",
 		"rate-limits[5].bursts",

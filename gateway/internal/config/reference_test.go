@@ -172,7 +172,7 @@ func kindOf(t reflect.Type) string {
 	case t.Kind() == reflect.Slice:
 		return "list"
 	case t.Kind() == reflect.String:
-		return "text"
+		return "string"
 	}
 	return "number"
 }

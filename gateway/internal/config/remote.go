@@ -63,7 +63,7 @@ func (m *Remote) Endpoint() (Endpoint, error) {
 	case m.URL != "":
 		u, err := url.Parse(m.URL)
 		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "amqp" && u.Scheme != "amqps" || strings.Trim(u.Path, "/") != "" {
-			return Endpoint{}, core.Refuse(core.InvalidArgument, "it is not an address: write amqps://host:port or amqp://host:port, and credentials in username and password, or policy and key")
+			return Endpoint{}, core.Refuse(core.InvalidArgument, "the value is not an address: write amqps://host:port or amqp://host:port, and credentials in username and password, or in policy and key")
 		}
 		p.Plain, address = u.Scheme == "amqp", u.Host
 	default:
@@ -111,13 +111,13 @@ func (m *Remote) validate(path, self string, r *report) {
 	m.validateEndpoint(path, self, r)
 	if m.CA != "" {
 		if _, err := os.ReadFile(m.CA); err != nil {
-			r.add(path+".ca", "%v: name a file that exists and that this user may read", err)
+			r.add(path+".ca", "%v: specify a file that exists and that this user may read", err)
 		}
 	}
 	for i, p := range m.Pull {
 		path := elementPath(path+".pull", i)
 		if p.From == "" {
-			r.add(path+".from", "it is missing: name an entity of the remote")
+			r.add(path+".from", "the source is missing: name an entity of the remote")
 		}
 		if err := core.ValidateName(p.Into); err != nil {
 			r.add(path+".into", "%v", err)
@@ -133,7 +133,7 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 		}
 	}
 	if named != 1 {
-		r.add(path, "it needs one of connection-string, url and namespace")
+		r.add(path, "the remote has no address: set one of connection-string, url and namespace")
 		return
 	}
 	if _, err := m.Endpoint(); err != nil {
@@ -147,7 +147,7 @@ func (m *Remote) validateEndpoint(path, self string, r *report) {
 		if err := namespaces.CheckName(m.Namespace); err != nil {
 			r.add(path+".namespace", "%v", err)
 		} else if strings.EqualFold(m.Namespace, self) {
-			r.add(path+".namespace", "%q is the namespace itself: forward to its entities without a remote", m.Namespace)
+			r.add(path+".namespace", "%q is this namespace, which cannot be its own remote: forward to its entities without a remote", m.Namespace)
 		}
 	}
 	switch {

@@ -66,12 +66,12 @@ namespaces:
 		t.Fatal("it was accepted")
 	}
 	for _, want := range []string{
-		`remotes[0].name: "a:b" is not a valid name for a remote`, `remotes[0].url: it is not an address`,
-		`remotes[1]: it needs one of connection-string, url and namespace`,
+		`remotes[0].name: "a:b" is not a valid name for a remote`, `remotes[0].url: the value is not an address`,
+		`remotes[1]: the remote has no address`,
 		`remotes[2].name: remote "HQ" is listed twice`, `remotes[2]: set username and password together`, `remotes[2].window: 0 is out of range`, `remotes[2].ca: open /nowhere/ca.pem`,
-		`remotes[3].pull[0].from: it is missing`, `remotes[3].pull[0].into: `,
-		`remotes[4].connection-string: `, `remotes[5].namespace: "SbEmulatorNs" is the namespace itself`,
-		`namespaces[0].remotes[1].name: remote "Hq" is listed twice`, `namespaces[0].remotes[1].namespace: "billing" is the namespace itself`,
+		`remotes[3].pull[0].from: the source is missing`, `remotes[3].pull[0].into: `,
+		`remotes[4].connection-string: `, `remotes[5].namespace: "SbEmulatorNs" is this namespace`,
+		`namespaces[0].remotes[1].name: remote "Hq" is listed twice`, `namespaces[0].remotes[1].namespace: "billing" is this namespace`,
 		`namespaces[0].remotes[2].namespace: 'a b' is not a namespace name`, `namespaces[0].remotes[2].window: 99999 is out of range`,
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -50,18 +50,18 @@ func (r *Rule) Rule() (core.Rule, error) {
 	}
 	switch {
 	case r.Plugin != "" && (r.SQL != "" || r.Correlation != nil || r.MatchNone):
-		return rule, fmt.Errorf("it has a plugin and another condition: use plugin('%s') in sql, or write two rules", r.Plugin)
+		return rule, fmt.Errorf("the rule has a plugin and another condition: use plugin('%s') in sql, or write two rules", r.Plugin)
 	case r.Plugin != "":
 		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: call(r.Plugin, r.Parameters)}
 		rule.Filter.Parameters, err = properties("parameters", numbered(r.Parameters))
 	case r.SQL != "" && r.Correlation != nil:
-		return rule, fmt.Errorf("it has both sql and correlation: keep one, or write two rules")
+		return rule, fmt.Errorf("the rule has both sql and correlation: keep one, or write two rules")
 	case r.MatchNone && (r.SQL != "" || r.Correlation != nil):
-		return rule, fmt.Errorf("it has match-none and another condition: keep one")
+		return rule, fmt.Errorf("the rule has match-none and another condition: keep one")
 	case len(r.Parameters) > 0 && r.SQL == "":
-		return rule, fmt.Errorf("it has parameters, but neither sql nor a plugin that could use them")
+		return rule, fmt.Errorf("the rule has parameters, but no sql or plugin that uses them: remove them")
 	case len(r.ActionParameters) > 0 && r.Action == "":
-		return rule, fmt.Errorf("it has action-parameters, but no action that could use them")
+		return rule, fmt.Errorf("the rule has action-parameters, but no action that uses them: remove them")
 	case r.SQL != "":
 		rule.Filter = core.Filter{Kind: core.SQLFilter, SQL: r.SQL}
 		rule.Filter.Parameters, err = properties("parameters", r.Parameters)
@@ -127,7 +127,7 @@ func properties(name string, values map[string]any) (core.Properties, error) {
 				return core.Properties{}, fmt.Errorf("%s.%s: %w", name, key, err)
 			}
 		default:
-			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a text, a number, true, false, or a type such as {$long: 5}", name, key, v)
+			return core.Properties{}, fmt.Errorf("%s.%s is %v: write a string, a number, true, false, or a type such as {$long: 5}", name, key, v)
 		}
 		pairs = append(pairs, core.Property{Key: key, Value: v})
 	}
@@ -148,14 +148,14 @@ func typedValue(written map[string]any) (any, error) {
 	}
 	data, err := json.Marshal(written)
 	if err == nil && (len(written) != 1 || !bytes.HasPrefix(data, []byte(`{"$`))) {
-		err = errors.New("it has no type")
+		err = errors.New("the value has no type")
 	}
 	var v any
 	if err == nil {
 		v, err = typedjson.ParseValue(data)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a valid value: %w: write a text, a number, true, false, or a type such as {$long: 5}", data, err)
+		return nil, fmt.Errorf("%s is not a valid value: %w: write a string, a number, true, false, or a type such as {$long: 5}", data, err)
 	}
 	return v, nil
 }

@@ -38,12 +38,12 @@ func (p *Schema) validate(path string, r *report) {
 		oneOf(r, path+".on-mismatch", p.OnMismatch, Refuse, DeadLetter, Count)
 	}
 	if len(p.Versions) == 0 {
-		r.add(path+".versions", "there are none: list at least one file with a JSON Schema")
+		r.add(path+".versions", "the schema has no files: list at least one file with a JSON Schema")
 	}
 	versions := make([]schema.Version, len(p.Versions))
 	for i, v := range p.Versions {
 		if versions[i] = schema.Version(v); v.File == "" {
-			r.add(elementPath(path+".versions", i)+".file", "it is missing: name a file with a JSON Schema")
+			r.add(elementPath(path+".versions", i)+".file", "the file is missing: name a file with a JSON Schema")
 			return
 		}
 	}

@@ -44,9 +44,9 @@ serializers:
 `}
 	_, err := load(t, files, nil, "--config=$DIR/c.yaml", "--serializers-chain=xml")
 	for _, want := range []string{
-		`there is no serializer "xml": use json, msgpack`,
-		`there is no serializer "jsno"`,
-		`"cbor" is the name of a serializer that is built in`,
+		`the serializer "xml" does not exist: use json, msgpack`,
+		`the serializer "jsno" does not exist`,
+		`"cbor" is the name of a built-in serializer`,
 		`"ORDERS" is listed twice`,
 		`json is listed twice`,
 		`"json" is not a content type`,
@@ -58,7 +58,7 @@ serializers:
 		}
 	}
 	_, err = load(t, map[string]string{"c.yaml": "serializers: {entities: [{name: b, deliver: application/json}]}"}, nil, "--config=$DIR/c.yaml")
-	if want := "no serializer writes it"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "no serializer writes this content type"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -38,10 +38,10 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	at := origin{source: path}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, Problems{{at, fmt.Sprintf("%v: name a file that exists and that this user may read", err)}}
+		return nil, Problems{{at, fmt.Sprintf("%v: specify a file that exists and that this user may read", err)}}
 	}
 	if strings.EqualFold(filepath.Ext(path), ".bicep") {
-		return nil, Problems{{at, "it is written in Bicep: compile it with: az bicep build --file " + path + ", and name the JSON that this makes"}}
+		return nil, Problems{{at, "the file is written in Bicep: compile the file with: az bicep build --file " + path + ", then specify the JSON file that this creates"}}
 	}
 	name, template, err := formOfFile(path, data)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 		return readTemplate(path, template, &o)
 	}
 	if len(o.Parameters) > 0 || o.File != "" {
-		return nil, Problems{{at, "it is not an ARM template, so it has no parameters: leave out --parameter and --parameters"}}
+		return nil, Problems{{at, "the file is not an ARM template, so it has no parameters: leave out --parameter and --parameters"}}
 	}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	Bind(flags)
@@ -68,7 +68,7 @@ func ReadSource(path string, o SourceOptions) (*Source, error) {
 	if i := slices.IndexFunc(c.Namespaces, func(n Namespace) bool { return n.Name == o.Namespace }); i >= 0 {
 		return &Source{c.Namespaces[i].Contents, c.Skipped}, nil
 	}
-	return nil, Problems{{at, fmt.Sprintf("it has no namespace %q: its own is %q, and further ones are listed under namespaces", o.Namespace, c.Namespace)}}
+	return nil, Problems{{at, fmt.Sprintf("the file has no namespace %q: the gateway's own is %q, and others are listed under namespaces", o.Namespace, c.Namespace)}}
 }
 
 // formOfFile returns the flag for a file of this form, or the contents of an ARM template. If a
@@ -162,16 +162,16 @@ func readParameters(path string, r *report) map[string]any {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		r.addAt(origin{source: "--parameters"}, "%v: name a file that exists and that this user may read", err)
+		r.addAt(origin{source: "--parameters"}, "%v: specify a file that exists and that this user may read", err)
 		return nil
 	}
 	if strings.EqualFold(filepath.Ext(path), ".bicepparam") {
-		r.addAt(origin{source: path}, "it is written in Bicep: compile it with: az bicep build-params --file %s, and name the JSON that this makes", path)
+		r.addAt(origin{source: path}, "the file is written in Bicep: compile the file with: az bicep build-params --file %s, then specify the JSON file that this creates", path)
 		return nil
 	}
 	parameters, ok := member(parseJSON(path, data, r), "parameters").(map[string]any)
 	if !ok && len(r.problems) == 0 {
-		r.addAt(origin{source: path}, "it has no parameters: name a parameters file of ARM")
+		r.addAt(origin{source: path}, "the file has no parameters: specify an ARM parameters file")
 	}
 	return parameters
 }
@@ -238,12 +238,12 @@ func (t *template) choose(found []arm.Resource) {
 	at := origin{source: t.e.path}
 	switch {
 	case t.chosen == "" && len(names) > 1:
-		t.e.r.addAt(at, "it has %d namespaces: choose one with --namespace: %s", len(names), strings.Join(names, ", "))
+		t.e.r.addAt(at, "the template has %d namespaces: choose one of them with --namespace: %s", len(names), strings.Join(names, ", "))
 		t.chosen = names[0]
 	case t.chosen != "" && !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, t.chosen) }):
-		t.e.r.addAt(at, "it has no namespace %q: it has %s", t.chosen, strings.Join(names, ", "))
+		t.e.r.addAt(at, "the template has no namespace %q: choose one of %s", t.chosen, strings.Join(names, ", "))
 	case len(names) == 0 && len(t.e.r.problems) == 0:
-		t.e.r.addAt(at, "it has no resource of the type %s, nor below one: name a template that has queues or topics", arm.ServiceBus)
+		t.e.r.addAt(at, "the template has no resource of the type %s: specify a template that has queues or topics", arm.ServiceBus)
 	}
 }
 

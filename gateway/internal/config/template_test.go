@@ -95,12 +95,12 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 	}{
 		"a parameter without a value": {queue + `"[format('{0}/{1}', 'ns', parameters('q'))]"}`, nil, `resources\[0\]\.name: .*parameters\('q'\).*--parameter q=VALUE`},
 		"its value":                   {queue + `"[format('{0}/{1}', 'ns', parameters('q'))]"}`, map[string]string{"q": "a b"}, `'a b' is not allowed`},
-		"a function of Azure":         {queue + `"[concat('ns/', uniqueString('x'))]"}`, nil, `resources\[0\]\.name: .*uniqueString\('x'\).*outside of Azure`},
-		"in a default value":          {queue + `"[concat('ns/', parameters('d'))]"}`, nil, `uniquestring\(…\) has no value outside of Azure: give the parameter d with --parameter d=VALUE`},
+		"a function of Azure":         {queue + `"[concat('ns/', uniqueString('x'))]"}`, nil, `resources\[0\]\.name: .*uniqueString\('x'\).*by Azure`},
+		"in a default value":          {queue + `"[concat('ns/', parameters('d'))]"}`, nil, `uniquestring\(…\) can only be evaluated by Azure: set the parameter d with --parameter d=VALUE`},
 		"in a property":               {queue + `"ns/q", "properties": {"forwardTo": "[reference('x').name]"}}`, nil, `resources\[0\]\.properties\.forwardTo: \[reference\('x'\)\.name\] cannot be evaluated`},
 		"a value out of range":        {queue + `"ns/q", "properties": {"lockDuration": "PT9M"}}`, nil, `resources\[0\]\.properties\.lockDuration: LockDuration is 9m0s`},
 		"an unknown parameter":        {queue + `"ns/q"}`, map[string]string{"x": "1"}, `the template has no parameter x: it has d, q, self`},
-		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, and a resource of the type Microsoft.ServiceBus/namespaces/queues has 2`},
+		"a name with too few parts":   {queue + `"q"}`, nil, `"q" has 1 parts, but the name of a resource of the type Microsoft.ServiceBus/namespaces/queues must have 2`},
 		"a syntax error":              {queue + `"[concat('ns/q']"}`, nil, `concat\(…\): expected ',' or '\)'`},
 		"a parameter that needs itself": {
 			queue + `"[concat('ns/', parameters('self'))]"}`, nil,
@@ -110,13 +110,13 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 			`{"copy": {"name": "l", "count": 9999}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "[concat('ns/q', copyIndex())]", "resources": [{"copy": {"name": "m", "count": 9999}, "type": "authorizationRules", "name": "[concat('p', copyIndex())]"}]}`, nil,
 			`the template's result is too large`,
 		},
-		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: it is missing`},
-		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `the function unheardof is not known`},
+		"no type":               {`{"name": "ns/q"}`, nil, `resources\[0\]\.type: the type of the resource is missing`},
+		"an unknown function":   {queue + `"[concat('ns/', unheardOf('x'))]"}`, nil, `this version does not know the function unheardof`},
 		"an endless loop":       {`{"copy": {"name": "l", "count": 1000000}, "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `it must be 0 to 10000`},
 		"a condition":           {`{"condition": "[reference('x')]", "type": "Microsoft.ServiceBus/namespaces/queues", "name": "ns/q"}`, nil, `resources\[0\]\.condition: .* cannot be evaluated`},
-		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `a linked template is not read`},
-		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one with --namespace: a, b`},
-		"no namespace":          {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `it has no resource of the type Microsoft.ServiceBus/namespaces`},
+		"a linked template":     {`{"type": "Microsoft.Resources/deployments", "name": "m", "properties": {"templateLink": {}}}`, nil, `linked templates are not read`},
+		"several namespaces":    {queue + `"a/q"}, ` + queue + `"b/q"}`, nil, `choose one of them with --namespace: a, b`},
+		"no namespace":          {`{"type": "Microsoft.Web/sites", "name": "x"}`, nil, `the template has no resource of the type Microsoft.ServiceBus/namespaces`},
 		"a rule of no type":     {`{"type": "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules", "name": "ns/t/s/r", "properties": {"filterType": "Date"}}`, nil, `resources\[0\]\.properties\.FilterType: Date is not a type of filter`},
 		"a policy of no rights": {`{"type": "Microsoft.ServiceBus/namespaces/authorizationRules", "name": "ns/p"}`, nil, `policy "p" has no rights`},
 		"a name of parts without a value": {
@@ -125,10 +125,10 @@ func TestWhatATemplateDoesNotSayIsAnErrorThatNamesTheExpression(t *testing.T) {
 		},
 		"a name without a value and of too few parts": {queue + `"[parameters('q')]"}`, nil, `resources\[0\]\.name: .* cannot be evaluated: parameters\('q'\)`},
 		"what only Azure knows of a resource of its own": {
-			queue + `"ns/q", "properties": {"forwardTo": "[reference('self').id]"}}`, nil, `resources\[0\]\.properties\.forwardTo: .* outside of Azure`,
+			queue + `"ns/q", "properties": {"forwardTo": "[reference('self').id]"}}`, nil, `resources\[0\]\.properties\.forwardTo: .* by Azure`,
 		},
-		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `there is no element`},
-		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `it needs 3 arguments and has 1`},
+		"a division of nothing":  {queue + `"[concat('ns/', first(createArray()))]"}`, nil, `the list is empty`},
+		"an argument that lacks": {queue + `"[concat('ns/', replace('a'))]"}`, nil, `the function requires 3 arguments, but has 1`},
 	} {
 		text := `{"parameters": {"q": {"type": "string"}, "d": {"type": "string", "defaultValue": "[uniqueString('y')]"}, "self": {"type": "string", "defaultValue": "[parameters('self')]"}},
 			"variables": {"policy": "[concat(parameters('d'), concat('/', parameters('q')))]"}, "resources": [` + c.resources + `]}`
@@ -174,7 +174,7 @@ func TestOneOfSeveralNamespacesIsChosen(t *testing.T) {
 	if err != nil || len(s.Queues) != 0 || len(s.Topics) != 1 || len(s.Topics[0].Subscriptions) != 1 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if _, err := config.ReadSource(path, config.SourceOptions{Namespace: "c"}); err == nil || !strings.Contains(err.Error(), `no namespace "c": it has a, b`) {
+	if _, err := config.ReadSource(path, config.SourceOptions{Namespace: "c"}); err == nil || !strings.Contains(err.Error(), `no namespace "c": choose one of a, b`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -283,10 +283,10 @@ func TestAParametersFileGivesValues(t *testing.T) {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
 	}
 	for text, want := range map[string]string{
-		`{"parameters": {"q": {"reference": {}}}}`:                   `parameters file has no value of the parameter q: give it with --parameter q=VALUE`,
+		`{"parameters": {"q": {"reference": {}}}}`:                   `parameters file has no value for the parameter q: set it with --parameter q=VALUE`,
 		`{"parameters": {"q": {"value": "a"}, "x": {"value": "b"}}}`: `the template has no parameter x`,
 		"{\n\"parameters\": x}":                                      `bus.json:2: invalid character 'x'`,
-		`{}`:                                                         `it has no parameters`,
+		`{}`:                                                         `the file has no parameters`,
 	} {
 		if _, err := config.ReadSource(bus, config.SourceOptions{File: template(t, text)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

@@ -81,11 +81,11 @@ func (t *Traces) complete(r *report) {
 	}
 	u, err := url.Parse(t.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		r.add("traces.endpoint", "it is not the URL of a collector: write one such as http://localhost:4318, or https://…")
+		r.add("traces.endpoint", "the value is not the URL of a collector: write one such as http://localhost:4318, or https://…")
 		return
 	}
 	if u.User != nil {
-		r.add("traces.endpoint", "it holds a user or a password: give them in OTEL_EXPORTER_OTLP_HEADERS")
+		r.add("traces.endpoint", "the URL contains a user or a password: set them in OTEL_EXPORTER_OTLP_HEADERS")
 		return
 	}
 	if t.Protocol == "" {

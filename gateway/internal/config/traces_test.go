@@ -69,12 +69,12 @@ func TestTraces(t *testing.T) {
 func TestBadSettingsOfTracesAreReported(t *testing.T) {
 	t.Parallel()
 	for want, file := range map[string]string{
-		"c.yaml:1: traces.sample: 1.5 is not a fraction of the messages: ": "traces: {sample: 1.5}\n",
-		"c.yaml:1: traces.sample: many is not a number: ":                  "traces: {sample: many}\n",
-		"c.yaml:1: traces.protocol: \"thrift\" is unknown: ":               "traces: {protocol: thrift}\n",
-		"c.yaml:1: traces.endpoint: it is not the URL of a collector: ":    "traces: {endpoint: 'localhost:4317'}\n",
-		"c.yaml:1: traces.endpoint: it holds a user or a password: ":       "traces: {endpoint: 'http://u:p@localhost'}\n",
-		"c.yaml:1: traces.headers: there is no such setting: remove ":      "traces: {headers: x}\n",
+		"c.yaml:1: traces.sample: 1.5 is not a fraction of the messages: ":     "traces: {sample: 1.5}\n",
+		"c.yaml:1: traces.sample: many is not a number: ":                      "traces: {sample: many}\n",
+		"c.yaml:1: traces.protocol: \"thrift\" is unknown: ":                   "traces: {protocol: thrift}\n",
+		"c.yaml:1: traces.endpoint: the value is not the URL of a collector: ": "traces: {endpoint: 'localhost:4317'}\n",
+		"c.yaml:1: traces.endpoint: the URL contains a user or a password: ":   "traces: {endpoint: 'http://u:p@localhost'}\n",
+		"c.yaml:1: traces.headers: the setting does not exist: remove ":        "traces: {headers: x}\n",
 	} {
 		if _, err := load(t, map[string]string{"c.yaml": file}, nil, "--config=$DIR/c.yaml"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%sgot\n%v\nlacks\n%s", file, err, want)
@@ -84,7 +84,7 @@ func TestBadSettingsOfTracesAreReported(t *testing.T) {
 		"OTEL_TRACES_SAMPLER: \"xray\" is unknown: ":                       {"OTEL_TRACES_SAMPLER=xray"},
 		"OTEL_TRACES_SAMPLER_ARG: \"2\" is not a fraction of the messages": {"OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=2"},
 		"OTEL_EXPORTER_OTLP_PROTOCOL: ":                                    {"OTEL_EXPORTER_OTLP_PROTOCOL=http/json"},
-		"OTEL_EXPORTER_OTLP_ENDPOINT: it is not the URL":                   {"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317"},
+		"OTEL_EXPORTER_OTLP_ENDPOINT: the value is not the URL":            {"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4317"},
 	} {
 		if _, err := load(t, nil, environ); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got\n%v\nlacks\n%s", environ, err, want)

@@ -29,24 +29,24 @@ func (c *Config) validate(r *report) {
 		if c.TLS.Cert == "" {
 			set, missing = missing, set
 		}
-		r.add(set, "it needs %s, too: set both, or neither to use the development certificate", missing)
+		r.add(set, "the setting requires %s: set both, or neither to use the development certificate", missing)
 	}
 	if c.Data == "" {
-		r.add("data", "neither XDG_DATA_HOME nor HOME names a place for it: set --data DIR")
+		r.add("data", "cannot determine the data directory, because neither XDG_DATA_HOME nor HOME is set: set --data DIR")
 	} else if absolute, err := filepath.Abs(c.Data); err == nil {
 		c.Data = absolute
 	}
 	c.validateStore(r)
 	c.validateSync(r)
 	if c.StoreWait < 0 {
-		r.add("store-wait", "%v is negative: use 0s to end at once, or more", c.StoreWait)
+		r.add("store-wait", "%v is negative: use 0s or more (with 0s the gateway ends at once)", c.StoreWait)
 	}
 	if c.DrainTimeout < 0 {
-		r.add("drain-timeout", "%v is negative: use 0s to drop connections at once, or more", c.DrainTimeout)
+		r.add("drain-timeout", "%v is negative: use 0s or more (with 0s the gateway closes connections at once)", c.DrainTimeout)
 	}
 	c.validateMemory(r)
 	if _, given := r.origins["metrics.refresh"]; given && c.Metrics.Refresh < time.Second && !r.concerns("metrics.refresh") {
-		r.add("metrics.refresh", "%v is too often: use 1s or more, because each refresh counts every entity in the store", c.Metrics.Refresh)
+		r.add("metrics.refresh", "%v is too short: use 1s or more, because each refresh counts the messages of all entities", c.Metrics.Refresh)
 	}
 	c.Traces.complete(r)
 	c.validateAdmin(r)
@@ -76,7 +76,7 @@ func (c *Config) validateListen(r *report) {
 			if shown == "" {
 				shown = "every network interface"
 			}
-			r.add(path, "%s lets other machines in at %s while policy %s has the public development key: "+
+			r.add(path, "with %s other machines can connect to %s, where policy %s has the public development key: "+
 				"give the policy a key of its own (--policy %[3]s:Send,Listen,Manage makes one), or listen on 127.0.0.1 only, "+
 				"or accept it with --dev-key-anywhere", address, shown, DevPolicy)
 		}
@@ -108,7 +108,7 @@ func (c *Config) validateAdmin(r *report) {
 	if _, _, err := net.SplitHostPort(c.AdminListen); err != nil {
 		r.add("admin-listen", "%q is not an address to listen on: write host:port, such as 127.0.0.1:9095", c.AdminListen)
 	} else if slices.Contains(c.Listen, c.AdminListen) && !strings.HasSuffix(c.AdminListen, ":0") {
-		r.add("admin-listen", "%s is a listener for clients: choose another port", c.AdminListen)
+		r.add("admin-listen", "%s is already an address for clients: choose another port", c.AdminListen)
 	}
 }
 
@@ -119,13 +119,13 @@ func (c *Config) validateStore(r *report) {
 	switch scheme, _, isURL := strings.Cut(c.Store, "://"); {
 	case isURL:
 		if !slices.Contains([]string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix", "redis+unix"}, scheme) {
-			r.add("store", "no store has URLs that begin with %s://: %s", scheme, remedy)
+			r.add("store", "a URL that begins with %s:// does not name a store: %s", scheme, remedy)
 		}
 	case slices.Contains([]string{"auto", "file", "memory"}, c.Store):
 	case c.Store == "spawn":
-		r.add("store", "the gateway does not start a Redis: run redis-server --dir %[1]s --appendonly yes --port 0 --unixsocket %[1]s/redis.sock, and use the store unix://%[1]s/redis.sock", filepath.Join(c.Data, "redis"))
+		r.add("store", "the gateway cannot start a Redis: run redis-server --dir %[1]s --appendonly yes --port 0 --unixsocket %[1]s/redis.sock, and use the store unix://%[1]s/redis.sock", filepath.Join(c.Data, "redis"))
 	case strings.Contains(c.Store, "@"):
-		r.add("store", "it is not a store: %s", remedy)
+		r.add("store", "the value is not a store: %s", remedy)
 	default:
 		r.add("store", "%q is not a store: %s", c.Store, remedy)
 	}
@@ -140,10 +140,10 @@ func (c *Config) validateSync(r *report) {
 		r.add("sync", "%q is not a sync policy: use always, interval or never", c.Sync)
 	} else if at, given := r.origins["sync"]; given && !c.KeepsFiles() && (at.line == 0 || at.source == r.origins["store"].source) {
 		// The file may set sync, although a flag selects another store.
-		r.add("sync", "the store %s has no sync policy: leave it out, or use --store file", c.Store)
+		r.add("sync", "sync is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
 	}
 	if c.Repair && !c.KeepsFiles() {
-		r.add("repair", "the store %s has no files to repair: leave it out, or use --store file", c.Store)
+		r.add("repair", "repair is not allowed with the store %s, which has no files: leave it out, or use --store file", c.Store)
 	}
 }
 
@@ -223,10 +223,10 @@ func (p *Policy) validate(path string, r *report) {
 	switch {
 	case p.Key == "": // which was reported
 	case strings.ContainsAny(p.Key+p.SecondaryKey, "; \t\n"):
-		r.add(path+".key", "the key of policy %q holds a space or a semicolon, which no connection string can carry: make one with: openssl rand -base64 32", p.Name)
+		r.add(path+".key", "the key of policy %q contains a space or a semicolon, which connection strings do not allow: generate a key with: openssl rand -base64 32", p.Name)
 	}
 	if p.Rights == 0 && !r.concerns(path+".rights") {
-		r.add(path+".rights", "policy %q has no rights: write some of Send, Listen, Manage", p.Name)
+		r.add(path+".rights", "policy %q has no rights: add Send, Listen or Manage", p.Name)
 	}
 }
 
@@ -316,7 +316,7 @@ func validateForwarding(path, name string, to, deadTo *string, r *report) {
 
 func validateEntityPolicies(path string, policies []Policy, r *report) {
 	if len(policies) > core.MaxAccessRules {
-		r.add(path+".policies", "%d are too many: an entity has at most %d", len(policies), core.MaxAccessRules)
+		r.add(path+".policies", "there are %d, but an entity may have at most %d: remove some", len(policies), core.MaxAccessRules)
 	}
 	for i := range policies {
 		policies[i].validate(elementPath(path+".policies", i), r)

@@ -47,7 +47,7 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	if !pluginName.MatchString(h.Name) {
 		r.add(path+".name", "%q is not a valid name for a hook: use 1 to 63 letters, digits, dots, underscores and hyphens", h.Name)
 	} else if !taken.add(h.Name) {
-		r.add(path+".name", "hook %q is listed twice (upper and lower case are the same, and all namespaces share the names): remove one", h.Name)
+		r.add(path+".name", "hook %q is listed twice (names are case-insensitive, and shared by all namespaces): remove one", h.Name)
 	}
 	if err := core.ValidateName(h.Entity); err != nil {
 		r.add(path+".entity", "%v", err)
@@ -60,15 +60,15 @@ func (h *Hook) complete(path string, taken *names, environ []string, r *report) 
 	for i, name := range h.Headers {
 		switch name := textproto.CanonicalMIMEHeaderKey(name); name {
 		case "", "Authorization", "Cookie", "X-Hub-Signature", "X-Hub-Signature-256", "Stripe-Signature", "Webhook-Signature":
-			r.add(elementPath(path+".headers", i), "%q may not be kept: it is empty or proves an identity; name another header", name)
+			r.add(elementPath(path+".headers", i), "%q cannot be a property of messages, because the header is empty or contains a credential: leave it out", name)
 		}
 	}
 	if !slices.Contains(webhooks.Schemes, string(h.Scheme)) {
-		r.add(path+".verify", "%q is no way to verify: use one of %s", h.Scheme, strings.Join(webhooks.Schemes, ", "))
+		r.add(path+".verify", "%q is not a verification method: use one of %s", h.Scheme, strings.Join(webhooks.Schemes, ", "))
 		return
 	}
 	if h.Scheme == webhooks.Standard && h.IDHeader != "" {
-		r.add(path+".id-header", "the id of Standard Webhooks is in webhook-id, which is signed: leave id-header out")
+		r.add(path+".id-header", "id-header is not allowed with Standard Webhooks, which sign the header webhook-id: leave it out")
 	}
 	h.Keys = secretKeys(path, h.Scheme, h.SecretFile, h.SecretEnv, environ, r)
 }
@@ -78,12 +78,12 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 	at, content := path+".secret-file", ""
 	switch {
 	case (file == "") == (variable == ""):
-		r.add(path, "it needs one of secret-file and secret-env")
+		r.add(path, "the secret is missing: set one of secret-file and secret-env")
 		return nil
 	case file != "":
 		read, err := os.ReadFile(file)
 		if err != nil {
-			r.add(at, "%v: name a file that exists and that this user may read", err)
+			r.add(at, "%v: specify a file that exists and that this user may read", err)
 			return nil
 		}
 		content = string(read)
@@ -99,7 +99,7 @@ func secretKeys(path string, scheme webhooks.Scheme, file, variable string, envi
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 {
-		r.add(at, "it holds no secret: write one there, for example from: openssl rand -base64 32")
+		r.add(at, "the secret is empty: write one there, for example from: openssl rand -base64 32")
 	}
 	return keys
 }
@@ -137,19 +137,19 @@ func (p *Push) complete(path string, taken *names, environ []string, r *report) 
 	if !pluginName.MatchString(p.Name) {
 		r.add(path+".name", "%q is not a valid name for a push: use 1 to 63 letters, digits, dots, underscores and hyphens", p.Name)
 	} else if !taken.add(p.Name) {
-		r.add(path+".name", "push %q is listed twice (upper and lower case are the same, and all namespaces share the names): remove one", p.Name)
+		r.add(path+".name", "push %q is listed twice (names are case-insensitive, and shared by all namespaces): remove one", p.Name)
 	}
 	if a, err := core.ParseAddress(p.From); err != nil || a.Sub != core.Main || a.Management {
 		r.add(path+".from", "%q is neither a queue nor a subscription: write its name, or TOPIC/Subscriptions/NAME", p.From)
 	}
 	if u, err := url.Parse(p.URL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		r.add(path+".url", "it is not an address: write https://HOST/PATH, or http:// for development")
+		r.add(path+".url", "the value is not a URL: write https://HOST/PATH, or http:// for development")
 	}
 	switch keys := secretKeys(path, webhooks.Standard, p.SecretFile, p.SecretEnv, environ, r); len(keys) {
 	case 0: // which was reported
 	case 1:
 		p.Key = keys[0]
 	default:
-		r.add(path, "it has %d secrets, and a push signs with one: leave the others out", len(keys))
+		r.add(path, "the push has %d secrets, but can only sign with one: leave out the others", len(keys))
 	}
 }

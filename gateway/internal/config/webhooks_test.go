@@ -47,9 +47,9 @@ func TestHooks(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is listed twice`, `hooks[2].verify: "guess" is no way to verify`,
-		"hooks[3]: it needs one of secret-file and secret-env", "hooks[4].secret-env: it holds no secret", "hooks[5].secret-file: it holds no secret",
-		"hooks[6].entity: ", "hooks[6].secret-file: the secret must be whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" may not be kept`, "hooks[6].tolerance: 1ms is too short",
+		"hooks[0].secret-file: the secret has 5 characters", `hooks[1].name: hook "A" is listed twice`, `hooks[2].verify: "guess" is not a verification method`,
+		"hooks[3]: the secret is missing", "hooks[4].secret-env: the secret is empty", "hooks[5].secret-file: the secret is empty",
+		"hooks[6].entity: ", "hooks[6].secret-file: the secret must be whsec_", "hooks[6].id-header: ", `hooks[6].headers[0]: "Authorization" cannot be a property of messages`, "hooks[6].tolerance: 1ms is too short",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)
@@ -79,8 +79,8 @@ func TestPushes(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`pushes[1].name: push "A" is listed twice`, "pushes[1].from: ", "pushes[1].url: it is not an address", "pushes[1]: it has 2 secrets",
-		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: it needs one of secret-file and secret-env",
+		`pushes[1].name: push "A" is listed twice`, "pushes[1].from: ", "pushes[1].url: the value is not a URL", "pushes[1]: the push has 2 secrets",
+		"pushes[1].concurrency: 0 is out of range", "pushes[1].timeout: 1ms is out of range", "pushes[2]: the secret is missing",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in:\n%v", want, err)

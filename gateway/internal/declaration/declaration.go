@@ -57,7 +57,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 			break
 		}
 		if err := d.see(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("the declared %s %s: %w", w.word(), w.name, err))
+			errs = append(errs, fmt.Errorf("the configured %s %s: %w", w.word(), w.name, err))
 			if _, unreachable := errors.AsType[*url.Error](err); unreachable || core.CodeOf(err) == core.Unauthorized {
 				break // the others would fail in the same way
 			}
@@ -65,7 +65,7 @@ func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) er
 	}
 	for _, u := range d.unforwarded {
 		if _, err := d.admin.UpdateEntity(ctx, d.Identity, u.name, u.complete); err != nil {
-			errs = append(errs, fmt.Errorf("forward from the declared %s %s: %w", u.word(), u.name, err))
+			errs = append(errs, fmt.Errorf("forward from the configured %s %s: %w", u.word(), u.name, err))
 		}
 	}
 	return errors.Join(append(errs, ctx.Err())...)

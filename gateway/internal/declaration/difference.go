@@ -163,7 +163,7 @@ func (d *declaration) update(ctx context.Context, w *wanted, held *core.Entity, 
 	var errs []error
 	for _, n := range differs {
 		if n.Fixed {
-			errs = append(errs, fmt.Errorf("%s is %s, but declared as %s, and cannot be changed: move the messages away and delete the %s, so that it is created again, or declare %[2]s", n.Property, n.There, n.Declared, strings.ToLower(held.Kind.String())))
+			errs = append(errs, fmt.Errorf("%s is %s, but configured as %s, and cannot be changed: move the messages away and delete the %s, so that the gateway creates it again, or configure %[2]s", n.Property, n.There, n.Declared, strings.ToLower(held.Kind.String())))
 		}
 	}
 	if len(errs) > 0 || d.DryRun {

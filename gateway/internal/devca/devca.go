@@ -119,7 +119,7 @@ func openCA(dir string, now time.Time) (pair, error) {
 		return pair{}, fmt.Errorf("development CA: %w", err)
 	}
 	if now.After(ca.cert.NotAfter) {
-		return pair{}, fmt.Errorf("development CA: %s ended on %s: remove it, start again, and have clients trust the new one", path, ca.cert.NotAfter.Format(time.DateOnly))
+		return pair{}, fmt.Errorf("development CA: %s expired on %s: remove the file, start again, and install the new CA in the clients", path, ca.cert.NotAfter.Format(time.DateOnly))
 	}
 	public := Path(dir)
 	if held, err := os.ReadFile(public); err != nil || !bytes.Equal(held, ca.certificatePEM()) {

@@ -53,11 +53,11 @@ func readPair(path string) (pair, error) {
 	}
 	parsed, err := tls.X509KeyPair(data, data)
 	if err != nil {
-		return pair{}, fmt.Errorf("%s: %w: remove the file, and the gateway makes a new one", path, err)
+		return pair{}, fmt.Errorf("%s: %w: remove the file, and the gateway creates a new one", path, err)
 	}
 	signer, ok := parsed.PrivateKey.(crypto.Signer)
 	if !ok {
-		return pair{}, fmt.Errorf("%s: the key cannot sign: remove the file, and the gateway makes a new one", path)
+		return pair{}, fmt.Errorf("%s: the key cannot sign: remove the file, and the gateway creates a new one", path)
 	}
 	return newPair(signer, parsed.Certificate[0])
 }

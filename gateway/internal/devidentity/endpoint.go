@@ -40,7 +40,7 @@ func (i *Identity) Handler() http.Handler {
 	return listen.SameSite(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The Host of a page whose name resolves to this machine is the page's name.
 		if !isLocal(r.Host) || r.Header.Get("X-Forwarded-For") != "" {
-			refuse(w, http.StatusForbidden, "access_denied", "Call this endpoint by localhost or an IP address, not through a proxy.")
+			refuse(w, http.StatusForbidden, "access_denied", "Use localhost or an IP address to call this endpoint, not a proxy.")
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -57,7 +57,7 @@ func isLocal(host string) bool {
 
 func (i *Identity) appService(w http.ResponseWriter, r *http.Request) {
 	if !i.knows(r.Header.Get("X-IDENTITY-HEADER")) {
-		refuse(w, http.StatusUnauthorized, "invalid_client", "The header X-IDENTITY-HEADER has not the value of IDENTITY_HEADER that the gateway prints at its start.")
+		refuse(w, http.StatusUnauthorized, "invalid_client", "The header X-IDENTITY-HEADER differs from the IDENTITY_HEADER that the gateway prints when it starts.")
 		return
 	}
 	i.managed(w, r)
@@ -75,7 +75,7 @@ func (i *Identity) virtualMachine(w http.ResponseWriter, r *http.Request) {
 func (i *Identity) managed(w http.ResponseWriter, r *http.Request) {
 	resource, client := r.FormValue("resource"), r.FormValue("client_id")
 	if resource == "" {
-		refuse(w, http.StatusBadRequest, "invalid_resource", "The parameter resource is missing, such as https://servicebus.azure.net.")
+		refuse(w, http.StatusBadRequest, "invalid_resource", "The parameter resource is missing: set a resource such as https://servicebus.azure.net.")
 		return
 	}
 	now := time.Now()
@@ -101,10 +101,10 @@ func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 	client, secret := r.PostFormValue("client_id"), r.PostFormValue("client_secret")
 	switch {
 	case r.PostFormValue("grant_type") != "client_credentials":
-		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "Only the grant type client_credentials is offered.")
+		refuse(w, http.StatusBadRequest, "unsupported_grant_type", "Only the grant type client_credentials is supported.")
 		return
 	case !i.knows(secret):
-		refuse(w, http.StatusUnauthorized, "invalid_client", "The client secret is not the value of IDENTITY_HEADER that the gateway prints at its start.")
+		refuse(w, http.StatusUnauthorized, "invalid_client", "The client secret differs from the IDENTITY_HEADER that the gateway prints when it starts.")
 		return
 	}
 	var audience string
@@ -114,7 +114,7 @@ func (i *Identity) clientSecret(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if audience == "" {
-		refuse(w, http.StatusBadRequest, "invalid_scope", "The scope is not that of a resource, such as https://servicebus.azure.net/.default.")
+		refuse(w, http.StatusBadRequest, "invalid_scope", "The scope is not valid: use a resource followed by /.default, such as https://servicebus.azure.net/.default.")
 		return
 	}
 	token, err := i.token(client, audience, time.Now())

@@ -66,7 +66,7 @@ func Open(dir string) (*Identity, error) {
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	key, ok := parsed.(*ecdsa.PrivateKey)
 	if err != nil || !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("key of the development identity: %s contains no P-256 key: remove the file, and the gateway makes a new one", path)
+		return nil, fmt.Errorf("key of the development identity: %s contains no P-256 key: remove the file, and the gateway creates a new one", path)
 	}
 	public := jose.JSONWebKey{Key: &key.PublicKey, Algorithm: string(jose.ES256), Use: "sig"}
 	thumbprint, err := public.Thumbprint(crypto.SHA256)
@@ -92,7 +92,7 @@ func readKey(path string) ([]byte, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%s contains no key: remove the file, and the gateway makes a new one", path)
+		return nil, fmt.Errorf("%s contains no key: remove the file, and the gateway creates a new one", path)
 	}
 	return block.Bytes, nil
 }

@@ -97,7 +97,7 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 // it. Busy means that the issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes, at most %d are read.", len(token), maxToken)
+		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes: at most %d are allowed.", len(token), maxToken)
 	}
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
@@ -126,7 +126,7 @@ func (t *trusted) grant(payload []byte, now time.Time) (core.Grant, error) {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token's claims cannot be read.")
 	}
 	if claims.Expiry == nil {
-		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token has no claim exp, so it would never expire.")
+		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidToken: The token never expires, because it has no claim exp.")
 	}
 	// The library still accepts a token at the instant at which its leeway ends; we do not.
 	expires := claims.Expiry.Time().Add(t.Leeway)

@@ -173,7 +173,7 @@ func TestRefusalsSayWhatIsWrong(t *testing.T) {
 		"other claims":     {parts[0] + "." + strings.Split(k.sign(t, map[string]any{"sub": "admin"}), ".")[1] + "." + parts[2], "InvalidSignature: "},
 		"unknown key":      {newKey(t, "other").sign(t, nil), "InvalidSignature: "},
 		"expired":          {k.sign(t, map[string]any{"exp": start.Add(-time.Minute).Unix()}), "ExpiredToken: The token is expired. Expiration time: 2027-01-15T07:59:00Z."},
-		"no expiry":        {k.sign(t, map[string]any{"exp": nil}), "InvalidToken: The token has no claim exp"},
+		"no expiry":        {k.sign(t, map[string]any{"exp": nil}), "InvalidToken: The token never expires"},
 		"not yet valid":    {k.sign(t, map[string]any{"nbf": start.Add(61 * time.Second).Unix()}), "InvalidToken: The token is not valid before 2027-01-15T08:01:01Z."},
 		"from the future":  {k.sign(t, map[string]any{"iat": start.Add(2 * time.Minute).Unix()}), "InvalidToken: "},
 		"other audience":   {k.sign(t, map[string]any{"aud": []string{"https://vault.azure.net"}}), "InvalidAudience: The token is for 'https://vault.azure.net', not for 'https://servicebus.azure.net' or"},

@@ -154,7 +154,7 @@ func parse(data []byte) (*jose.JSONWebKeySet, error) {
 		}
 	}
 	if len(set.Keys) == 0 {
-		return nil, errors.New("the JSON web key set holds no public key")
+		return nil, errors.New("the JSON web key set contains no public key")
 	}
 	return set, nil
 }
@@ -173,7 +173,7 @@ func discover(ctx context.Context, issuer string) (*jose.JSONWebKeySet, error) {
 		return nil, fmt.Errorf("the discovery document: %w", err)
 	}
 	if document.Issuer != issuer { // §4.3: they must be equal
-		return nil, fmt.Errorf("the discovery document is of the issuer %q", document.Issuer)
+		return nil, fmt.Errorf("the discovery document belongs to another issuer, %q", document.Issuer)
 	}
 	if document.Keys == "" {
 		return nil, errors.New("the discovery document has no jwks_uri")
@@ -199,7 +199,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err == nil && len(data) > maxDocument {
-		err = fmt.Errorf("the answer of %s has more than %d bytes", url, maxDocument)
+		err = fmt.Errorf("the response of %s has more than %d bytes", url, maxDocument)
 	}
 	return data, err
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // errEvicted is the error of reading from a connection that was closed to make room for another.
-var errEvicted = errors.New("the connection was closed to make room: its client has not proven an identity")
+var errEvicted = errors.New("the gateway needed the connection's place for others, and its client had not sent a valid token")
 
 const (
 	// defaultDescriptors is assumed if the limit of open files is unknown.
@@ -272,11 +272,11 @@ func (a *Admission) tell(why reason, c *Conn) {
 	about := []any{"peer", c.RemoteAddr().String(), "closed", n}
 	switch why {
 	case full:
-		a.o.Logger.Warn("too many connections for the limit of open files: raise it", append(about, "limit", a.o.Connections)...)
+		a.o.Logger.Warn("the limit of open files is reached: raise it", append(about, "limit", a.o.Connections)...)
 	case heavy:
-		a.o.Logger.Warn("clients without a proven identity have sent too much: closing those that sent most", append(about, "limit", strangersBytes)...)
+		a.o.Logger.Warn("clients without a valid token have sent too much data: closing those that sent most", append(about, "limit", strangersBytes)...)
 	default:
-		a.o.Logger.Warn("too many connections without a proven identity: closing those that have progressed least", append(about, "limit", a.o.Strangers)...)
+		a.o.Logger.Warn("too many connections without a valid token: closing those that have progressed least", append(about, "limit", a.o.Strangers)...)
 	}
 }
 
@@ -435,7 +435,7 @@ func SameSite(h http.Handler) http.Handler {
 			foreign = err != nil || u.Host != r.Host
 		}
 		if foreign {
-			http.Error(w, "Pages of other sites may not ask for this.", http.StatusForbidden)
+			http.Error(w, "Pages from other origins may not send this request.", http.StatusForbidden)
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")

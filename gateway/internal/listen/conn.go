@@ -21,7 +21,7 @@ type rewound struct {
 // keeps about a hundred more for each line: short lines would take twenty times their size.
 const maxHeaderLines = 1000
 
-var errHeaderLines = errors.New("the header of an HTTP request has too many lines")
+var errHeaderLines = errors.New("an HTTP request has too many header lines")
 
 // header counts the lines in the header of a request while it arrives.
 type header struct {

@@ -120,7 +120,7 @@ func (m *Mux) accept(ctx context.Context, ln net.Listener, deciding *sync.WaitGr
 			if errors.Is(err, net.ErrClosed) {
 				return err
 			}
-			m.opts.Logger.Error("cannot accept a connection: raise the limit of open files if it is reached", "addr", ln.Addr().String(), "err", err)
+			m.opts.Logger.Error("cannot accept a connection: if the limit of open files is reached, raise it", "addr", ln.Addr().String(), "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue
@@ -165,7 +165,7 @@ func (m *Mux) identify(ctx context.Context, conn *Conn) (*virtual, net.Conn, err
 	speaking := net.Conn(plain)
 	if kind == protocolAMQP && m.opts.Plain != nil && !m.opts.Plain(conn.RemoteAddr().String()) {
 		m.requireTLS(conn)
-		return nil, nil, errors.New("the peer speaks AMQP without TLS, which is required")
+		return nil, nil, errors.New("the client speaks AMQP without TLS, but the gateway requires TLS")
 	}
 	if kind == protocolTLS {
 		if kind, speaking, err = m.secure(ctx, speaking, conn); err != nil {
@@ -199,7 +199,7 @@ func (m *Mux) requireTLS(conn net.Conn) {
 // secure does the TLS handshake and detects the protocol inside.
 func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protocol, net.Conn, error) {
 	if m.opts.TLS == nil {
-		return 0, nil, errors.New("the peer speaks TLS, which is not configured")
+		return 0, nil, errors.New("the client speaks TLS, which is not configured")
 	}
 	inner := tls.Server(conn, m.opts.TLS)
 	if err := inner.HandshakeContext(ctx); err != nil {
@@ -211,7 +211,7 @@ func (m *Mux) secure(ctx context.Context, conn net.Conn, admitted *Conn) (protoc
 		return 0, nil, err
 	}
 	if kind == protocolTLS {
-		return 0, nil, errors.New("TLS inside TLS")
+		return 0, nil, errors.New("the client speaks TLS inside of TLS")
 	}
 	speaking := &secured{rewound{Conn: inner, head: head, admitted: admitted}, inner.ConnectionState()}
 	if kind == protocolHTTP {

@@ -151,7 +151,7 @@ func (w *Watch) tell(was fair.Level, u Usage) {
 	}
 	switch {
 	case u.Level >= fair.Tight && u.Level > was:
-		w.Logger.Warn("memory is nearly full: sends get busy until some is free", about...)
+		w.Logger.Warn("memory is almost full: the gateway refuses messages as busy until memory is free", about...)
 	case was >= fair.Tight && u.Level < fair.Tight:
 		w.Logger.Info("memory is free again", about...)
 	default:

@@ -132,7 +132,7 @@ func Parse(s string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	switch {
 	case err != nil:
-		return 0, errors.New("it is not a size: write it like 512MiB or 2GiB")
+		return 0, errors.New("the value is not a size: write it like 512MiB or 2GiB")
 	case n <= 0 || n > math.MaxInt64/unit:
 		return 0, fmt.Errorf("%s is out of range: write it like 512MiB or 2GiB", s)
 	}

@@ -247,7 +247,7 @@ func (m *Metrics) Flushes(tell func() []redis.Flushes) {
 	})
 }
 
-// Failures shows the reasons why a store on Redis does not serve.
+// Failures shows the reasons why a store on Redis is unavailable.
 func (m *Metrics) Failures(tell func() []redis.Failure) {
 	var c collector
 	failures := c.counter("redis_failures_total", "Operations that Redis did not serve, by the cause.", "cause")

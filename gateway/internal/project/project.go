@@ -75,13 +75,13 @@ func holdsSource(dir string) bool {
 // Write writes the project's files and returns their names.
 func (p *Project) Write() ([]string, error) {
 	if p.Kind != Router && p.Kind != Serializer {
-		return nil, fmt.Errorf("%q is not a kind of plugin: use %s or %s", p.Kind, Router, Serializer)
+		return nil, fmt.Errorf("%q is not a type of plugin: use %s or %s", p.Kind, Router, Serializer)
 	}
 	if !names.MatchString(p.Name) {
 		return nil, fmt.Errorf("%q is not a valid name for a plugin: use lower-case letters, digits and hyphens", p.Name)
 	}
 	if there, err := os.ReadDir(p.Dir); err == nil && len(there) > 0 {
-		return nil, fmt.Errorf("%s is not empty", p.Dir)
+		return nil, fmt.Errorf("the directory %s is not empty: choose another", p.Dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (p *Project) goMod() (string, error) {
 		return "", err
 	}
 	if !holdsSource(source) {
-		return "", fmt.Errorf("%s does not hold Crosstown's source", source)
+		return "", fmt.Errorf("the directory %s does not contain Crosstown's source: specify another", source)
 	}
 	return text + fmt.Sprintf("\nreplace %s => %q\n", module, source), nil
 }

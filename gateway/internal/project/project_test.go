@@ -116,10 +116,10 @@ func TestWhatCannotBeWrittenSaysWhy(t *testing.T) {
 	}
 	fresh := filepath.Join(t.TempDir(), "fresh")
 	for want, p := range map[string]project.Project{
-		"not a kind":                {Kind: "filter", Name: "a", Dir: fresh},
-		"not a valid name":          {Kind: project.Router, Name: "A/b", Dir: fresh},
-		"is not empty":              {Kind: project.Router, Name: "a", Dir: full},
-		"does not hold Crosstown's": {Kind: project.Router, Name: "a", Dir: fresh, Replace: full},
+		"not a type":                   {Kind: "filter", Name: "a", Dir: fresh},
+		"not a valid name":             {Kind: project.Router, Name: "A/b", Dir: fresh},
+		"is not empty":                 {Kind: project.Router, Name: "a", Dir: full},
+		"does not contain Crosstown's": {Kind: project.Router, Name: "a", Dir: fresh, Replace: full},
 	} {
 		if _, err := p.Write(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -200,7 +200,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 		x := &core.Stored{Kind: kind, Subscription: t.Subscription, Sub: core.SubQueue(t.Sub), Last: t.Last, Time: t.Time}
 		if kind == core.StoredState {
 			if t.Session == nil || t.State == nil {
-				return nil, fmt.Errorf("a session's state lacks its sessionId or its state")
+				return nil, fmt.Errorf("the line of a session's state has no sessionId or no state")
 			}
 			x.Session, x.SessionState = *t.Session, append([]byte{}, *t.State...)
 		}
@@ -209,7 +209,7 @@ func (l *Line) Stored() (*core.Stored, error) {
 		}
 		return x, nil
 	}
-	return nil, fmt.Errorf("%q is of a kind that this version does not know", t.Kind)
+	return nil, fmt.Errorf("the kind of line %q is unknown to this version", t.Kind)
 }
 
 // texts returns the text fields of a message with their members.
@@ -400,11 +400,11 @@ func (r *Message) stored() (*core.Stored, error) {
 func Parse(line []byte) (stored *core.Stored, entity string, err error) {
 	var l Line
 	if err := json.Unmarshal(line, &l); err != nil {
-		return nil, "", fmt.Errorf("it is not what crosstown record, receive --json or backup prints: %w: repair or remove the line", err)
+		return nil, "", fmt.Errorf("the line is not in the format of crosstown record, receive --json or backup: %w: repair or remove the line", err)
 	}
 	if l.Message == nil {
 		if (l == Line{}) {
-			return nil, "", errors.New("it is neither a message nor a line of a backup: repair or remove the line")
+			return nil, "", errors.New("the line is neither a message nor part of a backup: repair or remove the line")
 		}
 		return nil, "", nil
 	}

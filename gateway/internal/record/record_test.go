@@ -162,8 +162,8 @@ func refuse(t *testing.T, whole string) {
 	for what, c := range map[string]struct{ text, wanted string }{
 		"a line is missing":  {without, "damaged"},
 		"a byte has changed": {strings.Replace(whole, `"body":"text"`, `"body":"tExt"`, 1), "checksum"},
-		"it goes on":         {whole + "\n", "continues after"},
-		"twice":              {whole + whole, "continues after"},
+		"it goes on":         {whole + "\n", "more than one backup"},
+		"twice":              {whole + whole, "more than one backup"},
 		"no header":          {strings.Join(lines[1:], ""), "not a backup"},
 		"nothing":            {"", "is empty"},
 		"another version":    {strings.Replace(whole, `"version":1`, `"version":2`, 1), "format 2"},

@@ -66,18 +66,18 @@ func NewReader(r io.Reader) (*Reader, *Header, error) {
 	first, err := x.Next()
 	switch {
 	case errors.Is(err, errTruncated) && x.lines == 0:
-		return nil, nil, errors.New("the backup is empty: give a file that crosstown backup has written")
+		return nil, nil, errors.New("the backup is empty: use a file that crosstown backup has written")
 	case err != nil:
 		return nil, nil, err
 	case first.Backup == nil:
 		return nil, nil, errors.New("this is not a backup: its first line must be the header that crosstown backup writes")
 	case first.Backup.Version != Version:
-		return nil, nil, fmt.Errorf("the backup has format %d, this version reads format %d: restore it with the version of Crosstown that wrote it, %s", first.Backup.Version, Version, first.Backup.By)
+		return nil, nil, fmt.Errorf("the backup has format %d, but this version reads format %d: restore it with the version of Crosstown that wrote it, %s", first.Backup.Version, Version, first.Backup.By)
 	}
 	return x, first.Backup, nil
 }
 
-var errTruncated = errors.New("the backup is truncated: its last line is missing: back up again")
+var errTruncated = errors.New("the backup is truncated, because its last line is missing: create the backup again")
 
 // Next returns the next line, or io.EOF after a correct last line.
 func (r *Reader) Next() (*Line, error) {
@@ -111,11 +111,11 @@ func (r *Reader) Next() (*Line, error) {
 // check compares what was read with the last line.
 func (r *Reader) check(end *End) error {
 	if got := (End{r.lines, r.messages, fmt.Sprintf("%08x", r.sum.Sum32())}); got != *end {
-		return fmt.Errorf("the backup is damaged: %d lines with %d messages and checksum %s were read, its last line says %d, %d and %s",
+		return fmt.Errorf("the backup is damaged: it has %d lines with %d messages and the checksum %s, but according to its last line %d, %d and %s",
 			got.Lines, got.Messages, got.CRC32C, end.Lines, end.Messages, end.CRC32C)
 	}
 	if _, err := r.in.ReadByte(); err != io.EOF {
-		return errors.New("the backup continues after its last line: restore one backup at a time")
+		return errors.New("the file contains more than one backup: restore one backup at a time")
 	}
 	r.ended = true
 	return io.EOF

@@ -41,7 +41,7 @@ func New(versions []Version, refs []string) (*Set, error) {
 		if v.When != "" {
 			s.versions[i].when, err = rules.Compile(core.Rule{Name: v.File, Filter: core.Filter{Kind: core.SQLFilter, SQL: v.When}})
 			if err == nil && len(s.versions[i].when.Calls()) > 0 {
-				err = errors.New(v.File + ": its condition asks a plugin: use properties and fields of the body only")
+				err = errors.New(v.File + ": the condition calls a plugin: use only properties and fields of the body")
 			}
 			errs = append(errs, err)
 		}
@@ -74,13 +74,13 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 			}
 		}
 		if unread != nil {
-			return "body: it cannot be decoded", nil
+			return "body: the body cannot be decoded", nil
 		}
 		j := <-v.idle
 		defer func() { v.idle <- j }()
 		return j.check(body), nil
 	}
-	return "body: no version of the schema is for this message", nil
+	return "body: no version of the schema applies to this message", nil
 }
 
 // Router is a Set as a stage in front of an entity.

@@ -62,13 +62,13 @@ func (fs *files) read(name string) (*file, error) {
 		return nil, err
 	}
 	if len(f.data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than 1 MiB: split it into several files, and list under refs those that it refers to", name)
+		return nil, fmt.Errorf("%s is larger than 1 MiB: split it into several files, and list the referenced files under refs", name)
 	}
 	if f.doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(f.data)); err != nil {
 		if at, ok := errors.AsType[*json.SyntaxError](err); ok {
 			name = f.at(int(at.Offset))
 		}
-		return nil, fmt.Errorf("%s: it is not JSON: %w", name, err)
+		return nil, fmt.Errorf("%s: the file is not JSON: %w", name, err)
 	}
 	m, _ := f.doc.(map[string]any)
 	id, _ := m["$id"].(string)
@@ -88,7 +88,7 @@ func (f *file) at(offset int) string {
 // Load implements jsonschema.URLLoader. The compiler calls it for files that are not listed.
 func (files) Load(string) (any, error) { return nil, errUnlisted }
 
-var errUnlisted = errors.New("it is not listed: add the file to refs")
+var errUnlisted = errors.New("the referenced file is not listed: add the file to refs")
 
 // compile compiles a file.
 func (fs files) compile(f *file) (chan *judge, error) {
@@ -112,7 +112,7 @@ func (fs files) compile(f *file) (chan *judge, error) {
 				err = c.AddResource(f.id, f.doc)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w: give it an $id of its own", f.name, err)
+				return nil, fmt.Errorf("%s: %w: set a different $id", f.name, err)
 			}
 		}
 		var err error
@@ -204,14 +204,14 @@ func (j *judge) check(body any) (why string) {
 		switch r := recover().(type) {
 		case nil:
 		case outOfWork:
-			why = "body: the schema takes too long for it: make the body smaller, or the schema simpler"
+			why = "body: the validation takes too long: send a smaller body, or simplify the schema"
 		default:
 			panic(r)
 		}
 	}()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value.AppendJSON(nil, body)))
 	if err != nil {
-		return "body: it has no form in JSON"
+		return "body: the body cannot be represented in JSON"
 	}
 	j.left = baseWork + workPerValue*weigh(v)
 	if err := j.schema.Validate(v); err != nil {

@@ -203,18 +203,18 @@ func TestBadSchemasAreNamedWithTheirLines(t *testing.T) {
 	}{
 		{Version{File: "none.json"}, "no such file or directory: specify a file that exists"},
 		{Version{File: "large.json"}, "large.json is larger than 1 MiB: split it into several files, and list"},
-		{Version{File: "broken.json"}, "broken.json:3: it is not JSON"},
+		{Version{File: "broken.json"}, "broken.json:3: the file is not JSON"},
 		{Version{File: "lookahead.json"}, "lookahead.json:5: error parsing regexp: invalid or unsupported Perl syntax: `(?!`: write a pattern that RE2 can run (/properties/sku/pattern: breaks format)"},
 		{Version{File: "names.json"}, "names.json:3: error parsing regexp: invalid or unsupported Perl syntax: `(?=`: write a pattern that RE2 can run (/patternProperties/a(?=b): "},
 		{Version{File: "type.json"}, "type.json: /properties/b/type: "},
 		{Version{File: "list.json"}, "list.json: /allOf/1/minLength: is string, not integer"},
-		{Version{File: "net.json"}, "https://example.com/other.json\": it is not listed: add the file to refs"},
-		{Version{File: "file.json"}, `other.json": it is not listed`},
-		{Version{File: "passwd.json"}, "file:///etc/passwd\": it is not listed"},
+		{Version{File: "net.json"}, "https://example.com/other.json\": the referenced file is not listed: add the file to refs"},
+		{Version{File: "file.json"}, `other.json": the referenced file is not listed`},
+		{Version{File: "passwd.json"}, "file:///etc/passwd\": the referenced file is not listed"},
 		{Version{File: "anchor.json"}, "anchor.json: "},
-		{Version{File: "meta.json"}, "https://example.com/mine\": it is not listed"},
+		{Version{File: "meta.json"}, "https://example.com/mine\": the referenced file is not listed"},
 		{Version{File: "fine.json", When: "sys.ContentType LIKE"}, "fine.json': SQL filter, position"},
-		{Version{File: "fine.json", When: "plugin('geo')"}, "its condition asks a plugin"},
+		{Version{File: "fine.json", When: "plugin('geo')"}, "the condition calls a plugin"},
 	} {
 		c.v.File = dir + c.v.File
 		if _, err := New([]Version{c.v}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -275,8 +275,8 @@ func TestTheFirstVersionWhoseConditionHoldsJudges(t *testing.T) {
 		{core.Message{}, int64(1), nil, ""},
 		{core.Message{}, "x", nil, "body: is string, not number"},
 		{core.Message{}, object("v", int64(2)), nil, "body: is object, not string"},
-		{core.Message{}, object("v", int64(3)), nil, "body: no version of the schema is for this message"},
-		{core.Message{ContentType: "text/csv"}, nil, fmt.Errorf("SECRET"), "body: it cannot be decoded"},
+		{core.Message{}, object("v", int64(3)), nil, "body: no version of the schema applies to this message"},
+		{core.Message{ContentType: "text/csv"}, nil, fmt.Errorf("SECRET"), "body: the body cannot be decoded"},
 	} {
 		r := &Router{Set: set, Action: core.VerdictRefuse, Decode: func(*core.Message) (any, error) { return c.body, c.err }}
 		vs, err := r.Route(t.Context(), core.Stage{}, []*core.Message{&c.m})

@@ -72,7 +72,7 @@ func of(v *pb.Value, depth int) (any, error) {
 		return value.Symbol(k.SymbolValue), nil
 	}
 	if depth == maxDepth {
-		return nil, Error("the value is nested more than 32 deep")
+		return nil, Error("the value is nested deeper than 32")
 	}
 	switch k := v.Kind.(type) {
 	case *pb.Value_ListValue:
@@ -210,7 +210,7 @@ func from(v any, depth int) (*pb.Value, error) {
 		return &pb.Value{Kind: &pb.Value_SymbolValue{SymbolValue: Text(string(v))}}, nil
 	}
 	if depth == maxDepth {
-		return nil, Error("the value is nested more than 32 deep")
+		return nil, Error("the value is nested deeper than 32")
 	}
 	switch v := v.(type) {
 	case value.List:
@@ -228,7 +228,7 @@ func from(v any, depth int) (*pb.Value, error) {
 		described, err := from(v.Value, depth+1)
 		return &pb.Value{Kind: &pb.Value_DescribedValue{DescribedValue: &pb.Described{Descriptor_: descriptor, Value: described}}}, err
 	}
-	return nil, Error(fmt.Sprintf("there is no AMQP type for a %T", v))
+	return nil, Error(fmt.Sprintf("the Go type %T has no AMQP type", v))
 }
 
 func fromAll(vs []any, depth int) ([]*pb.Value, error) {

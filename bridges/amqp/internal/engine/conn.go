@@ -174,12 +174,12 @@ func (c *Conn) protocol(b []byte) {
 func (c *Conn) frame(f wire.Frame, left int) {
 	sasl := c.state == stateInit
 	if sasl != (f.Type == wire.FrameSASL) {
-		c.fail(fault(wire.CondFramingError, "a frame of the wrong type for this stage of the connection"))
+		c.fail(fault(wire.CondFramingError, "the peer sent a frame whose type is not allowed at this stage of the connection"))
 		return
 	}
 	if len(f.Body) == 0 {
 		if sasl {
-			c.finish(fault(wire.CondFramingError, "a SASL frame without a body"))
+			c.finish(fault(wire.CondFramingError, "the peer sent a SASL frame without a body"))
 		}
 		return
 	}
@@ -205,7 +205,7 @@ func (c *Conn) frame(f wire.Frame, left int) {
 func (c *Conn) init(p wire.Performative) {
 	init, ok := p.(*wire.SASLInit)
 	if !ok {
-		c.finish(fault(wire.CondNotAllowed, "the SASL exchange starts with an init"))
+		c.finish(fault(wire.CondNotAllowed, "the first SASL frame is not a sasl-init"))
 		return
 	}
 	c.state = stateAuth
@@ -228,7 +228,7 @@ func (c *Conn) Authenticated(code wire.SASLCode) {
 func (c *Conn) open(p wire.Performative) {
 	o, ok := p.(*wire.Open)
 	if !ok {
-		c.fail(fault(wire.CondNotAllowed, "a connection starts with an open"))
+		c.fail(fault(wire.CondNotAllowed, "the first frame of the connection is not an open"))
 		return
 	}
 	c.peer = o
@@ -267,7 +267,7 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 		c.state = stateDone
 		return
 	case *wire.Open:
-		c.fail(fault(wire.CondNotAllowed, "the connection is open already"))
+		c.fail(fault(wire.CondNotAllowed, "the peer sent a second open"))
 		return
 	}
 	s := c.sessions[channel]
@@ -279,7 +279,7 @@ func (c *Conn) perform(channel uint16, p wire.Performative, payload []byte, left
 	case ended && !attach: // .NET's client sends a detach after the end now and then
 		c.discard(p)
 	default:
-		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("no session has begun on channel %d", channel)))
+		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("channel %d has no session", channel)))
 	}
 }
 

@@ -101,7 +101,7 @@ func (s *Session) disposition(d *wire.Disposition) {
 	}
 	last := d.Last.Or(d.First)
 	if int32(last-d.First) < 0 {
-		s.End(fault(wire.CondInvalidField, "a disposition whose last delivery is before its first"))
+		s.End(fault(wire.CondInvalidField, "the disposition's last delivery precedes its first"))
 		return
 	}
 	if state, ok := d.State.(wire.TransactionalState); ok && !s.owes(d.First, last) {

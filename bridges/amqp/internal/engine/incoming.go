@@ -41,7 +41,7 @@ const maxLeap = 17
 // receive takes a transfer frame, AMQP 1.0 §2.6.12; left is the number of its payload's bytes still to come.
 func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	if s.window == 0 {
-		s.End(fault(wire.CondWindowViolation, "a transfer beyond the session window"))
+		s.End(fault(wire.CondWindowViolation, "the peer sent a transfer that exceeds the session window"))
 		return
 	}
 	if !s.admits(t, payload, left) {
@@ -57,12 +57,12 @@ func (s *Session) receive(t *wire.Transfer, payload []byte, left int) {
 	switch {
 	case l == nil:
 		s.conn.missed(t.State)
-		s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("a transfer on handle %d, which is not attached", t.Handle)))
+		s.End(fault(wire.CondUnattachedHandle, fmt.Sprintf("the peer sent a transfer on handle %d, which is not attached", t.Handle)))
 	case l.state == linkDetached:
 		s.conn.missed(t.State)
 	case l.attach.Role == wire.RoleReceiver:
 		s.conn.missed(t.State)
-		l.fail(fault(wire.CondNotAllowed, "A transfer on a link to receive from."))
+		l.fail(fault(wire.CondNotAllowed, "The peer sent a transfer on a link on which it receives."))
 	case !l.partial.active && !l.start(t, left > 0):
 		s.conn.missed(t.State)
 	default:
@@ -106,10 +106,10 @@ func (l *Link) most() int64 {
 func (l *Link) start(t *wire.Transfer, more bool) bool {
 	switch {
 	case !t.DeliveryID.Set || t.DeliveryTag == nil:
-		l.fail(fault(wire.CondInvalidField, "The first transfer of a delivery has no delivery-id or no delivery-tag."))
+		l.fail(fault(wire.CondInvalidField, "The first transfer of a delivery must have a delivery-id and a delivery-tag."))
 		return false
 	case l.credit == 0:
-		l.fail(fault(wire.CondTransferLimitExceeded, "A transfer without credit."))
+		l.fail(fault(wire.CondTransferLimitExceeded, "The peer sent a transfer without link credit."))
 		return false
 	case t.Resume:
 		l.fail(fault(wire.CondNotImplemented, "Deliveries cannot be resumed."))
@@ -161,7 +161,7 @@ func (l *Link) more(t *wire.Transfer, payload []byte, left int) {
 	p, c := &l.partial, l.session.conn
 	if t.DeliveryID.Set && t.DeliveryID.V != p.ID {
 		c.missed(t.State)
-		l.fail(fault(wire.CondInvalidField, "A delivery begins before the one before it has ended."))
+		l.fail(fault(wire.CondInvalidField, "The peer began a delivery before it had completed the previous one."))
 		return
 	}
 	if t.Aborted { // §2.7.5: as if settled; nothing is said

@@ -82,16 +82,16 @@ func (s *Session) attach(a *wire.Attach) {
 	c := s.conn
 	switch {
 	case a.Handle > s.handleMax():
-		c.fail(fault(wire.CondFramingError, fmt.Sprintf("handle %d is beyond the maximum of %d", a.Handle, s.handleMax())))
+		c.fail(fault(wire.CondFramingError, fmt.Sprintf("handle %d exceeds the maximum of %d", a.Handle, s.handleMax())))
 		return
 	case s.links[a.Handle] != nil:
 		s.End(fault(wire.CondHandleInUse, fmt.Sprintf("handle %d is in use", a.Handle)))
 		return
 	case a.Handle > s.peerHandleMax:
-		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d is beyond the peer's own maximum", a.Handle)))
+		s.End(fault(wire.CondNotAllowed, fmt.Sprintf("handle %d exceeds the handle-max of the peer's own begin", a.Handle)))
 		return
 	case c.links >= 2*c.bounds.Links: // refusals that the peer ignores
-		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("more than %d links", c.bounds.Links)))
+		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("the peer attached more than %d links", c.bounds.Links)))
 		return
 	}
 	for _, l := range s.held {

@@ -48,16 +48,16 @@ func (c *Conn) beginSession(channel uint16, b *wire.Begin) {
 	limit := min(c.channelMax(), c.peer.ChannelMax.Or(wire.DefaultChannelMax))
 	switch {
 	case channel > limit:
-		c.fail(fault(wire.CondFramingError, fmt.Sprintf("channel %d is beyond the maximum of %d", channel, limit)))
+		c.fail(fault(wire.CondFramingError, fmt.Sprintf("channel %d exceeds the maximum of %d", channel, limit)))
 		return
 	case c.sessions[channel] != nil:
-		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("a session has begun on channel %d already", channel)))
+		c.fail(fault(wire.CondNotAllowed, fmt.Sprintf("channel %d already has a session", channel)))
 		return
 	case len(c.sessions) >= c.bounds.Sessions:
 		c.fail(fault(wire.CondResourceLimitExceeded, fmt.Sprintf("The connection has %d sessions, which is the limit.", c.bounds.Sessions)))
 		return
 	case b.RemoteChannel.Set:
-		c.fail(fault(wire.CondNotAllowed, "a begin answers one that was never sent"))
+		c.fail(fault(wire.CondNotAllowed, "the peer answered a begin that the gateway did not send"))
 		return
 	}
 	if c.opts.Begins != nil {
@@ -106,7 +106,7 @@ func (s *Session) perform(p wire.Performative, payload []byte, left int) {
 	case *wire.Detach:
 		s.detach(p)
 	default:
-		s.conn.fail(fault(wire.CondNotAllowed, "a SASL performative in an AMQP frame"))
+		s.conn.fail(fault(wire.CondNotAllowed, "the peer sent a SASL performative in an AMQP frame"))
 	}
 }
 

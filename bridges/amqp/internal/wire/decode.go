@@ -168,7 +168,7 @@ func decodeOpen(f *fields) *Open {
 		Properties:          f.mapping("properties"),
 	}
 	if p.MaxFrameSize.Or(DefaultMaxFrameSize) < MinMaxFrameSize {
-		f.invalid("max-frame-size", "is %d, below %d", p.MaxFrameSize.V, MinMaxFrameSize)
+		f.invalid("max-frame-size", "is %d: it must be at least %d", p.MaxFrameSize.V, MinMaxFrameSize)
 	}
 	return p
 }

@@ -61,7 +61,7 @@ func (f *fields) done() error {
 	for f.err == nil && f.n > 0 {
 		f.n--
 		if _, rest, err := value.ReadRaw(f.b); err != nil {
-			f.fail("beyond the last", err)
+			f.fail("after the last known one", err)
 		} else {
 			f.b = rest
 		}
@@ -97,7 +97,7 @@ func must[T any](f *fields, name string, read func([]byte) (T, []byte, error)) T
 func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 	v := field(f, name, value.ReadUint8)
 	if v.V > uint8(most) {
-		f.invalid(name, "is %d, beyond %d", v.V, most)
+		f.invalid(name, "is %d: it must be at most %d", v.V, most)
 	}
 	return value.Opt[T]{V: T(v.V), Set: v.Set}
 }
@@ -106,7 +106,7 @@ func upTo[T ~uint8](f *fields, name string, most T) value.Opt[T] {
 func (f *fields) binary(name string, limit int) []byte {
 	v := field(f, name, value.ReadBinary)
 	if len(v.V) > limit {
-		f.invalid(name, "has %d bytes, more than %d", len(v.V), limit)
+		f.invalid(name, "has %d bytes: at most %d are allowed", len(v.V), limit)
 	}
 	return v.V
 }

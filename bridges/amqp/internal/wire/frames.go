@@ -45,11 +45,11 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	}
 	offset := uint32(b[4]) * 4
 	if offset < frameHeader || offset > size {
-		return Frame{}, 0, refuse(CondFramingError, "a data offset of %d words in a frame of %d bytes", b[4], size)
+		return Frame{}, 0, refuse(CondFramingError, "a frame of %d bytes has a data offset of %d words", size, b[4])
 	}
 	f.Type = FrameType(b[5])
 	if f.Type > FrameSASL {
-		return Frame{}, 0, refuse(CondFramingError, "a frame of unknown type %d", b[5])
+		return Frame{}, 0, refuse(CondFramingError, "a frame has the unknown type %d", b[5])
 	}
 	if uint64(size) > uint64(len(b)) {
 		return Frame{}, 0, nil
@@ -151,7 +151,7 @@ const ProtocolHeaderSize = 8
 // amqp:connection:framing-error; the answer to it is a header that is supported, and then the end of the connection.
 func ParseProtocolHeader(b []byte) (Protocol, error) {
 	if len(b) < ProtocolHeaderSize {
-		return 0, refuse(CondFramingError, "a protocol header of %d bytes", len(b))
+		return 0, refuse(CondFramingError, "a protocol header has %d bytes", len(b))
 	}
 	p := Protocol(b[4])
 	known := p == ProtocolAMQP || p == ProtocolTLS || p == ProtocolSASL

@@ -33,8 +33,8 @@ func TestCutFrame(t *testing.T) {
 		{"beyond the limit", "00000041", Frame{}, 0, "exceeds the limit of 64"},
 		{"huge", "ffffffff", Frame{}, 0, "exceeds the limit of 64"},
 		{"an HTTP request", "47455420 2f204854", Frame{}, 0, "exceeds the limit of 64"},
-		{"small data offset", "00000009 01000000 53", Frame{}, 0, "data offset of 1 words"},
-		{"data offset beyond the frame", "00000009 03000000 53", Frame{}, 0, "data offset of 3 words"},
+		{"small data offset", "00000009 01000000 53", Frame{}, 0, "a frame of 9 bytes has a data offset of 1 words"},
+		{"data offset beyond the frame", "00000009 03000000 53", Frame{}, 0, "a frame of 9 bytes has a data offset of 3 words"},
 		{"unknown type", "00000009 02020000 53", Frame{}, 0, "unknown type 2"},
 	} {
 		got, n, err := CutFrame(unhex(c.hex), limit)

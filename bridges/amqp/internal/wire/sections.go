@@ -208,7 +208,7 @@ func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	var messages [][]byte
 	for b := s.Body; len(b) > 0; {
 		if len(messages) == most {
-			return nil, refuse(CondInvalidField, "a batch of more than %d messages", most)
+			return nil, refuse(CondInvalidField, "a batch has more than %d messages", most)
 		}
 		_, enc, err := readDescriptor(b)
 		if err != nil {

@@ -110,7 +110,7 @@ func (a *Writer) Flush(ctx context.Context) {
 		}
 	}
 	if missed > 0 {
-		a.log.Warn("histories are incomplete: some events were dropped", "events", missed, "err", failure)
+		a.log.Warn("dropped events of message histories, which are now incomplete", "events", missed, "err", failure)
 	}
 }
 

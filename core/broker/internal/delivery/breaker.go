@@ -305,7 +305,7 @@ func (c *Circuit) trip(failures int) {
 	if !c.open {
 		c.open, c.full, c.probes = true, max(len(c.locks), c.consecutive()), 0
 		c.e.admission.opened.Add(1)
-		c.e.Log.Warn("the circuit breaker is open: deliveries pause", "entity", c.e.View().Name, "failures", failures, "of", len(c.results), "pause", c.Pause)
+		c.e.Log.Warn("the circuit breaker has opened: deliveries pause", "entity", c.e.View().Name, "failures", failures, "of", len(c.results), "pause", c.Pause)
 	} else if c.limit == 1 {
 		c.probes++
 	}
@@ -330,7 +330,7 @@ func (c *Circuit) widen(failed bool) {
 	c.seen, c.wrong = 0, 0
 	if c.limit >= c.full {
 		c.open, c.results = false, c.results[:0]
-		c.e.Log.Info("the circuit breaker is closed", "entity", c.e.View().Name)
+		c.e.Log.Info("the circuit breaker has closed: deliveries continue", "entity", c.e.View().Name)
 	}
 }
 
@@ -342,9 +342,9 @@ func (c *Circuit) consecutive() int {
 		return c.Consecutive
 	}
 	if !c.e.admission.warned.Swap(true) {
-		text := "the circuit breaker opens earlier than configured, before a message is dead-lettered"
+		text := "the circuit breaker opens after fewer failures than configured, because more would dead-letter a message"
 		if deliveries == 1 {
-			text = "the circuit breaker cannot prevent dead letters: the first failure dead-letters a message"
+			text = "the circuit breaker cannot prevent dead letters, because the entity dead-letters a message after its first failure"
 		}
 		c.e.Log.Warn(text, "entity", v.Name, "consecutive", c.Consecutive, "MaxDeliveryCount", deliveries)
 	}

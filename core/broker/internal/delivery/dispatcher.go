@@ -109,7 +109,7 @@ func (d *dispatcher) add(r *receiver) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if limit := d.e.MaxReceivers; len(d.receivers) >= limit {
-		return core.Refuse(core.QuotaExceeded, "'%s' already has %d receivers here, which is the limit: close some.", d.e.View().Name, limit)
+		return core.Refuse(core.QuotaExceeded, "'%s' has %d receivers at this gateway, which is the limit: close some.", d.e.View().Name, limit)
 	}
 	if d.retireTimer != nil {
 		d.retireTimer.Stop()
@@ -369,7 +369,7 @@ func (d *dispatcher) release(ds []core.Delivery) {
 	}
 	for _, err := range d.e.Settle(d.e.Base, d.sub, settlements) {
 		if code := core.CodeOf(err); code != "" && code != core.LockLost && code != core.NotFound {
-			d.e.Log.Warn("surplus messages could not be released: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
+			d.e.Log.Warn("cannot release messages that no receiver needs: they stay locked until their locks expire", "entity", d.e.View().Name, "err", err)
 			return
 		}
 	}
@@ -400,7 +400,7 @@ func (d *dispatcher) giveRemoved(ds []core.Delivery) {
 		ds = ds[n:]
 	}
 	if len(ds) > 0 {
-		d.e.Log.Info("messages were removed for a receiver that closed meanwhile", "entity", d.e.View().Name, "count", len(ds))
+		d.e.Log.Info("removed messages for a receiver that closed before it got them: they are lost", "entity", d.e.View().Name, "count", len(ds))
 	}
 }
 

@@ -311,7 +311,7 @@ func (s *Session) lockMessages(most core.Most) {
 	case s.o.Mode == core.PeekLock && s.lock.Mode == core.NonExclusive: // for the next holder
 		e.SettleAll(e.Base, core.Main, ds, core.Release)
 	case s.o.Mode == core.ReceiveAndDelete:
-		e.Log.Info("messages were removed for a session receiver that closed meanwhile", "entity", e.View().Name, "count", len(ds))
+		e.Log.Info("removed messages for a session receiver that closed before it got them: they are lost", "entity", e.View().Name, "count", len(ds))
 	}
 }
 
@@ -326,7 +326,7 @@ func (s *Session) noteLook(err error, more bool) {
 		return
 	}
 	if began, _ := s.poller.end(more, err); began {
-		e.Log.Warn("messages of a session could not be locked: the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
+		e.Log.Warn("cannot lock the messages of a session, because the partition does not answer; trying again", "entity", e.View().Name, "partition", s.lock.Index, "err", err)
 	}
 	pause := sessionLookInterval
 	if err != nil {

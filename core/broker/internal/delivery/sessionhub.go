@@ -46,7 +46,7 @@ func (h *sessionHub) enter() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if limit := h.e.MaxReceivers; len(h.all)+h.accepting >= limit {
-		return core.Refuse(core.QuotaExceeded, "'%s' already has %d session receivers here, which is the limit: close some.", h.e.View().Name, limit)
+		return core.Refuse(core.QuotaExceeded, "'%s' has %d session receivers at this gateway, which is the limit: close some.", h.e.View().Name, limit)
 	}
 	h.accepting++
 	return nil
@@ -203,7 +203,7 @@ func (h *sessionHub) release(l core.SessionLock) {
 	defer cancel()
 	err := h.e.View().Queues[core.Main][l.Index].ReleaseSession(ctx, l)
 	if code := core.CodeOf(err); code != "" && code != core.SessionLockLost && code != core.NotFound {
-		e.Log.Warn("a session could not be released: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
+		e.Log.Warn("cannot release a session: it stays locked until its lock expires", "entity", h.e.View().Name, "err", err)
 	}
 }
 

@@ -184,7 +184,7 @@ func (f *sessionFinder) noteLook(ok bool, next time.Time, err error) {
 	e := f.hub.e
 	pause := finderInterval
 	if began, _ := f.end(ok, err); began {
-		e.Log.Warn("no session could be accepted: the partition does not answer; trying again", "entity", f.hub.e.View().Name, "partition", f.index, "err", err)
+		e.Log.Warn("cannot accept a session, because the partition does not answer; trying again", "entity", f.hub.e.View().Name, "partition", f.index, "err", err)
 	}
 	switch {
 	case err != nil:

@@ -246,7 +246,7 @@ func (w *worker) noteOutage(err error) {
 	case core.CodeOf(err) == core.NotFound:
 		w.d.e.Suspect()
 	default:
-		log.Warn("messages could not be locked: the partition does not answer; trying again", "entity", w.d.e.View().Name, "partition", w.index, "err", err)
+		log.Warn("cannot lock messages, because the partition does not answer; trying again", "entity", w.d.e.View().Name, "partition", w.index, "err", err)
 	}
 }
 

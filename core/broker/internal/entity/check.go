@@ -55,7 +55,7 @@ func (v *View) Check(m *core.Message) error {
 	}
 	// The empty session id goes with any partition key, as the JavaScript SDK's live tests have it.
 	if m.SessionID != "" && m.PartitionKey != "" && m.SessionKey() != core.KeyOfSession(m.PartitionKey) {
-		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: where both are set they must be equal.", m.SessionID, m.PartitionKey)
+		return core.Refuse(core.NotAllowed, "SessionId '%s' and PartitionKey '%s' differ: set only one, or set both to the same value.", m.SessionID, m.PartitionKey)
 	}
 	if !m.HasSession() && v.Settings.RequiresSession && v.Kind == core.Queue {
 		return ErrNoSessionID
@@ -72,7 +72,7 @@ func (v *View) Check(m *core.Message) error {
 	}
 	if header > core.MaxHeaderBytes {
 		name, size := largestPart(m)
-		return core.Refuse(core.InvalidArgument, "The properties of the message have %d bytes together, which exceeds the limit of %d bytes. The largest is %s with %d bytes.", header, core.MaxHeaderBytes, name, size)
+		return core.Refuse(core.InvalidArgument, "The properties of the message have %d bytes in total, which exceeds the limit of %d bytes. The largest property is %s with %d bytes.", header, core.MaxHeaderBytes, name, size)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func TooLong(key string) bool {
 
 // LongKey is the refusal of such a key.
 func LongKey(name, text string) error {
-	return core.Refuse(core.InvalidArgument, "%s has %d characters: it may have at most %d.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
+	return core.Refuse(core.InvalidArgument, "%s has %d characters: at most %d are allowed.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
 
 // checkProperties checks user properties without decoding them. AMQP 1.0 §3.2.5 allows simple
@@ -102,7 +102,7 @@ func checkProperties(p core.Properties, noBinary bool) error {
 		}
 		if len(k) > core.MaxPropertyNameLength || len(v) > core.MaxPropertyNameLength {
 			if n := max(utf8.RuneCount(k), characters(v)); n > core.MaxPropertyNameLength {
-				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters: name and value may have at most %d each.", k, n, core.MaxPropertyNameLength)
+				return core.Refuse(core.InvalidArgument, "The user property '%.64s' has %d characters: its name and its value may each have at most %d.", k, n, core.MaxPropertyNameLength)
 			}
 		}
 	}

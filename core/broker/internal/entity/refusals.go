@@ -22,7 +22,7 @@ var (
 	errBusy     = core.Refuse(core.Busy, "The server was unable to reach its store. Please wait and try again.")
 	ErrTimeout  = core.Refuse(core.Timeout, "The operation did not complete within the time given.")
 	errSettled  = core.Refuse(core.NotAllowed, "A message in a dead-letter queue cannot be dead-lettered.")
-	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or is not in the state the operation asks for.")
+	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
 // Refusals makes errors of a namespace readable for clients.
@@ -90,7 +90,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	case core.Busy:
 		return errBusy
 	default:
-		r.Log.Warn("a store call failed", "entity", entity.Name, "err", err)
+		r.Log.Warn("a call to the store failed", "entity", entity.Name, "err", err)
 		return errBusy
 	}
 }

@@ -22,7 +22,7 @@ const (
 
 var (
 	// errNoVerdict means that the verdict of the destination's pipeline is missing.
-	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The message has no verdict.")}
+	errNoVerdict = &entity.NoVerdict{Refusal: core.Refuse(core.Busy, "The pipeline returned no verdict for the message.")}
 	// errTooManyHops says that a message has been forwarded too often.
 	errTooManyHops = core.Refuse(core.QuotaExceeded, core.DescriptionMaxHops)
 )
@@ -159,7 +159,7 @@ func (fb *forwardBatch) resolve(ctx context.Context, name string) resolved {
 		r.err = err
 	default:
 		if v := e.View(); v.Kind == core.Subscription {
-			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which only gets messages from its topic.", v.Name)
+			r.err = core.Refuse(core.InvalidArgument, "'%s' is a subscription, which receives messages only from its topic.", v.Name)
 		} else {
 			r.e, r.v = e, v
 		}
@@ -264,7 +264,7 @@ func (fb *forwardBatch) finish(ctx context.Context) (ended int) {
 	}
 	for ref, keys := range forget {
 		if err := where[ref].Forget(call, keys); err != nil && core.CodeOf(err) != core.NotFound {
-			s.Log.Debug("keys of ended moves stay until they expire", "entity", fb.v.Name, "err", err)
+			s.Log.Debug("cannot remove the deduplication keys of completed moves: they expire later", "entity", fb.v.Name, "err", err)
 		}
 	}
 	if ended > 0 {

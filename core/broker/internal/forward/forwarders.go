@@ -249,7 +249,7 @@ func (s *Forwarders) scan(ctx context.Context) {
 		return false
 	})
 	if err != nil && ctx.Err() == nil {
-		s.Log.Warn("entities were not checked for messages to forward; the next scan checks them", "err", err)
+		s.Log.Warn("cannot check entities for messages to forward; the next scan checks them", "err", err)
 	}
 }
 
@@ -366,7 +366,7 @@ func (s *Forwarders) start(ent *core.Entity, sub core.SubQueue) *forwarder {
 	if remote, _, ok := core.SplitRemote(f.to); ok {
 		f.remote = remote
 		if s.remotes[remote] == nil {
-			s.Log.Warn("entity forwards to a remote that the configuration does not name: its messages wait", "entity", ent.Name, "to", f.to)
+			s.Log.Warn("the entity forwards to a remote that is not configured: its messages wait", "entity", ent.Name, "to", f.to)
 		}
 	}
 	for i := range ent.Partitions {

@@ -188,9 +188,9 @@ func (r remotes) check(setting, to, remote, entity string) error {
 	case r[core.FoldName(remote)] != nil:
 		return nil
 	case len(r) == 0:
-		return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remotes. The gateway's configuration defines them.", setting, to)
+		return core.Refuse(core.InvalidArgument, "%s is '%s', but the namespace has no remotes: add the remote to the gateway's configuration.", setting, to)
 	}
-	return core.Refuse(core.InvalidArgument, "%s is '%s': the namespace has no remote of that name. It has %s.",
+	return core.Refuse(core.InvalidArgument, "%s is '%s', which is not a remote of the namespace: use %s, or add the remote to the gateway's configuration.",
 		setting, to, strings.Join(slices.Sorted(maps.Keys(r)), ", "))
 }
 

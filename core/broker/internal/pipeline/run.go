@@ -140,7 +140,7 @@ func (r *Run) askStage(ctx context.Context, st *stage, ms []*core.Message, way [
 		}
 		return
 	}
-	r.p.log.Debug("a stage did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
+	r.p.log.Debug("a stage of the pipeline did not answer", "entity", r.v.Name, "plugin", st.Name, "messages", len(ms), "err", err)
 	count := &st.counts.refused
 	switch st.Unavailable {
 	case Pass:
@@ -170,7 +170,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 		st.counts.rejected.Add(1)
 		why := v.Description
 		if !isSchema {
-			why = fmt.Sprintf("the plugin '%s' refuses it: %s", st.Name, cmp.Or(strings.Trim(v.Reason+": "+why, ": "), "it gives no reason"))
+			why = fmt.Sprintf("the plugin '%s' refused the message: %s", st.Name, cmp.Or(strings.Trim(v.Reason+": "+why, ": "), "the plugin gave no reason"))
 		}
 		*x = Item{Message: x.Message, original: x.original, State: Rejected, err: core.Refuse(core.NotAllowed, "%s", why)}
 		return
@@ -181,7 +181,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 		if err := r.v.Check(x.Message); err != nil {
 			x.Message.Properties = before
 			st.counts.deadLettered.Add(1)
-			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' has changed the message into one that cannot be stored. %s", st.Name, core.TextOf(err)))
+			x.deadLetter(st, reasonBadVerdict, fmt.Sprintf("The plugin '%s' made the message invalid: %s", st.Name, core.TextOf(err)))
 			return
 		}
 	}
@@ -192,7 +192,7 @@ func (r *Run) apply(st *stage, x *Item, v *core.Verdict) {
 		x.State = Gone
 		x.note(core.EventDropped, st.Name, "", v.Reason)
 		st.counts.dropped.Add(1)
-		r.p.log.Debug("message dropped by its router", "entity", r.v.Name, "plugin", st.Name, "reason", v.Reason)
+		r.p.log.Debug("a router dropped a message", "entity", r.v.Name, "plugin", st.Name, "reason", v.Reason)
 	default:
 		st.counts.deadLettered.Add(1)
 		x.deadLetter(st, cmp.Or(v.Reason, reasonRouter), v.Description)

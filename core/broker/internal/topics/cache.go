@@ -144,7 +144,7 @@ func (h *Cache) newMember(ent core.Entity) member {
 	for _, r := range stored {
 		c, err := rules.Compile(r)
 		if err != nil {
-			h.log.Error("a stored rule cannot be compiled: replace it", "entity", ent.Name, "err", err)
+			h.log.Error("cannot compile a stored rule: replace the rule", "entity", ent.Name, "err", err)
 			m.err = err
 			continue
 		}

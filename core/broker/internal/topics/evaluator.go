@@ -75,7 +75,7 @@ func (ev *Evaluator) askPlugins(ctx context.Context, topic string, calls []rules
 	entity.InParallel(len(calls), func(i int) { got[i], errs[i] = q.ask(ctx, calls[i]) })
 	for i, c := range calls {
 		if errs[i] != nil {
-			ev.Log.Debug("a plugin that a rule asks did not answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
+			ev.Log.Debug("a plugin that a rule calls did not answer", "entity", topic, "plugin", c.Name, "messages", len(ms), "err", errs[i])
 			if ctx.Err() != nil {
 				return nil, entity.ErrTimeout
 			}

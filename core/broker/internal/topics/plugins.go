@@ -44,7 +44,7 @@ func (f *Plugins) Check(r *rules.Rule) error {
 		if len(f.byName) > 0 {
 			known = "'" + strings.Join(slices.Sorted(maps.Keys(f.byName)), "', '") + "' may be called"
 		}
-		return core.Refuse(core.InvalidArgument, "Rule '%s': there is no plugin '%s' that rules may call; %s.", r.Name(), c.Name, known)
+		return core.Refuse(core.InvalidArgument, "Rule '%s' calls '%s', which is not a plugin that rules may call: %s.", r.Name(), c.Name, known)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ type pluginAnswer struct {
 func (q *pluginAnswers) ask(ctx context.Context, c rules.Call) ([]pluginAnswer, error) {
 	s := q.f.byName[c.Name]
 	if s == nil {
-		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("there is no plugin '%s' that rules may call", c.Name)}}, len(q.ms)), nil
+		return slices.Repeat([]pluginAnswer{{err: fmt.Errorf("'%s' is not a plugin that rules may call", c.Name)}}, len(q.ms)), nil
 	}
 	verdicts, err := s.Router.Route(ctx, core.Stage{Kind: core.StageFilter, Entity: q.topic, Parameters: c.Parameters()}, q.ms)
 	if err == nil && len(verdicts) != len(q.ms) {

@@ -32,7 +32,7 @@ func (rt *Tester) show(j core.Judgement) core.Judgement {
 		rt.shown += n
 		return j
 	}
-	j.Message, j.Why = nil, append(j.Why, "the message is left out: those of the rules before it have 1 MiB")
+	j.Message, j.Why = nil, append(j.Why, "the message is omitted: the messages of the previous rules have 1 MiB, which is the limit")
 	return j
 }
 
@@ -90,7 +90,7 @@ func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Del
 		all = append(all[:maxWhyNot], fmt.Sprintf("and %d more", n))
 	}
 	if len(all) == 0 {
-		all = []string{"it has no rules"}
+		all = []string{"the subscription has no rules"}
 	}
 	return all
 }

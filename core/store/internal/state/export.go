@@ -246,7 +246,7 @@ func (t *txn) importThing(x *core.Stored) error {
 func (t *txn) importMessage(q *queue, x *core.Stored) error {
 	_, n := core.SplitSequenceNumber(x.SequenceNumber)
 	if n <= q.log.highest() {
-		return core.Refuse(core.Conflict, "message %d comes after a later one", n)
+		return core.Refuse(core.Conflict, "message %d comes after a message with a higher number", n)
 	}
 	e := t.newEntry(x.Message)
 	e.origin, e.enqueued, e.expires = x.EnqueuedSequenceNumber, millisOf(x.EnqueuedTime), millisOf(x.ExpiresAt)

@@ -57,7 +57,7 @@ func (s *Store) Start() error {
 // views do not count.
 func (s *Store) Latest() time.Time { return instant(s.latest) }
 
-var errNoRecord = errors.New("a message has a record that the frame does not have")
+var errNoRecord = errors.New("a message refers to a record that the frame does not contain")
 
 // Do repeats an effect. It skips an effect on something that was deleted later, and one that the
 // loaded snapshot already contains.
@@ -189,7 +189,7 @@ func (r *Replay) put(q *queue, m *Put) {
 	switch {
 	case r.err != nil || r.isOld(e.n):
 	case q.log.highest() >= e.n:
-		r.err = fmt.Errorf("message %d comes after a later one", e.n)
+		r.err = fmt.Errorf("message %d comes after a message with a higher number", e.n)
 	default:
 		last := q.last
 		if e.isPlain() {

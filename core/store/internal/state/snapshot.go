@@ -318,7 +318,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case r.home == nil:
 		return false
 	case r.p.pieces == nil:
-		r.err = errors.New("a part of a partition precedes the catalogue")
+		r.err = errors.New("the snapshot has a partition before the catalogue")
 		return false
 	}
 	home := r.p.pieces.homes[of.Subscription]
@@ -330,7 +330,7 @@ func (r *Replay) Piece(at Position, piece *Piece) bool {
 	case PieceMessages:
 		sub := piece.Of.Sub
 		if sub >= core.SubQueues {
-			r.err = errors.New("a part belongs to a sub-queue that this version does not know")
+			r.err = errors.New("the snapshot has a sub-queue that this version does not know")
 			return false
 		}
 		home.spans[sub] = append(home.spans[sub], span{piece.From, at})

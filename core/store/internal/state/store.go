@@ -85,7 +85,7 @@ func (s *Store) About(context.Context) core.About {
 	return core.About{
 		Engine:   "memory",
 		Detail:   "in this process",
-		Warnings: []string{"A restart loses all entities and messages: --store file or a Redis keeps them."},
+		Warnings: []string{"A restart loses all entities and messages. To keep them, use --store file or a Redis."},
 	}
 }
 

@@ -73,7 +73,7 @@ await operate(async ({ page, open, home, button, link, row, dialog, said, seen, 
   await dialog.getByLabel("Delay", { exact: true }).fill("");
   await dialog.getByLabel("Effect", { exact: true }).selectOption("reorder");
   await dialog.getByRole("button", { name: "Add rule" }).click();
-  await dialog.getByRole("alert").getByText("does not fit the operation send").waitFor();
+  await dialog.getByRole("alert").getByText("is not possible for the operation send").waitFor();
   await dialog.getByLabel("Effect", { exact: true }).selectOption("fail");
   await seen("a new fault rule");
   await dialog.getByRole("button", { name: "Add rule" }).click();

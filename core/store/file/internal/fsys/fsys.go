@@ -54,7 +54,7 @@ type File interface {
 }
 
 // ErrNoLocks says that a file system does not support locks.
-var ErrNoLocks = errors.New("the file system has no file locks")
+var ErrNoLocks = errors.New("the file system does not support file locks")
 
 // LockedError says that another process has a lock.
 type LockedError struct {

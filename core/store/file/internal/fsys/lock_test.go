@@ -90,7 +90,7 @@ func TestALockThatIsALinkIsRefused(t *testing.T) {
 	if err := os.Symlink(other, path); err != nil {
 		t.Fatal(err)
 	}
-	if lock, err := (OS{}).Lock(path, "1"); err == nil || !strings.Contains(err.Error(), "is a link") {
+	if lock, err := (OS{}).Lock(path, "1"); err == nil || !strings.Contains(err.Error(), "is a symbolic link") {
 		t.Errorf("lock: got %v, want a refusal", err)
 		if err == nil {
 			_ = lock.Close()

@@ -77,7 +77,7 @@ func decodeHead(head []byte) (m *core.Message, behind, length uint64, err error)
 func (c *coder) head(m *core.Message, behind, length *uint64) {
 	version := byte(headVersion)
 	if c.byte(&version); version != headVersion && c.err == nil {
-		c.err = fmt.Errorf("a message has format %d: this version reads format %d", version, headVersion)
+		c.err = fmt.Errorf("a message has format %d, but this version reads format %d", version, headVersion)
 	}
 	c.byte((*byte)(&m.Body.Kind))
 	if unsigned(c, behind); *behind > 0 {
@@ -203,9 +203,9 @@ func refusal(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &full):
-		return core.Refuse(core.Busy, "The gateway's disk is full: it accepts no messages until there is room. Receive messages, or free space.")
+		return core.Refuse(core.Busy, "The gateway's disk is full: the gateway accepts no messages until space is free. Receive messages, or delete other files.")
 	case errors.Is(err, wal.ErrTooLarge):
-		return core.Refuse(core.TooLarge, "The messages together are larger than the store accepts: send fewer or smaller messages at a time.")
+		return core.Refuse(core.TooLarge, "The messages are larger in total than the store accepts at once: send fewer or smaller messages at a time.")
 	case errors.As(err, &failed), errors.Is(err, wal.ErrClosed):
 		return fmt.Errorf("file store: %w: %w", core.Busy, err)
 	default:

@@ -108,7 +108,7 @@ func (j *Journal) read(r state.Ref) (head, body []byte, err error) {
 
 // PutAside implements state.Journal.
 func (j *Journal) PutAside(entity string, sequenceNumber int64, err error) {
-	j.o.Logger.Error("a message is damaged and is not delivered", "entity", entity, "seq", sequenceNumber, "err", err)
+	j.o.Logger.Error("a message is damaged: receivers do not get it", "entity", entity, "seq", sequenceNumber, "err", err)
 }
 
 // Pin implements state.Journal.

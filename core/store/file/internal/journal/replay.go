@@ -34,7 +34,7 @@ type decoder struct {
 	put   state.Put
 }
 
-var errUnknownEffect = errors.New("this version does not know the kind of an effect")
+var errUnknownEffect = errors.New("the frame has an effect of a kind that this version does not know")
 
 func (d *decoder) apply() error {
 	switch kind := d.kind(); kind {
@@ -57,7 +57,7 @@ func (d *decoder) apply() error {
 	case aboutPiece:
 		return d.load()
 	}
-	return errors.New("it refers to something that this version does not know")
+	return errors.New("the frame refers to an object that this version does not know")
 }
 
 func (d *decoder) kind() (k state.EffectKind) {

@@ -35,7 +35,7 @@ type frame struct {
 func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	size := FrameSize(len(effects), records)
 	if size > l.o.MaxFrame {
-		panic(fmt.Sprintf("wal: a frame of %d bytes, at most %d are allowed: Reserve refuses it", size, l.o.MaxFrame))
+		panic(fmt.Sprintf("wal: a frame has %d bytes, but at most %d are allowed: Reserve must refuse it", size, l.o.MaxFrame))
 	}
 	l.mu.Lock()
 	b := l.gather
@@ -246,7 +246,7 @@ func (l *Log) takeSpace(n int64) error {
 func (l *Log) lookForSpace() {
 	left, err := l.fs.Free(l.dir)
 	if err != nil {
-		l.o.Logger.Warn("free space of the data directory is not known", "dir", l.dir, "err", err)
+		l.o.Logger.Warn("cannot determine the free space of the data directory", "dir", l.dir, "err", err)
 		left = 1 << 62
 	}
 	l.space.left.Store(left - l.backlog.Load())

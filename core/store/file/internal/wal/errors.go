@@ -9,12 +9,12 @@ var (
 	// ErrClosed says that the log was closed.
 	ErrClosed = errors.New("the log is closed")
 	// ErrTooLarge says that a frame or a record is larger than the log takes.
-	ErrTooLarge = errors.New("larger than a frame may be")
+	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
 	// ErrGone says that the segment of a record was removed.
 	ErrGone = errors.New("the segment was removed")
 	// ErrInUse says that a segment cannot be removed because it is still being written, or because
 	// a kept snapshot needs it.
-	ErrInUse = errors.New("the segment is in use")
+	ErrInUse = errors.New("a backup or another operation still uses the segment")
 )
 
 // FullError says that the disk has no room for more messages. The error no longer occurs once there is room.
@@ -27,7 +27,7 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	text := fmt.Sprintf("the file system of %s is full: %d bytes are left, of which %d are kept for settlements: "+
+	text := fmt.Sprintf("the file system of %s is full: %d bytes are free, of which %d are reserved for settlements: "+
 		"receive messages or free space", e.Dir, e.Free, e.Keep)
 	if e.Cause != nil {
 		text += fmt.Sprintf(" (%v)", e.Cause)
@@ -60,7 +60,7 @@ type VersionError struct {
 }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s has format %d, this version reads format %d: "+
+	return fmt.Sprintf("%s has format %d, but this version reads format %d: "+
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
@@ -80,7 +80,7 @@ func (l *Log) fail(cause error) {
 	l.failing.Do(func() {
 		l.failure.Store(&FailedError{cause})
 		close(l.failed)
-		l.o.Logger.Error("log stopped: nothing is acknowledged any more", "dir", l.dir, "err", cause)
+		l.o.Logger.Error("the log has stopped: the gateway acknowledges no further messages", "dir", l.dir, "err", cause)
 	})
 }
 
@@ -89,7 +89,7 @@ func (l *Log) fail(cause error) {
 type FailedError struct{ Cause error }
 
 func (e *FailedError) Error() string {
-	return fmt.Sprintf("the log stopped: %v: check the disk and start again", e.Cause)
+	return fmt.Sprintf("the log has stopped: %v: check the disk and start the gateway again", e.Cause)
 }
 
 func (e *FailedError) Unwrap() error { return e.Cause }

@@ -108,7 +108,7 @@ func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 		}
 		s.judge(x.Synced)
 		if prev != nil && prev.ID == s.Prev && prev.End != s.PrevEnd && At(prev.ID, s.PrevEnd) <= x.Synced {
-			prev.Damage = append(prev.Damage, "its sound frames do not reach the segment that follows")
+			prev.Damage = append(prev.Damage, "the frames at its end are damaged: the next segment begins later than the last intact frame")
 		}
 		prev = s
 	}
@@ -135,7 +135,7 @@ func (x *Inspection) segment(fs fsys.FS, r *SegmentReport, records bool) error {
 		x.Synced = max(x.Synced, h.synced)
 	}
 	if !ok || h.id != r.ID || h.body != r.Body {
-		r.unsound = append(r.unsound, unsound{0, "the header is not sound"})
+		r.unsound = append(r.unsound, unsound{0, "the header is damaged"})
 	}
 	if r.Body {
 		r.body(file, records)
@@ -207,7 +207,7 @@ func (r *SegmentReport) body(file fsys.File, records bool) {
 	r.Sealed, r.End, r.Records = true, uint32(min(r.Size, maxSegment)), 1
 	n := r.Size - segmentHeaderSize
 	if n < recordHeaderSize || n > maxSegment {
-		r.Torn = "it is cut short"
+		r.Torn = "the file is truncated"
 		return
 	}
 	if !records {
@@ -220,9 +220,9 @@ func (r *SegmentReport) body(file fsys.File, records bool) {
 	}
 	h, body := recordLengths(b)
 	if size := recordHeaderSize + int64(h+body); int64(align(int(size))) != n {
-		r.Torn = "it is cut short"
+		r.Torn = "the file is truncated"
 	} else if _, _, ok := decodeRecord(b[:size]); !ok {
-		r.Damage = append(r.Damage, "the record has a wrong checksum")
+		r.Damage = append(r.Damage, "the record's checksum is wrong")
 	}
 }
 
@@ -244,7 +244,7 @@ func (x *Inspection) snapshot(fs fsys.FS, r *SnapshotReport, dir string, content
 		return &VersionError{r.File, version}
 	}
 	if !ok || s.ID != r.ID {
-		r.Damage = "the header is not sound"
+		r.Damage = "the header is damaged"
 		return nil
 	}
 	r.Made, r.From, r.End = s.Made, s.From, s.End

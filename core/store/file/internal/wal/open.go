@@ -58,15 +58,15 @@ func explain(dir string, err error) error {
 	var owner *fsys.OwnerError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Errorf("directory %s is in use by another gateway, process %s: "+
-			"stop it, or give this gateway a directory of its own: %w", dir, locked.Text, err)
+		return fmt.Errorf("directory %s is in use by another gateway, with the process id %s: "+
+			"stop that gateway, or give this one another directory: %w", dir, locked.Text, err)
 	case errors.As(err, &owner):
 		return fmt.Errorf("directory %s belongs to user %d: run the gateway as that user (it runs as %d), "+
 			"or change the owner of the directory and all files in it: %w", dir, owner.Owner, owner.Self, err)
 	case errors.Is(err, fsys.ErrNoLocks):
 		return fmt.Errorf("directory %s cannot be locked: put it on a local disk, or on a network file system that supports locks: %w", dir, err)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("directory %s cannot be written by this user: change its owner or its rights: %w", dir, err)
+		return fmt.Errorf("this user may not write to directory %s: change its owner or permissions: %w", dir, err)
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("cannot create directory %s: a file has this name, or the name of a parent directory: "+
 			"move that file, or give the gateway another directory: %w", dir, err)

@@ -24,12 +24,12 @@ func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 		return nil, nil, ErrGone
 	}
 	if int64(ref.Offset())+recordHeaderSize+int64(ref.Length) > maxSegment {
-		return nil, nil, l.damagedRecord(s, ref, "there is no such record")
+		return nil, nil, l.damagedRecord(s, ref, "the record does not exist")
 	}
 	b := make([]byte, recordHeaderSize+int(ref.Length))
 	if err := l.readAt(s, b, int64(ref.Offset())); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, nil, l.damagedRecord(s, ref, "the file ends before")
+			return nil, nil, l.damagedRecord(s, ref, "the file ends before the record")
 		}
 		return nil, nil, err
 	}
@@ -149,7 +149,7 @@ func (l *Log) checkBody(s *segment, file fsys.File) error {
 		return err
 	}
 	if h, _, ok := decodeSegmentHeader(b[:]); !ok || !h.body || h.id != s.id || h.log != l.id {
-		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "its header is not that of this body"}
+		return &DamageError{l.path(s.name()), 0, segmentHeaderSize, "its header belongs to another body"}
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (r *recovery) readHeader(name string) (b [segmentHeaderSize]byte, size int6
 	}
 	n := int(min(size, segmentHeaderSize))
 	if k, err := file.ReadAt(b[:n], 0); k < n {
-		r.o.Logger.Error("a header cannot be read", "file", r.path(name), "err", err)
+		r.o.Logger.Error("cannot read a header", "file", r.path(name), "err", err)
 		clear(b[:])
 	}
 	return b, size, nil
@@ -140,7 +140,7 @@ func (r *recovery) listSnapshot(name string, id uint32) error {
 		return &VersionError{r.path(name), version}
 	}
 	if !ok || info.ID != id {
-		r.o.Logger.Error("a snapshot is damaged: it is not used", "file", r.path(name))
+		r.o.Logger.Error("a snapshot is damaged: the gateway uses an older one", "file", r.path(name))
 		return nil
 	}
 	if err := r.belongs(name, log); err != nil {
@@ -168,7 +168,7 @@ func (r *recovery) find() error {
 	}
 	for {
 		// r.end is the end of what was read; next begins after it.
-		reason := "the segment that follows is missing, or its header is not sound"
+		reason := "the next segment is missing, or its header is damaged"
 		if next == r.last || r.follows(next) {
 			var err error
 			if reason, err = r.read(next, off); err != nil {
@@ -185,7 +185,7 @@ func (r *recovery) find() error {
 		}
 		if r.synced <= r.end {
 			if len(r.logs) > 0 && (r.lost || reason != "") {
-				r.o.Logger.Warn("the log is cut: the rest was not completely written",
+				r.o.Logger.Warn("cut the end of the log, which was not completely written",
 					"dir", r.dir, "segment", r.end.Segment(), "offset", r.end.Offset(), "reason", reason)
 			}
 			return nil
@@ -200,7 +200,7 @@ func (r *recovery) find() error {
 			} else {
 				return damage
 			}
-			r.o.Logger.Error("repair: replaced damage by a gap", "err", damage)
+			r.o.Logger.Error("repair: replaced a damaged part of the log by a gap", "err", damage)
 			if err := r.mend(); err != nil {
 				return err
 			}
@@ -287,7 +287,7 @@ func (r *recovery) evidence() error {
 			r.synced = max(r.synced, sc.synced)
 		}
 		if err != nil {
-			r.o.Logger.Error("a segment cannot be read", "file", r.path(s.name()), "err", err)
+			r.o.Logger.Error("cannot read a segment", "file", r.path(s.name()), "err", err)
 		}
 		if err := file.Close(); err != nil {
 			return err
@@ -360,7 +360,7 @@ func (r *recovery) rewrite(s *segment, gap, to uint32) (err error) {
 	}
 	if r.o.Repair {
 		if err := r.fs.Link(name, fmt.Sprintf("%s.%d%s", name, gap, suffixDamaged)); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
-			r.o.Logger.Warn("the damaged file is not kept", "file", name, "err", err)
+			r.o.Logger.Warn("cannot keep a copy of the damaged file", "file", name, "err", err)
 		}
 	}
 	if err := r.fs.Rename(name+suffixTemp, name); err != nil {
@@ -408,7 +408,7 @@ func (r *recovery) copy(temp fsys.File, s *segment, gap, to uint32) error {
 		return nil
 	}
 	if to < gap+frameHeaderSize {
-		return &DamageError{r.path(s.name()), gap, to, "there is no room for a gap"}
+		return &DamageError{r.path(s.name()), gap, to, "the damaged part is too short for the record of a gap"}
 	}
 	h := header{kind: kindGap, records: to - gap - frameHeaderSize}
 	h.put(buf[:frameHeaderSize], At(s.id, gap))

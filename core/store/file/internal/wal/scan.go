@@ -53,7 +53,7 @@ func (s *scanner) frame() (h header, err error) {
 	}
 	if !ok {
 		if int64(s.off) != s.size {
-			s.reason = "a frame's header is cut short"
+			s.reason = "a frame's header is truncated"
 		}
 		return h, nil
 	}
@@ -62,9 +62,9 @@ func (s *scanner) frame() (h header, err error) {
 	case !ok && [frameHeaderSize]byte(b) == [frameHeaderSize]byte{}:
 		return header{}, nil
 	case !ok:
-		s.reason = "a frame's header is not sound"
+		s.reason = "a frame's header is damaged"
 	case int64(s.off)+h.size() > s.size:
-		s.reason = "a frame is cut short"
+		s.reason = "a frame is truncated"
 	case h.kind == kindGap:
 		s.effects, s.refs = nil, s.refs[:0]
 	default:
@@ -81,7 +81,7 @@ func (s *scanner) content(h header) error {
 		return err
 	}
 	if checksum(b) != h.effectsCRC {
-		s.reason = "a frame's effects have a wrong checksum"
+		s.reason = "the checksum of a frame's effects is wrong"
 		return nil
 	}
 	s.effects = append(s.effects[:0], b...)
@@ -93,13 +93,13 @@ func (s *scanner) content(h header) error {
 			return err
 		}
 		if !ok {
-			s.reason = "a record's header is cut short"
+			s.reason = "a record's header is truncated"
 			return nil
 		}
 		head, body := recordLengths(b)
 		size := recordHeaderSize + int64(head+body)
 		if off+size > end {
-			s.reason = "a record's length is not sound"
+			s.reason = "a record's length is invalid"
 			return nil
 		}
 		if s.records {
@@ -107,7 +107,7 @@ func (s *scanner) content(h header) error {
 				return err
 			}
 			if _, _, ok := decodeRecord(b); !ok {
-				s.reason = "a record has a wrong checksum"
+				s.reason = "a record's checksum is wrong"
 				return nil
 			}
 		}

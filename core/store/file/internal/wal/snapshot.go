@@ -292,7 +292,7 @@ func (r *snapshotReader) Read(p []byte) (int, error) {
 func (r *snapshotReader) next() error {
 	var h [8]byte
 	if _, err := io.ReadFull(r.in, h[:]); err != nil {
-		return r.damage("it ends early")
+		return r.damage("the file is truncated")
 	}
 	n, crc := le.Uint32(h[:]), le.Uint32(h[4:])
 	if n == 0 {
@@ -306,7 +306,7 @@ func (r *snapshotReader) next() error {
 	}
 	r.buf = slices.Grow(r.buf[:0], int(n))[:n]
 	if _, err := io.ReadFull(r.in, r.buf); err != nil {
-		return r.damage("it ends early")
+		return r.damage("the file is truncated")
 	}
 	if blockCRC(r.id, r.blocks, r.buf) != crc {
 		return r.damage("a block's checksum is wrong")

@@ -202,14 +202,14 @@ func (w *writer) write(wait bool) (bool, error) {
 			return false, err
 		}
 		if w.l.space.full.Swap(&err) == nil {
-			w.l.o.Logger.Warn("the disk is full: messages are refused until there is space", "dir", w.l.dir, "err", err)
+			w.l.o.Logger.Warn("the disk is full: the gateway refuses messages until space is free", "dir", w.l.dir, "err", err)
 		}
 		if !wait {
 			return false, nil
 		}
 		select {
 		case <-w.l.closing:
-			return false, fmt.Errorf("%d bytes were not written: %w", w.batch.bytes, err)
+			return false, fmt.Errorf("cannot write %d bytes: %w", w.batch.bytes, err)
 		case <-w.l.freed:
 		case <-time.After(fullRetry):
 		}
