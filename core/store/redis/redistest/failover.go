@@ -2,7 +2,9 @@ package redistest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -145,6 +147,7 @@ func (c *Cluster) BeginMove(tb testing.TB, key string) *Move {
 	tb.Helper()
 	owner := c.Owner(tb, key)
 	m := &Move{cluster: c, slot: c.slot(tb, key), from: c.nodes[owner], to: c.nodes[(owner+1)%masters]}
+	c.settle(tb)
 	m.set(tb, m.to, "IMPORTING", m.from)
 	m.set(tb, m.from, "MIGRATING", m.to)
 	return m
@@ -216,6 +219,45 @@ func (m *Move) Finish(tb testing.TB) {
 			m.set(tb, n, "NODE", m.to)
 		}
 	}
+	m.cluster.settle(tb)
+}
+
+// settle waits until all masters know each other's configuration epochs. A node that takes a slot
+// gives itself the highest epoch that it knows of: if another one is higher, the slot's earlier
+// owner takes it back with a message that is still on its way, and then no node has it.
+func (c *Cluster) settle(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTimeout)
+	defer cancel()
+	err := eventually(ctx, func() bool {
+		var known [masters]map[string]string
+		for i, n := range c.nodes[:masters] {
+			text, err := n.client.ClusterNodes(ctx).Result()
+			if err != nil {
+				return false
+			}
+			known[i] = epochs(text)
+		}
+		return maps.Equal(known[0], known[1]) && maps.Equal(known[1], known[2])
+	})
+	if err != nil {
+		tb.Fatalf("the masters do not agree on their epochs: %v", err)
+	}
+}
+
+// epochs reads the configuration epochs of masters with slots from CLUSTER NODES, by the masters' ids.
+// Several masters with one epoch are still to agree on others: then it returns a map of its own.
+func epochs(nodes string) map[string]string {
+	of, by := make(map[string]string), make(map[string]string)
+	for line := range strings.Lines(nodes) {
+		if fields := strings.Fields(line); len(fields) > 8 && strings.Contains(fields[2], "master") {
+			of[fields[0]], by[fields[6]] = fields[6], fields[0]
+		}
+	}
+	if len(by) < len(of) {
+		of[""] = rand.Text()
+	}
+	return of
 }
 
 // At runs a command on the node that the slot has moved to, past the store.
