@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // stored is a message as it is stored.
@@ -122,12 +123,11 @@ func (sh *shard) prepare(group []*core.Message, spare map[*core.Message]bool, no
 			messages[i] = sh.noted(m)
 			continue
 		}
-		record, err := encodeRecord(m, now.UnixMilli())
-		if err != nil {
+		messages[i] = sh.timed(m, now)
+		var err error
+		if messages[i].record, err = record.Encode(m, now.UnixMilli()); err != nil {
 			return nil, 0, err
 		}
-		messages[i] = sh.timed(m, now)
-		messages[i].record = record
 		if sh.Sessions {
 			messages[i].sid = sessionOf(m)
 		}
@@ -181,7 +181,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 		err = w.err
 	}
 	if err != nil {
-		err = fmt.Errorf("append to %s: %w", sh.keys.prefix, err)
+		err = fmt.Errorf("append to %s: %w", sh.keys.Prefix, err)
 		for _, i := range members {
 			answers[i].Err = err
 		}
@@ -278,11 +278,11 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
 	swept := redis.NewCmd(ctx, sweepScript.variants[sh.features].command(sweepKeys, sweepArgs...)...)
-	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.head, "s", len(messages))
+	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.Head, "s", len(messages))
 	cmds := make([]*redis.Cmd, 1, 3+len(messages))
 	cmds[0] = swept
 	for i := range messages {
-		cmds = append(cmds, redis.NewCmd(ctx, "XADD", sh.keys.stream, "NOMKSTREAM", "0-*", "d", messages[i].record))
+		cmds = append(cmds, redis.NewCmd(ctx, "XADD", sh.keys.Stream, "NOMKSTREAM", "0-*", "d", messages[i].record))
 	}
 	added := cmds[1:]
 	var armed *redis.Cmd
@@ -290,7 +290,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		locked = hand.command(ctx, now)
 		cmds = append(cmds, counted, locked)
 	} else {
-		armed = redis.NewCmd(ctx, "HEXISTS", sh.keys.head, "w")
+		armed = redis.NewCmd(ctx, "HEXISTS", sh.keys.Head, "w")
 		cmds = append(cmds, counted, armed)
 	}
 	few, _ := errors.AsType[*notReplicated](s.exchange(ctx, inTransaction|replicated, cmds...))
@@ -301,13 +301,13 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		s.log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
-		_, _ = s.do(ctx, "UNLINK", sh.keys.head) // HINCRBY has made this key; an entity's ID is never reused
+		_, _ = s.do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
 		return nil, nil, core.NotFound
 	}
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
 		return nil, nil, err
 	}
-	if len(s.doorbells.watchersOf(sh.keys.doorbell)) > 0 {
+	if len(s.doorbells.watchersOf(sh.keys.Doorbell)) > 0 {
 		s.recents.add(sh, opened, numbers, messages)
 	}
 	if armed != nil && (armed.Err() != nil || armed.Val() != int64(0)) {
@@ -329,7 +329,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 			return nil, c.Err()
 		}
 		if err == nil {
-			numbers[i], err = parseEntryID(id)
+			numbers[i], err = record.ParseEntryID(id)
 		}
 		if err != nil || numbers[i] <= 0 {
 			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), errUnanswered)
@@ -358,7 +358,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
-	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.head, sh.keys.doorbell}); err != nil {
+	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
@@ -380,7 +380,7 @@ func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messa
 	if hand != nil {
 		sc, args = appendLockScript, append(hand.args, args...)
 	}
-	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.seen, sh.keys.moved}, args...)
+	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {
 	case err != nil && (reply == nil || hand == nil): // else too few replicas have what a receiver is handed over
 		hand.fail(err)

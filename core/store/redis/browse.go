@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 var errReply = errors.New("redis: a script's answer has an unexpected form")
@@ -31,9 +33,9 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 	defer cancel()
 	err := f(bounded, sh)
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%s in %s: %w", what, sh.keys.prefix, ended(ctx))
+		return fmt.Errorf("%s in %s: %w", what, sh.keys.Prefix, ended(ctx))
 	}
-	return p.wrapError(what+" in "+sh.keys.prefix, err)
+	return p.wrapError(what+" in "+sh.keys.Prefix, err)
 }
 
 // lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
@@ -100,7 +102,7 @@ func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64,
 	}
 	claims := make([]claim, len(own))
 	for i, n := range own {
-		a, err := parseSideData(counts[i], overrides[i])
+		a, err := record.ParseSideData(counts[i], overrides[i])
 		if err != nil {
 			return nil, err
 		}
@@ -268,17 +270,17 @@ func (sh *shard) page() int {
 // peekPage returns the messages on a page of entries that are in the states wanted, and the last
 // position on the page, or 0 if the page is empty.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
-	reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(from), "+", "COUNT", limit)
+	reply, err := s.do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
 	if err != nil || len(raw) == 0 {
 		return nil, 0, err
 	}
-	entries, err := parseEntries(raw)
+	entries, err := record.ParseEntries(raw)
 	if err != nil {
 		return nil, 0, err
 	}
 	ds, err = s.peeked(ctx, sh, entries, wanted)
-	return ds, entries[len(entries)-1].n, err
+	return ds, entries[len(entries)-1].N, err
 }
 
 // numbersIn returns, in order, the positions of the deferred or scheduled messages at or after from.
@@ -286,7 +288,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
 	for cursor := "0"; ; {
-		raw, err := s.do(ctx, "ZSCAN", sh.keys.prefix+suffix, cursor, "COUNT", maxRead)
+		raw, err := s.do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
 		if err != nil {
 			return nil, err
 		}
@@ -313,7 +315,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(numbers))
 	for i, n := range numbers {
-		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(n), entryID(n))
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(n), keyspace.EntryID(n))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
@@ -326,7 +328,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 		}
 		found = append(found, raw...)
 	}
-	entries, err := parseEntries(found)
+	entries, err := record.ParseEntries(found)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -334,7 +336,7 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 }
 
 // peeked makes deliveries of those entries that are in the states requested.
-func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted func(core.State) bool) ([]core.Delivery, error) {
+func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, wanted func(core.State) bool) ([]core.Delivery, error) {
 	states, err := s.messageStates(ctx, sh, entries)
 	if err != nil {
 		return nil, err
@@ -345,13 +347,13 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted f
 		if states[i].reserved || !wanted(states[i].state) {
 			continue
 		}
-		d, bodiless, err := sh.delivery(&entries[i], states[i].sideData, states[i].state)
+		d, bodiless, err := sh.delivery(&entries[i], states[i].SideData, states[i].state)
 		if err != nil {
 			return nil, err
 		}
 		d.LockedUntil = states[i].until
 		if bodiless {
-			missing = append(missing, missingBody{len(ds), entries[i].origin})
+			missing = append(missing, missingBody{len(ds), entries[i].Origin})
 		}
 		ds = append(ds, d)
 	}
@@ -360,7 +362,7 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []entry, wanted f
 
 // messageState is the part of a message's data that its stream entry does not contain.
 type messageState struct {
-	sideData
+	record.SideData
 	state    core.State
 	until    time.Time // end of its lock; zero: it is not locked
 	reserved bool      // for a transaction: not visible yet
@@ -369,14 +371,14 @@ type messageState struct {
 // maxLocksSearched is the largest number of locks in a queue that Peek searches for those of its messages.
 const maxLocksSearched = 20_000
 
-func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) ([]messageState, error) {
+func (s *Store) messageStates(ctx context.Context, sh *shard, entries []record.Entry) ([]messageState, error) {
 	plain, pad, reserved := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
 	for i := range entries {
-		plain[i], pad[i] = strconv.FormatInt(entries[i].n, 10), padded(entries[i].n)
+		plain[i], pad[i] = strconv.FormatInt(entries[i].N, 10), keyspace.Padded(entries[i].N)
 		reserved[i] = pad[i] + "r"
 	}
 	ask := func(pipe redis.Pipeliner, command, suffix string, items []string) *redis.Cmd {
-		args := []any{command, sh.keys.prefix + suffix}
+		args := []any{command, sh.keys.Prefix + suffix}
 		for _, item := range items {
 			args = append(args, item)
 		}
@@ -407,7 +409,7 @@ func (s *Store) messageStates(ctx context.Context, sh *shard, entries []entry) (
 	out := make([]messageState, len(entries))
 	for i := range out {
 		var err error
-		if out[i].sideData, err = parseSideData(columns[0][i], columns[1][i]); err != nil {
+		if out[i].SideData, err = record.ParseSideData(columns[0][i], columns[1][i]); err != nil {
 			return nil, err
 		}
 		out[i].reserved = columns[4][i] != nil
@@ -428,7 +430,7 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out 
 	for _, n := range numbers {
 		args = append(args, n)
 	}
-	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.prefix + locksSuffix, sh.keys.sessions[0], sh.keys.sessions[3], sh.keys.prefix + blocksSuffix}, args...)
+	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
 	if err != nil {
 		return err
 	}

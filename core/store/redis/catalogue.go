@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
@@ -64,7 +65,7 @@ func scoreMillis(score any) (int64, bool) {
 }
 
 // withCatalogue runs an operation on a catalogue: it counts the call, bounds its time and wraps errors.
-func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k catalogueKeys, folded string) error) error {
+func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
 	subject := what + " " + namespace + "/" + name
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
@@ -72,7 +73,7 @@ func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string,
 	defer s.calls.Done()
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	err := f(bounded, s.names.catalogue(namespace), core.FoldName(name))
+	err := f(bounded, s.names.Catalogue(namespace), core.FoldName(name))
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
@@ -81,7 +82,7 @@ func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string,
 
 // change runs a script that changes the catalogue and publishes the changed names.
 func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
-	all := append([]any{s.names.changes(), s.changes.payload(namespace, names...), names[0]}, args...)
+	all := append([]any{s.names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
 	if err != nil {
 		s.changes.notifyUncertain(namespace, names)
@@ -130,7 +131,7 @@ var errNoSchedules = core.Refuse(core.Busy, "A gateway on this Redis is of a ver
 // soon as they find it.
 func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
-	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		if e.Kind == core.Schedule && s.stamp.mark.Load() < formatWithSchedules {
 			return core.CertainlyNotDone(errNoSchedules)
 		}
@@ -138,7 +139,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 		if err != nil {
 			return err
 		}
-		taken, err := s.number(ctx, replicated, "HEXISTS", k.entities, folded)
+		taken, err := s.number(ctx, replicated, "HEXISTS", k.Entities, folded)
 		if err != nil {
 			return err
 		}
@@ -161,7 +162,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 			args = append(args, member)
 		}
 		names := changedNames(&e)
-		reply, err := s.change(ctx, entityCreateScript, append(k.all(), k.seal, k.rulesOf(&e)), e.Namespace, names, args...)
+		reply, err := s.change(ctx, entityCreateScript, append(k.All(), k.Seal, k.RulesOf(&e)), e.Namespace, names, args...)
 		switch core.CodeOf(err) {
 		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
 			s.unlinkPartitions(ctx, &e, true)
@@ -181,7 +182,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 
 // fence tells a topic's partitions the version of its subscriptions, unless version is 0. They then refuse
 // publications with an older version. If fence fails, or this gateway dies, the next Topic repeats it.
-func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, partitions int, version any) error {
+func (s *Store) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
 		return nil
@@ -189,12 +190,12 @@ func (s *Store) fence(ctx context.Context, k catalogueKeys, topicID string, part
 	cmds := make([]*redis.Cmd, partitions)
 	for i := range cmds {
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
-		cmds[i] = redis.NewCmd(ctx, topicSetVersionScript.command([]any{s.names.stream(r), s.names.head(r)}, v)...)
+		cmds[i] = redis.NewCmd(ctx, topicSetVersionScript.command([]any{s.names.Stream(r), s.names.Head(r)}, v)...)
 	}
 	if err := s.exchange(ctx, replicated, cmds...); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
-	_, err := s.eval(ctx, topicClearFenceScript, []any{k.fences}, topicID, v)
+	_, err := s.eval(ctx, topicClearFenceScript, []any{k.Fences}, topicID, v)
 	return err
 }
 
@@ -205,11 +206,11 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 	var cmds []*redis.Cmd
 	for i := range e.Partitions {
 		for sub := range core.SubQueues {
-			stream := s.names.stream(e.Ref(uint16(i), sub))
+			stream := s.names.Stream(e.Ref(uint16(i), sub))
 			cmds = append(cmds, redis.NewCmd(ctx, "XGROUP", "CREATE", stream, group, "$", "MKSTREAM"), redis.NewCmd(ctx, "XGROUP", "DESTROY", stream, group))
 		}
 		if e.Kind == core.Subscription {
-			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.names.subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
+			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.names.Subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
 		}
 	}
 	return s.exchange(ctx, replicated, cmds...)
@@ -230,7 +231,7 @@ func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref,
 		// Queues whose streams are gone do not change any more.
 		var streams []string
 		for sub := range core.SubQueues {
-			streams = append(streams, s.names.stream(e.Ref(r.Index, sub)))
+			streams = append(streams, s.names.Stream(e.Ref(r.Index, sub)))
 		}
 		if err := s.rdb.Unlink(ctx, streams...).Err(); err != nil {
 			return err
@@ -238,19 +239,19 @@ func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref,
 		if err := s.releaseSharedBodies(ctx, r); err != nil {
 			return err
 		}
-		if err := s.rdb.SRem(ctx, s.names.subscriptions(r), e.ID).Err(); err != nil {
+		if err := s.rdb.SRem(ctx, s.names.Subscriptions(r), e.ID).Err(); err != nil {
 			return err
 		}
 	}
-	return s.rdb.Unlink(ctx, s.names.all(r)...).Err()
+	return s.rdb.Unlink(ctx, s.names.All(r)...).Err()
 }
 
 // Entity returns the entity of that name, or NotFound.
 func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
-	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		pipe := s.rdb.Pipeline()
-		value := pipe.HGet(ctx, k.entities, folded)
-		accessed := pipe.Do(ctx, "ZSCORE", k.accessed, folded)
+		value := pipe.HGet(ctx, k.Entities, folded)
+		accessed := pipe.Do(ctx, "ZSCORE", k.Accessed, folded)
 		if err := failed(pipe.Exec(ctx)); err != nil {
 			return err
 		}
@@ -265,8 +266,8 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 
 // Topic returns a topic with its subscriptions, or NotFound.
 func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
-	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
-		raw, err := s.eval(ctx, topicGetScript, k.all(), folded)
+	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
+		raw, err := s.eval(ctx, topicGetScript, k.All(), folded)
 		if err != nil {
 			return err
 		}
@@ -337,8 +338,8 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 	if l.Kind == core.Subscription {
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
-	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
-		members, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{
+	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
+		members, err := s.rdb.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()
 		if err == nil && len(members) == 0 {
@@ -352,8 +353,8 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 			_, names[i], _ = strings.Cut(member, ":")
 		}
 		pipe := s.rdb.Pipeline()
-		values := pipe.Do(ctx, append([]any{"HMGET", k.entities}, names...)...)
-		accessed := pipe.Do(ctx, append([]any{"ZMSCORE", k.accessed}, names...)...)
+		values := pipe.Do(ctx, append([]any{"HMGET", k.Entities}, names...)...)
+		accessed := pipe.Do(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...)
 		if _, err := pipe.Exec(ctx); err != nil {
 			return err
 		}
@@ -375,7 +376,7 @@ func (s *Store) UpdateEntity(ctx context.Context, e core.Entity, q core.Namespac
 // lua/entity_update.lua takes them. For a subscription it also returns the version of the topic.
 func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
-	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		old := revisionPrefix(e.Revision, e.ID)
 		e.Revision++
 		value, err := catalogueValue(&e)
@@ -387,14 +388,14 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 			topicID = e.TopicID
 		}
 		names := changedNames(&e)
-		reply, err := s.change(ctx, entityUpdateScript, []any{k.entities, k.versions, k.fences, k.names, k.rulesOf(&e)}, e.Namespace, names,
+		reply, err := s.change(ctx, entityUpdateScript, []any{k.Entities, k.Versions, k.Fences, k.Names, k.RulesOf(&e)}, e.Namespace, names,
 			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
 		if err != nil {
 			return err
 		}
 		version, _ = reply[0].(int64)
 		defer s.notifyAll(e.Namespace, names)
-		if at, err := s.rdb.ZScore(ctx, k.accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
+		if at, err := s.rdb.ZScore(ctx, k.Accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = instant(int64(at))
 		}
 		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
@@ -409,7 +410,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 // DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
 // with all its subscriptions.
 func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
-	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k catalogueKeys, folded string) error {
+	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
 			if core.CodeOf(err) != core.Conflict { // the entity changed between the read and the deletion
@@ -419,8 +420,8 @@ func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error 
 	})
 }
 
-func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKeys, folded string) error {
-	raw, err := s.ask(ctx, replicated, "HGET", k.entities, folded)
+func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Catalogue, folded string) error {
+	raw, err := s.ask(ctx, replicated, "HGET", k.Entities, folded)
 	if isNil(err) {
 		return core.NotFound
 	}
@@ -437,7 +438,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 		topicID = e.ID
 	}
 	names := changedNames(&e)
-	reply, err := s.change(ctx, entityDeleteScript, k.all(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
+	reply, err := s.change(ctx, entityDeleteScript, k.All(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
 	if err != nil {
 		return err
 	}
@@ -457,7 +458,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k catalogueKey
 			return err
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
-		if err := s.rdb.Unlink(ctx, k.rulesOf(&gone)).Err(); err != nil {
+		if err := s.rdb.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
 			s.log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
@@ -473,12 +474,12 @@ func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed ma
 	if len(accessed) == 0 {
 		return nil
 	}
-	return s.withCatalogue(ctx, "touch entities of", namespace, "", func(ctx context.Context, k catalogueKeys, _ string) error {
+	return s.withCatalogue(ctx, "touch entities of", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		args := make([]any, 0, 2*len(accessed))
 		for name, at := range accessed {
 			args = append(args, core.FoldName(name), at.UnixMilli())
 		}
-		_, err := s.eval(ctx, entityTouchScript, []any{k.entities, k.accessed}, args...)
+		_, err := s.eval(ctx, entityTouchScript, []any{k.Entities, k.Accessed}, args...)
 		return err
 	})
 }

@@ -44,7 +44,7 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
 	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
-	c.pubsub = s.rdb.Subscribe(ctx, s.names.changes())
+	c.pubsub = s.rdb.Subscribe(ctx, s.names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
 		_ = c.pubsub.Close() // the subscription's error counts
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
@@ -121,7 +121,7 @@ func (c *changes) run(ctx context.Context) {
 		if !pause(ctx, resubscribeDelay) {
 			return
 		}
-		c.pubsub = c.store.rdb.Subscribe(ctx, c.store.names.changes())
+		c.pubsub = c.store.rdb.Subscribe(ctx, c.store.names.Changes())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // Clear removes all messages of a partition and all data about them with one script. Redis frees
@@ -16,7 +17,7 @@ func (p *handle) Clear(ctx context.Context) error {
 		}
 		own := core.Ref{Entity: p.Ref.Entity, Index: p.Index}
 		for {
-			subscriptions, err := p.rdb.SMembers(ctx, p.names.subscriptions(own)).Result()
+			subscriptions, err := p.rdb.SMembers(ctx, p.names.Subscriptions(own)).Result()
 			if err != nil {
 				return err
 			}
@@ -36,19 +37,19 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 		branches = append(branches, core.Ref{Entity: own.Entity, Subscription: id, Index: own.Index})
 		args = append(args, id)
 	}
-	keys := []any{s.names.subscriptions(own)}
-	rest := []any{s.names.bodies(own), s.names.refs(own)}
+	keys := []any{s.names.Subscriptions(own)}
+	rest := []any{s.names.Bodies(own), s.names.Refs(own)}
 	for _, r := range branches {
 		for r.Sub = range core.SubQueues {
-			prefix := s.names.prefix(r)
-			keys = append(keys, s.names.stream(r), s.names.head(r), s.names.doorbell(r), prefix+holdersSuffix)
-			rest = append(rest, withSuffixes(prefix, messageDataSuffixes)...)
+			prefix := s.names.Prefix(r)
+			keys = append(keys, s.names.Stream(r), s.names.Head(r), s.names.Doorbell(r), prefix+keyspace.HoldersSuffix)
+			rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.MessageDataSuffixes)...)
 			if r.Sub == core.Main {
-				rest = append(rest, withSuffixes(prefix, sessionSuffixes+stateSuffixes)...)
+				rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.SessionSuffixes+keyspace.StateSuffixes)...)
 			}
 		}
 		r.Sub = core.Main
-		rest = append(rest, s.names.base(r)+seenSuffix, s.names.base(r)+movedSuffix, s.names.history(r))
+		rest = append(rest, s.names.Base(r)+keyspace.SeenSuffix, s.names.Base(r)+keyspace.MovedSuffix, s.names.History(r))
 	}
 	raw, err := s.eval(ctx, clearScript, slices.Concat(keys, rest), args...)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
@@ -74,7 +75,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
-	keys := append(b.allKeys(), s.names.stream(transfer), s.names.head(transfer), s.names.doorbell(transfer),
+	keys := append(b.allKeys(), s.names.Stream(transfer), s.names.Head(transfer), s.names.Doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
 	switch {
@@ -153,12 +154,12 @@ func reserve(messages []stored, publications []publication, until time.Time) {
 func encodeOutgoing(w *core.Work, now time.Time) (args []any, size int, err error) {
 	add := func(of int, where string, ms []*core.Message) error {
 		for _, m := range ms {
-			record, err := encodeRecord(m, now.UnixMilli())
+			encoded, err := record.Encode(m, now.UnixMilli())
 			if err != nil {
 				return err
 			}
-			args = append(args, of, where, record)
-			size += len(record)
+			args = append(args, of, where, encoded)
+			size += len(encoded)
 		}
 		return nil
 	}

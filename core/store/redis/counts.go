@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for _, g := range groups {
 		if !errors.Is(g.err, errDue) {
 			for _, at := range g.at {
-				counted[at].Err = s.wrapError("count in "+s.names.prefix(g.queue), g.err)
+				counted[at].Err = s.wrapError("count in "+s.names.Prefix(g.queue), g.err)
 			}
 			continue
 		}
@@ -95,9 +96,9 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 	keys := make([][]any, len(groups))
 	for i, g := range groups {
 		r := g.queue
-		keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), queueCountSuffixes)...)
+		keys[i] = append(keys[i], keyspace.WithSuffixes(s.names.Prefix(r), queueCountSuffixes)...)
 		for r.Sub = range core.SubQueues {
-			keys[i] = append(keys[i], withSuffixes(s.names.prefix(r), countSuffixes)...)
+			keys[i] = append(keys[i], keyspace.WithSuffixes(s.names.Prefix(r), countSuffixes)...)
 		}
 	}
 	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(keys[i], now) })

@@ -52,7 +52,7 @@ func (b *doorbells) init(s *Store) {
 // Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
 // to listen, because earlier rings may have been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
-	return p.doorbells.add(p.names.doorbell(p.Ref), p, &watcher{w})
+	return p.doorbells.add(p.names.Doorbell(p.Ref), p, &watcher{w})
 }
 
 // watcher distinguishes several Watch calls with the same core.Watcher.
@@ -280,10 +280,10 @@ func (b *doorbells) poll(ctx context.Context) {
 	}
 	for channel, p := range b.handles() {
 		ref := p.Ref
-		asked[channel] = pipe.HMGet(bounded, b.store.names.head(ref), "w", "s", "c", "a")
+		asked[channel] = pipe.HMGet(bounded, b.store.names.Head(ref), "w", "s", "c", "a")
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main
-			due[channel] = pipe.HGet(bounded, b.store.names.head(ref), "d")
+			due[channel] = pipe.HGet(bounded, b.store.names.Head(ref), "d")
 		}
 		if len(asked) == pollBatch {
 			finish()

@@ -57,9 +57,9 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.prefix, ended(ctx)))
+		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.Prefix, ended(ctx)))
 	case err != nil:
-		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.prefix, err))
+		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.Prefix, err))
 	}
 	return r
 }

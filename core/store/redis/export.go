@@ -13,6 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 var _ core.Backups = (*Store)(nil)
@@ -37,7 +39,7 @@ type twin struct {
 	id  string
 }
 
-func (s *Store) twin(r core.Ref) twin { return twin{s.names.tag(r), "~" + rand.Text() + "~"} }
+func (s *Store) twin(r core.Ref) twin { return twin{s.names.Tag(r), "~" + rand.Text() + "~"} }
 
 // of returns the temporary name for a key.
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
@@ -45,7 +47,7 @@ func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(k
 // homes returns the entity itself and, for a topic's partition, the subscriptions that it knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
-	own, err := s.rdb.SMembers(ctx, s.names.subscriptions(r)).Result()
+	own, err := s.rdb.SMembers(ctx, s.names.Subscriptions(r)).Result()
 	slices.Sort(own)
 	for _, id := range own {
 		homes = append(homes, core.Ref{Entity: r.Entity, Subscription: id, Index: r.Index})
@@ -60,7 +62,7 @@ func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
 	defer s.calls.Done()
-	prefix, suffix, _ := strings.Cut(s.names.catalogue("*").entities, "*")
+	prefix, suffix, _ := strings.Cut(s.names.Catalogue("*").Entities, "*")
 	keys, err := s.catalogues(ctx)
 	for _, key := range keys {
 		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, prefix), suffix))
@@ -86,7 +88,7 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	if err == nil {
 		return nil
 	}
-	what := "export " + s.names.tag(r)
+	what := "export " + s.names.Tag(r)
 	if x.taken != nil {
 		return fmt.Errorf("%s: %w", what, x.taken)
 	}
@@ -113,7 +115,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			return err
 		}
 		x.homes, x.keys = homes, nil
-		keys := []any{names.stream(r), names.subscriptions(r)}
+		keys := []any{names.Stream(r), names.Subscriptions(r)}
 		add := func(key string) {
 			x.keys = append(x.keys, x.twin.of(key))
 			keys = append(keys, key, x.twin.of(key))
@@ -122,16 +124,16 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			for home.Sub = range core.SubQueues {
 				suffixes := exportSuffixes
 				if home.Sub == core.Main {
-					suffixes += stateSuffixes
+					suffixes += keyspace.StateSuffixes
 				}
 				for _, suffix := range suffixes {
-					add(names.prefix(home) + string(suffix))
+					add(names.Prefix(home) + string(suffix))
 				}
 			}
-			add(names.base(home) + seenSuffix)
-			add(names.base(home) + movedSuffix)
+			add(names.Base(home) + keyspace.SeenSuffix)
+			add(names.Base(home) + keyspace.MovedSuffix)
 		}
-		add(names.bodies(r))
+		add(names.Bodies(r))
 		raw, err := x.store.eval(ctx, partitionCopyScript, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
 		if err != nil {
 			return err
@@ -201,7 +203,7 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 	s := x.store
 	for home.Sub = range core.SubQueues {
 		at := core.Stored{Subscription: home.Subscription, Sub: home.Sub}
-		prefix := x.twin.of(s.names.prefix(home))
+		prefix := x.twin.of(s.names.Prefix(home))
 		last, err := s.rdb.HGet(ctx, prefix+"h", "s").Int64()
 		if err != nil && !isNil(err) {
 			return err
@@ -223,11 +225,11 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 		}
 	}
 	home.Sub = core.Main
-	base := x.twin.of(s.names.base(home))
-	if err := x.ids(ctx, base+seenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription}); err != nil {
+	base := x.twin.of(s.names.Base(home))
+	if err := x.ids(ctx, base+keyspace.SeenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription}); err != nil {
 		return err
 	}
-	return x.ids(ctx, base+movedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
+	return x.ids(ctx, base+keyspace.MovedSuffix, core.Stored{Kind: core.StoredMove, Subscription: home.Subscription})
 }
 
 // states passes on the states of sessions.
@@ -256,7 +258,7 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 			}
 			n, err := strconv.ParseInt(millis, 10, 64)
 			if err != nil {
-				return errEntry
+				return record.ErrEntry
 			}
 			thing := at
 			thing.Session, thing.SessionState, thing.Time = id, state, instant(n)
@@ -299,11 +301,11 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		raw, err := x.store.rdb.Do(ctx, "XRANGE", prefix+"m", entryID(from), "+", "COUNT", limit).Slice()
+		raw, err := x.store.rdb.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
 		if err != nil || len(raw) == 0 {
 			return err
 		}
-		entries, err := parseEntries(raw)
+		entries, err := record.ParseEntries(raw)
 		if err != nil {
 			return err
 		}
@@ -317,16 +319,16 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 				return err
 			}
 		}
-		from, limit = entries[len(entries)-1].n+1, sh.page() // the page size follows from the messages read so far
+		from, limit = entries[len(entries)-1].N+1, sh.page() // the page size follows from the messages read so far
 	}
 }
 
 // page describes the messages of entries, except those that are reserved for a transaction.
-func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []entry) ([]core.Stored, error) {
+func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
 	var plain, pad, reserved []any
 	for i := range entries {
-		n := padded(entries[i].n)
-		plain, pad, reserved = append(plain, entries[i].n), append(pad, n), append(reserved, n+"r")
+		n := keyspace.Padded(entries[i].N)
+		plain, pad, reserved = append(plain, entries[i].N), append(pad, n), append(reserved, n+"r")
 	}
 	pipe := x.store.rdb.Pipeline()
 	ask := func(command, suffix string, items []any) *redis.Cmd {
@@ -334,7 +336,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []e
 	}
 	commands := [...]*redis.Cmd{
 		ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
-		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", sessionOfSuffix, plain),
+		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", keyspace.SessionOfSuffix, plain),
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
@@ -354,7 +356,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []e
 		if columns[4][i] != nil {
 			continue
 		}
-		side, err := parseSideData(columns[0][i], columns[1][i])
+		side, err := record.ParseSideData(columns[0][i], columns[1][i])
 		if err != nil {
 			return nil, err
 		}
@@ -370,9 +372,9 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []e
 			return nil, err
 		}
 		if bodiless {
-			body, err := x.store.rdb.HGet(ctx, x.twin.of(x.store.names.bodies(sh.Ref)), strconv.FormatInt(entries[i].origin, 10)).Bytes()
+			body, err := x.store.rdb.HGet(ctx, x.twin.of(x.store.names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
-				return nil, fmt.Errorf("the body of message %d: %w", entries[i].n, err)
+				return nil, fmt.Errorf("the body of message %d: %w", entries[i].N, err)
 			}
 			if body == nil {
 				body = []byte{}

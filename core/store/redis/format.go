@@ -16,7 +16,7 @@ const (
 
 // checkFormat marks a new store with the format, and refuses a store that has another format.
 func (s *Store) checkFormat(ctx context.Context) error {
-	key := s.names.registry().format
+	key := s.names.Registry().Format
 	given, err := s.rdb.Get(ctx, key).Int()
 	switch {
 	case isNil(err):

@@ -6,11 +6,11 @@ import (
 	"math"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // handOver belongs to a call that stores messages in a queue, and locks some of them for a receiver
@@ -35,7 +35,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if _, lost := sh.lostLocks.next(now); lost {
 		return nil
 	}
-	for _, w := range s.doorbells.watchersOf(sh.keys.doorbell) {
+	for _, w := range s.doorbells.watchersOf(sh.keys.Doorbell) {
 		most := w.Reserve()
 		if most.Messages == 0 {
 			continue
@@ -94,11 +94,10 @@ func (h *handOver) finish(ctx context.Context, reply []any, err error, numbers [
 
 // deliver makes deliveries of claims. It already has the records of messages that the call itself has stored.
 func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64, messages []stored) ([]core.Delivery, error) {
-	own := make([]entry, 0, len(messages))
+	own := make([]record.Entry, 0, len(messages))
 	for i, n := range numbers {
 		if n != 0 {
-			record := messages[i].record
-			own = append(own, entry{n: n, record: unsafe.String(unsafe.SliceData(record), len(record))})
+			own = append(own, record.Entry{N: n, Record: asString(messages[i].record)})
 		}
 	}
 	entries, err := h.entries(ctx, claims, own)
@@ -109,11 +108,11 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 }
 
 // entries returns the entries of claims in the order of the claims, and reads those that are missing.
-func (h *handOver) entries(ctx context.Context, claims []claim, own []entry) ([]entry, error) {
-	var found []entry
+func (h *handOver) entries(ctx context.Context, claims []claim, own []record.Entry) ([]record.Entry, error) {
+	var found []record.Entry
 	var ours, others []claim
 	for _, c := range claims {
-		i, ok := slices.BinarySearchFunc(own, c.n, func(e entry, n int64) int { return cmp.Compare(e.n, n) })
+		i, ok := slices.BinarySearchFunc(own, c.n, func(e record.Entry, n int64) int { return cmp.Compare(e.N, n) })
 		if ok {
 			found, ours = append(found, own[i]), append(ours, c)
 		} else {

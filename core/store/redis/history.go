@@ -113,7 +113,7 @@ func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []
 			return err
 		}
 		// Scripts trim only to about this length.
-		if _, err := p.do(ctx, "XTRIM", sh.keys.history, "MAXLEN", sh.History.Max); err != nil {
+		if _, err := p.do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
 		events, err = p.recollect(ctx, sh, subject)
@@ -126,7 +126,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	trail := core.NewTrail(subject)
 	from := strconv.FormatInt(max(0, s.millis()-sh.History.Keep.Milliseconds()+1), 10)
 	for {
-		reply, err := s.do(ctx, "XRANGE", sh.keys.history, from, "+", "COUNT", historyPage)
+		reply, err := s.do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 		for _, raw := range page {
 			id, e, err := sh.parseEvent(raw)
 			if err != nil {
-				return nil, fmt.Errorf("event %s of %s: %w", id, sh.keys.history, err)
+				return nil, fmt.Errorf("event %s of %s: %w", id, sh.keys.History, err)
 			}
 			trail.See(&e)
 			from = "(" + id

@@ -10,11 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // fillSuffixes are the ends of a queue's keys, besides stream and head, that an import either fills
 // or requires to be empty.
-const fillSuffixes = messageDataSuffixes + sessionSuffixes
+const fillSuffixes = keyspace.MessageDataSuffixes + keyspace.SessionSuffixes
 
 const (
 	// importMost is the number of things an import writes at once, and importBytes is the
@@ -32,7 +34,7 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 	}
 	defer s.calls.Done()
 	x := &intake{store: s, twin: s.twin(r), lasts: make(map[core.Ref]int64), keys: make(map[string]bool)}
-	what := "import into " + s.names.tag(r)
+	what := "import into " + s.names.Tag(r)
 	err := x.begin(ctx, r)
 	if err != nil {
 		return s.wrapError(what, err)
@@ -76,23 +78,23 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 // fill puts the keys in their place if do is 1; if do is 0, it only checks that it could.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 	names := x.store.names
-	keys := []any{names.stream(r), names.subscriptions(r)}
+	keys := []any{names.Stream(r), names.Subscriptions(r)}
 	var rest, lasts []any
 	add := func(key string) { rest = append(rest, key, x.twin.of(key)) }
 	for _, home := range x.homes {
 		for home.Sub = range core.SubQueues {
-			keys = append(keys, names.stream(home), names.head(home), names.doorbell(home), x.twin.of(names.stream(home)))
+			keys = append(keys, names.Stream(home), names.Head(home), names.Doorbell(home), x.twin.of(names.Stream(home)))
 			lasts = append(lasts, x.lasts[home])
 			suffixes := fillSuffixes
 			if home.Sub == core.Main {
-				suffixes += stateSuffixes
+				suffixes += keyspace.StateSuffixes
 			}
 			for _, suffix := range suffixes {
-				add(names.prefix(home) + string(suffix))
+				add(names.Prefix(home) + string(suffix))
 			}
 		}
-		add(names.base(home) + seenSuffix)
-		add(names.base(home) + movedSuffix)
+		add(names.Base(home) + keyspace.SeenSuffix)
+		add(names.Base(home) + keyspace.MovedSuffix)
 	}
 	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
 	raw, err := x.store.eval(ctx, partitionFillScript, append(keys, rest...), args...)
@@ -148,7 +150,7 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	if !slices.ContainsFunc(x.homes, func(h core.Ref) bool { return h.Subscription == t.Subscription }) {
 		return core.Refuse(core.NotFound, "subscription %s does not exist", t.Subscription)
 	}
-	prefix, base := x.store.names.prefix(home), x.store.names.base(home)
+	prefix, base := x.store.names.Prefix(home), x.store.names.Base(home)
 	x.size++
 	switch t.Kind {
 	case core.StoredLast:
@@ -166,9 +168,9 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 		}
 		x.size += t.Size() * importMost / importBytes
 	case core.StoredSeen:
-		x.do(ctx, "ZADD", base+seenSuffix, t.Time.UnixMilli(), t.Key)
+		x.do(ctx, "ZADD", base+keyspace.SeenSuffix, t.Time.UnixMilli(), t.Key)
 	case core.StoredMove:
-		x.do(ctx, "ZADD", base+movedSuffix, t.Time.UnixMilli(), t.Key)
+		x.do(ctx, "ZADD", base+keyspace.MovedSuffix, t.Time.UnixMilli(), t.Key)
 	}
 	if x.size < importMost {
 		return nil
@@ -182,12 +184,12 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *core.Stored) error {
 	_, n := core.SplitSequenceNumber(t.SequenceNumber)
 	x.lasts[home] = max(x.lasts[home], n)
-	record, err := encodeRecord(t.Message, t.EnqueuedTime.UnixMilli())
+	encoded, err := record.Encode(t.Message, t.EnqueuedTime.UnixMilli())
 	if err != nil {
 		return err
 	}
-	pad := padded(n)
-	entry := []any{entryID(n), "d", record}
+	pad := keyspace.Padded(n)
+	entry := []any{keyspace.EntryID(n), "d", encoded}
 	if t.TimeToLive > 0 {
 		entry = append(entry, "t", t.TimeToLive.Milliseconds())
 	}
@@ -201,7 +203,7 @@ func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *c
 	var session string
 	if t.InSession {
 		session = string(t.SessionKey())
-		x.do(ctx, "HSET", prefix+sessionOfSuffix, n, sessionOf(t.Message))
+		x.do(ctx, "HSET", prefix+keyspace.SessionOfSuffix, n, sessionOf(t.Message))
 	}
 	switch {
 	case t.State == core.Scheduled:
@@ -219,7 +221,7 @@ func (x *intake) message(ctx context.Context, home core.Ref, prefix string, t *c
 		x.do(ctx, "ZADD", prefix+"r", n, n)
 	}
 	if home.Sub == core.Main && !t.ExpiresAt.IsZero() {
-		x.do(ctx, "ZADD", prefix+expirySuffix, t.ExpiresAt.UnixMilli(), pad)
+		x.do(ctx, "ZADD", prefix+keyspace.ExpirySuffix, t.ExpiresAt.UnixMilli(), pad)
 	}
 	return nil
 }

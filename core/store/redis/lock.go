@@ -15,6 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // Limits of a lock call.
@@ -31,7 +33,7 @@ const (
 // claim is a locked message whose entry has not been read.
 type claim struct {
 	n int64
-	sideData
+	record.SideData
 }
 
 // lease is what all claims of one call have in common.
@@ -92,7 +94,7 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 	}
 	ds, next, err = p.lockMost(sh, &r)
 	if err != nil {
-		err = fmt.Errorf("lock %s: %w", sh.keys.prefix, err)
+		err = fmt.Errorf("lock %s: %w", sh.keys.Prefix, err)
 	}
 	return ds, next, err
 }
@@ -164,11 +166,11 @@ func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
 	err := s.sweep(bounded, sh)
 	var there int64
 	if err == nil {
-		there, err = s.number(bounded, 0, "EXISTS", sh.keys.stream)
+		there, err = s.number(bounded, 0, "EXISTS", sh.keys.Stream)
 	}
 	switch {
 	case err != nil:
-		return s.wrapError("lock "+sh.keys.prefix, err)
+		return s.wrapError("lock "+sh.keys.Prefix, err)
 	case there == 0:
 		return nil
 	}
@@ -269,7 +271,7 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 		if err != nil {
 			return nil, nil, out, errReply
 		}
-		a, err := parseSideData(counts[i], overrides[i])
+		a, err := record.ParseSideData(counts[i], overrides[i])
 		if err != nil {
 			return nil, nil, out, errReply
 		}
@@ -294,7 +296,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	entries, err := parseEntries(returned)
+	entries, err := record.ParseEntries(returned)
 	if len(returned) == 0 {
 		entries, err = s.entriesOf(ctx, sh, claims)
 	} else {
@@ -309,7 +311,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 // deliverEntries is deliver for entries that have been read, in the order of the claims. It leaves
 // out a claim without an entry: the lock has already ended, and another receiver has completed the
 // message.
-func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []entry, state core.State) ([]core.Delivery, error) {
+func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims []claim, entries []record.Entry, state core.State) ([]core.Delivery, error) {
 	ds := make([]core.Delivery, 0, len(claims))
 	var missing []missingBody
 	for _, c := range claims {
@@ -317,11 +319,11 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 			break
 		}
 		e := &entries[0]
-		if e.n != c.n {
+		if e.N != c.n {
 			continue
 		}
 		entries = entries[1:]
-		d, bodiless, err := sh.delivery(e, c.sideData, state)
+		d, bodiless, err := sh.delivery(e, c.SideData, state)
 		if err != nil {
 			// The lock will expire and the delivery count as failed, so that the message is finally
 			// dead-lettered.
@@ -331,7 +333,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
 		d.LockedUntil = instant(l.until)
 		if bodiless {
-			missing = append(missing, missingBody{len(ds), e.origin})
+			missing = append(missing, missingBody{len(ds), e.Origin})
 		}
 		ds = append(ds, d)
 	}
@@ -343,7 +345,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 }
 
 // read reads the entries of claims. It tries twice, as reading changes nothing.
-func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
+func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	raw, err := s.readRuns(ctx, sh, claims)
 	if err != nil && isUnreachable(err) {
 		raw, err = s.readRuns(ctx, sh, claims)
@@ -351,7 +353,7 @@ func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]entry, e
 	if err != nil {
 		return nil, err
 	}
-	return parseEntries(raw)
+	return record.ParseEntries(raw)
 }
 
 // readRuns reads runs of numbers with one XRANGE each.
@@ -367,14 +369,14 @@ func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any,
 		}
 	}
 	if len(spans) == 1 {
-		reply, err := s.do(ctx, "XRANGE", sh.keys.stream, entryID(spans[0].first), entryID(spans[0].last))
+		reply, err := s.do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(spans[0].first), keyspace.EntryID(spans[0].last))
 		entries, _ := reply.([]any)
 		return entries, err
 	}
 	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(spans))
 	for i, sp := range spans {
-		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.stream, entryID(sp.first), entryID(sp.last))
+		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err

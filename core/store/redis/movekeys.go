@@ -14,7 +14,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 			return err
 		}
 		for part := range slices.Chunk(keys, maxLock) {
-			args := []any{"ZREM", sh.keys.moved}
+			args := []any{"ZREM", sh.keys.Moved}
 			for _, key := range part {
 				args = append(args, key)
 			}
@@ -28,7 +28,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 
 // knowsAll reports whether earlier moves have already stored the whole group.
 func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, error) {
-	args := []any{"ZMSCORE", sh.keys.moved}
+	args := []any{"ZMSCORE", sh.keys.Moved}
 	for i := range group {
 		if group[i].key == "" {
 			return false, nil
@@ -42,7 +42,7 @@ func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, 
 	defer cancel()
 	reply, err := s.ask(bounded, replicated, args...)
 	if err != nil {
-		return false, s.wrapError("look for the key of a move in "+sh.keys.prefix, err)
+		return false, s.wrapError("look for the key of a move in "+sh.keys.Prefix, err)
 	}
 	since, _ := reply.([]any)
 	oldest := s.millis() - core.KeyLife.Milliseconds()

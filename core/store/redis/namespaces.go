@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // registryValue is a namespace's value in the registry: the revisionPrefix, then JSON.
@@ -31,7 +32,7 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 }
 
 // withRegistry runs an operation on the registry: it counts the call, bounds its time and wraps errors.
-func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k registryKeys, folded string) error) error {
+func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
 	subject := what + " " + name
 	if err := s.enter(ctx); err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
@@ -39,7 +40,7 @@ func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx 
 	defer s.calls.Done()
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
-	err := f(bounded, s.names.registry(), core.FoldName(name))
+	err := f(bounded, s.names.Registry(), core.FoldName(name))
 	if err != nil && ctx.Err() != nil {
 		err = ended(ctx)
 	}
@@ -58,12 +59,12 @@ func (s *Store) changeRegistry(ctx context.Context, sc *script, keys []any, fold
 // CreateNamespace stores a new namespace.
 func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n.Revision = 1
-	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		value, err := registryValue(&n)
 		if err != nil {
 			return err
 		}
-		return s.changeRegistry(ctx, nsCreateScript, []any{k.namespaces, k.names}, folded, value)
+		return s.changeRegistry(ctx, nsCreateScript, []any{k.Namespaces, k.Names}, folded, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -73,8 +74,8 @@ func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 
 // Namespace returns the namespace of that name, or NotFound.
 func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
-	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
-		value, err := s.rdb.HGet(ctx, k.namespaces, folded).Result()
+	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
+		value, err := s.rdb.HGet(ctx, k.Namespaces, folded).Result()
 		if isNil(err) {
 			return core.NotFound
 		}
@@ -93,17 +94,17 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 	if after != "" {
 		from = "(" + core.FoldName(after)
 	}
-	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k registryKeys, _ string) error {
+	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k keyspace.Registry, _ string) error {
 		for len(ns) < top {
 			want := top - len(ns)
-			names, err := s.rdb.ZRangeByLex(ctx, k.names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			names, err := s.rdb.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
 			if err == nil && len(names) < want {
 				err = s.intact()
 			}
 			if err != nil || len(names) == 0 {
 				return err
 			}
-			values, err := s.rdb.HMGet(ctx, k.namespaces, names...).Result()
+			values, err := s.rdb.HMGet(ctx, k.Namespaces, names...).Result()
 			if err != nil {
 				return err
 			}
@@ -130,14 +131,14 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 
 // UpdateNamespace replaces a namespace if its ID and revision are still those of n.
 func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
-	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k registryKeys, folded string) error {
+	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		old := revisionPrefix(n.Revision, n.ID)
 		n.Revision++
 		value, err := registryValue(&n)
 		if err != nil {
 			return err
 		}
-		return s.changeRegistry(ctx, nsUpdateScript, []any{k.namespaces}, folded, old, value)
+		return s.changeRegistry(ctx, nsUpdateScript, []any{k.Namespaces}, folded, old, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -148,8 +149,8 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 // DeleteNamespace removes a namespace from the registry. The remover of this store, or of another,
 // removes what the namespace held.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
-	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k registryKeys, folded string) error {
-		return s.changeRegistry(ctx, nsDeleteScript, []any{k.namespaces, k.names, k.remains}, folded, s.millis())
+	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
+		return s.changeRegistry(ctx, nsDeleteScript, []any{k.Namespaces, k.Names, k.Remains}, folded, s.millis())
 	})
 	if err == nil {
 		s.remover.signal()

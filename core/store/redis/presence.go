@@ -95,7 +95,7 @@ func (p *peers) ended(channel string) (marks []any, done func()) {
 
 // endLocks ends the locks in a partition of gateways that have ended, and reports whether there are such gateways.
 func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
-	marks, done := p.peers.ended(sh.keys.doorbell)
+	marks, done := p.peers.ended(sh.keys.Doorbell)
 	if len(marks) == 0 {
 		return false, nil
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // publication is a core.Publication as it is stored.
@@ -154,7 +156,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 		p.stored = stored{due: "", ttl: ""}
 		p.source = noLock
 		if x.Source.Partition() == e.sh.Index {
-			p.source = member(x.Source.Number(), secret(x.Source.Nonce()))
+			p.source = keyspace.Member(x.Source.Number(), secret(x.Source.Nonce()))
 		}
 	}
 	if p.due != "" || e.reserve {
@@ -165,7 +167,7 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	e.size += p.stored.size()
 	if e.sh.hasHistory() {
 		// A history needs the id even if there are no copies.
-		if p.record, err = encodeRecord(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
+		if p.record, err = record.Encode(&core.Message{MessageID: x.Message.MessageID}, 0); err != nil {
 			return err
 		}
 	}
@@ -194,23 +196,23 @@ func (e *encoder) publication(p *publication, x *core.Publication) (err error) {
 	return nil
 }
 
-func (e *encoder) record(m *core.Message, bodiless bool) (record []byte, err error) {
+func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err error) {
 	of := recordOf{m, bodiless}
-	if record = e.records[of]; record == nil {
-		encode := encodeRecord
+	if encoded = e.records[of]; encoded == nil {
+		encode := record.Encode
 		if bodiless {
-			encode = encodeBodiless
+			encode = record.EncodeBodiless
 		}
-		if record, err = encode(m, e.now.UnixMilli()); err != nil {
+		if encoded, err = encode(m, e.now.UnixMilli()); err != nil {
 			return nil, err
 		}
 		if e.records == nil {
 			e.records = make(map[recordOf][]byte)
 		}
-		e.records[of] = record
+		e.records[of] = encoded
 	}
-	e.size += len(record)
-	return record, nil
+	e.size += len(encoded)
+	return encoded, nil
 }
 
 // sendPublications submits a batch and gives its answers to the groups in it.
@@ -223,9 +225,9 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 	for at, i := range members {
 		switch {
 		case err != nil:
-			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, err)
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.Prefix, err)
 		case w.answers[at].Err != nil:
-			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.prefix, w.answers[at].Err)
+			answers[i].Err = fmt.Errorf("publish to %s: %w", sh.keys.Prefix, w.answers[at].Err)
 		default:
 			answers[i] = w.answers[at]
 		}
@@ -317,7 +319,7 @@ const maxHandOvers = 16
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
-		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.names.doorbell(t.to.Ref)) {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.names.Doorbell(t.to.Ref)) {
 			continue
 		}
 		sh, end := s.shard(t.to)
@@ -364,7 +366,7 @@ func (sh *shard) sequenceNumbers(positions []any, messages int) ([]int64, error)
 
 // publishArgs builds the keys and arguments of topic_publish.lua.
 type publishArgs struct {
-	names   naming
+	names   keyspace.Names
 	sh      *shard
 	targets map[core.Ref]*publishTarget
 	order   []*publishTarget
@@ -382,7 +384,7 @@ type publishTarget struct {
 	quiet             bool // its doorbell does not ring
 }
 
-func newPublishArgs(names naming, sh *shard) *publishArgs {
+func newPublishArgs(names keyspace.Names, sh *shard) *publishArgs {
 	return &publishArgs{names: names, sh: sh, targets: make(map[core.Ref]*publishTarget), known: make(map[*byte]int)}
 }
 
@@ -431,7 +433,7 @@ func (b *publishArgs) target(to place) *publishTarget {
 func (b *publishArgs) allKeys() []any {
 	k := &b.sh.keys
 	keys := make([]any, 0, 7+targetKeys*len(b.order))
-	keys = append(keys, k.seen, k.moved, b.names.bodies(b.sh.Ref), b.names.refs(b.sh.Ref))
+	keys = append(keys, k.Seen, k.Moved, b.names.Bodies(b.sh.Ref), b.names.Refs(b.sh.Ref))
 	for _, t := range b.order {
 		theirs := b.sh.keysOf(b.names, t.to.Ref)
 		keys = append(keys, theirs[:targetKeys]...)
@@ -442,22 +444,22 @@ func (b *publishArgs) allKeys() []any {
 			keys = append(keys, theirs[targetKeys+1:]...)
 		}
 		if b.sh.hasHistory() {
-			keys = append(keys, b.names.history(t.to.Ref))
+			keys = append(keys, b.names.History(t.to.Ref))
 		}
 	}
 	return keys
 }
 
 // targetKeys is the number of keys that topic_publish.lua takes for every target.
-const targetKeys = len(targetSuffixes)
+const targetKeys = len(keyspace.TargetSuffixes)
 
 // keysOf returns all keys that topic_publish.lua may take for a target: those for every target,
 // then those for expiry and for sessions. They are made once.
-func (sh *shard) keysOf(names naming, r core.Ref) []any {
+func (sh *shard) keysOf(names keyspace.Names, r core.Ref) []any {
 	if keys, ok := sh.targets.Load(r); ok {
 		return keys.([]any)
 	}
-	keys := withSuffixes(names.prefix(r), targetSuffixes+expirySuffix+arrivalSuffixes)
+	keys := keyspace.WithSuffixes(names.Prefix(r), keyspace.TargetSuffixes+keyspace.ExpirySuffix+keyspace.ArrivalSuffixes)
 	sh.targets.Store(r, keys)
 	return keys
 }

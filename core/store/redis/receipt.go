@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // A call whose answer was lost, because the server restarted or failed over, is sent again. receipted
@@ -46,7 +47,7 @@ func (s *Store) receipt(sh *shard) *receipt {
 	if n := len(k.free); n > 0 {
 		r.key, k.free = k.free[n-1], k.free[:n-1]
 	} else {
-		r.key = fmt.Sprintf("%s%s%x:%d", sh.keys.prefix, receiptSuffix, sh.mark, k.made)
+		r.key = fmt.Sprintf("%s%s%x:%d", sh.keys.Prefix, keyspace.ReceiptSuffix, sh.mark, k.made)
 		k.made++
 	}
 	return r

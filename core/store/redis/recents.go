@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -54,18 +55,18 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 		return
 	}
 	for i, n := range numbers {
-		record := messages[i].record
-		if len(record) > recentBytes/8 {
+		kept := asString(messages[i].record)
+		if len(kept) > recentBytes/8 {
 			continue
 		}
-		for r.bytes+len(record) > recentBytes && len(r.order) > 0 {
+		for r.bytes+len(kept) > recentBytes && len(r.order) > 0 {
 			r.drop(r.order[0])
 			r.order = r.order[1:]
 		}
 		key := recent{sh, n}
-		r.records[key] = unsafe.String(unsafe.SliceData(record), len(record))
+		r.records[key] = kept
 		r.order = append(r.order, key)
-		r.bytes += len(record)
+		r.bytes += len(kept)
 	}
 	if len(r.order) > 2*len(r.records)+1000 {
 		r.order = slices.DeleteFunc(r.order, func(key recent) bool { return r.records[key] == "" })
@@ -73,7 +74,7 @@ func (r *recents) add(sh *shard, opened uint64, numbers []int64, messages []stor
 }
 
 // take removes and returns the entries that are kept of claims, and returns the other claims.
-func (r *recents) take(sh *shard, claims []claim) (entries []entry, others []claim) {
+func (r *recents) take(sh *shard, claims []claim) (entries []record.Entry, others []claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.records) == 0 {
@@ -81,8 +82,8 @@ func (r *recents) take(sh *shard, claims []claim) (entries []entry, others []cla
 	}
 	for _, c := range claims {
 		key := recent{sh, c.n}
-		if record, ok := r.records[key]; ok {
-			entries = append(entries, entry{n: c.n, record: record})
+		if kept, ok := r.records[key]; ok {
+			entries = append(entries, record.Entry{N: c.n, Record: kept})
 			r.drop(key)
 		} else {
 			others = append(others, c)
@@ -91,13 +92,16 @@ func (r *recents) take(sh *shard, claims []claim) (entries []entry, others []cla
 	return entries, others
 }
 
+// asString returns bytes that do not change as a string, without a copy.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
 func (r *recents) drop(key recent) {
 	r.bytes -= len(r.records[key])
 	delete(r.records, key)
 }
 
 // entriesOf returns the entries of claims in their order. It reads those that are not kept.
-func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]entry, error) {
+func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
 	recent, others := s.recents.take(sh, claims)
 	if len(others) == 0 {
 		return recent, nil
@@ -110,16 +114,16 @@ func (s *Store) entriesOf(ctx context.Context, sh *shard, claims []claim) ([]ent
 }
 
 // inOrder joins two lists of entries in the order of claims. A claim may have no entry.
-func inOrder(claims []claim, some, others []entry) []entry {
+func inOrder(claims []claim, some, others []record.Entry) []record.Entry {
 	if len(some) == 0 {
 		return others
 	}
-	entries := make([]entry, 0, len(claims))
+	entries := make([]record.Entry, 0, len(claims))
 	for _, c := range claims {
 		switch {
-		case len(some) > 0 && some[0].n == c.n:
+		case len(some) > 0 && some[0].N == c.n:
 			entries, some = append(entries, some[0]), some[1:]
-		case len(others) > 0 && others[0].n == c.n:
+		case len(others) > 0 && others[0].N == c.n:
 			entries, others = append(entries, others[0]), others[1:]
 		}
 	}

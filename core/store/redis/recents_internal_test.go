@@ -10,7 +10,7 @@ func TestRecentRecordsAreBounded(t *testing.T) {
 	record := make([]byte, 64<<10)
 	claimed := func(n int64) bool {
 		entries, others := r.take(sh, []claim{{n: n}})
-		return len(entries) == 1 && entries[0].n == n && len(others) == 0
+		return len(entries) == 1 && entries[0].N == n && len(others) == 0
 	}
 	for n := int64(1); n <= 10_000; n++ {
 		r.add(sh, 0, []int64{n}, []stored{{record: record}})

@@ -26,7 +26,7 @@ const (
 // register tells other gateways that this one runs, and the highest format that it reads. It
 // returns the gateways that are present with their formats, and forgets those that are gone.
 func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
-	key, now := s.names.registry().gateways, s.clock.server().UnixMilli()
+	key, now := s.names.Registry().Gateways, s.clock.server().UnixMilli()
 	pipe := s.rdb.Pipeline()
 	pipe.HSet(ctx, key, s.id, fmt.Sprint(now, " ", s.reads))
 	all := pipe.HGetAll(ctx, key)
@@ -49,7 +49,7 @@ func (s *Store) register(ctx context.Context) (there map[string]int, err error) 
 func (s *Store) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.rdb.HDel(ctx, s.names.registry().gateways, s.id).Err()
+	_ = s.rdb.HDel(ctx, s.names.Registry().Gateways, s.id).Err()
 }
 
 // raiseFormat sets the store's format to the one that this gateway reads, once all gateways have
@@ -78,18 +78,18 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 	if now.Sub(s.agreedSince) < agreement {
 		return nil
 	}
-	k := s.names.registry()
-	return s.exchange(ctx, inTransaction|replicated, redis.NewCmd(ctx, "SET", k.format, s.reads),
-		redis.NewCmd(ctx, "SET", k.stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
+	k := s.names.Registry()
+	return s.exchange(ctx, inTransaction|replicated, redis.NewCmd(ctx, "SET", k.Format, s.reads),
+		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
 }
 
 // listening returns the number of gateways that listen to changes, at all nodes.
 func (s *Store) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {
-		all, err := node.PubSubNumSub(ctx, s.names.changes()).Result()
+		all, err := node.PubSubNumSub(ctx, s.names.Changes()).Result()
 		if err == nil {
-			counts <- all[s.names.changes()]
+			counts <- all[s.names.Changes()]
 		}
 		return err
 	}

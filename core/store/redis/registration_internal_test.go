@@ -39,7 +39,7 @@ func raised(t *testing.T, s *Store) bool {
 			t.Fatal(err)
 		}
 	}
-	mark, err := s.rdb.Get(t.Context(), s.names.registry().format).Int()
+	mark, err := s.rdb.Get(t.Context(), s.names.Registry().Format).Int()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 			if err := older.Close(); err != nil {
 				t.Fatal(err)
 			}
-			unregistered := next.rdb.Subscribe(t.Context(), next.names.changes()) // as version 8fcb296 listens
+			unregistered := next.rdb.Subscribe(t.Context(), next.names.Changes()) // as version 8fcb296 listens
 			if _, err := unregistered.Receive(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
 func TestAGatewayLeavesAStoreOfAFormatThatItDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := openReading(t, redistest.Start(t, redistest.Options{}).URL(), format)
-	if err := s.rdb.Set(t.Context(), s.names.registry().format, format+1, 0).Err(); err != nil {
+	if err := s.rdb.Set(t.Context(), s.names.Registry().Format, format+1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	select {

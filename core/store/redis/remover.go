@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 const (
@@ -78,7 +79,7 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	now := s.millis()
-	raw, err := s.eval(bounded, nsClaimRemovalScript, []any{s.names.registry().remains}, now, now+removalLease.Milliseconds())
+	raw, err := s.eval(bounded, nsClaimRemovalScript, []any{s.names.Registry().Remains}, now, now+removalLease.Milliseconds())
 	if err != nil {
 		return "", err
 	}
@@ -101,12 +102,12 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 // work.
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.store
-	k, remains := s.names.catalogue(namespace), s.names.registry().remains
-	if err := s.rdb.Set(ctx, k.seal, 1, sealLife).Err(); err != nil {
+	k, remains := s.names.Catalogue(namespace), s.names.Registry().Remains
+	if err := s.rdb.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
 		return err
 	}
 	for {
-		members, err := s.rdb.ZRange(ctx, k.names, 0, removalPage-1).Result()
+		members, err := s.rdb.ZRange(ctx, k.Names, 0, removalPage-1).Result()
 		if err != nil {
 			return err
 		}
@@ -121,20 +122,20 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 			return err
 		}
 	}
-	if err := s.rdb.Unlink(ctx, k.entities, k.names, k.accessed, k.versions, k.fences).Err(); err != nil {
+	if err := s.rdb.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
 		return err
 	}
 	return s.rdb.ZRem(ctx, remains, namespace).Err()
 }
 
 // removePage removes entities, given as members of the zset of names.
-func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []string) error {
+func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
 	s := r.store
 	names := make([]string, len(members))
 	for i, member := range members {
 		_, names[i], _ = strings.Cut(member, ":")
 	}
-	values, err := s.rdb.HMGet(ctx, k.entities, names...).Result()
+	values, err := s.rdb.HMGet(ctx, k.Entities, names...).Result()
 	if err != nil {
 		return err
 	}
@@ -148,13 +149,13 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 		if err := r.unlink(ctx, &e); err != nil {
 			return err
 		}
-		if err := s.rdb.Unlink(ctx, k.rulesOf(&e)).Err(); err != nil {
+		if err := s.rdb.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
 			return err
 		}
 	}
 	pipe := s.rdb.Pipeline()
-	pipe.HDel(ctx, k.entities, names...)
-	pipe.ZRem(ctx, k.names, members)
+	pipe.HDel(ctx, k.Entities, names...)
+	pipe.ZRem(ctx, k.Names, members)
 	_, err = pipe.Exec(ctx)
 	return err
 }
@@ -163,7 +164,7 @@ func (r *remover) removePage(ctx context.Context, k *catalogueKeys, members []st
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
 	pipe := r.store.rdb.Pipeline()
 	for i := range e.Partitions {
-		pipe.Unlink(ctx, r.store.names.all(e.Ref(uint16(i), core.Main))...)
+		pipe.Unlink(ctx, r.store.names.All(e.Ref(uint16(i), core.Main))...)
 	}
 	_, err := pipe.Exec(ctx)
 	return err

@@ -9,11 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
-
-// rulesOf returns the key of a subscription's rules: a zset in which all scores are 0, so that
-// rules are ordered by name and a page is found by rank.
-func (k *catalogueKeys) rulesOf(e *core.Entity) string { return k.rules + e.ID }
 
 // ruleMember returns a rule's member in that zset: its folded name, a zero byte, JSON.
 func ruleMember(r *core.Rule) (string, error) {
@@ -57,8 +54,8 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 	if end := int64(skip) + int64(top) - 1; end >= 0 { // otherwise there are no such rules
 		last = end
 	}
-	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
-		members, err := s.rdb.ZRange(ctx, k.rulesOf(&e), int64(skip), last).Result()
+	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
+		members, err := s.rdb.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
 		if err == nil {
 			rules, err = parseRules(members)
 		}
@@ -69,9 +66,9 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 
 // Rule returns the subscription's rule of that name, or NotFound.
 func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
-	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k catalogueKeys, _ string) error {
+	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
-		members, err := s.rdb.ZRangeByLex(ctx, k.rulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
+		members, err := s.rdb.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
 		if err != nil {
 			return err
 		}
@@ -89,8 +86,8 @@ func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Ru
 
 // readRules fills in the rules of subscriptions. They may be newer than the version that was read before.
 // That does no harm: once the later change has returned, publications with the older version are refused.
-func (s *Store) readRules(ctx context.Context, k *catalogueKeys, subscriptions []core.Entity) error {
-	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.rulesOf(&subscriptions[i]), 0, -1} })
+func (s *Store) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
+	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {
 		members, err := reply.StringSlice()
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 //go:embed lua/*.lua
@@ -51,24 +52,24 @@ const (
 // Numbers of keys that the preludes take.
 const (
 	sharedKeys  = 4
-	sessionKeys = len(sessionSuffixes)
+	sessionKeys = len(keyspace.SessionSuffixes)
 	historyKeys = 1
 )
 
 // The scripts.
 var (
 	appendScript              = stateScript("append", 2, 2, 6)
-	lockUndoScript            = (&script{name: "lock_undo", keys: stateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
-	endLocksOfScript          = (&script{name: "end_locks_of", keys: stateKeys, fixed: stateArgs, repeat: 1, preludes: []string{"release_those"}}).onState()
+	lockUndoScript            = (&script{name: "lock_undo", keys: keyspace.StateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
+	endLocksOfScript          = (&script{name: "end_locks_of", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, preludes: []string{"release_those"}}).onState()
 	lockScript                = stateScript("lock", 0, 7, 0)
-	settleScript              = (&script{name: "settle", keys: stateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
+	settleScript              = (&script{name: "settle", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
 	renewScript               = stateScript("renew", 0, 1, 1)
 	lockDeferredScript        = stateScript("lock_deferred", 0, 5, 1)
 	lockNumbersScript         = stateScript("lock_numbers", 0, 3, 1)
 	cancelScript              = stateScript("cancel", 0, 0, 1)
 	purgeScript               = stateScript("purge", 0, 2, 0)
-	sweepScript               = (&script{name: "sweep_only", keys: stateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
-	statsScript               = (&script{name: "stats", keys: stateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()
+	sweepScript               = (&script{name: "sweep_only", keys: keyspace.StateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
+	statsScript               = (&script{name: "stats", keys: keyspace.StateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()
 	sessionAcceptScript       = stateScript("session_accept", 0, 4, 0)
 	sessionRenewScript        = stateScript("session_renew", 0, 3, 0)
 	sessionTakeOverScript     = stateScript("session_take_over", 0, 3, 0)
@@ -81,14 +82,14 @@ var (
 	sessionDescribeScript     = stateScript("session_describe", 1, 1, 1)
 	historyAnnotateScript     = stateScript("history_annotate", 0, 0, 1)
 	topicPublishScript        = (&script{
-		name: "topic_publish", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
+		name: "topic_publish", keys: keyspace.StateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
 	}).onState()
 	appendLockScript = (&script{
-		name: "append_lock", keys: stateKeys + 2, fixed: stateArgs + 9, repeat: 6, plain: "append_lock_plain",
+		name: "append_lock", keys: keyspace.StateKeys + 2, fixed: stateArgs + 9, repeat: 6, plain: "append_lock_plain",
 		parts: []string{"append", "lock"},
 	}).onState()
 	commitScript = (&script{
-		name: "commit", keys: stateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
+		name: "commit", keys: keyspace.StateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
 		preludes: []string{"session_arrivals"}, parts: []string{"settle", "cancel", "append", "topic_publish"},
 	}).onState()
 	entityTouchScript         = (&script{name: "entity_touch", keys: 2, repeat: 2}).load()
@@ -120,7 +121,7 @@ const stateArgs = 4
 // stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes
 // beyond lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *script {
-	base := script{name: name, keys: stateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
+	base := script{name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
 	return base.onState()
 }
 

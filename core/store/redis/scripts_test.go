@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // contract is what a script's header says about its call.
@@ -103,7 +104,7 @@ func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 func TestStateHeaderNamesEveryKey(t *testing.T) {
 	t.Parallel()
 	got := readContract(t, "#!lua\n"+luaFile("state"))
-	if want := (contract{keys: stateKeys, fixed: stateArgs}); got != want {
+	if want := (contract{keys: keyspace.StateKeys, fixed: stateArgs}); got != want {
 		t.Errorf("state.lua: got %+v, want %+v", got, want)
 	}
 }
@@ -111,9 +112,9 @@ func TestStateHeaderNamesEveryKey(t *testing.T) {
 // Each prelude takes the keys that its header lists, and the Go side gives it.
 func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 	t.Parallel()
-	names := naming("p:")
+	names := keyspace.Names("p:")
 	ref := core.Ref{Entity: "topic", Subscription: "sub"}
-	for name, given := range map[string][]any{"shared_bodies": names.keys(ref).shared, "sessions": names.keys(ref).sessions, "history": {names.keys(ref).history}} {
+	for name, given := range map[string][]any{"shared_bodies": names.Keys(ref).Shared, "sessions": names.Keys(ref).Sessions, "history": {names.Keys(ref).History}} {
 		text := luaFile(name)
 		listed := regexp.MustCompile(`(?m)^--   (\w+)\s+(?:hash|zset|set|stream) `).FindAllStringSubmatch(text, -1)
 		taken := regexp.MustCompile(`(?m)^local (.*) = unpack\(KEYS, taken \+ 1, taken \+ (\d)\)\ntaken = taken \+ (\d)$`).FindStringSubmatch(text)

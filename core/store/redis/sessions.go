@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // sessionName returns a session's name in scripts: its key and, if the id differs from it, a zero
@@ -158,7 +159,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 	}
 	var numbers []int64
 	for chunk := range slices.Chunk(due, listPage) {
-		args := []any{"HMGET", sh.keys.sessions[0]}
+		args := []any{"HMGET", sh.keys.Sessions[0]}
 		for _, n := range chunk {
 			args = append(args, n)
 		}
@@ -174,7 +175,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		}
 	}
 	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
-		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.sessions[list], "["+string(key)+"\x00"+padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +226,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 		for i, token := range t.work.tokens {
 			t.work.renewals[i].Err = core.SessionLockLost
 			if token.Partition() == sh.Index {
-				args = append(args, member(token.Number(), secret(token.Nonce())), token.Number())
+				args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())), token.Number())
 				all = append(all, &t.work.renewals[i])
 			}
 		}
@@ -239,7 +240,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 	}
 	for i, r := range all {
 		if err != nil {
-			r.Err = s.wrapError("renew in "+sh.keys.prefix, err)
+			r.Err = s.wrapError("renew in "+sh.keys.Prefix, err)
 		} else if until, ok := scoreMillis(reply[i]); ok {
 			*r = core.Renewal{Until: instant(until)}
 		}
@@ -273,7 +274,7 @@ func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state 
 }
 
 // stateKey returns the key of states, changed or stateful in lua/session_state_set.lua.
-func (sh *shard) stateKey(i int) string { return sh.keys.prefix + stateSuffixes[i:i+1] }
+func (sh *shard) stateKey(i int) string { return sh.keys.Prefix + keyspace.StateSuffixes[i:i+1] }
 
 // listPage is the number of sessions one exchange reads.
 const listPage = 1000

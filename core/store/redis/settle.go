@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // settling is the part of a Settle that goes into one flush.
@@ -33,7 +35,7 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 			size += len(part[i].Properties.Encoded())
 		}
 		if err := sh.settles.submit(ctx, w, len(part), size); err != nil {
-			errs = repeat(errs, fmt.Errorf("settle in %s: %w", sh.keys.prefix, err), len(part))
+			errs = repeat(errs, fmt.Errorf("settle in %s: %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
 		errs = append(errs, w.errs...)
@@ -113,7 +115,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 		m := noLock
 		l := sh.within(st)
 		if st.Token.Partition() == sh.Index && (l == nil || l.Nonce == st.Token.Nonce()) {
-			m = member(st.Token.Number(), secret(st.Token.Nonce()))
+			m = keyspace.Member(st.Token.Number(), secret(st.Token.Nonce()))
 		}
 		switch {
 		case l != nil && (under == nil || *l != *under):
@@ -153,7 +155,7 @@ func (sh *shard) blockArgs(all []settlingItem) []any {
 		start := n - n%blockSize
 		if bits == nil || token.Nonce() != last.Nonce() || start != last.Number()-last.Number()%blockSize {
 			bits = make([]byte, blockSize/8)
-			args = append(args, member(start, secret(token.Nonce()))+"*", bits, 0)
+			args = append(args, keyspace.Member(start, secret(token.Nonce()))+"*", bits, 0)
 			count = len(args) - 1
 		}
 		bits[n%blockSize/8] |= 1 << (n % 8)
@@ -187,7 +189,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	}
 	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
 	if err != nil {
-		err = s.wrapError("settle in "+sh.keys.prefix, err)
+		err = s.wrapError("settle in "+sh.keys.Prefix, err)
 		for _, x := range all {
 			*x.err = err
 		}
@@ -237,7 +239,7 @@ func overrideFor(st *core.Settlement) any {
 	if st.Outcome == core.Complete || st.Outcome == core.Release || st.Properties.IsEmpty() {
 		return ""
 	}
-	return overrideOf(st.Properties)
+	return record.OverrideOf(st.Properties)
 }
 
 // renewing is the part of a Renew that goes into one flush.
@@ -259,7 +261,7 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 		part := tokens[len(renewals):min(len(renewals)+maxBatch, len(tokens))]
 		w := &renewing{tokens: part}
 		if err := sh.renews.submit(ctx, w, len(part), 0); err != nil {
-			renewals = repeatRenewal(renewals, fmt.Errorf("renew in %s: %w", sh.keys.prefix, err), len(part))
+			renewals = repeatRenewal(renewals, fmt.Errorf("renew in %s: %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
 		renewals = append(renewals, w.renewals...)
@@ -295,7 +297,7 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 				continue
 			}
 			r.Until = instant(until)
-			args = append(args, member(token.Number(), secret(token.Nonce())))
+			args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())))
 			all = append(all, r)
 		}
 	}
@@ -304,7 +306,7 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	}
 	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
 	if err != nil {
-		err = s.wrapError("renew in "+sh.keys.prefix, err)
+		err = s.wrapError("renew in "+sh.keys.Prefix, err)
 		for _, r := range all {
 			*r = core.Renewal{Err: err}
 		}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // place is a partition, and the policy with which it is used.
@@ -30,7 +31,7 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 // a round trip, and an estimate of its size. Nothing in it must be preserved.
 type shard struct {
 	place
-	keys      keyset
+	keys      keyspace.Set
 	features  scriptFeatures
 	state     []any // the first keys of its scripts
 	expired   any   // ARGV[4] of lua/state.lua
@@ -91,22 +92,22 @@ func (m *shards) known(p place) *shard {
 
 // newShard makes a shard that only knows its keys.
 func (s *Store) newShard(p place, sessions bool) *shard {
-	sh := &shard{place: p, keys: s.names.keys(p.Ref), mark: markOf(s.id)}
-	sh.state, sh.expired = sh.keys.state, "drop"
+	sh := &shard{place: p, keys: s.names.Keys(p.Ref), mark: markOf(s.id)}
+	sh.state, sh.expired = sh.keys.State, "drop"
 	if p.DeadLetterExpired {
 		sh.expired = "dead-letter"
 	}
 	if p.Subscription != "" {
 		sh.features |= withSharedBodies
-		sh.state = slices.Concat(sh.state, sh.keys.shared)
+		sh.state = slices.Concat(sh.state, sh.keys.Shared)
 	}
 	if sessions {
 		sh.features |= withSessions
-		sh.state = slices.Concat(sh.state, sh.keys.sessions)
+		sh.state = slices.Concat(sh.state, sh.keys.Sessions)
 	}
 	if sh.hasHistory() {
 		sh.features |= withHistory
-		sh.state = append(slices.Clip(sh.state), sh.keys.history)
+		sh.state = append(slices.Clip(sh.state), sh.keys.History)
 		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
 	}
 	return sh

@@ -7,6 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // sharedBody is the size of a body, in bytes, from which the copies of a publication share it. For
@@ -38,14 +40,14 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 			ds[l.at].Message = nil
 			continue
 		}
-		ds[l.at].Body.Bytes = view(body)
+		ds[l.at].Body.Bytes = record.View(body)
 		sh.weigh(int64(ds[l.at].Size()))
 	}
 	return slices.DeleteFunc(ds, func(d core.Delivery) bool { return d.Message == nil }), nil
 }
 
 func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody) ([]any, error) {
-	key := s.names.bodies(sh.Ref)
+	key := s.names.Bodies(sh.Ref)
 	pipe := s.rdb.Pipeline()
 	var commands []*redis.Cmd
 	for part := range slices.Chunk(missing, sh.page()) {
@@ -75,7 +77,7 @@ func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody
 // releaseSharedBodies releases the bodies that the queues of a deleted subscription share.
 func (s *Store) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
-		keys := []any{s.names.prefix(r) + sharedSuffix, s.names.bodies(r), s.names.refs(r)}
+		keys := []any{s.names.Prefix(r) + keyspace.SharedSuffix, s.names.Bodies(r), s.names.Refs(r)}
 		for left := int64(1); left > 0; {
 			reply, err := s.eval(ctx, sharedBodiesReleaseScript, keys, flag(r.Sub.IsDeadLetter()))
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // measured is the number of bytes a queue or topic takes.
@@ -113,7 +114,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	for i, p := range ps {
 		add(i, p.Ref)
 		if p.Sub == core.Main && p.Subscription == "" {
-			m.ask(i, "SMEMBERS", s.names.subscriptions(p.Ref))
+			m.ask(i, "SMEMBERS", s.names.Subscriptions(p.Ref))
 		}
 	}
 	replies, of := m.answer(ctx)
@@ -126,22 +127,22 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 		}
 		if len(ids) > 0 {
 			topics = append(topics, of[i])
-			m.usage(of[i], s.names.refs(p.Ref))
+			m.usage(of[i], s.names.Refs(p.Ref))
 		}
 	}
 	sizes := len(m.asked)
 	var mains []int
 	for i, r := range queues {
-		m.ask(owners[i], "XLEN", s.names.stream(r))
+		m.ask(owners[i], "XLEN", s.names.Stream(r))
 		if r.Sub == core.Main {
 			mains = append(mains, i)
 		}
 	}
 	for _, i := range topics {
-		m.ask(i, "HLEN", s.names.bodies(ps[i].Ref))
+		m.ask(i, "HLEN", s.names.Bodies(ps[i].Ref))
 	}
 	for _, i := range mains {
-		exist := append([]any{"EXISTS", s.names.base(queues[i]) + seenSuffix}, withSuffixes(s.names.prefix(queues[i]), stateSuffixes)...)
+		exist := append([]any{"EXISTS", s.names.Base(queues[i]) + keyspace.SeenSuffix}, keyspace.WithSuffixes(s.names.Prefix(queues[i]), keyspace.StateSuffixes)...)
 		m.ask(owners[i], exist...)
 	}
 	replies, of = m.answer(ctx)
@@ -151,27 +152,27 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 		if n, _ := existing[at].Int64(); n == 0 {
 			continue
 		}
-		m.usage(owners[i], s.names.base(queues[i])+seenSuffix, seenSamples)
-		for _, suffix := range stateSuffixes {
-			m.usage(owners[i], s.names.prefix(queues[i])+string(suffix), 0)
+		m.usage(owners[i], s.names.Base(queues[i])+keyspace.SeenSuffix, seenSamples)
+		for _, suffix := range keyspace.StateSuffixes {
+			m.usage(owners[i], s.names.Prefix(queues[i])+string(suffix), 0)
 		}
 	}
 	for i, r := range queues {
 		if !m.holds(owners[i], lengths[i]) {
 			continue
 		}
-		m.usage(owners[i], s.names.stream(r), 0)
-		beside := messageDataSuffixes
+		m.usage(owners[i], s.names.Stream(r), 0)
+		beside := keyspace.MessageDataSuffixes
 		if r.Sub == core.Main {
-			beside += sessionSuffixes
+			beside += keyspace.SessionSuffixes
 		}
 		for _, suffix := range beside {
-			m.usage(owners[i], s.names.prefix(r)+string(suffix))
+			m.usage(owners[i], s.names.Prefix(r)+string(suffix))
 		}
 	}
 	for i, of := range topics {
 		if m.holds(of, bodies[i]) {
-			m.usage(of, s.names.bodies(ps[of].Ref), 0)
+			m.usage(of, s.names.Bodies(ps[of].Ref), 0)
 		}
 	}
 	replies, of = m.answer(ctx)
@@ -205,7 +206,7 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	for range forgetCalls {
 		for i, p := range ps {
 			if due[i] {
-				key := m.names.base(p.Ref) + seenSuffix
+				key := m.names.Base(p.Ref) + keyspace.SeenSuffix
 				m.ask(i, duplicatesTrimScript.command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
 // Options configure a Store. The zero Options work.
@@ -48,7 +49,7 @@ type connection struct {
 	id        string // names this gateway among those that wait for messages, and in the registry
 	reads     int    // the highest format that it reads
 	least     int    // so many locks in a block of numbers are kept as one
-	names     naming
+	names     keyspace.Names
 	log       *slog.Logger
 	clock     clock
 	shards    shards
@@ -116,7 +117,7 @@ func connect(url string, o Options) (*Store, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{connection: &connection{
-		id: rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), log: o.Logger, endpoint: t, names: naming(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+		id: rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), log: o.Logger, endpoint: t, names: keyspace.Names(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
 	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
 	s.running, s.stop = context.WithCancel(context.Background())
@@ -246,10 +247,10 @@ func (s *Store) Probe(ctx context.Context) error {
 // probeKey returns a key that the node owns: in a cluster, one in its slots.
 func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
 	if s.cluster == nil {
-		return s.names.probe(0), nil
+		return s.names.Probe(0), nil
 	}
 	for i := range 10_000 {
-		key := s.names.probe(i)
+		key := s.names.Probe(i)
 		owner, err := s.cluster.MasterForKey(ctx, key)
 		if err != nil {
 			return "", err

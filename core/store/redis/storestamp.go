@@ -31,7 +31,7 @@ var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store ha
 // readStamp reads the stamp, or creates one.
 func (s *Store) readStamp(ctx context.Context) error {
 	s.stamp.lost = make(chan struct{})
-	key := s.names.registry().stamp
+	key := s.names.Registry().Stamp
 	if _, err := s.ask(ctx, replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
 		return fmt.Errorf("stamp the store: %w", err)
 	}
@@ -69,8 +69,8 @@ func (s *Store) intact() error {
 	}
 	ctx, cancel := s.bounded(context.Background())
 	defer cancel()
-	asked, k := time.Now(), s.names.registry()
-	found, err := s.rdb.MGet(ctx, k.stamp, k.format).Result()
+	asked, k := time.Now(), s.names.Registry()
+	found, err := s.rdb.MGet(ctx, k.Stamp, k.Format).Result()
 	if err != nil {
 		return s.wrapError("look for the store's stamp", err)
 	}

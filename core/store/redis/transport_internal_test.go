@@ -72,9 +72,9 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 	if _, err := s.masters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	k := s.names.keys(p.Ref)
-	given, err := s.rdb.HGet(t.Context(), k.head, "s").Int()
-	length := int(s.rdb.XLen(t.Context(), k.stream).Val())
+	k := s.names.Keys(p.Ref)
+	given, err := s.rdb.HGet(t.Context(), k.Head, "s").Int()
+	length := int(s.rdb.XLen(t.Context(), k.Stream).Val())
 	if err != nil || given != length || length%len(group) != 0 || length < stored || length > stored+unsure {
 		t.Errorf("got %d messages and %d numbers, want as many of both, %d and up to %d more: %v", length, given, stored, unsure, err)
 	}

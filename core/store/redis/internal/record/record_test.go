@@ -1,4 +1,4 @@
-package redis
+package record
 
 import (
 	"encoding/hex"
@@ -60,7 +60,7 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		"group seq 0":   {GroupSequence: value.Some(uint32(0))},
 		"sections body": {Body: core.Body{Kind: core.BodyDataSections, Bytes: []byte("xyz")}},
 	} {
-		record, err := encodeRecord(m, 1234567890123)
+		record, err := Encode(m, 1234567890123)
 		if err != nil {
 			t.Fatalf("%s: encode: %v", name, err)
 		}
@@ -71,7 +71,7 @@ func TestRecordsKeepEveryField(t *testing.T) {
 		if !reflect.DeepEqual(got, m) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, m)
 		}
-		record, err = encodeBodiless(m, 1234567890123)
+		record, err = EncodeBodiless(m, 1234567890123)
 		if err != nil {
 			t.Fatalf("%s: encode without body: %v", name, err)
 		}
@@ -109,7 +109,7 @@ func TestTheFirstVersionsRecordsAreRead(t *testing.T) {
 
 func TestTheKeyOfAMoveIsNotKept(t *testing.T) {
 	t.Parallel()
-	record, err := encodeRecord(&core.Message{Transit: &core.Transit{Key: "k"}}, 1)
+	record, err := Encode(&core.Message{Transit: &core.Transit{Key: "k"}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestTheKeyOfAMoveIsNotKept(t *testing.T) {
 
 func TestDamagedRecordsAreRefused(t *testing.T) {
 	t.Parallel()
-	record, err := encodeRecord(fullMessage(t), 1)
+	record, err := Encode(fullMessage(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestDamagedRecordsAreRefused(t *testing.T) {
 }
 
 func FuzzDecodeRecord(f *testing.F) {
-	record, err := encodeRecord(fullMessage(f), 1)
+	record, err := Encode(fullMessage(f), 1)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -151,9 +151,9 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encode := encodeRecord
+		encode := Encode
 		if bodiless {
-			encode = encodeBodiless
+			encode = EncodeBodiless
 		}
 		again, err := encode(m, enqueued)
 		if err != nil {
@@ -170,7 +170,7 @@ func TestOverridesAreMergedOldestFirst(t *testing.T) {
 	first := props(t, core.Property{Key: "a", Value: int32(1)}, core.Property{Key: "b", Value: "x"})
 	second := props(t, core.Property{Key: "a", Value: int32(2)}, core.Property{Key: "c", Value: true})
 	m := &core.Message{Properties: props(t, core.Property{Key: "b", Value: "old"}, core.Property{Key: "z", Value: nil})}
-	if err := override(m, string(overrideOf(first))+string(overrideOf(second))); err != nil {
+	if err := override(m, string(OverrideOf(first))+string(OverrideOf(second))); err != nil {
 		t.Fatal(err)
 	}
 	want := m.Properties
@@ -179,7 +179,7 @@ func TestOverridesAreMergedOldestFirst(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", key, got, wanted)
 		}
 	}
-	for _, damaged := range []string{"\x05", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", string(overrideOf(first)[:4])} {
+	for _, damaged := range []string{"\x05", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", string(OverrideOf(first)[:4])} {
 		if err := override(new(core.Message), damaged); err == nil {
 			t.Errorf("damaged overrides %q were read", damaged)
 		}
@@ -192,14 +192,14 @@ func BenchmarkRecord(b *testing.B) {
 		Properties: props(b, core.Property{Key: "tenant", Value: "acme"}, core.Property{Key: "n", Value: int32(7)}),
 		Body:       core.Body{Bytes: make([]byte, 1024)},
 	}
-	record, err := encodeRecord(m, 1)
+	record, err := Encode(m, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := encodeRecord(m, 1); err != nil {
+			if _, err := Encode(m, 1); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package redis
+package record
 
 import (
 	"encoding/binary"
@@ -9,23 +9,23 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// entry is a stream entry as lua/state.lua describes it.
-type entry struct {
-	n         int64
-	record    string
-	body      string // a shared body, if the script has attached it
+// Entry is a stream entry as lua/state.lua describes it.
+type Entry struct {
+	N         int64
+	Record    string
+	Body      string // a shared body, if the script has attached it
 	enqueued  int64  // enqueued time if it differs from the record's, else 0
-	origin    int64  // its original number; 0: n
-	count     uint32
+	Origin    int64  // its original number; 0: n
+	Count     uint32
 	overrides string
 	reason    string // why the broker dead-lettered it: m, x or "" for neither
 }
 
-var errEntry = errors.New("redis: a stream entry has an unexpected form")
+var ErrEntry = errors.New("redis: a stream entry has an unexpected form")
 
-// parseEntries reads an XRANGE reply.
-func parseEntries(raw []any) ([]entry, error) {
-	entries := make([]entry, len(raw))
+// ParseEntries reads an XRANGE reply.
+func ParseEntries(raw []any) ([]Entry, error) {
+	entries := make([]Entry, len(raw))
 	for i := range raw {
 		var err error
 		if entries[i], err = parseEntry(raw[i]); err != nil {
@@ -36,42 +36,42 @@ func parseEntries(raw []any) ([]entry, error) {
 }
 
 // parseEntry reads one element of an XRANGE reply.
-func parseEntry(raw any) (entry, error) {
+func parseEntry(raw any) (Entry, error) {
 	pair, _ := raw.([]any)
 	if len(pair) != 2 {
-		return entry{}, errEntry
+		return Entry{}, ErrEntry
 	}
 	id, _ := pair[0].(string)
 	fields, _ := pair[1].([]any)
-	n, err := parseEntryID(id)
+	n, err := ParseEntryID(id)
 	if err != nil {
-		return entry{}, err
+		return Entry{}, err
 	}
-	e := entry{n: n}
+	e := Entry{N: n}
 	for i := 0; i+1 < len(fields); i += 2 {
 		name, _ := fields[i].(string)
 		text, _ := fields[i+1].(string)
 		if err := e.set(name, text); err != nil {
-			return entry{}, fmt.Errorf("field %q of entry %s: %w", name, id, err)
+			return Entry{}, fmt.Errorf("field %q of entry %s: %w", name, id, err)
 		}
 	}
 	return e, nil
 }
 
-func (e *entry) set(name, text string) (err error) {
+func (e *Entry) set(name, text string) (err error) {
 	switch name {
 	case "d":
-		e.record = text
+		e.Record = text
 	case "b":
-		e.body = text
+		e.Body = text
 	case "e":
 		e.enqueued, err = strconv.ParseInt(text, 10, 64)
 	case "o":
-		if e.origin == 0 {
-			e.origin, err = strconv.ParseInt(text, 10, 64)
+		if e.Origin == 0 {
+			e.Origin, err = strconv.ParseInt(text, 10, 64)
 		}
 	case "c":
-		e.count, err = parseCount(text)
+		e.Count, err = parseCount(text)
 	case "p":
 		e.overrides = text
 	case "r":
@@ -80,10 +80,10 @@ func (e *entry) set(name, text string) (err error) {
 	return err
 }
 
-// parseEntryID returns n of an ID of the form 0-n.
-func parseEntryID(id string) (int64, error) {
+// ParseEntryID returns n of an ID of the form 0-n.
+func ParseEntryID(id string) (int64, error) {
 	if len(id) < 3 || id[:2] != "0-" {
-		return 0, errEntry
+		return 0, ErrEntry
 	}
 	return strconv.ParseInt(id[2:], 10, 64)
 }
@@ -93,62 +93,35 @@ func parseCount(text string) (uint32, error) {
 	return uint32(n), err
 }
 
-// sideData is the data of a message that is not in its entry.
-type sideData struct {
-	count     uint32
+// SideData is the data of a message that is not in its entry.
+type SideData struct {
+	Count     uint32
 	overrides string
 }
 
-// parseSideData reads the values of counts and overrides, which are nil if there are none.
-func parseSideData(count, overrides any) (a sideData, err error) {
+// ParseSideData reads the values of counts and overrides, which are nil if there are none.
+func ParseSideData(count, overrides any) (a SideData, err error) {
 	if text, ok := count.(string); ok {
-		a.count, err = parseCount(text)
+		a.Count, err = parseCount(text)
 	}
 	a.overrides, _ = overrides.(string)
 	return a, err
 }
 
-// delivery describes the message of an entry, without a lock. bodiless is true if its shared body
-// must still be read.
-func (sh *shard) delivery(e *entry, a sideData, state core.State) (d core.Delivery, bodiless bool, err error) {
-	m, enqueued, bodiless, err := decodeRecord(e.record)
+// Message returns the message of an entry and its enqueued time in ms. bodiless is true if its shared
+// body must still be read.
+func (e *Entry) Message(a SideData) (m *core.Message, enqueued int64, bodiless bool, err error) {
+	m, enqueued, bodiless, err = decodeRecord(e.Record)
 	if err != nil {
-		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
+		return nil, 0, false, err
 	}
-	if bodiless && e.body != "" {
-		m.Body.Bytes, bodiless = view(e.body), false
+	if bodiless && e.Body != "" {
+		m.Body.Bytes, bodiless = View(e.Body), false
 	}
 	if e.enqueued != 0 {
 		enqueued = e.enqueued
 	}
-	count := max(a.count, e.count)
-	if err := mergeOverrides(m, e.overrides, brokerReason(e.reason, count), a.overrides); err != nil {
-		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.n, sh.keys.prefix, err)
-	}
-	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
-		SequenceNumber:         sh.sequenceNumber(e.n),
-		EnqueuedSequenceNumber: sh.sequenceNumber(e.n),
-		EnqueuedTime:           instant(enqueued),
-		DeliveryCount:          count,
-		State:                  state,
-		Partitioned:            sh.Partitioned,
-	}}
-	if e.origin != 0 {
-		d.EnqueuedSequenceNumber = sh.sequenceNumber(e.origin)
-	}
-	if t := m.Transit; t != nil {
-		d.DeadLetterSource = t.DeadLetterSource
-		if t.EnqueuedSequenceNumber != 0 {
-			d.EnqueuedSequenceNumber = t.EnqueuedSequenceNumber
-		}
-	}
-	if m.TimeToLive > 0 && state != core.Scheduled {
-		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
-	}
-	if !bodiless {
-		sh.weigh(int64(len(e.record) + len(e.body)))
-	}
-	return d, bodiless, nil
+	return m, enqueued, bodiless, mergeOverrides(m, e.overrides, brokerReason(e.reason, max(a.Count, e.Count)), a.overrides)
 }
 
 // brokerReason returns the properties that say why the broker dead-lettered a message.
@@ -187,20 +160,20 @@ func mergeOverrides(m *core.Message, before string, when core.Properties, after 
 // override merges the maps that overrideOf has encoded, oldest first.
 func override(m *core.Message, maps string) error {
 	for maps != "" {
-		size, n := binary.Uvarint(view(maps[:min(len(maps), binary.MaxVarintLen64)]))
+		size, n := binary.Uvarint(View(maps[:min(len(maps), binary.MaxVarintLen64)]))
 		if n <= 0 || size > uint64(len(maps)-n) {
-			return errEntry
+			return ErrEntry
 		}
 		end := n + int(size)
-		m.Properties = m.Properties.Merge(core.RawProperties(view(maps[n:end])))
+		m.Properties = m.Properties.Merge(core.RawProperties(View(maps[n:end])))
 		maps = maps[end:]
 	}
 	return nil
 }
 
-// overrideOf encodes a map of properties with its length in front, so that maps can be
+// OverrideOf encodes a map of properties with its length in front, so that maps can be
 // concatenated. It returns nil if there are no properties.
-func overrideOf(p core.Properties) []byte {
+func OverrideOf(p core.Properties) []byte {
 	if p.IsEmpty() {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package redis
+// Package record encodes and decodes what the store keeps of a message: a record, as an entry of a stream.
+package record
 
 import (
 	"bytes"
@@ -72,13 +73,13 @@ var recorders = sync.Pool{New: func() any {
 // maxKept is the largest buffer that is kept for reuse.
 const maxKept = 64 << 10
 
-// encodeRecord encodes a message enqueued at a time in ms.
-func encodeRecord(m *core.Message, enqueued int64) ([]byte, error) {
+// Encode encodes a message enqueued at a time in ms.
+func Encode(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
 
-// encodeBodiless is encodeRecord for a message whose body is stored elsewhere.
-func encodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
+// EncodeBodiless is encodeRecord for a message whose body is stored elsewhere.
+func EncodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
 }
 
@@ -102,7 +103,7 @@ func record(m *core.Message, enqueued int64, fields uint64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode record: %w", err)
 	}
-	return view(record.String()), nil
+	return View(record.String()), nil
 }
 
 // message encodes everything except the bytes of the body.
@@ -423,9 +424,9 @@ func (r *reader) bytes() []byte {
 	case s == "":
 		return []byte{}
 	}
-	return view(s)
+	return View(s)
 }
 
-// view returns a string's bytes without copying them. They must not be changed; that is the rule
+// View returns a string's bytes without copying them. They must not be changed; that is the rule
 // for messages of a Delivery anyway.
-func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+func View(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,0 +1,41 @@
+package redis
+
+import (
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+)
+
+// delivery describes the message of an entry, without a lock. bodiless is true if its shared body
+// must still be read.
+func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) (d core.Delivery, bodiless bool, err error) {
+	m, enqueued, bodiless, err := e.Message(a)
+	if err != nil {
+		return core.Delivery{}, false, fmt.Errorf("message %d of %s: %w", e.N, sh.keys.Prefix, err)
+	}
+	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
+		SequenceNumber:         sh.sequenceNumber(e.N),
+		EnqueuedSequenceNumber: sh.sequenceNumber(e.N),
+		EnqueuedTime:           instant(enqueued),
+		DeliveryCount:          max(a.Count, e.Count),
+		State:                  state,
+		Partitioned:            sh.Partitioned,
+	}}
+	if e.Origin != 0 {
+		d.EnqueuedSequenceNumber = sh.sequenceNumber(e.Origin)
+	}
+	if t := m.Transit; t != nil {
+		d.DeadLetterSource = t.DeadLetterSource
+		if t.EnqueuedSequenceNumber != 0 {
+			d.EnqueuedSequenceNumber = t.EnqueuedSequenceNumber
+		}
+	}
+	if m.TimeToLive > 0 && state != core.Scheduled {
+		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
+	}
+	if !bodiless {
+		sh.weigh(int64(len(e.Record) + len(e.Body)))
+	}
+	return d, bodiless, nil
+}

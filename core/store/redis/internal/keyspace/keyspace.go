@@ -1,0 +1,196 @@
+// Package keyspace names the keys and channels that the store uses in Redis.
+package keyspace
+
+import (
+	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// StateKeys is the number of keys lua/state.lua names.
+const StateKeys = 16
+
+// Set holds the names of a partition's keys. The hash tag in braces puts them into one slot of a
+// cluster, together with those of a topic's subscriptions. A queue and its dead letters share the
+// tag, too, so moves between them are one step.
+type Set struct {
+	Prefix   string
+	Stream   string
+	Head     string
+	Doorbell string // a channel
+	Seen     string // shared by the queue and its dead letters
+	Moved    string // shared in the same way
+	State    []any  // KEYS[1..16] of lua/state.lua
+	Shared   []any  // the keys of lua/shared_bodies.lua; nil except for subscriptions
+	Sessions []any  // the keys of lua/sessions.lua
+	History  string // the key of lua/history.lua; shared by all sub-queues
+}
+
+// keySuffixes are the ends of KEYS[1..12] of lua/state.lua, in order. Each is one letter.
+const keySuffixes = "mhlrdpfqgxyw"
+
+// Ends of other keys. Those for the bodies that subscriptions share, and for the ids that a topic
+// has seen, follow the hash tag directly.
+const (
+	TargetSuffixes      = "mhw" + SharedSuffix // of every queue that publications fill: stream, head, doorbell, shares
+	streamSuffix        = "m"
+	LocksSuffix         = "l"
+	BlocksSuffix        = "L"
+	ExpirySuffix        = "x"
+	SessionSuffixes     = "nobtjiavP"   // the keys of lua/sessions.lua in order
+	ArrivalSuffixes     = "nobjvPl"     // those that arrivals need: of, waits, open, holders, waiting, paused; and locks
+	SessionOfSuffix     = "n"           // of these, the session of each message
+	HoldersSuffix       = "j"           // of these, the holders of sessions
+	StateSuffixes       = "ces"         // states of sessions
+	MessageDataSuffixes = "lLrdpfqgxyz" // a queue's data beside stream and head, without sessions
+	SharedSuffix        = "z"           // of a subscription: messages with shared bodies
+	MovedSuffix         = "k"           // Transit.Keys
+	SeenSuffix          = "u"
+	bodiesSuffix        = "B"
+	refsSuffix          = "R"
+	subscriptionsSuffix = "S"
+	historySuffix       = "H"
+	RateSuffix          = "T"
+	ReceiptSuffix       = "A" // of receipts; a gateway's mark and a number follow
+)
+
+// Names is the prefix of all keys and channels of a store.
+type Names string
+
+// Tag returns the hash tag of a partition.
+func (p Names) Tag(r core.Ref) string {
+	return string(p) + "{" + r.Entity + ":" + strconv.Itoa(int(r.Index)) + "}"
+}
+
+// Base returns the start of all keys of a queue, topic or subscription.
+func (p Names) Base(r core.Ref) string {
+	if r.Subscription == "" {
+		return p.Tag(r)
+	}
+	return p.Tag(r) + r.Subscription + ":"
+}
+
+// subPrefixes follow the base, for each sub-queue.
+var subPrefixes = [core.SubQueues]string{core.DeadLetter: "$", core.Transfer: ">", core.TransferDeadLetter: ">$"}
+
+// Prefix returns the start of all keys of a queue or sub-queue.
+func (p Names) Prefix(r core.Ref) string { return p.Base(r) + subPrefixes[r.Sub] }
+
+// Doorbell returns the channel on which a queue wakes the gateways that wait for its messages.
+func (p Names) Doorbell(r core.Ref) string { return p.Prefix(r) + "w" }
+
+// Head returns the key of a queue's counters.
+func (p Names) Head(r core.Ref) string { return p.Prefix(r) + "h" }
+
+// Stream returns the key of a queue's messages.
+func (p Names) Stream(r core.Ref) string { return p.Prefix(r) + "m" }
+
+// History returns the key of the history of a queue and its sub-queues.
+func (p Names) History(r core.Ref) string { return p.Base(r) + historySuffix }
+
+// Bodies and Refs return the keys of the data that the subscriptions of a topic's partition share.
+func (p Names) Bodies(r core.Ref) string { return p.Tag(r) + bodiesSuffix }
+
+// Refs: see Bodies.
+func (p Names) Refs(r core.Ref) string { return p.Tag(r) + refsSuffix }
+
+// Subscriptions returns the key of the set of IDs of a topic's subscriptions.
+func (p Names) Subscriptions(r core.Ref) string { return p.Tag(r) + subscriptionsSuffix }
+
+// Keys returns the names of the keys of a queue or sub-queue.
+func (p Names) Keys(r core.Ref) Set {
+	dead := r
+	dead.Sub = r.Sub.DeadLetters()
+	prefix, deadPrefix := p.Prefix(r), p.Prefix(dead)
+	k := Set{
+		Prefix: prefix, Stream: p.Stream(r), Head: p.Head(r), Doorbell: p.Doorbell(r),
+		Seen: p.Base(r) + SeenSuffix, Moved: p.Base(r) + MovedSuffix, History: p.History(r),
+	}
+	k.State = make([]any, 0, StateKeys)
+	k.State = append(append(k.State, WithSuffixes(prefix, keySuffixes)...), deadPrefix+"m", deadPrefix+"h", deadPrefix+"w", prefix+BlocksSuffix)
+	if r.Subscription != "" {
+		k.Shared = []any{prefix + SharedSuffix, deadPrefix + SharedSuffix, p.Bodies(r), p.Refs(r)}
+	}
+	k.Sessions = WithSuffixes(prefix, SessionSuffixes)
+	return k
+}
+
+// WithSuffixes returns a key for each suffix.
+func WithSuffixes(prefix, suffixes string) []any {
+	keys := make([]any, len(suffixes))
+	for i := range keys {
+		keys[i] = prefix + suffixes[i:i+1]
+	}
+	return keys
+}
+
+// All returns every key that a partition of an entity with its sub-queues may have and, for a
+// topic, the keys that its subscriptions share.
+func (p Names) All(r core.Ref) []string {
+	var keys []string
+	for r.Sub = range core.SubQueues {
+		prefix := p.Prefix(r)
+		for _, suffix := range keySuffixes[:len(keySuffixes)-1] + BlocksSuffix + SessionSuffixes + StateSuffixes + SharedSuffix { // keySuffixes ends with a channel
+			keys = append(keys, prefix+string(suffix))
+		}
+	}
+	keys = append(keys, p.Base(r)+SeenSuffix, p.Base(r)+MovedSuffix, p.History(r), p.Base(r)+RateSuffix)
+	if r.Subscription == "" {
+		keys = append(keys, p.Bodies(r), p.Refs(r), p.Subscriptions(r))
+	}
+	return keys
+}
+
+// Changes returns the channel on which gateways publish changes of the catalogue.
+func (p Names) Changes() string { return string(p) + "ct:changes" }
+
+// Probe returns the key that Probe writes; n spreads it over the slots of a cluster.
+func (p Names) Probe(n int) string { return string(p) + "{ct:probe:" + strconv.Itoa(n) + "}" }
+
+// Catalogue holds the names of a namespace's catalogue keys. Seal exists for a while after the
+// namespace has been deleted.
+type Catalogue struct {
+	Entities, Names, Accessed, Versions, Fences, Seal string
+	rules                                             string // start of the keys of subscriptions' rules
+}
+
+// Catalogue returns the names of a namespace's catalogue keys.
+func (p Names) Catalogue(namespace string) Catalogue {
+	prefix := string(p) + "{ct:" + namespace + "}"
+	return Catalogue{prefix + "e", prefix + "i", prefix + "a", prefix + "v", prefix + "f", prefix + "d", prefix + "r:"}
+}
+
+// RulesOf returns the key of a subscription's rules: a zset in which all scores are 0, so that
+// rules are ordered by name and a page is found by rank.
+func (k *Catalogue) RulesOf(e *core.Entity) string { return k.rules + e.ID }
+
+// Registry holds the keys of the registry of namespaces. Unlike all others, their hash tag has
+// no colon.
+type Registry struct{ Namespaces, Names, Remains, Format, Stamp, Gateways string }
+
+// Registry returns the names of the keys of the registry.
+func (p Names) Registry() Registry {
+	prefix := string(p) + "{ct}"
+	return Registry{prefix + "n", prefix + "i", prefix + "r", prefix + "f", prefix + "s", prefix + "g"}
+}
+
+// All returns the keys in the order in which the scripts that change the catalogue take them.
+func (k *Catalogue) All() []any {
+	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
+}
+
+// Member returns the member that stands in locks for a message under a lock with this nonce.
+func Member(n int64, nonce string) string { return Padded(n) + nonce }
+
+// Padded returns a number with 15 digits, enough for 2^48, so that strings sort like the numbers.
+func Padded(n int64) string {
+	var b [15]byte
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = '0' + byte(n%10)
+		n /= 10
+	}
+	return string(b[:])
+}
+
+// EntryID returns the ID of the stream entry with a number.
+func EntryID(n int64) string { return "0-" + strconv.FormatInt(n, 10) }
