@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // stored is a message as it is stored.
@@ -255,7 +256,7 @@ const (
 func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) ([]int64, error) {
 	now := s.millis()
 	if sh.Sub.IsDeadLetter() {
-		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, sweepScript, nil, 0); err != nil {
+		if _, _, err := s.runUntilSwept(ctx, s.queueOf(sh), now, nil, script.Sweep, nil, 0); err != nil {
 			hand.fail(nil)
 			return nil, err
 		}
@@ -277,7 +278,7 @@ func (s *Store) appendPlain(ctx context.Context, sh *shard, r *receipt, messages
 func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt, messages []stored, hand *handOver) (numbers []int64, locked *redis.Cmd, err error) {
 	sweepKeys, sweepArgs := append(slices.Clip(sh.state), r.key), append(sh.stateArgs(now), 0, r.id)
 	opened := s.recents.opened.Load()
-	swept := redis.NewCmd(ctx, sweepScript.variants[sh.features].command(sweepKeys, sweepArgs...)...)
+	swept := redis.NewCmd(ctx, script.Sweep.With(sh.features).Command(sweepKeys, sweepArgs...)...)
 	counted := redis.NewCmd(ctx, "HINCRBY", sh.keys.Head, "s", len(messages))
 	cmds := make([]*redis.Cmd, 1, 3+len(messages))
 	cmds[0] = swept
@@ -358,7 +359,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
-	if _, err := s.eval(ctx, doorbellScript, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
+	if _, err := s.eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
 		s.log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
@@ -376,9 +377,9 @@ func (sh *shard) appendArgs(messages []stored) []any {
 
 // appendScripted stores messages of any kind with one script, which also locks for hand.
 func (s *Store) appendScripted(ctx context.Context, sh *shard, r *receipt, messages []stored, hand *handOver) (numbers []int64, err error) {
-	now, sc, args := s.millis(), appendScript, sh.appendArgs(messages)
+	now, sc, args := s.millis(), script.Append, sh.appendArgs(messages)
 	if hand != nil {
-		sc, args = appendLockScript, append(hand.args, args...)
+		sc, args = script.AppendLock, append(hand.args, args...)
 	}
 	reply, code, err := s.transitionUnder(ctx, sh, now, r, sc, []any{sh.keys.Seen, sh.keys.Moved}, args...)
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 var errReply = errors.New("redis: a script's answer has an unexpected form")
@@ -41,9 +42,9 @@ func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Co
 // lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
 // messages, all or none. Deferred messages whose time to live has ended expire even if the call fails.
 func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core.Delivery, err error) {
-	what, sc := "lock messages by number", lockNumbersScript
+	what, sc := "lock messages by number", script.LockNumbers
 	if r.Deferred {
-		what, sc = "lock deferred messages", lockDeferredScript
+		what, sc = "lock deferred messages", script.LockDeferred
 	}
 	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		if err := p.undoLostLocks(ctx, sh); err != nil {
@@ -157,12 +158,12 @@ func (sh *shard) positions(numbers []int64) (own []int64, void int) {
 func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 	return p.operate(ctx, "cancel", func(ctx context.Context, sh *shard) error {
 		own, void := sh.positions(numbers)
-		sc, args := cancelScript, make([]any, len(own))
+		sc, args := script.Cancel, make([]any, len(own))
 		for i, n := range own {
 			args[i] = n
 		}
 		if void == 1 { // there is nothing to cancel, but every operation sweeps
-			sc, args = sweepScript, []any{0}
+			sc, args = script.Sweep, []any{0}
 		}
 		_, code, err := p.transition(ctx, sh, p.millis(), sc, nil, args...)
 		switch {
@@ -180,7 +181,7 @@ func (p *handle) Cancel(ctx context.Context, numbers []int64) error {
 // Sweep carries out what is due and returns the next due time.
 func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 	err = p.operate(ctx, "sweep", func(ctx context.Context, sh *shard) error {
-		reply, _, err := p.transition(ctx, sh, p.millis(), sweepScript, nil, 1)
+		reply, _, err := p.transition(ctx, sh, p.millis(), script.Sweep, nil, 1)
 		if err != nil {
 			return err
 		}
@@ -197,7 +198,7 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 // Stats counts messages by state, messages ever stored, and sessions.
 func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 	err = p.operate(ctx, "count", func(ctx context.Context, sh *shard) error {
-		reply, _, err := p.transition(ctx, sh, p.millis(), statsScript, nil)
+		reply, _, err := p.transition(ctx, sh, p.millis(), script.Stats, nil)
 		if err != nil {
 			return err
 		}
@@ -430,7 +431,7 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out 
 	for _, n := range numbers {
 		args = append(args, n)
 	}
-	raw, err := s.eval(ctx, lockDeadlinesScript, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
+	raw, err := s.eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
 	if err != nil {
 		return err
 	}

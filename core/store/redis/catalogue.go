@@ -12,6 +12,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
@@ -81,7 +82,7 @@ func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string,
 }
 
 // change runs a script that changes the catalogue and publishes the changed names.
-func (s *Store) change(ctx context.Context, sc *script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
+func (s *Store) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
 	all := append([]any{s.names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
 	raw, err := s.eval(ctx, sc, keys, all...)
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 			args = append(args, member)
 		}
 		names := changedNames(&e)
-		reply, err := s.change(ctx, entityCreateScript, append(k.All(), k.Seal, k.RulesOf(&e)), e.Namespace, names, args...)
+		reply, err := s.change(ctx, script.EntityCreate, append(k.All(), k.Seal, k.RulesOf(&e)), e.Namespace, names, args...)
 		switch core.CodeOf(err) {
 		case core.AlreadyExists, core.NotFound, core.QuotaExceeded:
 			s.unlinkPartitions(ctx, &e, true)
@@ -190,12 +191,12 @@ func (s *Store) fence(ctx context.Context, k keyspace.Catalogue, topicID string,
 	cmds := make([]*redis.Cmd, partitions)
 	for i := range cmds {
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
-		cmds[i] = redis.NewCmd(ctx, topicSetVersionScript.command([]any{s.names.Stream(r), s.names.Head(r)}, v)...)
+		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.names.Stream(r), s.names.Head(r)}, v)...)
 	}
 	if err := s.exchange(ctx, replicated, cmds...); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
-	_, err := s.eval(ctx, topicClearFenceScript, []any{k.Fences}, topicID, v)
+	_, err := s.eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
 	return err
 }
 
@@ -267,7 +268,7 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 // Topic returns a topic with its subscriptions, or NotFound.
 func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
 	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		raw, err := s.eval(ctx, topicGetScript, k.All(), folded)
+		raw, err := s.eval(ctx, script.TopicGet, k.All(), folded)
 		if err != nil {
 			return err
 		}
@@ -388,7 +389,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 			topicID = e.TopicID
 		}
 		names := changedNames(&e)
-		reply, err := s.change(ctx, entityUpdateScript, []any{k.Entities, k.Versions, k.Fences, k.Names, k.RulesOf(&e)}, e.Namespace, names,
+		reply, err := s.change(ctx, script.EntityUpdate, []any{k.Entities, k.Versions, k.Fences, k.Names, k.RulesOf(&e)}, e.Namespace, names,
 			append([]any{topicID, old, value, q.MaxSizeMegabytes}, rules...)...)
 		if err != nil {
 			return err
@@ -438,7 +439,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Cat
 		topicID = e.ID
 	}
 	names := changedNames(&e)
-	reply, err := s.change(ctx, entityDeleteScript, k.All(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
+	reply, err := s.change(ctx, script.EntityDelete, k.All(), namespace, names, revisionPrefix(e.Revision, e.ID), uint8(e.Kind), topicID)
 	if err != nil {
 		return err
 	}
@@ -479,7 +480,7 @@ func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed ma
 		for name, at := range accessed {
 			args = append(args, core.FoldName(name), at.UnixMilli())
 		}
-		_, err := s.eval(ctx, entityTouchScript, []any{k.Entities, k.Accessed}, args...)
+		_, err := s.eval(ctx, script.EntityTouch, []any{k.Entities, k.Accessed}, args...)
 		return err
 	})
 }

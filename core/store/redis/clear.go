@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // Clear removes all messages of a partition and all data about them with one script. Redis frees
@@ -51,7 +52,7 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 		r.Sub = core.Main
 		rest = append(rest, s.names.Base(r)+keyspace.SeenSuffix, s.names.Base(r)+keyspace.MovedSuffix, s.names.History(r))
 	}
-	raw, err := s.eval(ctx, clearScript, slices.Concat(keys, rest), args...)
+	raw, err := s.eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
 	if err != nil {
 		return err
 	}

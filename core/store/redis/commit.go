@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
@@ -77,7 +78,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	transfer.Sub = core.Transfer
 	keys := append(b.allKeys(), s.names.Stream(transfer), s.names.Head(transfer), s.names.Doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
-	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), commitScript, keys, args...)
+	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
 	switch {
 	case err != nil:
 		return nil, certain(err)

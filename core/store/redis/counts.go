@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 const (
@@ -101,7 +102,7 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 			keys[i] = append(keys[i], keyspace.WithSuffixes(s.names.Prefix(r), countSuffixes)...)
 		}
 	}
-	replies := s.piped(ctx, len(groups), func(i int) []any { return countsScript.command(keys[i], now) })
+	replies := s.piped(ctx, len(groups), func(i int) []any { return script.Counts.Command(keys[i], now) })
 	for i, g := range groups {
 		g.err = g.read(replies[i], ps, counted)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 var _ core.Backups = (*Store)(nil)
@@ -134,7 +135,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			add(names.Base(home) + keyspace.MovedSuffix)
 		}
 		add(names.Bodies(r))
-		raw, err := x.store.eval(ctx, partitionCopyScript, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
+		raw, err := x.store.eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
 		if err != nil {
 			return err
 		}

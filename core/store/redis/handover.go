@@ -11,6 +11,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // handOver belongs to a call that stores messages in a queue, and locks some of them for a receiver
@@ -49,7 +50,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 
 // command returns the lock call, which must follow the commands that store messages.
 func (h *handOver) command(ctx context.Context, now int64) *redis.Cmd {
-	return redis.NewCmd(ctx, lockScript.variants[h.shard.features].command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
+	return redis.NewCmd(ctx, script.Lock.With(h.shard.features).Command(h.shard.state, append(h.shard.stateArgs(now), h.args...)...)...)
 }
 
 // fail ends the hand-over of a call that has failed. h may be nil.

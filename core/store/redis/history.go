@@ -12,6 +12,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 const (
@@ -94,7 +95,7 @@ func (p *handle) Annotate(ctx context.Context, events []core.Event) error {
 				}
 				args[i] = encoded
 			}
-			if _, _, err := p.transition(ctx, sh, p.millis(), historyAnnotateScript, nil, args...); err != nil {
+			if _, _, err := p.transition(ctx, sh, p.millis(), script.HistoryAnnotate, nil, args...); err != nil {
 				return err
 			}
 		}

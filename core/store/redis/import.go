@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // fillSuffixes are the ends of a queue's keys, besides stream and head, that an import either fills
@@ -97,7 +98,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 		add(names.Base(home) + keyspace.MovedSuffix)
 	}
 	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
-	raw, err := x.store.eval(ctx, partitionFillScript, append(keys, rest...), args...)
+	raw, err := x.store.eval(ctx, script.PartitionFill, append(keys, rest...), args...)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // Limits of a lock call.
@@ -213,7 +214,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	}
 	now := s.millis()
 	l := sh.lease(now)
-	reply, _, err := s.transition(ctx, sh, now, lockScript, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0, s.blocksFrom(sh))
+	reply, _, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0, s.blocksFrom(sh))
 	if err != nil {
 		if mayHaveRun(err) {
 			sh.lostLocks.add(l)

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"sync"
 )
 
@@ -52,9 +53,9 @@ func (s *Store) undoLostLocks(ctx context.Context, sh *shard) error {
 		if !ok {
 			return nil
 		}
-		sc, args := lockUndoScript, []any{secret(l.nonce), l.call}
+		sc, args := script.LockUndo, []any{secret(l.nonce), l.call}
 		if sh.Sessions && l.call == "" { // the lock of a session, exclusive or not
-			sc, args = endLocksOfScript, []any{secret(l.nonce), secret(l.nonce) + "0"}
+			sc, args = script.EndLocksOf, []any{secret(l.nonce), secret(l.nonce) + "0"}
 		}
 		if _, _, err := s.transition(ctx, sh, s.millis(), sc, nil, args...); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // registryValue is a namespace's value in the registry: the revisionPrefix, then JSON.
@@ -48,7 +49,7 @@ func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx 
 }
 
 // changeRegistry runs a script that changes the registry and publishes the name.
-func (s *Store) changeRegistry(ctx context.Context, sc *script, keys []any, folded string, args ...any) error {
+func (s *Store) changeRegistry(ctx context.Context, sc *script.Script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 		if err != nil {
 			return err
 		}
-		return s.changeRegistry(ctx, nsCreateScript, []any{k.Namespaces, k.Names}, folded, value)
+		return s.changeRegistry(ctx, script.NamespaceCreate, []any{k.Namespaces, k.Names}, folded, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -138,7 +139,7 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 		if err != nil {
 			return err
 		}
-		return s.changeRegistry(ctx, nsUpdateScript, []any{k.Namespaces}, folded, old, value)
+		return s.changeRegistry(ctx, script.NamespaceUpdate, []any{k.Namespaces}, folded, old, value)
 	})
 	if err != nil {
 		return core.Namespace{}, err
@@ -150,7 +151,7 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 // removes what the namespace held.
 func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
-		return s.changeRegistry(ctx, nsDeleteScript, []any{k.Namespaces, k.Names, k.Remains}, folded, s.millis())
+		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.millis())
 	})
 	if err == nil {
 		s.remover.signal()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // markBytes is the number of bytes of a nonce that identify the gateway, for locks that end with their link.
@@ -99,7 +100,7 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	if len(marks) == 0 {
 		return false, nil
 	}
-	if _, _, err := p.transition(ctx, sh, p.millis(), endLocksOfScript, nil, marks...); err != nil {
+	if _, _, err := p.transition(ctx, sh, p.millis(), script.EndLocksOf, nil, marks...); err != nil {
 		return false, err
 	}
 	done()

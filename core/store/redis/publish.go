@@ -14,6 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // publication is a core.Publication as it is stored.
@@ -275,12 +276,12 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	r := s.receipt(sh)
 	defer r.end()
 	if len(hands) == 0 {
-		return s.transitionUnder(ctx, sh, now, r, topicPublishScript, b.allKeys(), b.allArgs()...)
+		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
 	sh.publishes.setAlone(true) // the next flush can hand over only after this one
 	defer sh.publishes.setAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
-	published := topicPublishScript.variants[sh.features].command(keys, args...)
+	published := script.TopicPublish.With(sh.features).Command(keys, args...)
 	cmds := []*redis.Cmd{redis.NewCmd(ctx, published...)}
 	for _, h := range hands {
 		cmds = append(cmds, h.command(ctx, now))
@@ -307,7 +308,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	for _, t := range b.order {
 		t.quiet = false
 	}
-	return s.transitionUnder(ctx, sh, now, r, topicPublishScript, b.allKeys(), b.allArgs()...)
+	return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 }
 
 // maxHandOvers is the number of subscriptions whose copies one exchange locks: the server does

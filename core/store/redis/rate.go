@@ -6,12 +6,13 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // Take takes from what a rate allows.
 func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
-		reply, err := p.eval(ctx, rateScript, []any{p.names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
+		reply, err := p.eval(ctx, script.Rate, []any{p.names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
 		if err != nil {
 			return err
 		}

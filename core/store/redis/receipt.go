@@ -10,18 +10,6 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
-// A call whose answer was lost, because the server restarted or failed over, is sent again. receipted
-// are the scripts that keep their answer under a receipt: if such a call has run, it only gets its
-// answer. unrepeatable are those that are not sent again. What they did is undone, or not known; all
-// others do nothing the second time.
-var (
-	receipted = []string{
-		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel",
-		"session_accept", "session_renew", "session_release", "session_state_set",
-	}
-	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}
-)
-
 // receipt stands for one call, however often it is sent.
 type receipt struct {
 	shard *shard

@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 const (
@@ -79,7 +80,7 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	bounded, cancel := s.bounded(ctx)
 	defer cancel()
 	now := s.millis()
-	raw, err := s.eval(bounded, nsClaimRemovalScript, []any{s.names.Registry().Remains}, now, now+removalLease.Milliseconds())
+	raw, err := s.eval(bounded, script.NamespaceClaimRemoval, []any{s.names.Registry().Remains}, now, now+removalLease.Milliseconds())
 	if err != nil {
 		return "", err
 	}

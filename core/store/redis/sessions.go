@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // sessionName returns a session's name in scripts: its key and, if the id differs from it, a zero
@@ -52,7 +53,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 		if r.Mode == core.Exclusive {
 			lock.Nonce = marked(sh.mark)
 		}
-		sc, args := sessionAcceptScript, []any{until, proofOf(&lock), "one", sessionName(r.ID)}
+		sc, args := script.SessionAccept, []any{until, proofOf(&lock), "one", sessionName(r.ID)}
 		switch {
 		case r.Next:
 			args[2] = "next"
@@ -62,7 +63,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			if lock.Token() != r.TakeOver {
 				nonce = "" // matches no lock
 			}
-			sc, args = sessionTakeOverScript, []any{until, nonce, string(core.KeyOfSession(r.ID))}
+			sc, args = script.SessionTakeOver, []any{until, nonce, string(core.KeyOfSession(r.ID))}
 		}
 		if err := p.undoLostLocks(ctx, sh); err != nil {
 			return err
@@ -109,7 +110,7 @@ func proofOf(l *core.SessionLock) string {
 }
 
 // transitionInSessions is transition for scripts that need lua/sessions.lua.
-func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script, keys []any, args ...any) ([]any, core.Code, error) {
+func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, sc *script.Script, keys []any, args ...any) ([]any, core.Code, error) {
 	if !sh.Sessions {
 		return nil, "", core.Refuse(core.NotAllowed, "The entity does not support sessions: create an entity with RequiresSession.")
 	}
@@ -117,7 +118,7 @@ func (s *Store) transitionInSessions(ctx context.Context, sh *shard, now int64, 
 }
 
 // inSession runs a script for the holder of a session.
-func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script, keys []any, args ...any) ([]any, error) {
+func (s *Store) inSession(ctx context.Context, sh *shard, now int64, l core.SessionLock, sc *script.Script, keys []any, args ...any) ([]any, error) {
 	if l.Index != sh.Index {
 		return nil, cmp.Or(s.sweep(ctx, sh), error(core.SessionLockLost))
 	}
@@ -133,7 +134,7 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 	err = p.operate(ctx, "renew session", func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		end := now + sh.LockDuration.Milliseconds()
-		_, err := p.inSession(ctx, sh, now, l, sessionRenewScript, nil, end, proofOf(&l), string(l.Key()))
+		_, err := p.inSession(ctx, sh, now, l, script.SessionRenew, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
 			until = instant(end)
 		}
@@ -145,7 +146,7 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 // ReleaseSession ends the lock, and the locks of the session's messages.
 func (p *handle) ReleaseSession(ctx context.Context, l core.SessionLock) error {
 	return p.operate(ctx, "release session", func(ctx context.Context, sh *shard) error {
-		_, err := p.inSession(ctx, sh, p.millis(), l, sessionReleaseScript, nil, proofOf(&l), string(l.Key()))
+		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionRelease, nil, proofOf(&l), string(l.Key()))
 		return err
 	})
 }
@@ -196,7 +197,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 // claimInSession does the work of claim in a session.
 func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLock, limit int) (locked, error) {
 	under := leaseIn(l)
-	reply, err := s.inSession(ctx, sh, s.millis(), *l, sessionLockMessagesScript, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
+	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
 	if err != nil {
 		if mayHaveRun(err) {
 			sh.lostLocks.add(under)
@@ -234,7 +235,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 	if len(all) == 0 {
 		return
 	}
-	reply, _, err := s.transition(ctx, sh, s.millis(), sessionCheckScript, nil, args...)
+	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionCheck, nil, args...)
 	if err == nil && len(reply) != len(all) {
 		err = errReply
 	}
@@ -250,7 +251,7 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 // SessionState returns the state that was set last, or nil if there is none.
 func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []byte, err error) {
 	err = p.operate(ctx, "read session state", func(ctx context.Context, sh *shard) error {
-		reply, err := p.inSession(ctx, sh, p.millis(), l, sessionStateGetScript, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
+		reply, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateGet, []any{sh.stateKey(0)}, proofOf(&l), string(l.Key()))
 		if err != nil {
 			return err
 		}
@@ -268,7 +269,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := p.inSession(ctx, sh, p.millis(), l, sessionStateSetScript, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
+		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateSet, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
 		return err
 	})
 }
@@ -314,7 +315,7 @@ func (p *handle) ListSessions(ctx context.Context, since time.Time, after core.S
 
 // activePage lists at most limit sessions with messages or state; last is "" if there are none.
 func (s *Store) activePage(ctx context.Context, sh *shard, after core.SessionKey, limit int) (page []string, last core.SessionKey, err error) {
-	reply, _, err := s.transition(ctx, sh, s.millis(), sessionListScript, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
+	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionList, []any{sh.stateKey(1), sh.stateKey(2)}, string(after), limit)
 	if err != nil || len(reply) == 0 {
 		return nil, "", err
 	}
@@ -375,7 +376,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
-			reply, _, err := p.transition(ctx, sh, p.millis(), sessionDescribeScript, []any{sh.stateKey(0)}, args...)
+			reply, _, err := p.transition(ctx, sh, p.millis(), script.SessionDescribe, []any{sh.stateKey(0)}, args...)
 			if err != nil {
 				return err
 			}

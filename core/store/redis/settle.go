@@ -10,6 +10,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // settling is the part of a Settle that goes into one flush.
@@ -187,7 +188,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	if args == nil {
 		args = sh.settleArgs(len(all), func(i int) *core.Settlement { return all[i].Settlement })
 	}
-	reply, _, err := s.transition(ctx, sh, s.millis(), settleScript, nil, args...)
+	reply, _, err := s.transition(ctx, sh, s.millis(), script.Settle, nil, args...)
 	if err != nil {
 		err = s.wrapError("settle in "+sh.keys.Prefix, err)
 		for _, x := range all {
@@ -304,7 +305,7 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	if len(all) == 0 {
 		return
 	}
-	reply, _, err := s.transition(ctx, sh, now, renewScript, nil, args...)
+	reply, _, err := s.transition(ctx, sh, now, script.Renew, nil, args...)
 	if err != nil {
 		err = s.wrapError("renew in "+sh.keys.Prefix, err)
 		for _, r := range all {

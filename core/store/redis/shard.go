@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // place is a partition, and the policy with which it is used.
@@ -32,7 +33,7 @@ func (s *Store) Partition(r core.Ref, p core.Policy) core.Partition {
 type shard struct {
 	place
 	keys      keyspace.Set
-	features  scriptFeatures
+	features  script.Features
 	state     []any // the first keys of its scripts
 	expired   any   // ARGV[4] of lua/state.lua
 	appends   batcher[*sending]
@@ -98,15 +99,15 @@ func (s *Store) newShard(p place, sessions bool) *shard {
 		sh.expired = "dead-letter"
 	}
 	if p.Subscription != "" {
-		sh.features |= withSharedBodies
+		sh.features |= script.SharedBodies
 		sh.state = slices.Concat(sh.state, sh.keys.Shared)
 	}
 	if sessions {
-		sh.features |= withSessions
+		sh.features |= script.Sessions
 		sh.state = slices.Concat(sh.state, sh.keys.Sessions)
 	}
 	if sh.hasHistory() {
-		sh.features |= withHistory
+		sh.features |= script.History
 		sh.state = append(slices.Clip(sh.state), sh.keys.History)
 		sh.expired = fmt.Sprintf("%s %d %d", sh.expired, p.History.Keep.Milliseconds(), p.History.Max)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // sharedBody is the size of a body, in bytes, from which the copies of a publication share it. For
@@ -79,7 +80,7 @@ func (s *Store) releaseSharedBodies(ctx context.Context, r core.Ref) error {
 	for r.Sub = range core.SubQueues {
 		keys := []any{s.names.Prefix(r) + keyspace.SharedSuffix, s.names.Bodies(r), s.names.Refs(r)}
 		for left := int64(1); left > 0; {
-			reply, err := s.eval(ctx, sharedBodiesReleaseScript, keys, flag(r.Sub.IsDeadLetter()))
+			reply, err := s.eval(ctx, script.SharedBodiesRelease, keys, flag(r.Sub.IsDeadLetter()))
 			if err != nil {
 				return err
 			}

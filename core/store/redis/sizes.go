@@ -8,6 +8,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // measured is the number of bytes a queue or topic takes.
@@ -207,7 +208,7 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 		for i, p := range ps {
 			if due[i] {
 				key := m.names.Base(p.Ref) + keyspace.SeenSuffix
-				m.ask(i, duplicatesTrimScript.command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
+				m.ask(i, script.DuplicatesTrim.Command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}
 		if len(m.asked) == 0 {

@@ -9,18 +9,9 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/redis/go-redis/v9"
 )
-
-// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is repeated
-// because its answer was lost must not be told "already done" about data that one server alone has. Other
-// commands wait, too: those that create, fill and fence partitions, those that refuse because of whether an
-// entity exists, and the look-up of the key of a move. Locks, renewals, accepted and released sessions,
-// sweeps, touches, annotations and reads do not wait: a failover can only make their locks end early or late.
-var awaited = []string{
-	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "purge", "clear", "session_state_set", "partition_fill",
-	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
-}
 
 // exchangeMode says how commands are exchanged.
 type exchangeMode uint8
@@ -92,6 +83,12 @@ func (s *Store) pipe(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) e
 	return err
 }
 
+// once is a command that go-redis does not repeat. For a single server MaxRetries has that effect,
+// but not for a cluster.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
 // wholeScripts adds the script to those calls whose script the server does not know, and returns them.
 func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 	for _, c := range cmds {
@@ -99,7 +96,7 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 			continue
 		}
 		args := c.Args()
-		source, ok := sources.Load(args[1])
+		source, ok := script.SourceOf(args[1])
 		if !ok {
 			continue
 		}

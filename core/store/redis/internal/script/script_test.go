@@ -1,4 +1,4 @@
-package redis
+package script
 
 import (
 	"regexp"
@@ -68,25 +68,25 @@ func readContract(t *testing.T, text string) contract {
 func TestScriptsAreCalledAsTheirHeadersSay(t *testing.T) {
 	t.Parallel()
 	called := map[string]bool{"sweep_idle": true, "settle_plain": true, "append_lock_plain": true, "release_those": true, "count_locks": true, "receipt": true, "state": true, "sweep": true, "shared_bodies": true, "session_arrivals": true, "entity_sizes": true, "sessions": true, "history": true} // in front of others
-	for _, s := range []*script{
-		appendScript, appendLockScript, lockScript, lockUndoScript, endLocksOfScript, settleScript, renewScript, lockDeferredScript, lockNumbersScript, cancelScript, purgeScript,
-		sweepScript, statsScript, countsScript, doorbellScript, entityCreateScript, entityUpdateScript, entityDeleteScript,
-		sessionAcceptScript, sessionRenewScript, sessionTakeOverScript, sessionReleaseScript, sessionLockMessagesScript, sessionCheckScript, sessionStateGetScript, sessionStateSetScript, sessionListScript, sessionDescribeScript,
-		nsCreateScript, nsUpdateScript, nsDeleteScript, nsClaimRemovalScript,
-		topicPublishScript, commitScript, historyAnnotateScript, topicSetVersionScript, sharedBodiesReleaseScript, clearScript, entityTouchScript, lockDeadlinesScript, topicClearFenceScript, topicGetScript, rateScript, duplicatesTrimScript, partitionCopyScript, partitionFillScript,
+	for _, s := range []*Script{
+		Append, AppendLock, Lock, LockUndo, EndLocksOf, Settle, Renew, LockDeferred, LockNumbers, Cancel, Purge,
+		Sweep, Stats, Counts, Doorbell, EntityCreate, EntityUpdate, EntityDelete,
+		SessionAccept, SessionRenew, SessionTakeOver, SessionRelease, SessionLockMessages, SessionCheck, SessionStateGet, SessionStateSet, SessionList, SessionDescribe,
+		NamespaceCreate, NamespaceUpdate, NamespaceDelete, NamespaceClaimRemoval,
+		TopicPublish, Commit, HistoryAnnotate, TopicSetVersion, SharedBodiesRelease, Clear, EntityTouch, LockDeadlines, TopicClearFence, TopicGet, Rate, DuplicatesTrim, PartitionCopy, PartitionFill,
 	} {
-		called[s.name] = true
-		t.Run(s.name, func(t *testing.T) {
+		called[s.Name] = true
+		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			got := contract{s.keys, s.fixed, s.repeat, s.moreKeys}
-			if want := readContract(t, luaFile(s.name)); got != want {
-				t.Errorf("the Go side calls with %+v, the header of %s.lua says %+v", got, s.name, want)
+			if want := readContract(t, luaFile(s.Name)); got != want {
+				t.Errorf("the Go side calls with %+v, the header of %s.lua says %+v", got, s.Name, want)
 			}
-			if !strings.Contains(luaFile(s.name), "\n-- Returns ") {
-				t.Errorf("the header of %s.lua does not say what it returns", s.name)
+			if !strings.Contains(luaFile(s.Name), "\n-- Returns ") {
+				t.Errorf("the header of %s.lua does not say what it returns", s.Name)
 			}
-			if first, _, _ := strings.Cut(luaFile(s.name), "\n-- KEYS"); !strings.Contains(first, "\n-- "+s.name+".lua: ") {
-				t.Errorf("the header of %s.lua does not say what it does", s.name)
+			if first, _, _ := strings.Cut(luaFile(s.Name), "\n-- KEYS"); !strings.Contains(first, "\n-- "+s.Name+".lua: ") {
+				t.Errorf("the header of %s.lua does not say what it does", s.Name)
 			}
 		})
 	}
@@ -126,8 +126,8 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
 		}
 	}
-	for features, want := range map[scriptFeatures]int{0: 18, withSharedBodies: 22, withSessions: 27, withHistory: 19, allFeatures: 32} {
-		if got := appendScript.variants[features].keys; got != want {
+	for features, want := range map[Features]int{0: 18, SharedBodies: 22, Sessions: 27, History: 19, allFeatures: 32} {
+		if got := Append.variants[features].keys; got != want {
 			t.Errorf("append.lua with features %d: got %d keys, want %d", features, got, want)
 		}
 	}
@@ -136,26 +136,26 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 func TestCallsThatDoNotFitAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		script     *script
+		script     *Script
 		keys, args int
 		want       bool
 	}{
-		{settleScript, 17, 6, true},
-		{settleScript, 17, 10, true},
-		{settleScript, 16, 10, false},
-		{lockDeferredScript, 16, 12, true},
-		{appendScript, 19, 20, true},
-		{appendScript, 19, 19, false},
-		{sweepScript, 16, 5, true},
-		{sweepScript, 16, 6, false},
-		{sweepScript, 16, 4, false},
-		{doorbellScript, 2, 0, true},
-		{topicPublishScript, 21, 10, true},
-		{topicPublishScript, 26, 32, true},
-		{topicPublishScript, 20, 10, false},
+		{Settle, 17, 6, true},
+		{Settle, 17, 10, true},
+		{Settle, 16, 10, false},
+		{LockDeferred, 16, 12, true},
+		{Append, 19, 20, true},
+		{Append, 19, 19, false},
+		{Sweep, 16, 5, true},
+		{Sweep, 16, 6, false},
+		{Sweep, 16, 4, false},
+		{Doorbell, 2, 0, true},
+		{TopicPublish, 21, 10, true},
+		{TopicPublish, 26, 32, true},
+		{TopicPublish, 20, 10, false},
 	} {
-		if got := c.script.fits(c.keys, c.args); got != c.want {
-			t.Errorf("%s with %d keys and %d arguments: got %v, want %v", c.script.name, c.keys, c.args, got, c.want)
+		if got := c.script.Fits(c.keys, c.args); got != c.want {
+			t.Errorf("%s with %d keys and %d arguments: got %v, want %v", c.script.Name, c.keys, c.args, got, c.want)
 		}
 	}
 }

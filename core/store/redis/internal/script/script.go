@@ -1,0 +1,254 @@
+// Package script holds the Lua scripts of the store, and the form of their calls.
+package script
+
+import (
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+)
+
+//go:embed lua/*.lua
+var lua embed.FS
+
+// Script is a file of lua/ and the form of its calls: the number of keys (or more), of fixed
+// arguments, and of arguments per item (0 if there are no items). A test compares these with the
+// file's header.
+type Script struct {
+	Name                  string
+	text                  func() (source, sha string) // put together at its first use
+	keys, fixed           int
+	moreKeys              bool
+	repeat                int
+	Awaited               bool // its answer waits for replicas
+	Receipted, Repeatable bool // its calls take a receipt (see lua/receipt.lua), or may be sent again without
+
+	before   string                   // a file placed before lua/state.lua
+	plain    string                   // the same for partitions that need no other preludes
+	preludes []string                 // files placed before the script
+	parts    []string                 // scripts placed before it as functions of their ARGV
+	variants [allFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state
+}
+
+// Features says which preludes a partition's scripts need besides lua/state.lua. Plain queues
+// need none, and pay for none.
+type Features uint8
+
+const (
+	SharedBodies Features = 1 << iota // lua/shared_bodies.lua
+	Sessions                          // lua/sessions.lua
+	History                           // lua/history.lua
+	allFeatures  = SharedBodies | Sessions | History
+)
+
+// Numbers of keys that the preludes take.
+const (
+	sharedKeys  = 4
+	sessionKeys = len(keyspace.SessionSuffixes)
+	historyKeys = 1
+)
+
+// The scripts.
+var (
+	Append              = stateScript("append", 2, 2, 6)
+	LockUndo            = (&Script{Name: "lock_undo", keys: keyspace.StateKeys, fixed: stateArgs + 2, preludes: []string{"release_those"}}).onState()
+	EndLocksOf          = (&Script{Name: "end_locks_of", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, preludes: []string{"release_those"}}).onState()
+	Lock                = stateScript("lock", 0, 7, 0)
+	Settle              = (&Script{Name: "settle", keys: keyspace.StateKeys, fixed: stateArgs, repeat: 1, plain: "settle_plain"}).onState()
+	Renew               = stateScript("renew", 0, 1, 1)
+	LockDeferred        = stateScript("lock_deferred", 0, 5, 1)
+	LockNumbers         = stateScript("lock_numbers", 0, 3, 1)
+	Cancel              = stateScript("cancel", 0, 0, 1)
+	Purge               = stateScript("purge", 0, 2, 0)
+	Sweep               = (&Script{Name: "sweep_only", keys: keyspace.StateKeys, fixed: stateArgs + 1, before: "sweep_idle"}).onState()
+	Stats               = (&Script{Name: "stats", keys: keyspace.StateKeys, fixed: stateArgs, preludes: []string{"count_locks"}}).onState()
+	SessionAccept       = stateScript("session_accept", 0, 4, 0)
+	SessionRenew        = stateScript("session_renew", 0, 3, 0)
+	SessionTakeOver     = stateScript("session_take_over", 0, 3, 0)
+	SessionRelease      = stateScript("session_release", 0, 2, 0)
+	SessionLockMessages = stateScript("session_lock_messages", 0, 5, 0)
+	SessionCheck        = stateScript("session_check", 0, 0, 2)
+	SessionStateGet     = stateScript("session_state_get", 1, 2, 0)
+	SessionStateSet     = stateScript("session_state_set", 3, 4, 0)
+	SessionList         = stateScript("session_list", 2, 2, 0)
+	SessionDescribe     = stateScript("session_describe", 1, 1, 1)
+	HistoryAnnotate     = stateScript("history_annotate", 0, 0, 1)
+	TopicPublish        = (&Script{
+		Name: "topic_publish", keys: keyspace.StateKeys + 4, moreKeys: true, fixed: stateArgs + 4, repeat: 1, preludes: []string{"session_arrivals"},
+	}).onState()
+	AppendLock = (&Script{
+		Name: "append_lock", keys: keyspace.StateKeys + 2, fixed: stateArgs + 9, repeat: 6, plain: "append_lock_plain",
+		parts: []string{"append", "lock"},
+	}).onState()
+	Commit = (&Script{
+		Name: "commit", keys: keyspace.StateKeys + 4, moreKeys: true, fixed: stateArgs + 9, repeat: 1,
+		preludes: []string{"session_arrivals"}, parts: []string{"settle", "cancel", "append", "topic_publish"},
+	}).onState()
+	EntityTouch         = (&Script{Name: "entity_touch", keys: 2, repeat: 2}).load()
+	Clear               = (&Script{Name: "clear", keys: 1, moreKeys: true, fixed: 1, repeat: 1}).load()
+	PartitionCopy       = (&Script{Name: "partition_copy", keys: 2, moreKeys: true, fixed: 1, repeat: 1}).load()
+	PartitionFill       = (&Script{Name: "partition_fill", keys: 2, moreKeys: true, fixed: 2, repeat: 1}).load()
+	DuplicatesTrim      = newScript("duplicates_trim", 1, 1)
+	Doorbell            = newScript("doorbell", 2, 0)
+	Rate                = newScript("rate", 1, 4)
+	TopicSetVersion     = newScript("topic_set_version", 2, 1)
+	Counts              = (&Script{Name: "counts", keys: 3, moreKeys: true, fixed: 1, preludes: []string{"count_locks"}}).load()
+	LockDeadlines       = (&Script{Name: "lock_deadlines", keys: 4, fixed: 1, repeat: 1}).load()
+	SharedBodiesRelease = newScript("shared_bodies_release", 3, 1)
+	EntityCreate        = (&Script{Name: "entity_create", keys: 7, fixed: 9, repeat: 1, preludes: []string{"entity_sizes"}}).load()
+	EntityUpdate        = (&Script{Name: "entity_update", keys: 5, fixed: 7, repeat: 2, preludes: []string{"entity_sizes"}}).load()
+	EntityDelete        = newScript("entity_delete", 5, 6)
+	TopicClearFence     = newScript("topic_clear_fence", 1, 2)
+	TopicGet            = newScript("topic_get", 5, 1)
+
+	NamespaceCreate       = newScript("ns_create", 2, 4)
+	NamespaceUpdate       = newScript("ns_update", 1, 5)
+	NamespaceDelete       = newScript("ns_delete", 3, 4)
+	NamespaceClaimRemoval = newScript("ns_claim_removal", 1, 2)
+)
+
+// awaited are the scripts whose answers wait for replicas, even if they refuse: a call that is repeated
+// because its answer was lost must not be told "already done" about data that one server alone has. Other
+// commands wait, too: those that create, fill and fence partitions, those that refuse because of whether an
+// entity exists, and the look-up of the key of a move. Locks, renewals, accepted and released sessions,
+// sweeps, touches, annotations and reads do not wait: a failover can only make their locks end early or late.
+var awaited = []string{
+	"append", "append_lock", "topic_publish", "commit", "settle", "cancel", "purge", "clear", "session_state_set", "partition_fill",
+	"entity_create", "entity_update", "entity_delete", "topic_set_version", "topic_clear_fence", "ns_create", "ns_update", "ns_delete",
+}
+
+// A call whose answer was lost, because the server restarted or failed over, is sent again. receipted
+// are the scripts that keep their answer under a receipt: if such a call has run, it only gets its
+// answer. unrepeatable are those that are not sent again. What they did is undone, or not known; all
+// others do nothing the second time.
+var (
+	receipted = []string{
+		"append", "append_lock", "topic_publish", "commit", "settle", "renew", "cancel",
+		"session_accept", "session_renew", "session_release", "session_state_set",
+	}
+	unrepeatable = []string{"lock", "lock_deferred", "lock_numbers", "session_lock_messages", "session_take_over", "purge"}
+)
+
+// stateArgs is the number of arguments lua/state.lua takes.
+const stateArgs = 4
+
+// stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes
+// beyond lua/state.lua.
+func stateScript(name string, keys, fixed, repeat int) *Script {
+	base := Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
+	return base.onState()
+}
+
+// onState makes the variants of a script on a partition's state.
+func (s *Script) onState() *Script {
+	base := *s
+	var variants [allFeatures + 1]*Script
+	for f := range variants {
+		v := base
+		v.preludes = nil
+		if base.before != "" {
+			v.preludes = append(v.preludes, base.before)
+		}
+		if base.plain != "" && f == 0 {
+			v.preludes = append(v.preludes, base.plain)
+		}
+		v.preludes = append(append(v.preludes, "state", "sweep"), base.preludes...)
+		if Features(f)&SharedBodies != 0 {
+			v.preludes = append(v.preludes, "shared_bodies")
+			v.keys += sharedKeys
+		}
+		if Features(f)&Sessions != 0 {
+			v.preludes = append(v.preludes, "session_arrivals", "sessions")
+			v.keys += sessionKeys
+		}
+		if Features(f)&History != 0 {
+			v.preludes = append(v.preludes, "history")
+			v.keys += historyKeys
+		}
+		variants[f] = v.load()
+	}
+	variants[0].variants = variants
+	return variants[0]
+}
+
+func newScript(name string, keys, fixed int, preludes ...string) *Script {
+	s := &Script{Name: name, keys: keys, fixed: fixed, preludes: preludes}
+	return s.load()
+}
+
+func (s *Script) load() *Script {
+	s.text = sync.OnceValues(s.assemble)
+	s.Awaited = slices.Contains(awaited, s.Name)
+	s.Receipted, s.Repeatable = slices.Contains(receipted, s.Name), !slices.Contains(unrepeatable, s.Name)
+	return s
+}
+
+// sources are the scripts in use, by their SHA.
+var sources sync.Map
+
+// SourceOf returns the whole script that an EVALSHA command has named by its SHA.
+func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
+
+// assemble puts the script together from its files.
+func (s *Script) assemble() (source, sha string) {
+	// Scripts cannot import, so preludes go between the #!lua line and the rest.
+	shebang, rest, _ := strings.Cut(luaFile(s.Name), "\n")
+	var text strings.Builder
+	text.WriteString(shebang + "\n")
+	if s.Receipted {
+		text.WriteString("local function run()\n")
+	}
+	for _, prelude := range s.preludes {
+		text.WriteString(luaFile(prelude))
+	}
+	for _, part := range s.parts {
+		_, body, _ := strings.Cut(luaFile(part), "\n")
+		text.WriteString("local function " + part + "(ARGV)\n" + body + "end\n")
+	}
+	if text.WriteString(rest); s.Receipted {
+		text.WriteString("end\n" + luaFile("receipt"))
+	}
+	source = text.String()
+	sum := sha1.Sum([]byte(source))
+	sha = hex.EncodeToString(sum[:])
+	sources.Store(sha, source)
+	return source, sha
+}
+
+func luaFile(name string) string {
+	text, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // the files are part of the binary
+	}
+	return string(text)
+}
+
+// With returns the variant of the script for partitions that need these features.
+func (s *Script) With(f Features) *Script {
+	if v := s.variants[f]; v != nil {
+		return v
+	}
+	return s
+}
+
+// Command returns an EVALSHA command. If the server does not know the script, exchange sends all of it.
+func (s *Script) Command(keys []any, args ...any) []any {
+	_, sha := s.text()
+	c := make([]any, 0, 3+len(keys)+len(args))
+	c = append(c, "EVALSHA", sha, len(keys))
+	c = append(c, keys...)
+	return append(c, args...)
+}
+
+// Fits reports whether a call has as many keys and arguments as the script's header demands.
+func (s *Script) Fits(keys, args int) bool {
+	if s.Receipted {
+		keys, args = keys-1, args-2
+	}
+	extra := args - s.fixed
+	return (keys == s.keys || s.moreKeys && keys > s.keys) && (extra == 0 || extra > 0 && s.repeat > 0 && extra%s.repeat == 0)
+}
