@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -197,7 +198,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 
 // flushAppends stores the messages of several calls.
 func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
 	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
@@ -235,7 +236,7 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	err = s.wrapError("store messages", certain(err))
+	err = s.wrapError("store messages", conn.Certain(err))
 	for _, t := range calls {
 		if t.work.err = err; err == nil {
 			n := len(t.work.messages)
@@ -294,15 +295,15 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		armed = redis.NewCmd(ctx, "HEXISTS", sh.keys.Head, "w")
 		cmds = append(cmds, counted, armed)
 	}
-	few, _ := errors.AsType[*notReplicated](s.exchange(ctx, inTransaction|replicated, cmds...))
+	few, _ := errors.AsType[*conn.NotReplicated](s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...))
 	switch {
 	case counted.Err() != nil:
-		return nil, nil, aborted(cmds, counted.Err())
+		return nil, nil, conn.Aborted(cmds, counted.Err())
 	case swept.Err() != nil:
-		s.log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+		s.client.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
-	if isNil(added[0].Err()) { // the stream is gone: the entity has been deleted
-		_, _ = s.do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
+	if conn.IsNil(added[0].Err()) { // the stream is gone: the entity has been deleted
+		_, _ = s.client.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
 		return nil, nil, core.NotFound
 	}
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
@@ -333,7 +334,7 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 			numbers[i], err = record.ParseEntryID(id)
 		}
 		if err != nil || numbers[i] <= 0 {
-			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), errUnanswered)
+			return nil, fmt.Errorf("XADD answered %v: %w", c.Val(), conn.ErrUnanswered)
 		}
 	}
 	return numbers, nil
@@ -343,13 +344,13 @@ func numbersOf(added []*redis.Cmd) ([]int64, error) {
 // known message, which the script did not store, is 0.
 func scriptNumbers(reply []any, messages int) ([]int64, error) {
 	if len(reply) != messages {
-		return nil, fmt.Errorf("got %d sequence numbers for %d messages: %w", len(reply), messages, errUnanswered)
+		return nil, fmt.Errorf("got %d sequence numbers for %d messages: %w", len(reply), messages, conn.ErrUnanswered)
 	}
 	numbers := make([]int64, len(reply))
 	for i, raw := range reply {
 		n, ok := raw.(int64)
 		if !ok || n < 0 {
-			return nil, fmt.Errorf("sequence number %v: %w", raw, errUnanswered)
+			return nil, fmt.Errorf("sequence number %v: %w", raw, conn.ErrUnanswered)
 		}
 		numbers[i] = n
 	}
@@ -360,7 +361,7 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
 	if _, err := s.eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
-		s.log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
+		s.client.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // Limits of a batcher.
@@ -53,7 +54,7 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	switch {
 	case !ok:
 		return core.CertainlyNotDone(core.Refuse(core.Busy, "Too many operations wait for the message store. Try again."))
-	case departs && outlasts(ctx, callTimeout):
+	case departs && outlasts(ctx, conn.CallTimeout):
 		b.flushOnce()
 	case departs:
 		b.store.calls.Go(b.flushAll)

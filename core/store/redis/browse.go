@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -19,24 +19,11 @@ import (
 
 var errReply = errors.New("redis: a script's answer has an unexpected form")
 
-func isNil(err error) bool { return errors.Is(err, redis.Nil) }
-
-// operate runs a single operation: it counts the call, finds the shard, bounds the time and wraps
-// errors. what names the operation.
+// operate runs a single operation on the partition.
 func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
-	if err := p.enter(ctx); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	defer p.calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
-	bounded, cancel := p.bounded(ctx)
-	defer cancel()
-	err := f(bounded, sh)
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%s in %s: %w", what, sh.keys.Prefix, ended(ctx))
-	}
-	return p.wrapError(what+" in "+sh.keys.Prefix, err)
+	return p.call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
 // lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
@@ -67,7 +54,7 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 		if code != "" {
 			return code
 		}
-		if mayHaveRun(err) {
+		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
 		if err != nil {
@@ -271,7 +258,7 @@ func (sh *shard) page() int {
 // peekPage returns the messages on a page of entries that are in the states wanted, and the last
 // position on the page, or 0 if the page is empty.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
-	reply, err := s.do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
+	reply, err := s.client.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
 	if err != nil || len(raw) == 0 {
 		return nil, 0, err
@@ -289,7 +276,7 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
 	for cursor := "0"; ; {
-		raw, err := s.do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
+		raw, err := s.client.Do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
 		if err != nil {
 			return nil, err
 		}
@@ -313,23 +300,11 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 
 // peekNumbers returns the messages at these positions that are in the states requested.
 func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wanted func(core.State) bool) ([]core.Delivery, error) {
-	pipe := s.rdb.Pipeline()
-	commands := make([]*redis.Cmd, len(numbers))
+	claims := make([]claim, len(numbers))
 	for i, n := range numbers {
-		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(n), keyspace.EntryID(n))
+		claims[i].n = n
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, err
-	}
-	var found []any
-	for _, c := range commands {
-		raw, err := c.Slice()
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, raw...)
-	}
-	entries, err := record.ParseEntries(found)
+	entries, err := s.read(ctx, sh, claims)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
@@ -338,7 +313,10 @@ func (s *Store) peekNumbers(ctx context.Context, sh *shard, numbers []int64, wan
 
 // peeked makes deliveries of those entries that are in the states requested.
 func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, wanted func(core.State) bool) ([]core.Delivery, error) {
-	states, err := s.messageStates(ctx, sh, entries)
+	states, err := s.messageStates(ctx, sh.keys.Prefix, entries)
+	if err == nil {
+		err = s.deadlines(ctx, sh, entries, states)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -364,72 +342,57 @@ func (s *Store) peeked(ctx context.Context, sh *shard, entries []record.Entry, w
 // messageState is the part of a message's data that its stream entry does not contain.
 type messageState struct {
 	record.SideData
-	state    core.State
-	until    time.Time // end of its lock; zero: it is not locked
-	reserved bool      // for a transaction: not visible yet
+	state     core.State
+	until     time.Time // end of its lock; zero: it is not locked
+	reserved  bool      // for a transaction: not visible yet
+	inSession bool
+}
+
+// messageStates reads the states of the messages of entries, without their locks. prefix is that of
+// their queue, or of a copy.
+func (s *Store) messageStates(ctx context.Context, prefix string, entries []record.Entry) ([]messageState, error) {
+	var plain, pad, reserved []any
+	for i := range entries {
+		n := keyspace.Padded(entries[i].N)
+		plain, pad, reserved = append(plain, entries[i].N), append(pad, n), append(reserved, n+"r")
+	}
+	ask := func(command, suffix string, items []any) *redis.Cmd {
+		return redis.NewCmd(ctx, append([]any{command, prefix + suffix}, items...)...)
+	}
+	columns, err := s.lists(ctx, ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
+		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", keyspace.SessionOfSuffix, plain))
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(columns, func(c []any) bool { return len(c) != len(entries) }) {
+		return nil, errReply
+	}
+	states := make([]messageState, len(entries))
+	for i := range states {
+		var err error
+		if states[i].SideData, err = record.ParseSideData(columns[0][i], columns[1][i]); err != nil {
+			return nil, err
+		}
+		switch {
+		case columns[2][i] != nil:
+			states[i].state = core.Deferred
+		case columns[3][i] != nil:
+			states[i].state = core.Scheduled
+		}
+		states[i].reserved, states[i].inSession = columns[4][i] != nil, columns[5][i] != nil
+	}
+	return states, nil
 }
 
 // maxLocksSearched is the largest number of locks in a queue that Peek searches for those of its messages.
 const maxLocksSearched = 20_000
 
-func (s *Store) messageStates(ctx context.Context, sh *shard, entries []record.Entry) ([]messageState, error) {
-	plain, pad, reserved := make([]string, len(entries)), make([]string, len(entries)), make([]string, len(entries))
-	for i := range entries {
-		plain[i], pad[i] = strconv.FormatInt(entries[i].N, 10), keyspace.Padded(entries[i].N)
-		reserved[i] = pad[i] + "r"
-	}
-	ask := func(pipe redis.Pipeliner, command, suffix string, items []string) *redis.Cmd {
-		args := []any{command, sh.keys.Prefix + suffix}
-		for _, item := range items {
-			args = append(args, item)
-		}
-		return pipe.Do(ctx, args...)
-	}
-	pipe := s.rdb.Pipeline()
-	commands := []*redis.Cmd{
-		ask(pipe, "HMGET", "d", plain),
-		ask(pipe, "HMGET", "p", plain),
-		ask(pipe, "ZMSCORE", "f", plain),
-		ask(pipe, "ZMSCORE", "q", pad),
-		ask(pipe, "ZMSCORE", "q", reserved),
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, err
-	}
-	var columns [5][]any
-	for i, c := range commands {
-		column, err := c.Slice()
-		if err != nil {
-			return nil, err
-		}
-		if len(column) != len(entries) {
-			return nil, errReply
-		}
-		columns[i] = column
-	}
-	out := make([]messageState, len(entries))
-	for i := range out {
-		var err error
-		if out[i].SideData, err = record.ParseSideData(columns[0][i], columns[1][i]); err != nil {
-			return nil, err
-		}
-		out[i].reserved = columns[4][i] != nil
-		switch {
-		case columns[2][i] != nil:
-			out[i].state = core.Deferred
-		case columns[3][i] != nil:
-			out[i].state = core.Scheduled
-		}
-	}
-	return out, s.deadlines(ctx, sh, plain, out)
-}
-
 // deadlines fills in the ends of locks.
-func (s *Store) deadlines(ctx context.Context, sh *shard, numbers []string, out []messageState) error {
-	args := make([]any, 0, 1+len(numbers))
+func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry, out []messageState) error {
+	args := make([]any, 0, 1+len(entries))
 	args = append(args, maxLocksSearched)
-	for _, n := range numbers {
-		args = append(args, n)
+	for i := range entries {
+		args = append(args, entries[i].N)
 	}
 	raw, err := s.eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
 	if err != nil {

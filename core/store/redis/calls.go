@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
@@ -16,23 +17,26 @@ func (s *Store) eval(ctx context.Context, sc *script.Script, keys []any, args ..
 	if !sc.Fits(len(keys), len(args)) {
 		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.Name, len(keys), len(args), core.Internal)
 	}
-	var how exchangeMode
+	var how conn.ExchangeMode
 	if sc.Awaited {
-		how = replicated
+		how = conn.Replicated
 	}
-	return s.ask(ctx, how, sc.Command(keys, args...)...)
+	return s.client.Ask(ctx, how, sc.Command(keys, args...)...)
 }
 
-// do sends one command, once. If its answer is lost, it may have run and must not be repeated.
-func (s *Store) do(ctx context.Context, args ...any) (any, error) {
-	return s.ask(ctx, 0, args...)
-}
-
-// ask sends one command, once.
-func (s *Store) ask(ctx context.Context, how exchangeMode, args ...any) (any, error) {
-	c := redis.NewCmd(ctx, args...)
-	err := s.exchange(ctx, how, c)
-	return c.Val(), err
+// lists sends commands together that are answered with lists.
+func (s *Store) lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
+	if err := s.client.Exchange(ctx, 0, commands...); err != nil {
+		return nil, err
+	}
+	lists := make([][]any, len(commands))
+	for i, c := range commands {
+		var err error
+		if lists[i], err = c.Slice(); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
 }
 
 // transition runs a script on a partition's state, repeatedly until everything due at now has been

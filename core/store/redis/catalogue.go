@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -65,20 +66,11 @@ func scoreMillis(score any) (int64, bool) {
 	return int64(f), err == nil
 }
 
-// withCatalogue runs an operation on a catalogue: it counts the call, bounds its time and wraps errors.
+// withCatalogue runs an operation on a catalogue.
 func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
-	subject := what + " " + namespace + "/" + name
-	if err := s.enter(ctx); err != nil {
-		return fmt.Errorf("%s: %w", subject, err)
-	}
-	defer s.calls.Done()
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	err := f(bounded, s.names.Catalogue(namespace), core.FoldName(name))
-	if err != nil && ctx.Err() != nil {
-		err = ended(ctx)
-	}
-	return s.wrapError(subject, err)
+	return s.call(ctx, what+" "+namespace+"/"+name, func(ctx context.Context) error {
+		return f(ctx, s.names.Catalogue(namespace), core.FoldName(name))
+	})
 }
 
 // change runs a script that changes the catalogue and publishes the changed names.
@@ -140,7 +132,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 		if err != nil {
 			return err
 		}
-		taken, err := s.number(ctx, replicated, "HEXISTS", k.Entities, folded)
+		taken, err := s.number(ctx, conn.Replicated, "HEXISTS", k.Entities, folded)
 		if err != nil {
 			return err
 		}
@@ -193,7 +185,7 @@ func (s *Store) fence(ctx context.Context, k keyspace.Catalogue, topicID string,
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
 		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.names.Stream(r), s.names.Head(r)}, v)...)
 	}
-	if err := s.exchange(ctx, replicated, cmds...); err != nil {
+	if err := s.client.Exchange(ctx, conn.Replicated, cmds...); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
 	_, err := s.eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
@@ -214,7 +206,7 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.names.Subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
 		}
 	}
-	return s.exchange(ctx, replicated, cmds...)
+	return s.client.Exchange(ctx, conn.Replicated, cmds...)
 }
 
 // unlinkPartitions removes all messages of an entity, partition by partition. topicStays says that
@@ -222,7 +214,7 @@ func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
 func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
-			s.log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
+			s.client.Log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
 		}
 	}
 }
@@ -234,29 +226,29 @@ func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref,
 		for sub := range core.SubQueues {
 			streams = append(streams, s.names.Stream(e.Ref(r.Index, sub)))
 		}
-		if err := s.rdb.Unlink(ctx, streams...).Err(); err != nil {
+		if err := s.client.RDB.Unlink(ctx, streams...).Err(); err != nil {
 			return err
 		}
 		if err := s.releaseSharedBodies(ctx, r); err != nil {
 			return err
 		}
-		if err := s.rdb.SRem(ctx, s.names.Subscriptions(r), e.ID).Err(); err != nil {
+		if err := s.client.RDB.SRem(ctx, s.names.Subscriptions(r), e.ID).Err(); err != nil {
 			return err
 		}
 	}
-	return s.rdb.Unlink(ctx, s.names.All(r)...).Err()
+	return s.client.RDB.Unlink(ctx, s.names.All(r)...).Err()
 }
 
 // Entity returns the entity of that name, or NotFound.
 func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
 	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		pipe := s.rdb.Pipeline()
+		pipe := s.client.RDB.Pipeline()
 		value := pipe.HGet(ctx, k.Entities, folded)
 		accessed := pipe.Do(ctx, "ZSCORE", k.Accessed, folded)
-		if err := failed(pipe.Exec(ctx)); err != nil {
+		if err := conn.Failed(pipe.Exec(ctx)); err != nil {
 			return err
 		}
-		if isNil(value.Err()) {
+		if conn.IsNil(value.Err()) {
 			return core.NotFound
 		}
 		e, err = parseCatalogue(value.Val(), accessed.Val())
@@ -340,7 +332,7 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
 	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
-		members, err := s.rdb.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
+		members, err := s.client.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()
 		if err == nil && len(members) == 0 {
@@ -353,15 +345,10 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 		for i, member := range members {
 			_, names[i], _ = strings.Cut(member, ":")
 		}
-		pipe := s.rdb.Pipeline()
-		values := pipe.Do(ctx, append([]any{"HMGET", k.Entities}, names...)...)
-		accessed := pipe.Do(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
+		lists, err := s.lists(ctx, redis.NewCmd(ctx, append([]any{"HMGET", k.Entities}, names...)...), redis.NewCmd(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...))
+		if err == nil {
+			es, err = parseAll(lists[0], lists[1])
 		}
-		texts, _ := values.Val().([]any)
-		times, _ := accessed.Val().([]any)
-		es, err = parseAll(texts, times)
 		return err
 	})
 	return es, err
@@ -396,7 +383,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 		}
 		version, _ = reply[0].(int64)
 		defer s.notifyAll(e.Namespace, names)
-		if at, err := s.rdb.ZScore(ctx, k.Accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
+		if at, err := s.client.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
 			e.AccessedAt = instant(int64(at))
 		}
 		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
@@ -422,8 +409,8 @@ func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error 
 }
 
 func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Catalogue, folded string) error {
-	raw, err := s.ask(ctx, replicated, "HGET", k.Entities, folded)
-	if isNil(err) {
+	raw, err := s.client.Ask(ctx, conn.Replicated, "HGET", k.Entities, folded)
+	if conn.IsNil(err) {
 		return core.NotFound
 	}
 	if err != nil {
@@ -459,8 +446,8 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Cat
 			return err
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
-		if err := s.rdb.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
-			s.log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
+		if err := s.client.RDB.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
+			s.client.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
 	if e.Kind == core.Topic { // its subscriptions may have used the shared keys until they were gone

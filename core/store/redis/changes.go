@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -44,7 +45,7 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
 	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
-	c.pubsub = s.rdb.Subscribe(ctx, s.names.Changes())
+	c.pubsub = s.client.RDB.Subscribe(ctx, s.names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
 		_ = c.pubsub.Close() // the subscription's error counts
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
@@ -118,10 +119,10 @@ func (c *changes) run(ctx context.Context) {
 		c.listen(ctx)
 		stop()
 		_ = c.pubsub.Close() // it is broken or closed
-		if !pause(ctx, resubscribeDelay) {
+		if !conn.Pause(ctx, resubscribeDelay) {
 			return
 		}
-		c.pubsub = c.store.rdb.Subscribe(ctx, c.store.names.Changes())
+		c.pubsub = c.store.client.RDB.Subscribe(ctx, c.store.names.Changes())
 	}
 }
 
@@ -173,17 +174,5 @@ func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) 
 			return
 		}
 		heard(message)
-	}
-}
-
-// pause waits for d; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

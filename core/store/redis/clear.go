@@ -18,7 +18,7 @@ func (p *handle) Clear(ctx context.Context) error {
 		}
 		own := core.Ref{Entity: p.Ref.Entity, Index: p.Index}
 		for {
-			subscriptions, err := p.rdb.SMembers(ctx, p.names.Subscriptions(own)).Result()
+			subscriptions, err := p.client.RDB.SMembers(ctx, p.names.Subscriptions(own)).Result()
 			if err != nil {
 				return err
 			}

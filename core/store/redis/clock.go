@@ -143,9 +143,9 @@ func (s *Store) readClock(ctx context.Context) error {
 		all = &one
 		return nil
 	}
-	if node, ok := s.rdb.(*redis.Client); ok {
+	if node, ok := s.client.RDB.(*redis.Client); ok {
 		_ = ask(ctx, node) // its error is in errs
-	} else if err := s.cluster.ForEachMaster(ctx, ask); err != nil {
+	} else if err := s.client.Cluster.ForEachMaster(ctx, ask); err != nil {
 		errs = append(errs, err)
 	}
 	if all == nil {

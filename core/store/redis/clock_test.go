@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -16,7 +17,7 @@ func TestAClusterWithoutMastersIsAnErrorWithItsReason(t *testing.T) {
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil },
 	})
 	defer func() { _ = cluster.Close() }() // it has no connections
-	s := &Store{connection: &connection{rdb: cluster, cluster: cluster}}
+	s := &Store{connection: &connection{client: conn.Client{RDB: cluster, Cluster: cluster}}}
 	err := s.readClock(t.Context())
 	if err == nil || strings.Contains(err.Error(), "%!") || !strings.Contains(err.Error(), "master") {
 		t.Errorf("got %v, want an error that says that no master has answered", err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -81,7 +82,7 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
 	switch {
 	case err != nil:
-		return nil, certain(err)
+		return nil, conn.Certain(err)
 	case code == core.LockLost && len(w.Publications) == 0:
 		return nil, sh.lost(&w.Settlements[0])
 	case code == core.QuotaExceeded:

@@ -163,8 +163,8 @@ func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*
 		for i := from; i < min(from+maxPiped, n); i++ {
 			replies = append(replies, redis.NewCmd(ctx, command(i)...))
 		}
-		bounded, cancel := s.bounded(ctx)
-		_ = s.exchange(bounded, 0, replies[from:]...) // each command keeps its error
+		bounded, cancel := s.client.Bounded(ctx)
+		_ = s.client.Exchange(bounded, 0, replies[from:]...) // each command keeps its error
 		cancel()
 	}
 	return replies

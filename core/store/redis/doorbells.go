@@ -143,9 +143,9 @@ func (b *doorbells) handles() map[string]*handle {
 func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.handles() {
-		node, err := b.store.nodeOf(ctx, channel)
+		node, err := b.store.client.NodeOf(ctx, channel)
 		if err != nil {
-			b.store.log.Debug("no Redis node for wake-ups: polling instead", "err", err)
+			b.store.client.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
 			continue
 		}
 		if wanted[node] == nil {
@@ -168,22 +168,10 @@ func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	}
 }
 
-// nodeOf returns the master that publishes a channel.
-func (s *Store) nodeOf(ctx context.Context, channel string) (*redis.Client, error) {
-	if s.cluster != nil {
-		return s.cluster.MasterForKey(ctx, channel)
-	}
-	node, ok := s.rdb.(*redis.Client)
-	if !ok {
-		return nil, core.Internal
-	}
-	return node, nil
-}
-
 // subscribe makes a listener listen to exactly these channels. It sends one command per channel,
 // because the channels of a command must be in one slot.
 func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
-	bounded, cancel := b.store.bounded(ctx)
+	bounded, cancel := b.store.client.Bounded(ctx)
 	defer cancel()
 	fresh := ln.pubsub == nil
 	if fresh {
@@ -194,7 +182,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 			continue
 		}
 		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
-			b.store.log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
+			b.store.client.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
 			b.drop(node)
 			return
 		}
@@ -224,7 +212,7 @@ func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 			switch {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
-			case b.store.cluster != nil && b.isWatched(m.Channel):
+			case b.store.client.Cluster != nil && b.isWatched(m.Channel):
 				// The slot has left this node, and may return before the next poll, which makes a
 				// new listener.
 				_ = ln.pubsub.Close() // it is not needed any more
@@ -258,9 +246,9 @@ const pollBatch = 500
 // store them, and these ring. Watchers of dead letters are woken when something is due in the main queue and
 // another gateway has sent to it or locked its messages, because locking dead letters sweeps the main queue.
 func (b *doorbells) poll(ctx context.Context) {
-	bounded, cancel := b.store.bounded(ctx)
+	bounded, cancel := b.store.client.Bounded(ctx)
 	defer cancel()
-	pipe := b.store.rdb.Pipeline()
+	pipe := b.store.client.RDB.Pipeline()
 	asked, due := make(map[string]*redis.SliceCmd), make(map[string]*redis.StringCmd)
 	finish := func() {
 		_, _ = pipe.Exec(bounded) // each command keeps its error

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // quota estimates how many bytes a partition takes: the last measurement plus what this gateway has
@@ -50,7 +51,7 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	whole := sh.place
 	whole.Subscription, whole.Sub = "", core.Main
 	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
-		bounded, cancel := s.bounded(ctx)
+		bounded, cancel := s.client.Bounded(ctx)
 		defer cancel()
 		found, errs := s.measure(bounded, []place{whole})
 		return found[0], errs[0]
@@ -182,9 +183,9 @@ func (q *quota) lately() (bytes int64, ok bool) {
 }
 
 // number runs a command whose answer is an integer; nil is 0.
-func (s *Store) number(ctx context.Context, how exchangeMode, args ...any) (int64, error) {
-	reply, err := s.ask(ctx, how, args...)
-	if err != nil && !isNil(err) {
+func (s *Store) number(ctx context.Context, how conn.ExchangeMode, args ...any) (int64, error) {
+	reply, err := s.client.Ask(ctx, how, args...)
+	if err != nil && !conn.IsNil(err) {
 		return 0, err
 	}
 	n, _ := reply.(int64)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // refreshing has n calls ask for a measurement at once, and returns how long
@@ -43,7 +45,7 @@ func TestAnOutageCostsAllCallsOneWait(t *testing.T) {
 		var q quota
 		away := errors.New("away")
 		took, errs := refreshing(100, &q, func() (measured, error) {
-			time.Sleep(callTimeout)
+			time.Sleep(conn.CallTimeout)
 			return measured{}, away
 		})
 		for _, err := range errs {
@@ -51,8 +53,8 @@ func TestAnOutageCostsAllCallsOneWait(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, away)
 			}
 		}
-		if took != callTimeout {
-			t.Errorf("100 calls took %v, want %v", took, callTimeout)
+		if took != conn.CallTimeout {
+			t.Errorf("100 calls took %v, want %v", took, conn.CallTimeout)
 		}
 		if took, errs := refreshing(1, &q, func() (measured, error) { return measured{bytes: 5}, nil }); errs[0] != nil || took != 0 || q.measured != 5 {
 			t.Errorf("afterwards: got %d, %v after %v", q.measured, errs[0], took)

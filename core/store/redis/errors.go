@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // errClosed is returned after Close.
@@ -26,24 +29,32 @@ func (s *Store) wrapError(what string, err error) error {
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if f := failureOf(err); f != nil {
-		s.failures.note(s.log, f, what, err)
-		return fmt.Errorf("%s: %w (%w)", what, f.refusal(), err)
+	if f := conn.CauseOf(err); f != nil {
+		s.failures.Note(s.client.Log, f, what, err)
+		return fmt.Errorf("%s: %w (%w)", what, f.Refusal(), err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure that passes
-// within seconds therefore gets the condition of a time-out, after which they try again at once.
-func (f *failure) refusal() error {
-	r := &core.Refusal{Code: core.Busy, Text: f.text}
-	if f.passes {
-		r.Condition = "com.microsoft:timeout"
-	}
-	return r
 }
 
 // ended returns the error of a call whose context has ended.
 func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
+}
+
+// Away reports whether Open failed because the server cannot serve now, but may do so later with
+// the same settings. cause names the reason.
+func Away(err error) (cause string, away bool) { return conn.IsAway(err) }
+
+// Failure is a reason why Redis did not serve, with a count.
+type Failure = conn.Failure
+
+// Failures returns all failures of exchanges with Redis, by cause.
+func (s *Store) Failures() []Failure { return s.failures.All() }
+
+// recentFailure is how long a failure counts as recent.
+const recentFailure = time.Minute
+
+// RecentFailures returns the failures of the last minute.
+func (s *Store) RecentFailures() []Failure {
+	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }

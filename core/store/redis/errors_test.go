@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // reply is an error that the server has answered.
@@ -23,7 +24,7 @@ func (reply) RedisError()     {}
 
 func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 	t.Parallel()
-	s := &Store{connection: &connection{log: slog.New(slog.DiscardHandler)}}
+	s := &Store{connection: &connection{client: conn.Client{Log: slog.New(slog.DiscardHandler)}}}
 	for _, c := range []struct {
 		err  error
 		want core.Code
@@ -62,7 +63,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 
 func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 	t.Parallel()
-	s := &Store{connection: &connection{log: slog.New(slog.DiscardHandler)}}
+	s := &Store{connection: &connection{client: conn.Client{Log: slog.New(slog.DiscardHandler)}}}
 	for _, c := range []struct {
 		err  error
 		want bool
@@ -83,11 +84,11 @@ func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 		{reply("UNBLOCKED force unblock"), false},
 		{reply("NOPERM this user has no permissions"), false}, // a script may have come to that halfway
 		{reply("WRONGTYPE Operation against a key holding the wrong kind of value"), false},
-		{errUnanswered, false},
+		{conn.ErrUnanswered, false},
 		{core.Busy, false},
 		{nil, false},
 	} {
-		err := s.wrapError("append", certain(c.err))
+		err := s.wrapError("append", conn.Certain(c.err))
 		if core.IsNotDone(err) != c.want {
 			t.Errorf("%v: certain to have no effect: got %t, want %t", c.err, !c.want, c.want)
 		}

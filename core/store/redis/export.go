@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -48,7 +49,7 @@ func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(k
 // homes returns the entity itself and, for a topic's partition, the subscriptions that it knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
-	own, err := s.rdb.SMembers(ctx, s.names.Subscriptions(r)).Result()
+	own, err := s.client.RDB.SMembers(ctx, s.names.Subscriptions(r)).Result()
 	slices.Sort(own)
 	for _, id := range own {
 		homes = append(homes, core.Ref{Entity: r.Entity, Subscription: id, Index: r.Index})
@@ -170,10 +171,10 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	if len(keys) == 0 {
 		return
 	}
-	ctx, cancel := s.bounded(context.WithoutCancel(ctx))
+	ctx, cancel := s.client.Bounded(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := s.rdb.Unlink(ctx, keys...).Err(); err != nil {
-		s.log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
+	if err := s.client.RDB.Unlink(ctx, keys...).Err(); err != nil {
+		s.client.Log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
 	}
 }
 
@@ -186,7 +187,7 @@ func (x *export) extend(ctx context.Context) error {
 		return errIdle
 	}
 	x.beat = time.Now()
-	pipe := x.store.rdb.Pipeline()
+	pipe := x.store.client.RDB.Pipeline()
 	for _, key := range x.keys {
 		pipe.PExpire(ctx, key, copyLife)
 	}
@@ -205,8 +206,8 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 	for home.Sub = range core.SubQueues {
 		at := core.Stored{Subscription: home.Subscription, Sub: home.Sub}
 		prefix := x.twin.of(s.names.Prefix(home))
-		last, err := s.rdb.HGet(ctx, prefix+"h", "s").Int64()
-		if err != nil && !isNil(err) {
+		last, err := s.client.RDB.HGet(ctx, prefix+"h", "s").Int64()
+		if err != nil && !conn.IsNil(err) {
 			return err
 		}
 		if last > 0 {
@@ -240,16 +241,16 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		keys, err := x.store.rdb.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
+		keys, err := x.store.client.RDB.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
 		if err != nil || len(keys) == 0 {
 			return err
 		}
 		for _, key := range keys {
-			state, err := x.store.rdb.HGet(ctx, prefix+"c", key).Bytes()
+			state, err := x.store.client.RDB.HGet(ctx, prefix+"c", key).Bytes()
 			if err != nil {
 				return err
 			}
-			set, err := x.store.rdb.HGet(ctx, prefix+"e", key).Result()
+			set, err := x.store.client.RDB.HGet(ctx, prefix+"e", key).Result()
 			if err != nil {
 				return err
 			}
@@ -279,7 +280,7 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		ids, err := x.store.rdb.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
+		ids, err := x.store.client.RDB.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -302,7 +303,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		raw, err := x.store.rdb.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
+		raw, err := x.store.client.RDB.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
 		if err != nil || len(raw) == 0 {
 			return err
 		}
@@ -326,54 +327,22 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 
 // page describes the messages of entries, except those that are reserved for a transaction.
 func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []record.Entry) ([]core.Stored, error) {
-	var plain, pad, reserved []any
-	for i := range entries {
-		n := keyspace.Padded(entries[i].N)
-		plain, pad, reserved = append(plain, entries[i].N), append(pad, n), append(reserved, n+"r")
-	}
-	pipe := x.store.rdb.Pipeline()
-	ask := func(command, suffix string, items []any) *redis.Cmd {
-		return pipe.Do(ctx, append([]any{command, prefix + suffix}, items...)...)
-	}
-	commands := [...]*redis.Cmd{
-		ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
-		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", keyspace.SessionOfSuffix, plain),
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	states, err := x.store.messageStates(ctx, prefix, entries)
+	if err != nil {
 		return nil, err
-	}
-	var columns [len(commands)][]any
-	for i, c := range commands {
-		var err error
-		if columns[i], err = c.Slice(); err != nil {
-			return nil, err
-		}
-		if len(columns[i]) != len(entries) {
-			return nil, errReply
-		}
 	}
 	things := make([]core.Stored, 0, len(entries))
 	for i := range entries {
-		if columns[4][i] != nil {
+		if states[i].reserved {
 			continue
 		}
-		side, err := record.ParseSideData(columns[0][i], columns[1][i])
-		if err != nil {
-			return nil, err
-		}
-		state := core.Active
-		if columns[2][i] != nil {
-			state = core.Deferred
-		} else if columns[3][i] != nil {
-			state = core.Scheduled
-		}
-		thing := core.Stored{InSession: columns[5][i] != nil}
+		thing := core.Stored{InSession: states[i].inSession}
 		var bodiless bool
-		if thing.Delivery, bodiless, err = sh.delivery(&entries[i], side, state); err != nil {
+		if thing.Delivery, bodiless, err = sh.delivery(&entries[i], states[i].SideData, states[i].state); err != nil {
 			return nil, err
 		}
 		if bodiless {
-			body, err := x.store.rdb.HGet(ctx, x.twin.of(x.store.names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
+			body, err := x.store.client.RDB.HGet(ctx, x.twin.of(x.store.names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
 				return nil, fmt.Errorf("the body of message %d: %w", entries[i].N, err)
 			}
@@ -394,7 +363,7 @@ var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", 
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
 	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
 	var mu sync.Mutex
-	err = s.eachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err = s.client.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		const page = 10_000
 		found := node.Scan(ctx, 0, pattern, page).Iterator()
 		for found.Next(ctx) {

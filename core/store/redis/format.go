@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // format is the format of the data that this version writes; the registry records the format of a store.
@@ -17,10 +19,10 @@ const (
 // checkFormat marks a new store with the format, and refuses a store that has another format.
 func (s *Store) checkFormat(ctx context.Context) error {
 	key := s.names.Registry().Format
-	given, err := s.rdb.Get(ctx, key).Int()
+	given, err := s.client.RDB.Get(ctx, key).Int()
 	switch {
-	case isNil(err):
-		_, err = s.ask(ctx, replicated, "SET", key, s.reads)
+	case conn.IsNil(err):
+		_, err = s.client.Ask(ctx, conn.Replicated, "SET", key, s.reads)
 		return err
 	case err != nil:
 		return fmt.Errorf("read the store's format: %w", err)

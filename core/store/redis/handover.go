@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -58,7 +59,7 @@ func (h *handOver) fail(err error) {
 	if h == nil {
 		return
 	}
-	if mayHaveRun(err) {
+	if conn.MayHaveRun(err) {
 		h.shard.lostLocks.add(h.lease)
 	}
 	h.watcher.HandOver(nil, time.Time{}, true, nil) // the receiver then makes its own lock call

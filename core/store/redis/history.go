@@ -114,7 +114,7 @@ func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []
 			return err
 		}
 		// Scripts trim only to about this length.
-		if _, err := p.do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
+		if _, err := p.client.Do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
 		events, err = p.recollect(ctx, sh, subject)
@@ -127,7 +127,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	trail := core.NewTrail(subject)
 	from := strconv.FormatInt(max(0, s.millis()-sh.History.Keep.Milliseconds()+1), 10)
 	for {
-		reply, err := s.do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
+		reply, err := s.client.Do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
 		if err != nil {
 			return nil, err
 		}

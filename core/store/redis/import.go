@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -143,7 +144,7 @@ func (x *intake) flush(ctx context.Context) error {
 	x.size = 0
 	cmds := x.cmds
 	x.cmds = nil
-	return x.store.exchange(ctx, replicated, cmds...)
+	return x.store.client.Exchange(ctx, conn.Replicated, cmds...)
 }
 
 func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {

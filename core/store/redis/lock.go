@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -162,7 +163,7 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 // refuseLock refuses to lock messages outside of a session if the entity has sessions, or reports
 // that the entity is gone.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
 	err := s.sweep(bounded, sh)
 	var there int64
@@ -204,7 +205,7 @@ type locked struct {
 
 // claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	if err := s.undoLostLocks(ctx, sh); err != nil {
 		return locked{}, s.wrapError("end lost locks", err)
@@ -216,7 +217,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 	l := sh.lease(now)
 	reply, _, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0, s.blocksFrom(sh))
 	if err != nil {
-		if mayHaveRun(err) {
+		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
 		return locked{}, s.wrapError("claim", err)
@@ -328,7 +329,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		if err != nil {
 			// The lock will expire and the delivery count as failed, so that the message is finally
 			// dead-lettered.
-			s.log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
+			s.client.Log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
@@ -345,20 +346,8 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	return ds, nil
 }
 
-// read reads the entries of claims. It tries twice, as reading changes nothing.
+// read reads the entries of claims, with one XRANGE for each run of numbers.
 func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.Entry, error) {
-	raw, err := s.readRuns(ctx, sh, claims)
-	if err != nil && isUnreachable(err) {
-		raw, err = s.readRuns(ctx, sh, claims)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return record.ParseEntries(raw)
-}
-
-// readRuns reads runs of numbers with one XRANGE each.
-func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any, error) {
 	limit := max(1, min(maxRead, maxReadBytes/max(1, sh.average.Load())))
 	type span struct{ first, last int64 }
 	var spans []span
@@ -369,26 +358,16 @@ func (s *Store) readRuns(ctx context.Context, sh *shard, claims []claim) ([]any,
 			spans = append(spans, span{c.n, c.n})
 		}
 	}
-	if len(spans) == 1 {
-		reply, err := s.do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(spans[0].first), keyspace.EntryID(spans[0].last))
-		entries, _ := reply.([]any)
-		return entries, err
-	}
-	pipe := s.rdb.Pipeline()
 	commands := make([]*redis.Cmd, len(spans))
 	for i, sp := range spans {
-		commands[i] = pipe.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
+		commands[i] = redis.NewCmd(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	runs, err := s.lists(ctx, commands...)
+	if err != nil {
 		return nil, err
 	}
-	var entries []any
-	for _, c := range commands {
-		part, err := c.Slice()
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, part...)
+	if len(runs) == 1 {
+		return record.ParseEntries(runs[0])
 	}
-	return entries, nil
+	return record.ParseEntries(slices.Concat(runs...))
 }

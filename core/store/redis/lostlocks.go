@@ -2,8 +2,9 @@ package redis
 
 import (
 	"context"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"sync"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // lostLocks are the leases of lock calls whose answers, or whose messages, could not be read. Such a call may

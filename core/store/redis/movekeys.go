@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // Forget drops the keys of moves that have ended at their source.
@@ -18,7 +19,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 			for _, key := range part {
 				args = append(args, key)
 			}
-			if _, err := p.do(ctx, args...); err != nil {
+			if _, err := p.client.Do(ctx, args...); err != nil {
 				return err
 			}
 		}
@@ -38,9 +39,9 @@ func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, 
 	if len(group) == 0 {
 		return true, nil
 	}
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
-	reply, err := s.ask(bounded, replicated, args...)
+	reply, err := s.client.Ask(bounded, conn.Replicated, args...)
 	if err != nil {
 		return false, s.wrapError("look for the key of a move in "+sh.keys.Prefix, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -32,20 +33,9 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 	return n, nil
 }
 
-// withRegistry runs an operation on the registry: it counts the call, bounds its time and wraps errors.
+// withRegistry runs an operation on the registry.
 func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
-	subject := what + " " + name
-	if err := s.enter(ctx); err != nil {
-		return fmt.Errorf("%s: %w", subject, err)
-	}
-	defer s.calls.Done()
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	err := f(bounded, s.names.Registry(), core.FoldName(name))
-	if err != nil && ctx.Err() != nil {
-		err = ended(ctx)
-	}
-	return s.wrapError(subject, err)
+	return s.call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.names.Registry(), core.FoldName(name)) })
 }
 
 // changeRegistry runs a script that changes the registry and publishes the name.
@@ -76,8 +66,8 @@ func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 // Namespace returns the namespace of that name, or NotFound.
 func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
 	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
-		value, err := s.rdb.HGet(ctx, k.Namespaces, folded).Result()
-		if isNil(err) {
+		value, err := s.client.RDB.HGet(ctx, k.Namespaces, folded).Result()
+		if conn.IsNil(err) {
 			return core.NotFound
 		}
 		if err != nil {
@@ -98,14 +88,14 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k keyspace.Registry, _ string) error {
 		for len(ns) < top {
 			want := top - len(ns)
-			names, err := s.rdb.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			names, err := s.client.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
 			if err == nil && len(names) < want {
 				err = s.intact()
 			}
 			if err != nil || len(names) == 0 {
 				return err
 			}
-			values, err := s.rdb.HMGet(ctx, k.Namespaces, names...).Result()
+			values, err := s.client.RDB.HMGet(ctx, k.Namespaces, names...).Result()
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -237,7 +238,7 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 
 // flushPublishes stores the publications of several calls with one script.
 func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	b := newPublishArgs(s.names, sh)
 	size := 0
@@ -252,7 +253,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	if err == nil && code != "" {
 		err = code
 	}
-	err = s.wrapError("store publications", certain(err))
+	err = s.wrapError("store publications", conn.Certain(err))
 	for _, t := range calls {
 		n := len(t.work.groups)
 		switch {
@@ -286,8 +287,8 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	for _, h := range hands {
 		cmds = append(cmds, h.command(ctx, now))
 	}
-	failure := s.exchange(ctx, inTransaction|replicated, cmds...)
-	few, _ := errors.AsType[*notReplicated](failure)
+	failure := s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...)
+	few, _ := errors.AsType[*conn.NotReplicated](failure)
 	for i, h := range hands {
 		reply, err := cmds[i+1].Slice()
 		h.finish(ctx, reply, err, nil, nil)
@@ -297,7 +298,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	case few != nil:
 		return nil, "", few
 	case err != nil:
-		again, outcome := r.again(ctx, aborted(cmds, failure))
+		again, outcome := r.again(ctx, conn.Aborted(cmds, failure))
 		if !again {
 			return nil, "", outcome
 		}

@@ -2,8 +2,9 @@ package redis
 
 import (
 	"context"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"strconv"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
 // Purge removes up to limit available messages without reading them, in steps that do not block the
@@ -14,7 +15,7 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 			return p.refuseLock(ctx, sh)
 		}
 		for upto := ""; removed < limit && (ctx.Err() == nil || removed == 0); {
-			bounded, cancel := p.bounded(context.WithoutCancel(ctx))
+			bounded, cancel := p.client.Bounded(context.WithoutCancel(ctx))
 			reply, _, err := p.transition(bounded, sh, p.millis(), script.Purge, nil, limit-removed, upto)
 			cancel()
 			if err != nil {

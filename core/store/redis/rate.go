@@ -24,7 +24,7 @@ func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, aga
 		next, _ := parts[1].(int64)
 		granted, again = int(taken), instant(next)
 		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
-			p.log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
+			p.client.Log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
 		}
 		return nil
 	})

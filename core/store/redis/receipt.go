@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
@@ -43,7 +44,7 @@ func (s *Store) receipt(sh *shard) *receipt {
 
 // repeatable begins a call that needs no receipt to be sent again.
 func (s *Store) repeatable(sh *shard) *receipt {
-	return &receipt{shard: sh, until: time.Now().Add(s.endpoint.patience.wait)}
+	return &receipt{shard: sh, until: time.Now().Add(s.client.Endpoint.Patience.Wait)}
 }
 
 // end ends the call. A call that the server has not answered may still run, so it keeps its key.
@@ -63,12 +64,12 @@ func (r *receipt) again(ctx context.Context, err error) (again bool, outcome err
 	switch {
 	case err == nil || r == nil:
 		return false, err
-	case isLost(err):
+	case conn.IsLost(err):
 		r.lost = err
-	case r.lost == nil || !didNotRun(err):
+	case r.lost == nil || !conn.DidNotRun(err):
 		return false, err
 	}
-	return time.Now().Before(r.until) && pause(ctx, patiencePause), r.lost
+	return time.Now().Before(r.until) && conn.Pause(ctx, conn.PatiencePause), r.lost
 }
 
 // arguments returns keys and args of a call with those of the receipt.

@@ -34,17 +34,24 @@ type recent struct {
 	n     int64
 }
 
-// watch turns the recents on. The returned hook empties them whenever a connection is opened.
-func (r *recents) watch() func(context.Context, *redis.Conn) error {
-	r.records = make(map[recent]string)
-	return func(context.Context, *redis.Conn) error {
-		r.opened.Add(1)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		clear(r.records)
-		r.order, r.bytes = nil, 0
-		return nil
+// reset empties the recents, and says whether they are used.
+func (r *recents) reset(used bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records, r.order, r.bytes = nil, nil, 0
+	if used {
+		r.records = make(map[recent]string)
 	}
+}
+
+// connected empties the recents when a connection has been opened.
+func (r *recents) connected(context.Context, *redis.Conn) error {
+	r.opened.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.records)
+	r.order, r.bytes = nil, 0
+	return nil
 }
 
 // add adds records of messages stored under numbers. opened must be read before they were stored.

@@ -5,7 +5,7 @@ import "testing"
 func TestRecentRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	var r recents
-	opened := r.watch()
+	r.reset(true)
 	sh := &shard{}
 	record := make([]byte, 64<<10)
 	claimed := func(n int64) bool {
@@ -31,7 +31,7 @@ func TestRecentRecordsAreBounded(t *testing.T) {
 	if claimed(20_000) {
 		t.Error("a record is kept that takes the place of most others")
 	}
-	if err := opened(t.Context(), nil); err != nil {
+	if err := r.connected(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	r.add(sh, 0, []int64{30_000}, []stored{{record: record}})

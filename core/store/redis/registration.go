@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // returns the gateways that are present with their formats, and forgets those that are gone.
 func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
 	key, now := s.names.Registry().Gateways, s.clock.server().UnixMilli()
-	pipe := s.rdb.Pipeline()
+	pipe := s.client.RDB.Pipeline()
 	pipe.HSet(ctx, key, s.id, fmt.Sprint(now, " ", s.reads))
 	all := pipe.HGetAll(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -37,10 +38,10 @@ func (s *Store) register(ctx context.Context) (there map[string]int, err error) 
 	there = make(map[string]int)
 	for _, id := range ids {
 		_, reads, _ := strings.Cut(all.Val()[id], " ")
-		there[id] = atoi(reads)
+		there[id] = conn.Atoi(reads)
 	}
 	if len(forgotten) > 0 {
-		err = s.rdb.HDel(ctx, key, forgotten...).Err()
+		err = s.client.RDB.HDel(ctx, key, forgotten...).Err()
 	}
 	return there, err
 }
@@ -49,7 +50,7 @@ func (s *Store) register(ctx context.Context) (there map[string]int, err error) 
 func (s *Store) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.rdb.HDel(ctx, s.names.Registry().Gateways, s.id).Err()
+	_ = s.client.RDB.HDel(ctx, s.names.Registry().Gateways, s.id).Err()
 }
 
 // raiseFormat sets the store's format to the one that this gateway reads, once all gateways have
@@ -79,7 +80,7 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 		return nil
 	}
 	k := s.names.Registry()
-	return s.exchange(ctx, inTransaction|replicated, redis.NewCmd(ctx, "SET", k.Format, s.reads),
+	return s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, redis.NewCmd(ctx, "SET", k.Format, s.reads),
 		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
 }
 
@@ -95,10 +96,10 @@ func (s *Store) listening(ctx context.Context) (n int, err error) {
 	}
 	go func() {
 		defer close(counts)
-		if s.cluster != nil {
-			err = s.cluster.ForEachShard(ctx, count)
+		if s.client.Cluster != nil {
+			err = s.client.Cluster.ForEachShard(ctx, count)
 		} else {
-			err = s.eachMaster(ctx, count)
+			err = s.client.EachMaster(ctx, count)
 		}
 	}()
 	for each := range counts {
@@ -112,7 +113,7 @@ func (s *Store) listening(ctx context.Context) (n int, err error) {
 func (s *Store) keepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug(what, "err", err)
+			s.client.Log.Debug(what, "err", err)
 		}
 	}
 	for {
@@ -120,23 +121,23 @@ func (s *Store) keepPresent(ctx context.Context) {
 		tell("cannot read the store's clock; using the last reading", s.readClock(bounded))
 		cancel()
 		_ = s.intact() // it closes Lost after a loss
-		bounded, cancel = s.bounded(ctx)
+		bounded, cancel = s.client.Bounded(ctx)
 		there, err := s.register(bounded)
 		if err == nil {
 			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
 		}
 		cancel()
 		tell("cannot register the gateway; trying again soon", err)
-		if !pause(ctx, clockRefresh) {
+		if !conn.Pause(ctx, clockRefresh) {
 			s.unregister()
 			return
 		}
 	}
 }
 
-// look returns an error if the gateway cannot be sure that it still knows the store: its last
+// isKnown returns an error if the gateway cannot be sure that it still knows the store: its last
 // successful look at the stamp and the mark is old, and another one fails.
-func (s *Store) look() error {
+func (s *Store) isKnown() error {
 	last := s.stamp.seen.Load()
 	if last == nil || time.Since(*last) < lookLife {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
@@ -31,7 +32,7 @@ func raised(t *testing.T, s *Store) bool {
 		t.Fatal(err)
 	}
 	quiet := &Store{connection: &connection{
-		rdb: s.rdb, cluster: s.cluster, endpoint: s.endpoint, names: s.names, reads: s.reads, id: s.id, log: s.log,
+		client: conn.Client{RDB: s.client.RDB, Cluster: s.client.Cluster, Endpoint: s.client.Endpoint, Log: s.client.Log, Look: s.client.Look}, names: s.names, reads: s.reads, id: s.id,
 	}}
 	quiet.stamp.text = s.stamp.text
 	for _, at := range []time.Time{time.Now(), time.Now().Add(agreement)} {
@@ -39,7 +40,7 @@ func raised(t *testing.T, s *Store) bool {
 			t.Fatal(err)
 		}
 	}
-	mark, err := s.rdb.Get(t.Context(), s.names.Registry().Format).Int()
+	mark, err := s.client.RDB.Get(t.Context(), s.names.Registry().Format).Int()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 			if err := older.Close(); err != nil {
 				t.Fatal(err)
 			}
-			unregistered := next.rdb.Subscribe(t.Context(), next.names.Changes()) // as version 8fcb296 listens
+			unregistered := next.client.RDB.Subscribe(t.Context(), next.names.Changes()) // as version 8fcb296 listens
 			if _, err := unregistered.Receive(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +117,7 @@ func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
 func TestAGatewayLeavesAStoreOfAFormatThatItDoesNotRead(t *testing.T) {
 	t.Parallel()
 	s := openReading(t, redistest.Start(t, redistest.Options{}).URL(), format)
-	if err := s.rdb.Set(t.Context(), s.names.Registry().Format, format+1, 0).Err(); err != nil {
+	if err := s.client.RDB.Set(t.Context(), s.names.Registry().Format, format+1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	select {

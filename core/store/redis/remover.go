@@ -49,7 +49,7 @@ func (r *remover) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.store.log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
+			r.store.client.Log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -70,14 +70,14 @@ func (r *remover) removeAll(ctx context.Context) error {
 		if err := r.remove(ctx, id); err != nil {
 			return fmt.Errorf("namespace %s: %w", id, err)
 		}
-		r.store.log.Info("removed the contents of a deleted namespace", "namespace", id)
+		r.store.client.Log.Info("removed the contents of a deleted namespace", "namespace", id)
 	}
 }
 
 // claimRemoval leases a deleted namespace and returns its ID, or "" if there is none.
 func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 	s := r.store
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
 	now := s.millis()
 	raw, err := s.eval(bounded, script.NamespaceClaimRemoval, []any{s.names.Registry().Remains}, now, now+removalLease.Milliseconds())
@@ -104,11 +104,11 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 func (r *remover) remove(ctx context.Context, namespace string) error {
 	s := r.store
 	k, remains := s.names.Catalogue(namespace), s.names.Registry().Remains
-	if err := s.rdb.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
+	if err := s.client.RDB.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
 		return err
 	}
 	for {
-		members, err := s.rdb.ZRange(ctx, k.Names, 0, removalPage-1).Result()
+		members, err := s.client.RDB.ZRange(ctx, k.Names, 0, removalPage-1).Result()
 		if err != nil {
 			return err
 		}
@@ -119,14 +119,14 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 			return err
 		}
 		lease := redis.Z{Score: float64(s.millis() + removalLease.Milliseconds()), Member: namespace}
-		if err := s.rdb.ZAddXX(ctx, remains, lease).Err(); err != nil {
+		if err := s.client.RDB.ZAddXX(ctx, remains, lease).Err(); err != nil {
 			return err
 		}
 	}
-	if err := s.rdb.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
+	if err := s.client.RDB.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
 		return err
 	}
-	return s.rdb.ZRem(ctx, remains, namespace).Err()
+	return s.client.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
 // removePage removes entities, given as members of the zset of names.
@@ -136,7 +136,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 	for i, member := range members {
 		_, names[i], _ = strings.Cut(member, ":")
 	}
-	values, err := s.rdb.HMGet(ctx, k.Entities, names...).Result()
+	values, err := s.client.RDB.HMGet(ctx, k.Entities, names...).Result()
 	if err != nil {
 		return err
 	}
@@ -144,17 +144,17 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 		text, _ := value.(string)
 		e, err := parseCatalogue(text, nil)
 		if err != nil {
-			s.log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
+			s.client.Log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
 			continue
 		}
 		if err := r.unlink(ctx, &e); err != nil {
 			return err
 		}
-		if err := s.rdb.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
+		if err := s.client.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
 			return err
 		}
 	}
-	pipe := s.rdb.Pipeline()
+	pipe := s.client.RDB.Pipeline()
 	pipe.HDel(ctx, k.Entities, names...)
 	pipe.ZRem(ctx, k.Names, members)
 	_, err = pipe.Exec(ctx)
@@ -163,7 +163,7 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 
 // unlink removes all keys of an entity. If the entity has a topic, that is being deleted as well.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
-	pipe := r.store.rdb.Pipeline()
+	pipe := r.store.client.RDB.Pipeline()
 	for i := range e.Partitions {
 		pipe.Unlink(ctx, r.store.names.All(e.Ref(uint16(i), core.Main))...)
 	}

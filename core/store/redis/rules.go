@@ -55,7 +55,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
-		members, err := s.rdb.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
+		members, err := s.client.RDB.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
 		if err == nil {
 			rules, err = parseRules(members)
 		}
@@ -68,7 +68,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
 	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
-		members, err := s.rdb.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
+		members, err := s.client.RDB.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -69,7 +70,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			return err
 		}
 		reply, code, err := p.transitionInSessions(ctx, sh, now, sc, nil, args...)
-		if !takesOver && mayHaveRun(err) {
+		if !takesOver && conn.MayHaveRun(err) {
 			sh.lostLocks.add(lease{nonce: lock.Nonce, until: until})
 		}
 		if code == core.SessionLocked {
@@ -164,7 +165,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		for _, n := range chunk {
 			args = append(args, n)
 		}
-		reply, err := s.do(ctx, args...)
+		reply, err := s.client.Do(ctx, args...)
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(chunk) {
 			return nil, cmp.Or(err, errReply)
@@ -176,7 +177,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		}
 	}
 	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
-		reply, err := s.do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		reply, err := s.client.Do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -199,7 +200,7 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 	under := leaseIn(l)
 	reply, err := s.inSession(ctx, sh, s.millis(), *l, script.SessionLockMessages, nil, proofOf(l), string(l.Key()), limit, sh.inline(), under.call)
 	if err != nil {
-		if mayHaveRun(err) {
+		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(under)
 		}
 		return locked{}, s.wrapError("claim", err)
@@ -333,12 +334,12 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	if after != "" {
 		from = "(" + string(after)
 	}
-	reply, err := s.do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
+	reply, err := s.client.Do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
 	found, _ := reply.([]any)
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
-	times, err := s.do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
+	times, err := s.client.Do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
 	if err != nil {
 		return nil, "", err
 	}

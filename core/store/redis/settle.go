@@ -54,7 +54,7 @@ func repeat(errs []error, err error, n int) []error {
 
 // flushSettles ends the locks of several calls with one script.
 func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	var all []settlingItem
 	for _, t := range calls {
@@ -279,7 +279,7 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 
 // flushRenews extends the locks of several calls with one script.
 func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	if sh.Sessions {
 		s.flushHeld(ctx, sh, calls)

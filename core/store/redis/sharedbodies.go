@@ -29,9 +29,6 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 		return ds, nil
 	}
 	bodies, err := s.readBodies(ctx, sh, missing)
-	if err != nil && isUnreachable(err) {
-		bodies, err = s.readBodies(ctx, sh, missing)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -49,26 +46,19 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 
 func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody) ([]any, error) {
 	key := s.names.Bodies(sh.Ref)
-	pipe := s.rdb.Pipeline()
 	var commands []*redis.Cmd
 	for part := range slices.Chunk(missing, sh.page()) {
 		args := []any{"HMGET", key}
 		for _, l := range part {
 			args = append(args, l.publication)
 		}
-		commands = append(commands, pipe.Do(ctx, args...))
+		commands = append(commands, redis.NewCmd(ctx, args...))
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	parts, err := s.lists(ctx, commands...)
+	if err != nil {
 		return nil, err
 	}
-	bodies := make([]any, 0, len(missing))
-	for _, c := range commands {
-		part, err := c.Slice()
-		if err != nil {
-			return nil, err
-		}
-		bodies = append(bodies, part...)
-	}
+	bodies := slices.Concat(parts...)
 	if len(bodies) != len(missing) {
 		return nil, errReply
 	}

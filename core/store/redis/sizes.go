@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -88,7 +89,7 @@ func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int)
 	replies = m.piped(ctx, len(asked), func(i int) []any { return asked[i] })
 	for i, r := range replies {
 		m.found[of[i]].work += workPerCommand
-		if err := r.Err(); err != nil && !isNil(err) {
+		if err := r.Err(); err != nil && !conn.IsNil(err) {
 			m.errs[of[i]] = err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 )
 
@@ -43,14 +43,11 @@ type Store struct {
 
 // connection is what a store and its views share.
 type connection struct {
-	rdb       redis.UniversalClient
-	cluster   *redis.ClusterClient // equal to rdb if that is a cluster
-	endpoint  endpoint
+	client    conn.Client
 	id        string // names this gateway among those that wait for messages, and in the registry
 	reads     int    // the highest format that it reads
 	least     int    // so many locks in a block of numbers are kept as one
 	names     keyspace.Names
-	log       *slog.Logger
 	clock     clock
 	shards    shards
 	recents   recents
@@ -60,12 +57,7 @@ type connection struct {
 	peers     peers
 	remover   remover
 	stamp     storeStamp
-	failures  failures
-
-	replication replication
-	background  sync.WaitGroup  // clock, doorbells, changes, remover, probes of replicas
-	running     context.Context // until stop
-	stop        context.CancelFunc
+	failures  conn.Failures
 
 	agreedSince time.Time // since when all gateways read what this one reads; owned by keepPresent
 
@@ -75,9 +67,6 @@ type connection struct {
 }
 
 var _ core.Store = (*Store)(nil)
-
-// callTimeout bounds one exchange with Redis, even if its caller waits longer.
-const callTimeout = 10 * time.Second
 
 // Open connects to the Redis that url names and checks that it can serve:
 //
@@ -95,57 +84,65 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {
-		s.stop()
-		s.background.Wait()
-		_ = s.rdb.Close() // the first error counts
-		return nil, fmt.Errorf("open store at %s: %w", s.endpoint.safe, err)
+		s.client.Stop()
+		s.client.Background.Wait()
+		_ = s.client.RDB.Close() // the first error counts
+		return nil, fmt.Errorf("open store at %s: %w", s.client.Endpoint.Safe, err)
 	}
 	return s, nil
 }
 
 // connect makes a store that has not sent anything yet.
 func connect(url string, o Options) (*Store, error) {
-	t, err := parseURL(url)
+	t, err := conn.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	t.wait = cmp.Or(o.Patience, 2*time.Second)
+	t.Wait = cmp.Or(o.Patience, 2*time.Second)
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, fmt.Errorf("the key prefix %q contains a brace: use another character", o.Prefix)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	names := keyspace.Names(o.Prefix)
 	s := &Store{connection: &connection{
-		id: rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), log: o.Logger, endpoint: t, names: keyspace.Names(o.Prefix), clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+		client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe},
+		id:     rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), names: names, clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
 	}}
-	s.rdb, s.cluster = s.endpoint.connect(&s.recents)
-	s.running, s.stop = context.WithCancel(context.Background())
+	s.client.Look = s.isKnown
+	s.connect()
+	s.client.Running, s.client.Stop = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// connect makes a client of the endpoint, which opens connections when it needs them.
+func (s *Store) connect() {
+	s.client.RDB, s.client.Cluster = s.client.Endpoint.Connect(s.recents.connected)
+	s.recents.reset(s.client.Cluster == nil)
 }
 
 // reach checks the server and reads its clock.
 func (s *Store) reach(ctx context.Context) error {
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
-	info, err := s.rdb.Info(bounded).Result()
+	info, err := s.client.RDB.Info(bounded).Result()
 	if err != nil {
 		return fmt.Errorf("%w: check that Redis runs there, and that user and password are right", err)
 	}
-	facts := parseInfo(info)
-	if isOlder(facts, 7, 0) {
+	facts := conn.ParseInfo(info)
+	if conn.IsOlder(facts, 7, 0) {
 		return fmt.Errorf("redis has version %s: use version 7.0 or newer", facts["redis_version"])
 	}
-	if s.endpoint.single != nil && facts["cluster_enabled"] == "1" {
-		if s.endpoint.single.Network == "unix" {
+	if s.client.Endpoint.Single != nil && facts["cluster_enabled"] == "1" {
+		if s.client.Endpoint.Single.Network == "unix" {
 			return fmt.Errorf("the server is part of a cluster: set the addresses of the cluster's nodes in --store, because a Unix socket reaches only one node")
 		}
-		if err := s.rdb.Close(); err != nil {
+		if err := s.client.RDB.Close(); err != nil {
 			return fmt.Errorf("change to a cluster connection: %w", err)
 		}
-		s.endpoint.asCluster()
-		s.recents.records = nil
-		s.rdb, s.cluster = s.endpoint.connect(&s.recents)
+		s.client.Endpoint.AsCluster()
+		s.connect()
 	}
 	for range firstReadings {
 		if err := s.readClock(bounded); err != nil {
@@ -160,13 +157,13 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
-	if err := s.checkReplicas(ctx); err != nil {
+	if err := s.client.CheckReplicas(ctx); err != nil {
 		return err
 	}
 	if err := s.checkFormat(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
 	if err := s.readStamp(bounded); err != nil {
 		return err
@@ -177,7 +174,7 @@ func (s *Store) begin(ctx context.Context) error {
 	s.doorbells.init(s)
 	s.remover.init(s)
 	for _, run := range []func(context.Context){s.keepPresent, s.changes.run, s.doorbells.run, s.remover.run} {
-		s.background.Go(func() { run(s.running) })
+		s.client.Background.Go(func() { run(s.client.Running) })
 	}
 	return nil
 }
@@ -199,9 +196,20 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// bounded returns the context of one exchange with Redis.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, callTimeout)
+// call runs an operation of a caller: it counts the call, bounds its time and wraps errors. what names
+// the operation.
+func (s *Store) call(ctx context.Context, what string, f func(ctx context.Context) error) error {
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer s.calls.Done()
+	bounded, cancel := s.client.Bounded(ctx)
+	defer cancel()
+	err := f(bounded)
+	if err != nil && ctx.Err() != nil {
+		err = ended(ctx)
+	}
+	return s.wrapError(what, err)
 }
 
 // Close refuses further calls, waits for those in flight and disconnects. It is safe to call more
@@ -212,12 +220,12 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.gate.Unlock()
 	s.calls.Wait()
-	s.stop()
-	s.background.Wait()
+	s.client.Stop()
+	s.client.Background.Wait()
 	if already {
 		return nil
 	}
-	if err := s.rdb.Close(); err != nil {
+	if err := s.client.RDB.Close(); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
@@ -225,94 +233,39 @@ func (s *Store) Close() error {
 
 // Probe writes to every master. It returns nil if an append would succeed now.
 func (s *Store) Probe(ctx context.Context) error {
-	if err := s.enter(ctx); err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
-	defer s.calls.Done()
-	bounded, cancel := s.bounded(ctx)
-	defer cancel()
-	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
-		if s.endpoint.replicas > 0 {
-			return cmp.Or(s.replication.refusal(node), s.probeReplicas(ctx, node))
-		}
-		key, err := s.probeKey(ctx, node)
-		if err != nil {
-			return err
-		}
-		return node.Set(ctx, key, s.millis(), time.Minute).Err()
-	})
-	return s.wrapError("probe "+s.endpoint.safe, err)
-}
-
-// probeKey returns a key that the node owns: in a cluster, one in its slots.
-func (s *Store) probeKey(ctx context.Context, node *redis.Client) (string, error) {
-	if s.cluster == nil {
-		return s.names.Probe(0), nil
-	}
-	for i := range 10_000 {
-		key := s.names.Probe(i)
-		owner, err := s.cluster.MasterForKey(ctx, key)
-		if err != nil {
-			return "", err
-		}
-		if owner == node {
-			return key, nil
-		}
-	}
-	return "", fmt.Errorf("master %s owns no slot for a test write: %w", node.Options().Addr, core.Busy)
-}
-
-// eachMaster calls f for every master, or for the single server.
-func (s *Store) eachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
-	if s.cluster != nil {
-		return s.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			slots, err := ownsSlots(ctx, node)
-			if err != nil || !slots {
+	return s.call(ctx, "probe "+s.client.Endpoint.Safe, func(ctx context.Context) error {
+		return s.client.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			if s.client.Endpoint.Replicas > 0 {
+				return cmp.Or(s.client.Replication.Refusal(node), s.client.ProbeReplicas(ctx, node))
+			}
+			key, err := s.client.ProbeKey(ctx, node)
+			if err != nil {
 				return err
 			}
-			return f(ctx, node)
+			return node.Set(ctx, key, s.millis(), time.Minute).Err()
 		})
-	}
-	node, ok := s.rdb.(*redis.Client)
-	if !ok {
-		return core.Internal
-	}
-	return f(ctx, node)
-}
-
-// ownsSlots reports whether a cluster's master owns slots.
-func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
-	text, err := node.ClusterNodes(ctx).Result()
-	if err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 2 && strings.Contains(fields[2], "myself") {
-			return len(fields) > 8, nil
-		}
-	}
-	return false, nil
+	})
 }
 
 // About describes the engine and warns where acknowledged messages might be lost.
 func (s *Store) About(ctx context.Context) core.About {
-	a := core.About{Engine: "redis", Detail: s.endpoint.safe, Durable: true, Skew: s.clock.skew()}
+	a := core.About{Engine: "redis", Detail: s.client.Endpoint.Safe, Durable: true, Skew: s.clock.skew()}
 	switch {
-	case s.cluster != nil:
+	case s.client.Cluster != nil:
 		a.Engine = "redis cluster"
-	case s.endpoint.sentinel != nil:
+	case s.client.Endpoint.Sentinel != nil:
 		a.Engine = "redis sentinel"
 	}
-	bounded, cancel := s.bounded(ctx)
+	bounded, cancel := s.client.Bounded(ctx)
 	defer cancel()
 	var mu sync.Mutex
-	err := s.eachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+	err := s.client.EachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		if err != nil {
 			return err
 		}
-		facts := parseInfo(info)
-		warnings := s.warnings(ctx, node, facts)
+		facts := conn.ParseInfo(info)
+		warnings := s.client.Warnings(ctx, node, facts)
 		mu.Lock()
 		defer mu.Unlock()
 		s.describe(&a, node.Options().Addr, facts)
@@ -328,8 +281,8 @@ func (s *Store) About(ctx context.Context) core.About {
 
 // describe adds the facts of one server's INFO.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
-	if a.Detail == s.endpoint.safe {
-		a.Detail = facts["redis_version"] + " at " + s.endpoint.safe
+	if a.Detail == s.client.Endpoint.Safe {
+		a.Detail = facts["redis_version"] + " at " + s.client.Endpoint.Safe
 	}
 	if facts["aof_enabled"] != "1" {
 		a.Durable = false
@@ -339,26 +292,4 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 		a.Durable = false
 		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when its memory is full (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
 	}
-}
-
-// parseInfo parses the lines of INFO.
-func parseInfo(info string) map[string]string {
-	facts := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			facts[key] = value
-		}
-	}
-	return facts
-}
-
-// isOlder reports whether a server is older than a version.
-func isOlder(facts map[string]string, major, minor int) bool {
-	parts := strings.Split(facts["redis_version"]+".0", ".")
-	return atoi(parts[0]) < major || atoi(parts[0]) == major && atoi(parts[1]) < minor
-}
-
-func atoi(s string) int {
-	n, _ := strconv.Atoi(s)
-	return n
 }

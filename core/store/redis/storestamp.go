@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 // storeStamp distinguishes a server's data from that of another server, or of the same server after
@@ -32,10 +33,10 @@ var errLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store ha
 func (s *Store) readStamp(ctx context.Context) error {
 	s.stamp.lost = make(chan struct{})
 	key := s.names.Registry().Stamp
-	if _, err := s.ask(ctx, replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
+	if _, err := s.client.Ask(ctx, conn.Replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
 		return fmt.Errorf("stamp the store: %w", err)
 	}
-	text, err := s.rdb.Get(ctx, key).Result()
+	text, err := s.client.RDB.Get(ctx, key).Result()
 	if err != nil {
 		return fmt.Errorf("read the store's stamp: %w", err)
 	}
@@ -52,7 +53,7 @@ func (s *Store) Lost() <-chan struct{} { return s.stamp.lost }
 func (s *Store) lost() error {
 	if s.stamp.away.Load() {
 		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
-			s.endpoint.safe, s.endpoint.replicas, errLost)
+			s.client.Endpoint.Safe, s.client.Endpoint.Replicas, errLost)
 	}
 	select {
 	case <-s.stamp.lost:
@@ -67,10 +68,10 @@ func (s *Store) intact() error {
 	if err := s.lost(); err != nil && !s.stamp.away.Load() {
 		return err
 	}
-	ctx, cancel := s.bounded(context.Background())
+	ctx, cancel := s.client.Bounded(context.Background())
 	defer cancel()
 	asked, k := time.Now(), s.names.Registry()
-	found, err := s.rdb.MGet(ctx, k.Stamp, k.Format).Result()
+	found, err := s.client.RDB.MGet(ctx, k.Stamp, k.Format).Result()
 	if err != nil {
 		return s.wrapError("look for the store's stamp", err)
 	}
@@ -78,12 +79,12 @@ func (s *Store) intact() error {
 	mark, _ := found[1].(string)
 	stamp, _, _ := strings.Cut(text, "/")
 	switch gone := stamp != s.stamp.text; {
-	case atoi(mark) > s.reads: // a gateway of a later version has set it: Open explains that
+	case conn.Atoi(mark) > s.reads: // a gateway of a later version has set it: Open explains that
 		s.stamp.once.Do(func() { close(s.stamp.lost) })
 		return errLost
-	case gone && s.endpoint.replicas > 0:
+	case gone && s.client.Endpoint.Replicas > 0:
 		if !s.stamp.away.Swap(true) {
-			s.log.Error("the store has lost its data: the gateway refuses calls until the data is back", "err", s.lost())
+			s.client.Log.Error("the store has lost its data: the gateway refuses calls until the data is back", "err", s.lost())
 		}
 		return s.lost()
 	case gone:
@@ -91,7 +92,7 @@ func (s *Store) intact() error {
 		return errLost
 	}
 	s.stamp.away.Store(false)
-	s.stamp.mark.Store(int64(atoi(mark)))
+	s.stamp.mark.Store(int64(conn.Atoi(mark)))
 	s.stamp.seen.Store(&asked)
 	return nil
 }

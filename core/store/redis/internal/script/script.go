@@ -139,8 +139,7 @@ const stateArgs = 4
 // stateScript loads a script on a partition's state. keys, fixed and repeat count what it takes
 // beyond lua/state.lua.
 func stateScript(name string, keys, fixed, repeat int) *Script {
-	base := Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}
-	return base.onState()
+	return (&Script{Name: name, keys: keyspace.StateKeys + keys, fixed: stateArgs + fixed, repeat: repeat}).onState()
 }
 
 // onState makes the variants of a script on a partition's state.
@@ -175,9 +174,8 @@ func (s *Script) onState() *Script {
 	return variants[0]
 }
 
-func newScript(name string, keys, fixed int, preludes ...string) *Script {
-	s := &Script{Name: name, keys: keys, fixed: fixed, preludes: preludes}
-	return s.load()
+func newScript(name string, keys, fixed int) *Script {
+	return (&Script{Name: name, keys: keys, fixed: fixed}).load()
 }
 
 func (s *Script) load() *Script {

@@ -12,7 +12,7 @@ taken = taken + 1
 local keepFor, keepMost = string.match(ARGV[4], ' (%d+) (%d+)$')
 local begun = {}
 
--- idOf reads the message's id from a record (record.go), nil if it has none. It reads no further:
+-- idOf reads the message's id from a record (package record), nil if it has none. It reads no further:
 -- cmsgpack does not know bytes.
 local function idOf(record)
   local at, _, _, fields = cmsgpack.unpack_limit(record, 3)

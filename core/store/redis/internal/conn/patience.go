@@ -1,9 +1,10 @@
-package redis
+package conn
 
 import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,16 +14,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// patiencePause is how long a call waits between two tries.
-const patiencePause = 25 * time.Millisecond
+// PatiencePause is how long a call waits between two tries.
+const PatiencePause = 25 * time.Millisecond
 
 // patience retries commands that a server has certainly not run because it does not serve for a moment,
 // and reads whose answers were lost.
 type patience struct {
-	wait      time.Duration // see Options
-	alone     bool          // no other server could take the place of this one
-	clustered bool
-	absences  *absences
+	Wait     time.Duration        // see Options
+	alone    bool                 // no other server could take the place of this one
+	cluster  *redis.ClusterClient // nil outside of a cluster
+	absences *absences
 }
 
 // absences are the times since which servers have not served. In a cluster there is one time for
@@ -60,7 +61,7 @@ func (a *absences) end(tag string) {
 
 // tag names the part of the store that serves a command.
 func (p patience) tag(c redis.Cmder) string {
-	if !p.clustered || c == nil {
+	if p.cluster == nil || c == nil {
 		return ""
 	}
 	key := firstKey(c)
@@ -87,15 +88,17 @@ func (p patience) DialHook(next redis.DialHook) redis.DialHook {
 	}
 }
 
+// ProcessHook retries a command.
 func (p patience) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
 		return p.retry(ctx, c, func() error {
 			c.SetErr(nil)
-			return next(ctx, c)
-		}, func(err error) bool { return passes(err) || isLost(err) && areReads(c) })
+			return p.noteAway(ctx, next(ctx, c))
+		}, func(err error) bool { return passes(err) || IsLost(err) && areReads(c) })
 	}
 }
 
+// ProcessPipelineHook retries a pipeline as a whole.
 func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cs []redis.Cmder) error {
 		first := cs[0]
@@ -106,9 +109,9 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 			for _, c := range cs {
 				c.SetErr(nil)
 			}
-			return next(ctx, cs)
+			return p.noteAway(ctx, failAll(cs, next(ctx, cs)))
 		}, func(err error) bool {
-			if isLost(err) && areReads(cs...) {
+			if IsLost(err) && areReads(cs...) {
 				return true
 			}
 			for _, c := range cs {
@@ -119,6 +122,28 @@ func (p patience) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 			return passes(err) || redis.HasErrorPrefix(err, "EXECABORT")
 		})
 	}
+}
+
+// failAll sets the error of each command of a pipeline that failed as a whole. If the server refuses to set
+// up a new connection, for instance because of a wrong password, go-redis returns an error for the
+// pipeline, but its commands have no errors, and zero values as answers.
+func failAll(cs []redis.Cmder, err error) error {
+	if err == nil || slices.ContainsFunc(cs, func(c redis.Cmder) bool { return c.Err() != nil }) {
+		return err // the server has answered some commands: each has its own error
+	}
+	for _, c := range cs {
+		c.SetErr(err)
+	}
+	return err
+}
+
+// noteAway reads a cluster's map again when a node could not be reached, because a replica may have
+// taken its place. go-redis itself does so only every ten seconds, and when a node redirects it.
+func (p patience) noteAway(ctx context.Context, err error) error {
+	if p.cluster != nil && err != nil && IsUnreachable(err) {
+		p.cluster.ReloadState(ctx) // in the background, and rate-limited
+	}
+	return err
 }
 
 // retry repeats do while it fails with an error that passes, but not if the server has been away
@@ -134,11 +159,11 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 			return err
 		}
 		now := time.Now()
-		if now.Sub(p.absences.of(p.tag(c), now)) >= p.wait || now.Sub(began) >= p.wait {
+		if now.Sub(p.absences.of(p.tag(c), now)) >= p.Wait || now.Sub(began) >= p.Wait {
 			return err
 		}
 		select {
-		case <-time.After(patiencePause):
+		case <-time.After(PatiencePause):
 		case <-ctx.Done():
 			return err
 		}
@@ -152,12 +177,12 @@ func (p patience) retry(ctx context.Context, c redis.Cmder, do func() error, pas
 
 // passes reports whether a command has not run, for a reason that passes by itself.
 func passes(err error) bool {
-	f := failureOf(err)
-	return f != nil && f.passes && didNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
+	f := CauseOf(err)
+	return f != nil && f.passes && DidNotRun(err) && f.cause != unreachable.cause && f.cause != tooFewConfirm.cause
 }
 
-// isLost reports whether a command may have run, and its answer was lost with the connection.
-func isLost(err error) bool { return isUnreachable(err) && mayHaveRun(err) }
+// IsLost reports whether a command may have run, and its answer was lost with the connection.
+func IsLost(err error) bool { return IsUnreachable(err) && MayHaveRun(err) }
 
 // areReads reports whether all commands only read.
 func areReads(cs ...redis.Cmder) bool {

@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 func TestPatienceWithASlotEndsWhileOthersAreServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := patience{wait: 2 * time.Second, clustered: true, absences: new(absences)}
+		p := patience{Wait: 2 * time.Second, cluster: new(redis.ClusterClient), absences: new(absences)}
 		call := func(key string, answer error) (took time.Duration) {
 			began := time.Now()
 			_ = p.retry(t.Context(), redis.NewCmd(t.Context(), "GET", key), func() error { return answer }, passes)

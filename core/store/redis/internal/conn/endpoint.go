@@ -1,6 +1,7 @@
-package redis
+package conn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,47 +21,47 @@ const (
 
 // endpoint is what a URL points to. Exactly one of the options is set.
 type endpoint struct {
-	safe     string // the URL without credentials
-	single   *redis.Options
+	Safe     string // the URL without credentials
+	Single   *redis.Options
 	cluster  *redis.ClusterOptions
-	sentinel *redis.FailoverOptions
-	wait     time.Duration // Options.Patience
-	patience patience      // of its connections
-	replicas int           // how many must confirm each write; 0: none
+	Sentinel *redis.FailoverOptions
+	Wait     time.Duration // Options.Patience
+	Patience patience      // of its connections
+	Replicas int           // how many must confirm each write; 0: none
 	fsync    bool          // replicas and master must also have synced it to disk
 }
 
-// parseURL reads the forms of URLs that Open documents.
-func parseURL(raw string) (endpoint, error) {
+// ParseURL reads the forms of URLs that Open documents.
+func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
 		// url.Error repeats the URL with its credentials.
 		return endpoint{}, fmt.Errorf("the Redis URL is malformed: write it like redis://user:password@host:6379/0")
 	}
-	t := endpoint{safe: safeURL(u)}
+	t := endpoint{Safe: safeURL(u)}
 	if err := t.takeReplicas(u); err != nil {
-		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %w", t.safe, err)
+		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %w", t.Safe, err)
 	}
 	switch u.Scheme {
 	case "redis", "rediss":
 		if isCluster(u) {
 			t.cluster, err = parseCluster(u)
 		} else {
-			t.single, err = redis.ParseURL(u.String())
+			t.Single, err = redis.ParseURL(u.String())
 		}
 	case "unix", "redis+unix":
 		u.Scheme = "unix"
-		t.single, err = redis.ParseURL(u.String())
-		if t.replicas > 0 {
+		t.Single, err = redis.ParseURL(u.String())
+		if t.Replicas > 0 {
 			err = errors.New("replicas is not allowed with a Unix socket, because the gateway could not follow a failover: use a host and port, Sentinels or a cluster")
 		}
 	case "redis+sentinel", "rediss+sentinel":
-		t.sentinel, err = parseSentinel(u)
+		t.Sentinel, err = parseSentinel(u)
 	default:
-		return endpoint{}, fmt.Errorf("the Redis URL %s has the scheme %q: use redis, rediss, unix, redis+sentinel or rediss+sentinel", t.safe, u.Scheme)
+		return endpoint{}, fmt.Errorf("the Redis URL %s has the scheme %q: use redis, rediss, unix, redis+sentinel or rediss+sentinel", t.Safe, u.Scheme)
 	}
 	if err != nil {
-		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %s", t.safe, strings.TrimPrefix(err.Error(), "redis: "))
+		return endpoint{}, fmt.Errorf("the Redis URL %s is not usable: %s", t.Safe, strings.TrimPrefix(err.Error(), "redis: "))
 	}
 	t.tune()
 	return t, nil
@@ -70,7 +71,7 @@ func parseURL(raw string) (endpoint, error) {
 func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 	q := u.Query()
 	if text := q.Get("replicas"); q.Has("replicas") {
-		if t.replicas, err = strconv.Atoi(text); err != nil || t.replicas < 0 {
+		if t.Replicas, err = strconv.Atoi(text); err != nil || t.Replicas < 0 {
 			return fmt.Errorf("replicas=%s is not a number: set the number of replicas that must confirm each write, such as 1", text)
 		}
 	}
@@ -79,7 +80,7 @@ func (t *endpoint) takeReplicas(u *url.URL) (err error) {
 			return fmt.Errorf("fsync=%s is not valid: use 1 or 0", text)
 		}
 	}
-	if t.fsync && t.replicas == 0 {
+	if t.fsync && t.Replicas == 0 {
 		return errors.New("fsync=1 requires replicas=1 or more: without replicas, set appendfsync always in the server's configuration")
 	}
 	q.Del("replicas")
@@ -174,8 +175,8 @@ const protocol = 2
 func (t *endpoint) tune() {
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
-	case t.single != nil:
-		o := t.single
+	case t.Single != nil:
+		o := t.Single
 		o.MaxRetries, o.ContextTimeoutEnabled, o.MaintNotificationsConfig = -1, true, quiet
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
@@ -187,44 +188,40 @@ func (t *endpoint) tune() {
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false // replicas lag behind
 		o.DisableRoutingPolicies = true                                     // no COMMAND call, and no command sent to several nodes
 	default:
-		o := t.sentinel
+		o := t.Sentinel
 		o.MaxRetries, o.ContextTimeoutEnabled = -1, true // go-redis has no maintenance notifications here
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.DialerRetries = dialTimeout, socketTimeout, socketTimeout, 1
 		o.Protocol, o.Dialer = protocol, dialer(o.TLSConfig)
 	}
 }
 
-// asCluster turns the endpoint of one server into one of the cluster that it belongs to.
-func (t *endpoint) asCluster() {
-	o := t.single
+// AsCluster turns the endpoint of one server into one of the cluster that it belongs to.
+func (t *endpoint) AsCluster() {
+	o := t.Single
 	t.cluster = &redis.ClusterOptions{
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 		PoolSize: o.PoolSize, ClientName: o.ClientName,
 	}
-	t.single = nil
+	t.Single = nil
 	t.tune()
 }
 
-func (t *endpoint) connect(r *recents) (redis.UniversalClient, *redis.ClusterClient) {
-	t.patience = patience{t.wait, t.single != nil, t.cluster != nil, new(absences)}
+// Connect returns a client, twice if it is one of a cluster. Servers outside of a cluster call opened
+// for each new connection.
+func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
+	t.Patience = patience{Wait: t.Wait, alone: t.Single != nil, absences: new(absences)}
+	var c redis.UniversalClient
 	switch {
-	case t.single != nil:
-		t.single.OnConnect = r.watch()
-		c := redis.NewClient(t.single)
-		c.AddHook(t.patience)
-		c.AddHook(pipelineErrors{})
-		return c, nil
-	case t.sentinel != nil:
-		t.sentinel.OnConnect = r.watch()
-		c := redis.NewFailoverClient(t.sentinel)
-		c.AddHook(t.patience)
-		c.AddHook(pipelineErrors{})
-		return c, nil
+	case t.Single != nil:
+		t.Single.OnConnect = opened
+		c = redis.NewClient(t.Single)
+	case t.Sentinel != nil:
+		t.Sentinel.OnConnect = opened
+		c = redis.NewFailoverClient(t.Sentinel)
 	default:
-		c := redis.NewClusterClient(t.cluster)
-		c.AddHook(t.patience)
-		c.AddHook(pipelineErrors{})
-		c.AddHook(refreshOnFailure{c})
-		return c, c
+		t.Patience.cluster = redis.NewClusterClient(t.cluster)
+		c = t.Patience.cluster
 	}
+	c.AddHook(t.Patience)
+	return c, t.Patience.cluster
 }

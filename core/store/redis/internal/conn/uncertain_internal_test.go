@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func TestAScriptMayHaveRunUnlessTheServerSaysThatItDidNot(t *testing.T) {
 		{replyError("LOADING Redis is loading the dataset in memory"), false},
 		{replyError("ERR ACL failure in script: User gate has no permissions to run the 'zadd' command"), true},
 	} {
-		if got := mayHaveRun(c.err); got != c.want {
+		if got := MayHaveRun(c.err); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.want)
 		}
 	}
@@ -45,11 +45,11 @@ func TestAScriptMayHaveRunUnlessTheServerSaysThatItDidNot(t *testing.T) {
 func TestAnErrorOfAFileIsNoConnectionError(t *testing.T) {
 	t.Parallel()
 	_, err := os.ReadDir(filepath.Join(t.TempDir(), "none"))
-	if cause, away := Away(err); away {
+	if cause, away := IsAway(err); away {
 		t.Errorf("%v: got %q, want no cause", err, cause)
 	}
 	reset := &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
-	if _, away := Away(reset); !away {
+	if _, away := IsAway(reset); !away {
 		t.Errorf("%v: want unreachable", reset)
 	}
 }

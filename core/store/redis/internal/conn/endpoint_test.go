@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func TestURLs(t *testing.T) {
 		{"redis://h?replicas=0", "single tcp h:6379 db 0"},
 		{"rediss+sentinel://me:secret@h1:26379/mymaster", "sentinel [h1:26379] mymaster db 0 tls me:secret"},
 	} {
-		target, err := parseURL(c.url)
+		target, err := ParseURL(c.url)
 		if err != nil {
 			t.Errorf("%s: %v", c.url, err)
 			continue
@@ -32,8 +32,8 @@ func TestURLs(t *testing.T) {
 		if got := target.String(); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.url, got, c.want)
 		}
-		if strings.Contains(target.safe, "secret") || strings.Contains(target.safe, "me:") {
-			t.Errorf("%s: the address for people is %s, which gives credentials away", c.url, target.safe)
+		if strings.Contains(target.Safe, "secret") || strings.Contains(target.Safe, "me:") {
+			t.Errorf("%s: the address for people is %s, which gives credentials away", c.url, target.Safe)
 		}
 	}
 }
@@ -42,8 +42,8 @@ func TestURLs(t *testing.T) {
 func (t endpoint) String() (text string) {
 	var tls, user string
 	defer func() {
-		if t.replicas > 0 {
-			text += fmt.Sprintf(", %d replicas, fsync %t", t.replicas, t.fsync)
+		if t.Replicas > 0 {
+			text += fmt.Sprintf(", %d replicas, fsync %t", t.Replicas, t.fsync)
 		}
 	}()
 	secure := func(user, password string, tls bool) string {
@@ -57,14 +57,14 @@ func (t endpoint) String() (text string) {
 		return s
 	}
 	switch {
-	case t.single != nil:
-		o := t.single
+	case t.Single != nil:
+		o := t.Single
 		return fmt.Sprintf("single %s %s db %d%s", o.Network, o.Addr, o.DB, secure(o.Username, o.Password, o.TLSConfig != nil))
 	case t.cluster != nil:
 		o := t.cluster
 		return fmt.Sprintf("cluster %v%s", o.Addrs, secure(o.Username, o.Password, o.TLSConfig != nil))
-	case t.sentinel != nil:
-		o := t.sentinel
+	case t.Sentinel != nil:
+		o := t.Sentinel
 		return fmt.Sprintf("sentinel %v %s db %d%s", o.SentinelAddrs, o.MasterName, o.DB, secure(o.Username, o.Password, o.TLSConfig != nil))
 	}
 	return tls + user
@@ -89,7 +89,7 @@ func TestBadURLsAreExplainedWithoutCredentials(t *testing.T) {
 		{"%%", "malformed"},
 		{"", "scheme"},
 	} {
-		_, err := parseURL(c.url)
+		_, err := ParseURL(c.url)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v, want mention of %q and no credentials", c.url, err, c.want)
 		}
@@ -99,7 +99,7 @@ func TestBadURLsAreExplainedWithoutCredentials(t *testing.T) {
 func FuzzParseURL(f *testing.F) {
 	f.Add("redis://me:pw@h1:1,h2:2/?cluster=true")
 	f.Fuzz(func(t *testing.T, url string) {
-		if target, err := parseURL(url); err == nil && target.safe == "" {
+		if target, err := ParseURL(url); err == nil && target.Safe == "" {
 			t.Fatalf("%q: no address for people", url)
 		}
 	})

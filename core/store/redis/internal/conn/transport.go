@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"bytes"
@@ -13,25 +13,25 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// exchangeMode says how commands are exchanged.
-type exchangeMode uint8
+// ExchangeMode says how commands are exchanged.
+type ExchangeMode uint8
 
 const (
-	inTransaction exchangeMode = 1 << iota // MULTI; all keys of one slot
-	replicated                             // the answer waits for replicas, if the store has any to wait for
+	InTransaction ExchangeMode = 1 << iota // MULTI; all keys of one slot
+	Replicated                             // the answer waits for replicas, if the store has any to wait for
 )
 
 // resends is how often a command is resent at once if it must run elsewhere.
 const resends = 3
 
-// exchange sends commands together and returns the first error; each command keeps its own answer. A script
+// Exchange sends commands together and returns the first error; each command keeps its own answer. A script
 // call that gets NOSCRIPT is sent again with the whole script, alone, as the others have run. If too few
 // replicas answer, it returns a notReplicated, but the commands still have their answers.
-func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.Cmd) error {
-	if err := s.look(); err != nil {
+func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
+	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)
 	}
-	if s.endpoint.replicas == 0 || how&replicated == 0 {
+	if s.Endpoint.Replicas == 0 || how&Replicated == 0 {
 		err := s.pipe(ctx, how, cmds)
 		if rest := wholeScripts(cmds); len(rest) > 0 {
 			_ = s.pipe(ctx, 0, rest) // each command keeps its error
@@ -43,10 +43,10 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 		return nil
 	}
 	rest := cmds
-	return s.endpoint.patience.retry(ctx, cmds[0], func() (err error) {
+	return s.Endpoint.Patience.retry(ctx, cmds[0], func() (err error) {
 		for again := 0; ; again++ {
 			if err = s.sendReplicated(ctx, how, rest); err != nil {
-				if few, ok := errors.AsType[*notReplicated](err); ok && len(rest) < len(cmds) {
+				if few, ok := errors.AsType[*NotReplicated](err); ok && len(rest) < len(cmds) {
 					few.refused = false // what was sent earlier has run
 				}
 				return err
@@ -54,8 +54,8 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 			if rest, how = unsent(how, rest); again == resends || !slices.ContainsFunc(rest, isElsewhere) {
 				return firstError(cmds)
 			}
-			if s.cluster != nil && slices.ContainsFunc(rest, isMoved) {
-				_, _ = s.masters(ctx) // refreshes the map; if that fails, the commands are answered as before
+			if s.Cluster != nil && slices.ContainsFunc(rest, isMoved) {
+				_, _ = s.Masters(ctx) // refreshes the map; if that fails, the commands are answered as before
 			}
 			wholeScripts(rest)
 		}
@@ -63,17 +63,17 @@ func (s *Store) exchange(ctx context.Context, how exchangeMode, cmds ...*redis.C
 }
 
 // pipe exchanges commands by go-redis's own means.
-func (s *Store) pipe(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
+func (s *Client) pipe(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var pipe redis.Pipeliner
 	switch {
-	case how&inTransaction != 0:
-		pipe = s.rdb.TxPipeline()
+	case how&InTransaction != 0:
+		pipe = s.RDB.TxPipeline()
 	case len(cmds) > 1:
-		pipe = s.rdb.Pipeline()
+		pipe = s.RDB.Pipeline()
 	case len(cmds) == 0:
 		return nil
 	default:
-		_ = s.rdb.Process(ctx, once{cmds[0]}) // the command keeps its error
+		_ = s.RDB.Process(ctx, once{cmds[0]}) // the command keeps its error
 		return cmds[0].Err()
 	}
 	for _, c := range cmds {
@@ -109,14 +109,14 @@ func wholeScripts(cmds []*redis.Cmd) (unknown []*redis.Cmd) {
 
 // unsent returns the commands that have not run and can be sent again, and how to send them. An
 // aborted transaction is sent again as a whole.
-func unsent(how exchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again exchangeMode) {
-	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || isNil(c.Err()) })
+func unsent(how ExchangeMode, cmds []*redis.Cmd) (rest []*redis.Cmd, again ExchangeMode) {
+	ran := slices.ContainsFunc(cmds, func(c *redis.Cmd) bool { return c.Err() == nil || IsNil(c.Err()) })
 	for _, c := range cmds {
 		switch err := c.Err(); {
 		case err == nil:
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			rest, again = append(rest, c), how&^inTransaction
-		case passes(err) && how&inTransaction != 0:
+			rest, again = append(rest, c), how&^InTransaction
+		case passes(err) && how&InTransaction != 0:
 			if !ran {
 				return cmds, how
 			}
@@ -170,13 +170,13 @@ type nodeBatch struct {
 // sendReplicated sends commands once to the masters of their keys, followed at each master by the
 // wait for its replicas. A transaction goes to one master as a whole, even while the cluster's map
 // changes. It returns an error if a master was not reached, or has too few replicas.
-func (s *Store) sendReplicated(ctx context.Context, how exchangeMode, cmds []*redis.Cmd) error {
+func (s *Client) sendReplicated(ctx context.Context, how ExchangeMode, cmds []*redis.Cmd) error {
 	var batches []nodeBatch
 	var node *redis.Client
 	var asking bool
 	for i, c := range cmds {
 		var err error
-		if i == 0 || how&inTransaction == 0 {
+		if i == 0 || how&InTransaction == 0 {
 			node, asking, err = s.nodeFor(ctx, c)
 		}
 		if err != nil {
@@ -184,7 +184,7 @@ func (s *Store) sendReplicated(ctx context.Context, how exchangeMode, cmds []*re
 		}
 		at := slices.IndexFunc(batches, func(b nodeBatch) bool { return b.node == node && b.asking == asking })
 		if at < 0 {
-			if few := s.replication.refusal(node); few != nil {
+			if few := s.Replication.Refusal(node); few != nil {
 				return failCommands(cmds, few)
 			}
 			at, batches = len(batches), append(batches, nodeBatch{node: node, asking: asking})
@@ -215,9 +215,9 @@ func failCommands(cmds []*redis.Cmd, err error) error {
 
 // nodeFor returns the master of a command's first key. If the key's slot is being moved and the
 // command was redirected, it returns the master that the slot moves to.
-func (s *Store) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
+func (s *Client) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, asking bool, err error) {
 	if addr, ask := redis.IsAskError(c.Err()); ask {
-		masters, err := s.masters(ctx)
+		masters, err := s.Masters(ctx)
 		for _, each := range masters {
 			if each.Options().Addr == addr {
 				return each, true, nil
@@ -227,14 +227,14 @@ func (s *Store) nodeFor(ctx context.Context, c *redis.Cmd) (node *redis.Client, 
 			return nil, false, err
 		}
 	}
-	node, err = s.nodeOf(ctx, firstKey(c))
+	node, err = s.NodeOf(ctx, firstKey(c))
 	return node, false, err
 }
 
-// masters reads a cluster's map and returns its masters.
-func (s *Store) masters(ctx context.Context) (all []*redis.Client, err error) {
+// Masters reads a cluster's map and returns its masters.
+func (s *Client) Masters(ctx context.Context) (all []*redis.Client, err error) {
 	var mu sync.Mutex
-	err = s.cluster.ForEachMaster(ctx, func(_ context.Context, each *redis.Client) error {
+	err = s.Cluster.ForEachMaster(ctx, func(_ context.Context, each *redis.Client) error {
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, each)
@@ -244,15 +244,15 @@ func (s *Store) masters(ctx context.Context) (all []*redis.Client, err error) {
 }
 
 // sendBatch sends one master its commands, then the mark and the wait for its replicas, all over one connection.
-func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) error {
-	marker, err := s.probeKey(ctx, b.node)
+func (s *Client) sendBatch(ctx context.Context, how ExchangeMode, b *nodeBatch) error {
+	marker, err := s.ProbeKey(ctx, b.node)
 	if err != nil {
 		return failCommands(b.cmds, err)
 	}
 	pipe := b.node.Pipeline()
 	add := func(args ...any) *redis.Cmd { return pipe.Do(ctx, args...) }
 	var done *redis.RawCmd
-	if how&inTransaction != 0 {
+	if how&InTransaction != 0 {
 		if b.asking {
 			add("ASKING")
 		}
@@ -260,27 +260,20 @@ func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) e
 	}
 	for _, c := range b.cmds {
 		c.SetErr(nil)
-		if b.asking && how&inTransaction == 0 {
+		if b.asking && how&InTransaction == 0 {
 			add("ASKING")
 		}
 		_ = pipe.Process(ctx, c) // only queued yet
 	}
-	if how&inTransaction != 0 {
+	if how&InTransaction != 0 {
 		done = redis.NewRawCmd(ctx, "EXEC")
 		_ = pipe.Process(ctx, done)
 	}
-	marked, waited := s.endpoint.markAndWait(ctx, pipe, marker)
+	marked, waited := s.Endpoint.markAndWait(ctx, pipe, marker)
 	all, err := pipe.Exec(ctx)
-	if err != nil && !slices.ContainsFunc(all, func(c redis.Cmder) bool { return c.Err() != nil }) {
-		for _, c := range all { // the connection was refused
-			c.SetErr(err)
-		}
-	}
+	_ = s.Endpoint.Patience.noteAway(ctx, failAll(all, err)) // each command has its error
 	if done != nil {
 		readTransaction(done, b.cmds)
-	}
-	if s.cluster != nil && err != nil && isUnreachable(err) {
-		s.cluster.ReloadState(ctx) // in the background, and not often
 	}
 	for _, c := range all {
 		if e := c.Err(); e != nil && !isAnswer(e) {
@@ -288,18 +281,18 @@ func (s *Store) sendBatch(ctx context.Context, how exchangeMode, b *nodeBatch) e
 		}
 	}
 	got, refusal := confirmed(waited), cmp.Or(marked.Err(), waited.Err())
-	if got >= s.endpoint.replicas && refusal == nil {
+	if got >= s.Endpoint.Replicas && refusal == nil {
 		return nil
 	}
-	ran := slices.ContainsFunc(b.cmds, func(c *redis.Cmd) bool { return c.Err() == nil || mayHaveRun(c.Err()) })
+	ran := slices.ContainsFunc(b.cmds, func(c *redis.Cmd) bool { return c.Err() == nil || MayHaveRun(c.Err()) })
 	if !ran && refusal != nil {
 		return nil // the server refuses all commands
 	}
-	few := &notReplicated{node: s.endpoint.nameOf(b.node), want: s.endpoint.replicas, got: got, refused: !ran}
+	few := &NotReplicated{node: s.Endpoint.nameOf(b.node), want: s.Endpoint.Replicas, got: got, refused: !ran}
 	if refusal != nil {
 		few.reason = refusal.Error()
 	}
-	s.replication.note(s, b.node)
+	s.Replication.note(s, b.node)
 	return few
 }
 
@@ -345,7 +338,7 @@ func readTransaction(exec *redis.RawCmd, cmds []*redis.Cmd) {
 	}
 	answers, _ := v.([]any)
 	if len(answers) != len(cmds) {
-		fail(errUnanswered)
+		fail(ErrUnanswered)
 		return
 	}
 	for i, c := range cmds {
@@ -378,7 +371,7 @@ func (r *rawReply) next() any {
 	line, rest, _ := bytes.Cut(r.rest, []byte("\r\n"))
 	r.rest = rest
 	if len(line) == 0 {
-		return errUnanswered
+		return ErrUnanswered
 	}
 	text := string(line[1:])
 	n, _ := strconv.ParseInt(text, 10, 64)
@@ -405,5 +398,5 @@ func (r *rawReply) next() any {
 		}
 		return all
 	}
-	return errUnanswered
+	return ErrUnanswered
 }

@@ -1,4 +1,4 @@
-package redis
+package conn
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
 )
 
 // failure is a reason why Redis is unavailable.
@@ -64,9 +66,9 @@ func init() {
 	}
 }
 
-// failureOf returns the failure behind err if a retry may help, and otherwise nil.
-func failureOf(err error) *failure {
-	if _, few := errors.AsType[*notReplicated](err); few {
+// CauseOf returns the failure behind err if a retry may help, and otherwise nil.
+func CauseOf(err error) *failure {
+	if _, few := errors.AsType[*NotReplicated](err); few {
 		return &tooFewConfirm
 	}
 	answer, answered := errors.AsType[redis.Error](err)
@@ -78,20 +80,10 @@ func failureOf(err error) *failure {
 			}
 		}
 	}
-	if isUnreachable(err) {
+	if IsUnreachable(err) {
 		return &unreachable
 	}
 	return nil
-}
-
-// Away reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause names the reason.
-func Away(err error) (cause string, away bool) {
-	f := failureOf(err)
-	if f == nil {
-		return "", false
-	}
-	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
 }
 
 // Failure is a reason why Redis did not serve, with a count.
@@ -106,12 +98,10 @@ type Failure struct {
 const (
 	// minLogInterval is the least time between two log lines about one cause.
 	minLogInterval = time.Minute
-	// recentFailure is how long a failure counts as recent.
-	recentFailure = time.Minute
 )
 
-// failures counts failures by cause.
-type failures struct {
+// Failures counts failures by cause.
+type Failures struct {
 	mu    sync.Mutex
 	known map[string]*loggedFailure
 }
@@ -122,9 +112,9 @@ type loggedFailure struct {
 	unlogged int // failures since loggedAt
 }
 
-// note counts an operation's failure, and logs it if its cause was not logged recently.
+// Note counts an operation's failure, and logs it if its cause was not logged recently.
 // Cancelled calls do not count.
-func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
+func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -151,19 +141,34 @@ func (f *failures) note(log *slog.Logger, of *failure, what string, err error) {
 	}
 }
 
-// Failures returns all failures, by cause.
-func (s *Store) Failures() []Failure {
-	s.failures.mu.Lock()
-	defer s.failures.mu.Unlock()
+// All returns all failures, by cause.
+func (f *Failures) All() []Failure {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var all []Failure
-	for _, known := range s.failures.known {
+	for _, known := range f.known {
 		all = append(all, known.Failure)
 	}
 	slices.SortFunc(all, func(a, b Failure) int { return strings.Compare(a.Cause, b.Cause) })
 	return all
 }
 
-// RecentFailures returns the failures of the last minute.
-func (s *Store) RecentFailures() []Failure {
-	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
+// Refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure that passes
+// within seconds therefore gets the condition of a time-out, after which they try again at once.
+func (f *failure) Refusal() error {
+	r := &core.Refusal{Code: core.Busy, Text: f.text}
+	if f.passes {
+		r.Condition = "com.microsoft:timeout"
+	}
+	return r
+}
+
+// IsAway reports whether Open failed because the server cannot serve now, but may do so later with
+// the same settings. cause names the reason.
+func IsAway(err error) (cause string, away bool) {
+	f := CauseOf(err)
+	if f == nil {
+		return "", false
+	}
+	return f.cause, f.cause != "wrong-password" && f.cause != "no-permission"
 }

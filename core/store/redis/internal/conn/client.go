@@ -1,0 +1,155 @@
+// Package conn exchanges commands with Redis: URLs, connections, pauses of the server, the wait for replicas, and
+// what the errors mean.
+package conn
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// Client exchanges commands with the servers of an endpoint.
+type Client struct {
+	Endpoint    endpoint
+	RDB         redis.UniversalClient
+	Cluster     *redis.ClusterClient // equal to RDB if that is a cluster
+	Log         *slog.Logger
+	Probe       func(n int) string // names a key for test writes; n spreads it over the slots of a cluster
+	Look        func() error       // refuses calls to a store that the gateway may not know any more
+	Replication replication
+	Background  sync.WaitGroup  // probes of replicas, and the store's own tasks
+	Running     context.Context // until stop
+	Stop        context.CancelFunc
+}
+
+// noLog drops what go-redis would print to standard error. Each failure is also returned as an
+// error, and handled there.
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(noLog{}) }
+
+// CallTimeout bounds one exchange with Redis, even if its caller waits longer.
+const CallTimeout = 10 * time.Second
+
+// Bounded returns the context of one exchange with Redis.
+func (s *Client) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, CallTimeout)
+}
+
+// ProbeKey returns a key that the node owns: in a cluster, one in its slots.
+func (s *Client) ProbeKey(ctx context.Context, node *redis.Client) (string, error) {
+	if s.Cluster == nil {
+		return s.Probe(0), nil
+	}
+	for i := range 10_000 {
+		key := s.Probe(i)
+		owner, err := s.Cluster.MasterForKey(ctx, key)
+		if err != nil {
+			return "", err
+		}
+		if owner == node {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("master %s owns no slot for a test write: %w", node.Options().Addr, core.Busy)
+}
+
+// EachMaster calls f for every master, or for the single server.
+func (s *Client) EachMaster(ctx context.Context, f func(ctx context.Context, node *redis.Client) error) error {
+	if s.Cluster != nil {
+		return s.Cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			slots, err := ownsSlots(ctx, node)
+			if err != nil || !slots {
+				return err
+			}
+			return f(ctx, node)
+		})
+	}
+	node, ok := s.RDB.(*redis.Client)
+	if !ok {
+		return core.Internal
+	}
+	return f(ctx, node)
+}
+
+// ownsSlots reports whether a cluster's master owns slots.
+func ownsSlots(ctx context.Context, node *redis.Client) (bool, error) {
+	text, err := node.ClusterNodes(ctx).Result()
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 2 && strings.Contains(fields[2], "myself") {
+			return len(fields) > 8, nil
+		}
+	}
+	return false, nil
+}
+
+// NodeOf returns the master of a key, or that publishes a channel.
+func (s *Client) NodeOf(ctx context.Context, channel string) (*redis.Client, error) {
+	if s.Cluster != nil {
+		return s.Cluster.MasterForKey(ctx, channel)
+	}
+	node, ok := s.RDB.(*redis.Client)
+	if !ok {
+		return nil, core.Internal
+	}
+	return node, nil
+}
+
+// Do sends one command, once. If its answer is lost, it may have run and must not be repeated.
+func (s *Client) Do(ctx context.Context, args ...any) (any, error) {
+	return s.Ask(ctx, 0, args...)
+}
+
+// Ask sends one command, once.
+func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, error) {
+	c := redis.NewCmd(ctx, args...)
+	err := s.Exchange(ctx, how, c)
+	return c.Val(), err
+}
+
+// Pause waits for d; it returns false if ctx ends first.
+func Pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// ParseInfo parses the lines of INFO.
+func ParseInfo(info string) map[string]string {
+	facts := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			facts[key] = value
+		}
+	}
+	return facts
+}
+
+// IsOlder reports whether a server is older than a version.
+func IsOlder(facts map[string]string, major, minor int) bool {
+	parts := strings.Split(facts["redis_version"]+".0", ".")
+	return Atoi(parts[0]) < major || Atoi(parts[0]) == major && Atoi(parts[1]) < minor
+}
+
+func Atoi(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}

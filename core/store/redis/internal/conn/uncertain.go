@@ -1,0 +1,121 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+)
+
+// IsUnreachable reports whether err comes from the connection, not from the server, so that it is
+// unknown whether the command ran.
+func IsUnreachable(err error) bool {
+	if e, ok := errors.AsType[net.Error](err); ok {
+		if _, bare := e.(syscall.Errno); !bare { // that is of a file or a process
+			return true
+		}
+	}
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, redis.ErrClosed) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	// go-redis has no error types for Sentinel and cluster discovery.
+	text := err.Error()
+	return strings.HasPrefix(text, "redis: all sentinels") || strings.HasPrefix(text, "redis: cluster has no nodes") ||
+		strings.HasPrefix(text, "redis: connection pool") || strings.HasPrefix(text, "cluster is down")
+}
+
+// refusing are replies of servers that have not run the command, because they do not serve now or
+// refuse the connection.
+var refusing = []string{
+	"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "MOVED", "ASK", "BUSY", "OOM", "MISCONF",
+	"NOREPLICAS", "EXECABORT", "max number of clients", "NOAUTH", "WRONGPASS",
+}
+
+// Certain marks the error of a step that was sent once as core.NotDone if the server has not begun
+// the step.
+func Certain(err error) error {
+	if DidNotRun(err) {
+		return core.CertainlyNotDone(err)
+	}
+	return err
+}
+
+// MayHaveRun reports whether a script whose call failed may have done something: its answer was lost,
+// or it broke off.
+func MayHaveRun(err error) bool {
+	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+func DidNotRun(err error) bool {
+	if err == nil {
+		return false
+	}
+	if few, ok := errors.AsType[*NotReplicated](err); ok {
+		return few.refused
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return true
+	}
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+}
+
+// NotReplicated is the error of a call to which too few replicas have answered. Unless it was
+// refused before it was sent, it is unknown whether it took effect. It must then not be sent again,
+// neither to another partition nor as another move.
+type NotReplicated struct {
+	node      string
+	want, got int
+	reason    string // what the server answered, or which replicas lag
+	refused   bool
+}
+
+func (e *NotReplicated) Error() string {
+	text := fmt.Sprintf("redis at %s: %d of the %d replicas have confirmed in time", e.node, e.got, e.want)
+	if e.refused {
+		text = fmt.Sprintf("redis at %s does not have the %d replicas that replicas=%d requires", e.node, e.want, e.want)
+	}
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	return text
+}
+
+func IsNil(err error) bool { return errors.Is(err, redis.Nil) }
+
+// Failed returns the first error among a pipeline's commands, except for missing values.
+func Failed(cs []redis.Cmder, err error) error {
+	for _, c := range cs {
+		if e := c.Err(); e != nil && !IsNil(e) {
+			return e
+		}
+	}
+	if IsNil(err) {
+		return nil
+	}
+	return err
+}
+
+// Aborted returns the refusal of one of a transaction's commands if err says only that it aborted.
+func Aborted(cs []*redis.Cmd, err error) error {
+	for _, c := range cs {
+		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {
+			return core.CertainlyNotDone(fmt.Errorf("%w (%w)", e, err))
+		}
+	}
+	return err
+}
+
+var ErrUnanswered = errors.New("the server's answer has no sequence number")
