@@ -61,10 +61,10 @@ type sending struct {
 // a group is lost, the following groups of the call fail, too, to keep their order.
 func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	if err := p.enter(ctx); err != nil {
+	if err := p.server.Enter(ctx); err != nil {
 		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("append: %w", err)))
 	}
-	defer p.calls.Done()
+	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
 
@@ -198,7 +198,7 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 
 // flushAppends stores the messages of several calls.
 func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
-	ctx, cancel := s.client.Bounded(context.Background())
+	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
 	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
@@ -236,7 +236,7 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 			numbers[i] = sh.sequenceNumber(n)
 		}
 	}
-	err = s.wrapError("store messages", conn.Certain(err))
+	err = s.server.WrapError("store messages", conn.Certain(err))
 	for _, t := range calls {
 		if t.work.err = err; err == nil {
 			n := len(t.work.messages)
@@ -295,15 +295,15 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 		armed = redis.NewCmd(ctx, "HEXISTS", sh.keys.Head, "w")
 		cmds = append(cmds, counted, armed)
 	}
-	few, _ := errors.AsType[*conn.NotReplicated](s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...))
+	few, _ := errors.AsType[*conn.NotReplicated](s.server.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...))
 	switch {
 	case counted.Err() != nil:
 		return nil, nil, conn.Aborted(cmds, counted.Err())
 	case swept.Err() != nil:
-		s.client.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
+		s.server.Log.Debug("cannot sweep a partition before sending to it", "entity", sh.Entity, "partition", sh.Index, "err", swept.Err())
 	}
 	if conn.IsNil(added[0].Err()) { // the stream is gone: the entity has been deleted
-		_, _ = s.client.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
+		_, _ = s.server.Do(ctx, "UNLINK", sh.keys.Head) // HINCRBY has made this key; an entity's ID is never reused
 		return nil, nil, core.NotFound
 	}
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
@@ -360,8 +360,8 @@ func scriptNumbers(reply []any, messages int) ([]int64, error) {
 // ringDoorbell wakes the gateways that wait at the partition. If it fails, their next poll finds
 // the messages within a second.
 func (s *Store) ringDoorbell(ctx context.Context, sh *shard) {
-	if _, err := s.eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
-		s.client.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
+	if _, err := s.server.Eval(ctx, script.Doorbell, []any{sh.keys.Head, sh.keys.Doorbell}); err != nil {
+		s.server.Log.Debug("cannot publish a wake-up to other gateways", "entity", sh.Entity, "partition", sh.Index, "err", err)
 	}
 }
 

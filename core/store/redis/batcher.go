@@ -7,6 +7,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Limits of a batcher.
@@ -57,13 +58,13 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	case departs && outlasts(ctx, conn.CallTimeout):
 		b.flushOnce()
 	case departs:
-		b.store.calls.Go(b.flushAll)
+		b.store.server.Calls.Go(b.flushAll)
 	}
 	select {
 	case <-t.done:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return server.Ended(ctx)
 	}
 }
 
@@ -115,7 +116,7 @@ func (b *batcher[T]) flushOnce() {
 	}
 	b.flushBatch(batch)
 	if !b.finish() {
-		b.store.calls.Go(b.flushAll)
+		b.store.server.Calls.Go(b.flushAll)
 	}
 }
 

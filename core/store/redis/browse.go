@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -15,15 +14,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
-
-var errReply = errors.New("redis: a script's answer has an unexpected form")
 
 // operate runs a single operation on the partition.
 func (p *handle) operate(ctx context.Context, what string, f func(ctx context.Context, sh *shard) error) error {
 	sh, done := p.shard(p.place)
 	defer done()
-	return p.call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
+	return p.server.Call(ctx, what+" in "+sh.keys.Prefix, func(ctx context.Context) error { return f(ctx, sh) })
 }
 
 // lockNumbers locks messages by number: either those that are available, or, if r.Deferred is set, deferred
@@ -71,12 +69,12 @@ func (p *handle) lockNumbers(ctx context.Context, r core.LockRequest) (ds []core
 // readLocked reads the messages that a call of lockNumbers has locked. reply is its answer after 'ok'.
 func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64, reply []any, deferred bool) ([]core.Delivery, error) {
 	if len(reply) != 4 {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	var entries []any
 	var err error
 	state := core.Active
-	l.until, _ = scoreMillis(reply[0])
+	l.until, _ = server.ScoreMillis(reply[0])
 	if deferred {
 		state = core.Deferred
 		entries, _ = reply[3].([]any)
@@ -86,7 +84,7 @@ func (s *Store) readLocked(ctx context.Context, sh *shard, l lease, own []int64,
 	counts, _ := reply[1].([]any)
 	overrides, _ := reply[2].([]any)
 	if err != nil || len(counts) != len(own) || len(overrides) != len(own) {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	claims := make([]claim, len(own))
 	for i, n := range own {
@@ -106,7 +104,7 @@ func parseNumbers(reply any) (numbers []int64, err error) {
 	for i := range texts {
 		text, _ := texts[i].(string)
 		if numbers[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, errReply
+			return nil, server.ErrReply
 		}
 	}
 	return numbers, nil
@@ -173,10 +171,10 @@ func (p *handle) Sweep(ctx context.Context) (next time.Time, err error) {
 			return err
 		}
 		if len(reply) != 1 {
-			return errReply
+			return server.ErrReply
 		}
 		at, _ := reply[0].(int64)
-		next = instant(at)
+		next = server.Instant(at)
 		return nil
 	})
 	return next, err
@@ -193,7 +191,7 @@ func (p *handle) stats(ctx context.Context) (stats core.Stats, err error) {
 			&stats.Ready, &stats.Locked, &stats.Deferred, &stats.Scheduled, &stats.Enqueued, &stats.SessionsHeld, &stats.SessionsWaiting,
 		}
 		if len(reply) != len(fields) {
-			return errReply
+			return server.ErrReply
 		}
 		for i, field := range fields {
 			*field, _ = reply[i].(int64)
@@ -258,7 +256,7 @@ func (sh *shard) page() int {
 // peekPage returns the messages on a page of entries that are in the states wanted, and the last
 // position on the page, or 0 if the page is empty.
 func (s *Store) peekPage(ctx context.Context, sh *shard, from int64, limit int, wanted func(core.State) bool) (ds []core.Delivery, last int64, err error) {
-	reply, err := s.client.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
+	reply, err := s.server.Do(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(from), "+", "COUNT", limit)
 	raw, _ := reply.([]any)
 	if err != nil || len(raw) == 0 {
 		return nil, 0, err
@@ -276,13 +274,13 @@ func (s *Store) numbersIn(ctx context.Context, sh *shard, state core.State, from
 	suffix := map[core.State]string{core.Deferred: "f", core.Scheduled: "q"}[state]
 	var numbers []int64
 	for cursor := "0"; ; {
-		raw, err := s.client.Do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
+		raw, err := s.server.Do(ctx, "ZSCAN", sh.keys.Prefix+suffix, cursor, "COUNT", maxRead)
 		if err != nil {
 			return nil, err
 		}
 		reply, _ := raw.([]any)
 		if len(reply) != 2 {
-			return nil, errReply
+			return nil, server.ErrReply
 		}
 		members, _ := reply[1].([]any)
 		for i := 0; i < len(members); i += 2 { // with their scores
@@ -359,13 +357,13 @@ func (s *Store) messageStates(ctx context.Context, prefix string, entries []reco
 	ask := func(command, suffix string, items []any) *redis.Cmd {
 		return redis.NewCmd(ctx, append([]any{command, prefix + suffix}, items...)...)
 	}
-	columns, err := s.lists(ctx, ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
+	columns, err := s.server.Lists(ctx, ask("HMGET", "d", plain), ask("HMGET", "p", plain), ask("ZMSCORE", "f", plain),
 		ask("ZMSCORE", "q", pad), ask("ZMSCORE", "q", reserved), ask("HMGET", keyspace.SessionOfSuffix, plain))
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(columns, func(c []any) bool { return len(c) != len(entries) }) {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	states := make([]messageState, len(entries))
 	for i := range states {
@@ -394,21 +392,21 @@ func (s *Store) deadlines(ctx context.Context, sh *shard, entries []record.Entry
 	for i := range entries {
 		args = append(args, entries[i].N)
 	}
-	raw, err := s.eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
+	raw, err := s.server.Eval(ctx, script.LockDeadlines, []any{sh.keys.Prefix + keyspace.LocksSuffix, sh.keys.Sessions[0], sh.keys.Sessions[3], sh.keys.Prefix + keyspace.BlocksSuffix}, args...)
 	if err != nil {
 		return err
 	}
 	reply, _ := raw.([]any)
 	if len(reply) != 1+len(out) {
-		return errReply
+		return server.ErrReply
 	}
 	for i := range out {
 		if text, _ := reply[1+i].(string); text != "" {
-			until, ok := scoreMillis(text)
+			until, ok := server.ScoreMillis(text)
 			if !ok {
-				return errReply
+				return server.ErrReply
 			}
-			out[i].until = instant(until)
+			out[i].until = server.Instant(until)
 		}
 	}
 	return nil

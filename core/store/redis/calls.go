@@ -5,39 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
-
-// eval runs a script once and returns its reply, even if the error is a notReplicated.
-func (s *Store) eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
-	if !sc.Fits(len(keys), len(args)) {
-		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.Name, len(keys), len(args), core.Internal)
-	}
-	var how conn.ExchangeMode
-	if sc.Awaited {
-		how = conn.Replicated
-	}
-	return s.client.Ask(ctx, how, sc.Command(keys, args...)...)
-}
-
-// lists sends commands together that are answered with lists.
-func (s *Store) lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
-	if err := s.client.Exchange(ctx, 0, commands...); err != nil {
-		return nil, err
-	}
-	lists := make([][]any, len(commands))
-	for i, c := range commands {
-		var err error
-		if lists[i], err = c.Slice(); err != nil {
-			return nil, err
-		}
-	}
-	return lists, nil
-}
 
 // transition runs a script on a partition's state, repeatedly until everything due at now has been
 // swept. If the script refuses, code says why.
@@ -79,14 +50,14 @@ func (s *Store) runUntilSwept(ctx context.Context, sh *shard, now int64, r *rece
 	allArgs := append(sh.stateArgs(now), args...)
 	for {
 		theseKeys, theseArgs := r.arguments(allKeys, allArgs)
-		raw, err := s.eval(ctx, sc, theseKeys, theseArgs...)
+		raw, err := s.server.Eval(ctx, sc, theseKeys, theseArgs...)
 		reply, _ := raw.([]any)
 		var again bool
 		if again, err = r.again(ctx, err); again {
 			continue
 		}
 		if err != nil {
-			if word, _ := first(reply).(string); word == "ok" { // replicas are too few
+			if word, _ := server.First(reply).(string); word == "ok" { // replicas are too few
 				return reply[1:], "", err
 			}
 			return nil, "", err

@@ -7,6 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Clear removes all messages of a partition and all data about them with one script. Redis frees
@@ -18,7 +19,7 @@ func (p *handle) Clear(ctx context.Context) error {
 		}
 		own := core.Ref{Entity: p.Ref.Entity, Index: p.Index}
 		for {
-			subscriptions, err := p.client.RDB.SMembers(ctx, p.names.Subscriptions(own)).Result()
+			subscriptions, err := p.server.RDB.SMembers(ctx, p.server.Names.Subscriptions(own)).Result()
 			if err != nil {
 				return err
 			}
@@ -38,31 +39,31 @@ func (s *Store) clearWith(ctx context.Context, own core.Ref, subscriptions []str
 		branches = append(branches, core.Ref{Entity: own.Entity, Subscription: id, Index: own.Index})
 		args = append(args, id)
 	}
-	keys := []any{s.names.Subscriptions(own)}
-	rest := []any{s.names.Bodies(own), s.names.Refs(own)}
+	keys := []any{s.server.Names.Subscriptions(own)}
+	rest := []any{s.server.Names.Bodies(own), s.server.Names.Refs(own)}
 	for _, r := range branches {
 		for r.Sub = range core.SubQueues {
-			prefix := s.names.Prefix(r)
-			keys = append(keys, s.names.Stream(r), s.names.Head(r), s.names.Doorbell(r), prefix+keyspace.HoldersSuffix)
+			prefix := s.server.Names.Prefix(r)
+			keys = append(keys, s.server.Names.Stream(r), s.server.Names.Head(r), s.server.Names.Doorbell(r), prefix+keyspace.HoldersSuffix)
 			rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.MessageDataSuffixes)...)
 			if r.Sub == core.Main {
 				rest = append(rest, keyspace.WithSuffixes(prefix, keyspace.SessionSuffixes+keyspace.StateSuffixes)...)
 			}
 		}
 		r.Sub = core.Main
-		rest = append(rest, s.names.Base(r)+keyspace.SeenSuffix, s.names.Base(r)+keyspace.MovedSuffix, s.names.History(r))
+		rest = append(rest, s.server.Names.Base(r)+keyspace.SeenSuffix, s.server.Names.Base(r)+keyspace.MovedSuffix, s.server.Names.History(r))
 	}
-	raw, err := s.eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
+	raw, err := s.server.Eval(ctx, script.Clear, slices.Concat(keys, rest), args...)
 	if err != nil {
 		return err
 	}
 	reply, _ := raw.([]any)
-	word, _ := first(reply).(string)
+	word, _ := server.First(reply).(string)
 	switch word {
 	case "ok":
 		return nil
 	case "":
-		return errReply
+		return server.ErrReply
 	default:
 		return core.Code(word)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Commit carries out a transaction's work with one script, as a whole or not at all. If the answer
@@ -70,14 +71,14 @@ func (s *Store) commit(ctx context.Context, sh *shard, w *core.Work) (numbers []
 		}
 	}
 
-	b := newPublishArgs(s.names, sh)
+	b := newPublishArgs(s.server.Names, sh)
 	if len(publications) > 0 {
 		b.group(w.Version, publications)
 	}
 	args := append(sh.workArgs(w, full != nil, messages, b), outgoing...)
 	transfer := sh.Ref
 	transfer.Sub = core.Transfer
-	keys := append(b.allKeys(), s.names.Stream(transfer), s.names.Head(transfer), s.names.Doorbell(transfer),
+	keys := append(b.allKeys(), s.server.Names.Stream(transfer), s.server.Names.Head(transfer), s.server.Names.Doorbell(transfer),
 		sh.stateKey(0), sh.stateKey(1), sh.stateKey(2))
 	reply, code, err := s.transition(ctx, sh, now.UnixMilli(), script.Commit, keys, args...)
 	switch {
@@ -113,7 +114,7 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publish
 	var states, reserved []any
 	for i := range w.States {
 		l := &w.States[i].Lock
-		states = append(states, sh.proofHere(l), sessionName(l.ID), flag(w.States[i].State != nil), w.States[i].State)
+		states = append(states, sh.proofHere(l), sessionName(l.ID), server.Flag(w.States[i].State != nil), w.States[i].State)
 	}
 	waiting, lost := sh.positions(reservedNumbers(w.Scheduled))
 	void |= lost
@@ -125,7 +126,7 @@ func (sh *shard) workArgs(w *core.Work, full bool, messages []stored, b *publish
 		reserved = append(reserved, n, m.ScheduledEnqueueTime.UnixMilli(), sh.duplicateKey(m))
 	}
 	args := []any{
-		flag(full), void, flag(w.Check), len(settles), len(cancels), len(appends), len(publishes), len(states), len(reserved),
+		server.Flag(full), void, server.Flag(w.Check), len(settles), len(cancels), len(appends), len(publishes), len(states), len(reserved),
 	}
 	return slices.Concat(args, settles, cancels, appends, publishes, states, reserved)
 }
@@ -214,12 +215,4 @@ func arriving(w *core.Work, messages []stored, publications []publication) []sto
 		}
 	}
 	return all
-}
-
-// flag returns a condition in the form that scripts take.
-func flag(set bool) int {
-	if set {
-		return 1
-	}
-	return 0
 }

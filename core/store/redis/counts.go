@@ -11,11 +11,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 const (
-	// maxPiped is the number of commands one pipeline sends.
-	maxPiped = 2000
 	// countSuffixes are the keys of each queue and sub-queue that lua/counts.lua reads.
 	countSuffixes = "mhlfqL"
 	// queueCountSuffixes are the keys that it reads only of the main queue.
@@ -45,13 +44,13 @@ func (p *handle) PeekDamaged(context.Context, int64, int) ([]core.DamagedMessage
 func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	groups := groupByQueue(ps)
-	if err := s.enter(ctx); err != nil {
+	if err := s.server.Enter(ctx); err != nil {
 		for i := range counted {
 			counted[i].Err = fmt.Errorf("count: %w", err)
 		}
 		return counted
 	}
-	defer s.calls.Done()
+	defer s.server.Calls.Done()
 	s.count(ctx, groups, ps, counted)
 	s.measureCounted(ctx, groups, ps, counted)
 	slots := make(chan struct{}, countedAtOnce)
@@ -59,7 +58,7 @@ func (s *Store) StatsOf(ctx context.Context, ps []core.Partition) []core.Counted
 	for _, g := range groups {
 		if !errors.Is(g.err, errDue) {
 			for _, at := range g.at {
-				counted[at].Err = s.wrapError("count in "+s.names.Prefix(g.queue), g.err)
+				counted[at].Err = s.server.WrapError("count in "+s.server.Names.Prefix(g.queue), g.err)
 			}
 			continue
 		}
@@ -97,12 +96,12 @@ func (s *Store) count(ctx context.Context, groups []*countGroup, ps []core.Parti
 	keys := make([][]any, len(groups))
 	for i, g := range groups {
 		r := g.queue
-		keys[i] = append(keys[i], keyspace.WithSuffixes(s.names.Prefix(r), queueCountSuffixes)...)
+		keys[i] = append(keys[i], keyspace.WithSuffixes(s.server.Names.Prefix(r), queueCountSuffixes)...)
 		for r.Sub = range core.SubQueues {
-			keys[i] = append(keys[i], keyspace.WithSuffixes(s.names.Prefix(r), countSuffixes)...)
+			keys[i] = append(keys[i], keyspace.WithSuffixes(s.server.Names.Prefix(r), countSuffixes)...)
 		}
 	}
-	replies := s.piped(ctx, len(groups), func(i int) []any { return script.Counts.Command(keys[i], now) })
+	replies := s.server.Piped(ctx, len(groups), func(i int) []any { return script.Counts.Command(keys[i], now) })
 	for i, g := range groups {
 		g.err = g.read(replies[i], ps, counted)
 	}
@@ -114,11 +113,11 @@ func (g *countGroup) read(reply *redis.Cmd, ps []core.Partition, counted []core.
 	if err != nil {
 		return err
 	}
-	switch word, _ := first(all).(string); {
+	switch word, _ := server.First(all).(string); {
 	case word == "due":
 		return errDue
 	case word != "ok" || len(all) != 3+5*int(core.SubQueues):
-		return errReply
+		return server.ErrReply
 	}
 	numbers := make([]int64, len(all))
 	for i := range all[1:] {
@@ -154,18 +153,4 @@ func (s *Store) measureCounted(ctx context.Context, groups []*countGroup, ps []c
 			of[i].err = errs[i]
 		}
 	}
-}
-
-// piped sends read-only commands, maxPiped at a time. Each command keeps its own error.
-func (s *Store) piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
-	replies := make([]*redis.Cmd, 0, n)
-	for from := 0; from < n; from += maxPiped {
-		for i := from; i < min(from+maxPiped, n); i++ {
-			replies = append(replies, redis.NewCmd(ctx, command(i)...))
-		}
-		bounded, cancel := s.client.Bounded(ctx)
-		_ = s.client.Exchange(bounded, 0, replies[from:]...) // each command keeps its error
-		cancel()
-	}
-	return replies
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // delivery describes the message of an entry, without a lock. bodiless is true if its shared body
@@ -17,7 +18,7 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 	d = core.Delivery{Message: m, BrokerProperties: core.BrokerProperties{
 		SequenceNumber:         sh.sequenceNumber(e.N),
 		EnqueuedSequenceNumber: sh.sequenceNumber(e.N),
-		EnqueuedTime:           instant(enqueued),
+		EnqueuedTime:           server.Instant(enqueued),
 		DeliveryCount:          max(a.Count, e.Count),
 		State:                  state,
 		Partitioned:            sh.Partitioned,
@@ -32,7 +33,7 @@ func (sh *shard) delivery(e *record.Entry, a record.SideData, state core.State) 
 		}
 	}
 	if m.TimeToLive > 0 && state != core.Scheduled {
-		d.ExpiresAt = instant(enqueued + m.TimeToLive.Milliseconds())
+		d.ExpiresAt = server.Instant(enqueued + m.TimeToLive.Milliseconds())
 	}
 	if !bodiless {
 		sh.weigh(int64(len(e.Record) + len(e.Body)))

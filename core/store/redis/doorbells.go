@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // doorbells are the doorbells of the partitions that this gateway waits for. A Lock that finds
@@ -52,7 +53,7 @@ func (b *doorbells) init(s *Store) {
 // Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
 // to listen, because earlier rings may have been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
-	return p.doorbells.add(p.names.Doorbell(p.Ref), p, &watcher{w})
+	return p.doorbells.add(p.server.Names.Doorbell(p.Ref), p, &watcher{w})
 }
 
 // watcher distinguishes several Watch calls with the same core.Watcher.
@@ -143,9 +144,9 @@ func (b *doorbells) handles() map[string]*handle {
 func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
 	for channel := range b.handles() {
-		node, err := b.store.client.NodeOf(ctx, channel)
+		node, err := b.store.server.NodeOf(ctx, channel)
 		if err != nil {
-			b.store.client.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
+			b.store.server.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
 			continue
 		}
 		if wanted[node] == nil {
@@ -171,7 +172,7 @@ func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 // subscribe makes a listener listen to exactly these channels. It sends one command per channel,
 // because the channels of a command must be in one slot.
 func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
-	bounded, cancel := b.store.client.Bounded(ctx)
+	bounded, cancel := b.store.server.Bounded(ctx)
 	defer cancel()
 	fresh := ln.pubsub == nil
 	if fresh {
@@ -182,7 +183,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 			continue
 		}
 		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
-			b.store.client.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
+			b.store.server.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
 			b.drop(node)
 			return
 		}
@@ -206,13 +207,13 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 // listenTo calls watchers once it has begun to listen, and then for each ring that a listener receives.
 func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
-	listen(ctx, ln.pubsub, func(message any) {
+	server.Listen(ctx, ln.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
 			switch {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
-			case b.store.client.Cluster != nil && b.isWatched(m.Channel):
+			case b.store.server.Cluster != nil && b.isWatched(m.Channel):
 				// The slot has left this node, and may return before the next poll, which makes a
 				// new listener.
 				_ = ln.pubsub.Close() // it is not needed any more
@@ -246,9 +247,9 @@ const pollBatch = 500
 // store them, and these ring. Watchers of dead letters are woken when something is due in the main queue and
 // another gateway has sent to it or locked its messages, because locking dead letters sweeps the main queue.
 func (b *doorbells) poll(ctx context.Context) {
-	bounded, cancel := b.store.client.Bounded(ctx)
+	bounded, cancel := b.store.server.Bounded(ctx)
 	defer cancel()
-	pipe := b.store.client.RDB.Pipeline()
+	pipe := b.store.server.RDB.Pipeline()
 	asked, due := make(map[string]*redis.SliceCmd), make(map[string]*redis.StringCmd)
 	finish := func() {
 		_, _ = pipe.Exec(bounded) // each command keeps its error
@@ -259,7 +260,7 @@ func (b *doorbells) poll(ctx context.Context) {
 		}
 		for channel, c := range due {
 			at, err := c.Int64()
-			if wait := instant(at).Sub(b.store.Now()); err == nil && wait <= pollInterval {
+			if wait := server.Instant(at).Sub(b.store.Now()); err == nil && wait <= pollInterval {
 				time.AfterFunc(wait, func() { b.wakeWatchers(channel, "") })
 			}
 		}
@@ -268,10 +269,10 @@ func (b *doorbells) poll(ctx context.Context) {
 	}
 	for channel, p := range b.handles() {
 		ref := p.Ref
-		asked[channel] = pipe.HMGet(bounded, b.store.names.Head(ref), "w", "s", "c", "a")
+		asked[channel] = pipe.HMGet(bounded, b.store.server.Names.Head(ref), "w", "s", "c", "a")
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main
-			due[channel] = pipe.HGet(bounded, b.store.names.Head(ref), "d")
+			due[channel] = pipe.HGet(bounded, b.store.server.Names.Head(ref), "d")
 		}
 		if len(asked) == pollBatch {
 			finish()

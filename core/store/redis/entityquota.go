@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // quota estimates how many bytes a partition takes: the last measurement plus what this gateway has
@@ -51,16 +51,16 @@ func (s *Store) sizeBudget(ctx context.Context, sh *shard) sizeBudget {
 	whole := sh.place
 	whole.Subscription, whole.Sub = "", core.Main
 	err := sh.quota.refresh(ctx, r.max, func() (measured, error) {
-		bounded, cancel := s.client.Bounded(ctx)
+		bounded, cancel := s.server.Bounded(ctx)
 		defer cancel()
 		found, errs := s.measure(bounded, []place{whole})
 		return found[0], errs[0]
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.Prefix, ended(ctx)))
+		r.failure = core.CertainlyNotDone(fmt.Errorf("measure %s: %w", sh.keys.Prefix, server.Ended(ctx)))
 	case err != nil:
-		r.failure = core.CertainlyNotDone(s.wrapError("measure "+sh.keys.Prefix, err))
+		r.failure = core.CertainlyNotDone(s.server.WrapError("measure "+sh.keys.Prefix, err))
 	}
 	return r
 }
@@ -180,14 +180,4 @@ func (q *quota) lately() (bytes int64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.measured + q.since, q.recent()
-}
-
-// number runs a command whose answer is an integer; nil is 0.
-func (s *Store) number(ctx context.Context, how conn.ExchangeMode, args ...any) (int64, error) {
-	reply, err := s.client.Ask(ctx, how, args...)
-	if err != nil && !conn.IsNil(err) {
-		return 0, err
-	}
-	n, _ := reply.(int64)
-	return n, nil
 }

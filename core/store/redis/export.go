@@ -17,6 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 var _ core.Backups = (*Store)(nil)
@@ -41,7 +42,7 @@ type twin struct {
 	id  string
 }
 
-func (s *Store) twin(r core.Ref) twin { return twin{s.names.Tag(r), "~" + rand.Text() + "~"} }
+func (s *Store) twin(r core.Ref) twin { return twin{s.server.Names.Tag(r), "~" + rand.Text() + "~"} }
 
 // of returns the temporary name for a key.
 func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(key, a.tag) }
@@ -49,7 +50,7 @@ func (a twin) of(key string) string { return a.tag + a.id + strings.TrimPrefix(k
 // homes returns the entity itself and, for a topic's partition, the subscriptions that it knows.
 func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []any, err error) {
 	homes = []core.Ref{{Entity: r.Entity, Index: r.Index}}
-	own, err := s.client.RDB.SMembers(ctx, s.names.Subscriptions(r)).Result()
+	own, err := s.server.RDB.SMembers(ctx, s.server.Names.Subscriptions(r)).Result()
 	slices.Sort(own)
 	for _, id := range own {
 		homes = append(homes, core.Ref{Entity: r.Entity, Subscription: id, Index: r.Index})
@@ -60,25 +61,25 @@ func (s *Store) homes(ctx context.Context, r core.Ref) (homes []core.Ref, ids []
 
 // NamespaceIDs lists the namespaces that have entities. It finds them by the keys of their catalogues.
 func (s *Store) NamespaceIDs(ctx context.Context) (ids []string, err error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.server.Enter(ctx); err != nil {
 		return nil, fmt.Errorf("list namespaces: %w", err)
 	}
-	defer s.calls.Done()
-	prefix, suffix, _ := strings.Cut(s.names.Catalogue("*").Entities, "*")
+	defer s.server.Calls.Done()
+	prefix, suffix, _ := strings.Cut(s.server.Names.Catalogue("*").Entities, "*")
 	keys, err := s.catalogues(ctx)
 	for _, key := range keys {
 		ids = append(ids, strings.TrimSuffix(strings.TrimPrefix(key, prefix), suffix))
 	}
-	return ids, s.wrapError("list namespaces", err)
+	return ids, s.server.WrapError("list namespaces", err)
 }
 
 // Export copies the keys of a partition in one step, and reads the copies.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
-	if err := s.enter(ctx); err != nil {
+	if err := s.server.Enter(ctx); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	defer s.calls.Done()
+	defer s.server.Calls.Done()
 	x := &export{store: s, twin: s.twin(r), take: take}
 	err := x.copy(ctx, r)
 	defer x.remove(ctx)
@@ -90,11 +91,11 @@ func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) 
 	if err == nil {
 		return nil
 	}
-	what := "export " + s.names.Tag(r)
+	what := "export " + s.server.Names.Tag(r)
 	if x.taken != nil {
 		return fmt.Errorf("%s: %w", what, x.taken)
 	}
-	return s.wrapError(what, err)
+	return s.server.WrapError(what, err)
 }
 
 // export is an Export in flight.
@@ -110,7 +111,7 @@ type export struct {
 
 // copy copies all keys in one step.
 func (x *export) copy(ctx context.Context, r core.Ref) error {
-	names := x.store.names
+	names := x.store.server.Names
 	for {
 		homes, ids, err := x.store.homes(ctx, r)
 		if err != nil {
@@ -136,7 +137,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 			add(names.Base(home) + keyspace.MovedSuffix)
 		}
 		add(names.Bodies(r))
-		raw, err := x.store.eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
+		raw, err := x.store.server.Eval(ctx, script.PartitionCopy, keys, append([]any{copyLife.Milliseconds()}, ids...)...)
 		if err != nil {
 			return err
 		}
@@ -150,7 +151,7 @@ func (x *export) copy(ctx context.Context, r core.Ref) error {
 // codeOf returns the error code in a script's answer, or "" for ok.
 func codeOf(raw any) core.Code {
 	reply, _ := raw.([]any)
-	word, _ := first(reply).(string)
+	word, _ := server.First(reply).(string)
 	if word == "ok" {
 		return ""
 	}
@@ -171,10 +172,10 @@ func (s *Store) unlink(ctx context.Context, keys []string) {
 	if len(keys) == 0 {
 		return
 	}
-	ctx, cancel := s.client.Bounded(context.WithoutCancel(ctx))
+	ctx, cancel := s.server.Bounded(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := s.client.RDB.Unlink(ctx, keys...).Err(); err != nil {
-		s.client.Log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
+	if err := s.server.RDB.Unlink(ctx, keys...).Err(); err != nil {
+		s.server.Log.Warn("cannot remove the keys of an export or import: they expire later", "err", err)
 	}
 }
 
@@ -187,7 +188,7 @@ func (x *export) extend(ctx context.Context) error {
 		return errIdle
 	}
 	x.beat = time.Now()
-	pipe := x.store.client.RDB.Pipeline()
+	pipe := x.store.server.RDB.Pipeline()
 	for _, key := range x.keys {
 		pipe.PExpire(ctx, key, copyLife)
 	}
@@ -205,8 +206,8 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 	s := x.store
 	for home.Sub = range core.SubQueues {
 		at := core.Stored{Subscription: home.Subscription, Sub: home.Sub}
-		prefix := x.twin.of(s.names.Prefix(home))
-		last, err := s.client.RDB.HGet(ctx, prefix+"h", "s").Int64()
+		prefix := x.twin.of(s.server.Names.Prefix(home))
+		last, err := s.server.RDB.HGet(ctx, prefix+"h", "s").Int64()
 		if err != nil && !conn.IsNil(err) {
 			return err
 		}
@@ -227,7 +228,7 @@ func (x *export) home(ctx context.Context, home core.Ref) error {
 		}
 	}
 	home.Sub = core.Main
-	base := x.twin.of(s.names.Base(home))
+	base := x.twin.of(s.server.Names.Base(home))
 	if err := x.ids(ctx, base+keyspace.SeenSuffix, core.Stored{Kind: core.StoredSeen, Subscription: home.Subscription}); err != nil {
 		return err
 	}
@@ -241,16 +242,16 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		keys, err := x.store.client.RDB.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
+		keys, err := x.store.server.RDB.ZRange(ctx, prefix+"s", from, from+copyPage-1).Result()
 		if err != nil || len(keys) == 0 {
 			return err
 		}
 		for _, key := range keys {
-			state, err := x.store.client.RDB.HGet(ctx, prefix+"c", key).Bytes()
+			state, err := x.store.server.RDB.HGet(ctx, prefix+"c", key).Bytes()
 			if err != nil {
 				return err
 			}
-			set, err := x.store.client.RDB.HGet(ctx, prefix+"e", key).Result()
+			set, err := x.store.server.RDB.HGet(ctx, prefix+"e", key).Result()
 			if err != nil {
 				return err
 			}
@@ -263,7 +264,7 @@ func (x *export) states(ctx context.Context, prefix string, at core.Stored) erro
 				return record.ErrEntry
 			}
 			thing := at
-			thing.Session, thing.SessionState, thing.Time = id, state, instant(n)
+			thing.Session, thing.SessionState, thing.Time = id, state, server.Instant(n)
 			if thing.SessionState == nil {
 				thing.SessionState = []byte{}
 			}
@@ -280,14 +281,14 @@ func (x *export) ids(ctx context.Context, key string, at core.Stored) error {
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		ids, err := x.store.client.RDB.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
+		ids, err := x.store.server.RDB.ZRangeWithScores(ctx, key, from, from+copyPage-1).Result()
 		if err != nil || len(ids) == 0 {
 			return err
 		}
 		for _, id := range ids {
 			thing := at
 			thing.Key, _ = id.Member.(string)
-			thing.Time = instant(int64(id.Score))
+			thing.Time = server.Instant(int64(id.Score))
 			if err := x.give(&thing); err != nil {
 				return err
 			}
@@ -303,7 +304,7 @@ func (x *export) messages(ctx context.Context, r core.Ref, prefix string, at cor
 		if err := x.extend(ctx); err != nil {
 			return err
 		}
-		raw, err := x.store.client.RDB.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
+		raw, err := x.store.server.RDB.Do(ctx, "XRANGE", prefix+"m", keyspace.EntryID(from), "+", "COUNT", limit).Slice()
 		if err != nil || len(raw) == 0 {
 			return err
 		}
@@ -342,7 +343,7 @@ func (x *export) page(ctx context.Context, sh *shard, prefix string, entries []r
 			return nil, err
 		}
 		if bodiless {
-			body, err := x.store.client.RDB.HGet(ctx, x.twin.of(x.store.names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
+			body, err := x.store.server.RDB.HGet(ctx, x.twin.of(x.store.server.Names.Bodies(sh.Ref)), strconv.FormatInt(entries[i].Origin, 10)).Bytes()
 			if err != nil {
 				return nil, fmt.Errorf("the body of message %d: %w", entries[i].N, err)
 			}
@@ -361,9 +362,9 @@ var globs = strings.NewReplacer("*", "\\*", "?", "\\?", "[", "\\[", "]", "\\]", 
 
 // catalogues finds the keys of all namespaces' catalogues.
 func (s *Store) catalogues(ctx context.Context) (keys []string, err error) {
-	pattern := globs.Replace(string(s.names)) + "{ct:*}e"
+	pattern := globs.Replace(string(s.server.Names)) + "{ct:*}e"
 	var mu sync.Mutex
-	err = s.client.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	err = s.server.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		const page = 10_000
 		found := node.Scan(ctx, 0, pattern, page).Iterator()
 		for found.Next(ctx) {

@@ -43,7 +43,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 			continue
 		}
 		h := &handOver{store: s, shard: sh, watcher: w, lease: sh.lease(now), bytes: cmp.Or(most.Bytes, math.MaxInt64)}
-		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.id, 1, s.blocksFrom(sh)}
+		h.args = []any{h.lease.until, secret(h.lease.nonce), min(most.Messages, sh.affordable(h.bytes)), inline, s.server.ID, 1, s.blocksFrom(sh)}
 		return h
 	}
 	return nil
@@ -104,7 +104,7 @@ func (h *handOver) deliver(ctx context.Context, claims []claim, numbers []int64,
 	}
 	entries, err := h.entries(ctx, claims, own)
 	if err != nil {
-		return nil, h.store.wrapError("read messages", err)
+		return nil, h.store.server.WrapError("read messages", err)
 	}
 	return h.store.deliverEntries(ctx, h.shard, h.lease, claims, entries, core.Active)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 const (
@@ -74,8 +75,8 @@ func decodeAnnotation(text string) (e core.Event, err error) {
 		return e, fmt.Errorf("decode an annotation: %w", err)
 	}
 	return core.Event{
-		Time: instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,
-		MessageID: core.RawID(core.IDKind(a.IDKind), a.ID), Count: a.Count, Until: instant(a.Until), Reason: a.Reason,
+		Time: server.Instant(a.Time), Kind: core.EventKind(a.Kind), Sub: core.SubQueue(a.Sub), Number: a.Number, Other: a.Other,
+		MessageID: core.RawID(core.IDKind(a.IDKind), a.ID), Count: a.Count, Until: server.Instant(a.Until), Reason: a.Reason,
 		Note: core.Note{By: core.Party{Policy: a.Policy, Peer: a.Peer}, Entity: a.Entity, Rule: a.Rule, Plugin: a.Plugin, Gateway: a.Host},
 	}, nil
 }
@@ -114,7 +115,7 @@ func (p *handle) Recollect(ctx context.Context, subject core.Subject) (events []
 			return err
 		}
 		// Scripts trim only to about this length.
-		if _, err := p.client.Do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
+		if _, err := p.server.Do(ctx, "XTRIM", sh.keys.History, "MAXLEN", sh.History.Max); err != nil {
 			return err
 		}
 		events, err = p.recollect(ctx, sh, subject)
@@ -127,7 +128,7 @@ func (s *Store) recollect(ctx context.Context, sh *shard, subject core.Subject) 
 	trail := core.NewTrail(subject)
 	from := strconv.FormatInt(max(0, s.millis()-sh.History.Keep.Milliseconds()+1), 10)
 	for {
-		reply, err := s.client.Do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
+		reply, err := s.server.Do(ctx, "XRANGE", sh.keys.History, from, "+", "COUNT", historyPage)
 		if err != nil {
 			return nil, err
 		}
@@ -188,8 +189,8 @@ func (sh *shard) parseFact(id, text string) (e core.Event, err error) {
 		}
 	}
 	e = core.Event{
-		Time: instant(numbers[0]), Kind: eventKinds[words[0]], Sub: core.SubQueue(numbers[1]),
-		Count: uint32(numbers[4]), Until: instant(numbers[5]), Reason: reasons[words[6]],
+		Time: server.Instant(numbers[0]), Kind: eventKinds[words[0]], Sub: core.SubQueue(numbers[1]),
+		Count: uint32(numbers[4]), Until: server.Instant(numbers[5]), Reason: reasons[words[6]],
 	}
 	if numbers[2] != 0 {
 		e.Number = sh.sequenceNumber(numbers[2])

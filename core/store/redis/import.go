@@ -31,15 +31,15 @@ const (
 // step. If it fails, nothing has changed.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
-	if err := s.enter(ctx); err != nil {
+	if err := s.server.Enter(ctx); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	defer s.calls.Done()
+	defer s.server.Calls.Done()
 	x := &intake{store: s, twin: s.twin(r), lasts: make(map[core.Ref]int64), keys: make(map[string]bool)}
-	what := "import into " + s.names.Tag(r)
+	what := "import into " + s.server.Names.Tag(r)
 	err := x.begin(ctx, r)
 	if err != nil {
-		return s.wrapError(what, err)
+		return s.server.WrapError(what, err)
 	}
 	defer x.remove(ctx)
 	for thing, failed := range things {
@@ -47,13 +47,13 @@ func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.S
 			return fmt.Errorf("%s: %w", what, failed)
 		}
 		if err := x.add(ctx, r, thing); err != nil {
-			return s.wrapError(what, err)
+			return s.server.WrapError(what, err)
 		}
 	}
 	if err = x.flush(ctx); err == nil {
 		err = x.fill(ctx, r, 1)
 	}
-	return s.wrapError(what, err)
+	return s.server.WrapError(what, err)
 }
 
 // intake is an Import in flight.
@@ -79,7 +79,7 @@ func (x *intake) begin(ctx context.Context, r core.Ref) (err error) {
 
 // fill puts the keys in their place if do is 1; if do is 0, it only checks that it could.
 func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
-	names := x.store.names
+	names := x.store.server.Names
 	keys := []any{names.Stream(r), names.Subscriptions(r)}
 	var rest, lasts []any
 	add := func(key string) { rest = append(rest, key, x.twin.of(key)) }
@@ -99,7 +99,7 @@ func (x *intake) fill(ctx context.Context, r core.Ref, do int) error {
 		add(names.Base(home) + keyspace.MovedSuffix)
 	}
 	args := slices.Concat([]any{do, len(lasts)}, lasts, x.ids)
-	raw, err := x.store.eval(ctx, script.PartitionFill, append(keys, rest...), args...)
+	raw, err := x.store.server.Eval(ctx, script.PartitionFill, append(keys, rest...), args...)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (x *intake) flush(ctx context.Context) error {
 	x.size = 0
 	cmds := x.cmds
 	x.cmds = nil
-	return x.store.client.Exchange(ctx, conn.Replicated, cmds...)
+	return x.store.server.Exchange(ctx, conn.Replicated, cmds...)
 }
 
 func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
@@ -152,7 +152,7 @@ func (x *intake) add(ctx context.Context, r core.Ref, t *core.Stored) error {
 	if !slices.ContainsFunc(x.homes, func(h core.Ref) bool { return h.Subscription == t.Subscription }) {
 		return core.Refuse(core.NotFound, "subscription %s does not exist", t.Subscription)
 	}
-	prefix, base := x.store.names.Prefix(home), x.store.names.Base(home)
+	prefix, base := x.store.server.Names.Prefix(home), x.store.server.Names.Base(home)
 	x.size++
 	switch t.Kind {
 	case core.StoredLast:

@@ -19,6 +19,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Limits of a lock call.
@@ -82,10 +83,10 @@ func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delive
 		ds, err = p.lockNumbers(ctx, r)
 		return ds, time.Time{}, err
 	}
-	if err := p.enter(ctx); err != nil {
+	if err := p.server.Enter(ctx); err != nil {
 		return nil, time.Time{}, fmt.Errorf("lock: %w", err)
 	}
-	defer p.calls.Done()
+	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
 	switch {
@@ -163,16 +164,16 @@ func (s *Store) unlock(sh *shard, ds []core.Delivery) bool {
 // refuseLock refuses to lock messages outside of a session if the entity has sessions, or reports
 // that the entity is gone.
 func (s *Store) refuseLock(ctx context.Context, sh *shard) error {
-	bounded, cancel := s.client.Bounded(ctx)
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
 	err := s.sweep(bounded, sh)
 	var there int64
 	if err == nil {
-		there, err = s.number(bounded, 0, "EXISTS", sh.keys.Stream)
+		there, err = s.server.Number(bounded, 0, "EXISTS", sh.keys.Stream)
 	}
 	switch {
 	case err != nil:
-		return s.wrapError("lock "+sh.keys.Prefix, err)
+		return s.server.WrapError("lock "+sh.keys.Prefix, err)
 	case there == 0:
 		return nil
 	}
@@ -205,22 +206,22 @@ type locked struct {
 
 // claim locks up to limit available messages. under is the lock of their session, if the queue has sessions.
 func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, error) {
-	ctx, cancel := s.client.Bounded(context.Background())
+	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	if err := s.undoLostLocks(ctx, sh); err != nil {
-		return locked{}, s.wrapError("end lost locks", err)
+		return locked{}, s.server.WrapError("end lost locks", err)
 	}
 	if sh.Sessions {
 		return s.claimInSession(ctx, sh, under, limit)
 	}
 	now := s.millis()
 	l := sh.lease(now)
-	reply, _, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.id, 0, s.blocksFrom(sh))
+	reply, _, err := s.transition(ctx, sh, now, script.Lock, nil, l.until, secret(l.nonce), limit, sh.inline(), s.server.ID, 0, s.blocksFrom(sh))
 	if err != nil {
 		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(l)
 		}
-		return locked{}, s.wrapError("claim", err)
+		return locked{}, s.server.WrapError("claim", err)
 	}
 	claims, entries, out, err := parseLock(reply)
 	if err != nil {
@@ -238,7 +239,7 @@ func (s *Store) claim(sh *shard, under *core.SessionLock, limit int) (locked, er
 // blocksFrom returns how many locks in a block are kept as one, 0 if none are: only settle_plain.lua saves
 // anything by it, and gateways that share the store may not know blocks.
 func (s *Store) blocksFrom(sh *shard) int {
-	if sh.features != 0 || s.stamp.mark.Load() < formatWithBlocks {
+	if sh.features != 0 || s.server.Stamp.Mark.Load() < server.FormatWithBlocks {
 		return 0
 	}
 	return s.least
@@ -255,7 +256,7 @@ func (sh *shard) inline() int {
 // parseLock reads lock.lua's reply after 'ok'.
 func parseLock(reply []any) (claims []claim, entries []any, out locked, err error) {
 	if len(reply) != 7 {
-		return nil, nil, out, errReply
+		return nil, nil, out, server.ErrReply
 	}
 	rest, _ := reply[0].(int64)
 	next, _ := reply[1].(int64)
@@ -265,17 +266,17 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 	runs, _ := reply[5].([]any)
 	entries, _ = reply[6].([]any)
 	if len(counts) != len(numbers) || len(overrides) != len(numbers) || len(runs)%2 != 0 {
-		return nil, nil, out, errReply
+		return nil, nil, out, server.ErrReply
 	}
 	for i, raw := range numbers {
 		text, _ := raw.(string)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, nil, out, errReply
+			return nil, nil, out, server.ErrReply
 		}
 		a, err := record.ParseSideData(counts[i], overrides[i])
 		if err != nil {
-			return nil, nil, out, errReply
+			return nil, nil, out, server.ErrReply
 		}
 		claims = append(claims, claim{n, a})
 	}
@@ -283,13 +284,13 @@ func parseLock(reply []any) (claims []claim, entries []any, out locked, err erro
 		first, _ := runs[i].(int64)
 		last, _ := runs[i+1].(int64)
 		if last < first || last-first >= maxLock {
-			return nil, nil, out, errReply
+			return nil, nil, out, server.ErrReply
 		}
 		for n := first; n <= last; n++ {
 			claims = append(claims, claim{n: n})
 		}
 	}
-	return claims, entries, locked{next: instant(next), rest: rest == 1}, nil
+	return claims, entries, locked{next: server.Instant(next), rest: rest == 1}, nil
 }
 
 // deliver makes deliveries of claims, in their order. It reads the entries that the script has not
@@ -305,7 +306,7 @@ func (s *Store) deliver(ctx context.Context, sh *shard, l lease, claims []claim,
 		s.recents.take(sh, claims) // they are not needed any more
 	}
 	if err != nil {
-		return nil, s.wrapError("read messages", err)
+		return nil, s.server.WrapError("read messages", err)
 	}
 	return s.deliverEntries(ctx, sh, l, claims, entries, state)
 }
@@ -329,11 +330,11 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 		if err != nil {
 			// The lock will expire and the delivery count as failed, so that the message is finally
 			// dead-lettered.
-			s.client.Log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
+			s.server.Log.Error("a message cannot be read", "entity", sh.Entity, "partition", sh.Index, "seq", sh.sequenceNumber(c.n), "err", err)
 			continue
 		}
 		d.LockToken = core.NewLockToken(sh.Index, c.n, l.nonce)
-		d.LockedUntil = instant(l.until)
+		d.LockedUntil = server.Instant(l.until)
 		if bodiless {
 			missing = append(missing, missingBody{len(ds), e.Origin})
 		}
@@ -341,7 +342,7 @@ func (s *Store) deliverEntries(ctx context.Context, sh *shard, l lease, claims [
 	}
 	ds, err := s.attachBodies(ctx, sh, ds, missing)
 	if err != nil {
-		return nil, s.wrapError("read bodies", err)
+		return nil, s.server.WrapError("read bodies", err)
 	}
 	return ds, nil
 }
@@ -362,7 +363,7 @@ func (s *Store) read(ctx context.Context, sh *shard, claims []claim) ([]record.E
 	for i, sp := range spans {
 		commands[i] = redis.NewCmd(ctx, "XRANGE", sh.keys.Stream, keyspace.EntryID(sp.first), keyspace.EntryID(sp.last))
 	}
-	runs, err := s.lists(ctx, commands...)
+	runs, err := s.server.Lists(ctx, commands...)
 	if err != nil {
 		return nil, err
 	}

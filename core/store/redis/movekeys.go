@@ -6,6 +6,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Forget drops the keys of moves that have ended at their source.
@@ -19,7 +20,7 @@ func (p *handle) Forget(ctx context.Context, keys []string) error {
 			for _, key := range part {
 				args = append(args, key)
 			}
-			if _, err := p.client.Do(ctx, args...); err != nil {
+			if _, err := p.server.Do(ctx, args...); err != nil {
 				return err
 			}
 		}
@@ -39,16 +40,16 @@ func (s *Store) knowsAll(ctx context.Context, sh *shard, group []stored) (bool, 
 	if len(group) == 0 {
 		return true, nil
 	}
-	bounded, cancel := s.client.Bounded(ctx)
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
-	reply, err := s.client.Ask(bounded, conn.Replicated, args...)
+	reply, err := s.server.Ask(bounded, conn.Replicated, args...)
 	if err != nil {
-		return false, s.wrapError("look for the key of a move in "+sh.keys.Prefix, err)
+		return false, s.server.WrapError("look for the key of a move in "+sh.keys.Prefix, err)
 	}
 	since, _ := reply.([]any)
 	oldest := s.millis() - core.KeyLife.Milliseconds()
 	for _, at := range since {
-		if millis, ok := scoreMillis(at); !ok || millis <= oldest {
+		if millis, ok := server.ScoreMillis(at); !ok || millis <= oldest {
 			return false, nil
 		}
 	}

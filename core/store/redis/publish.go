@@ -50,10 +50,10 @@ type publishing struct {
 // answer to a group is lost, or its version is too old, the following groups of the call fail, too.
 func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Publication) []core.Appended {
 	answers := make([]core.Appended, len(groups))
-	if err := p.enter(ctx); err != nil {
+	if err := p.server.Enter(ctx); err != nil {
 		return failAll(answers, core.CertainlyNotDone(fmt.Errorf("publish: %w", err)))
 	}
-	defer p.calls.Done()
+	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
 
@@ -238,9 +238,9 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 
 // flushPublishes stores the publications of several calls with one script.
 func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
-	ctx, cancel := s.client.Bounded(context.Background())
+	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
-	b := newPublishArgs(s.names, sh)
+	b := newPublishArgs(s.server.Names, sh)
 	size := 0
 	for _, t := range calls {
 		for _, group := range t.work.groups {
@@ -253,7 +253,7 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	if err == nil && code != "" {
 		err = code
 	}
-	err = s.wrapError("store publications", conn.Certain(err))
+	err = s.server.WrapError("store publications", conn.Certain(err))
 	for _, t := range calls {
 		n := len(t.work.groups)
 		switch {
@@ -287,7 +287,7 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	for _, h := range hands {
 		cmds = append(cmds, h.command(ctx, now))
 	}
-	failure := s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...)
+	failure := s.server.Exchange(ctx, conn.InTransaction|conn.Replicated, cmds...)
 	few, _ := errors.AsType[*conn.NotReplicated](failure)
 	for i, h := range hands {
 		reply, err := cmds[i+1].Slice()
@@ -321,7 +321,7 @@ const maxHandOvers = 16
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
-		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.names.Doorbell(t.to.Ref)) {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.server.Names.Doorbell(t.to.Ref)) {
 			continue
 		}
 		sh, end := s.shard(t.to)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Purge removes up to limit available messages without reading them, in steps that do not block the
@@ -15,14 +16,14 @@ func (p *handle) Purge(ctx context.Context, limit int) (removed int, err error) 
 			return p.refuseLock(ctx, sh)
 		}
 		for upto := ""; removed < limit && (ctx.Err() == nil || removed == 0); {
-			bounded, cancel := p.client.Bounded(context.WithoutCancel(ctx))
+			bounded, cancel := p.server.Bounded(context.WithoutCancel(ctx))
 			reply, _, err := p.transition(bounded, sh, p.millis(), script.Purge, nil, limit-removed, upto)
 			cancel()
 			if err != nil {
 				return err
 			}
 			if len(reply) != 3 {
-				return errReply
+				return server.ErrReply
 			}
 			n, _ := reply[0].(int64)
 			removed += int(n)

@@ -7,24 +7,25 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Take takes from what a rate allows.
 func (p *handle) Take(ctx context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	err = p.operate(ctx, "take from a rate", func(ctx context.Context, sh *shard) error {
-		reply, err := p.eval(ctx, script.Rate, []any{p.names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
+		reply, err := p.server.Eval(ctx, script.Rate, []any{p.server.Names.Base(p.Ref) + keyspace.RateSuffix}, p.millis(), r.Every.Microseconds(), r.Burst, n)
 		if err != nil {
 			return err
 		}
 		parts, _ := reply.([]any)
 		if len(parts) != 3 {
-			return errReply
+			return server.ErrReply
 		}
 		taken, _ := parts[0].(int64)
 		next, _ := parts[1].(int64)
-		granted, again = int(taken), instant(next)
+		granted, again = int(taken), server.Instant(next)
 		if parts[2] == int64(1) && !sh.ratesDiffer.Swap(true) {
-			p.client.Log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
+			p.server.Log.Warn("gateways have different rate limits for an entity, and each applies its own: configure the same limit in all", "entity", sh.Entity, "rate", r.String())
 		}
 		return nil
 	})

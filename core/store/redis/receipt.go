@@ -9,6 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // receipt stands for one call, however often it is sent.
@@ -44,7 +45,7 @@ func (s *Store) receipt(sh *shard) *receipt {
 
 // repeatable begins a call that needs no receipt to be sent again.
 func (s *Store) repeatable(sh *shard) *receipt {
-	return &receipt{shard: sh, until: time.Now().Add(s.client.Endpoint.Patience.Wait)}
+	return &receipt{shard: sh, until: time.Now().Add(s.server.Endpoint.Patience.Wait)}
 }
 
 // end ends the call. A call that the server has not answered may still run, so it keeps its key.
@@ -77,5 +78,5 @@ func (r *receipt) arguments(keys, args []any) ([]any, []any) {
 	if r == nil || r.key == "" {
 		return keys, args
 	}
-	return append(keys, r.key), append(args, r.id, flag(r.lost != nil))
+	return append(keys, r.key), append(args, r.id, server.Flag(r.lost != nil))
 }

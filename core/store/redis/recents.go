@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 )
 
 // recentBytes bounds the records that a gateway keeps of messages that it has stored.

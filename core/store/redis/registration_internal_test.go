@@ -10,6 +10,7 @@ import (
 
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
@@ -27,24 +28,24 @@ func openReading(t *testing.T, url string, reads int) *Store {
 // raised reports whether a gateway would raise the format now, if all that there are had agreed for long enough.
 func raised(t *testing.T, s *Store) bool {
 	t.Helper()
-	there, err := s.register(t.Context())
+	there, err := s.server.Register(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet := &Store{connection: &connection{
-		client: conn.Client{RDB: s.client.RDB, Cluster: s.client.Cluster, Endpoint: s.client.Endpoint, Log: s.client.Log, Look: s.client.Look}, names: s.names, reads: s.reads, id: s.id,
-	}}
-	quiet.stamp.text = s.stamp.text
-	for _, at := range []time.Time{time.Now(), time.Now().Add(agreement)} {
-		if err := quiet.raiseFormat(t.Context(), there, at); err != nil {
+	quiet := &server.Server{
+		Client: conn.Client{RDB: s.server.RDB, Cluster: s.server.Cluster, Endpoint: s.server.Endpoint, Log: s.server.Log, Look: s.server.Look}, Names: s.server.Names, Reads: s.server.Reads, ID: s.server.ID,
+	}
+	quiet.Stamp.Text = s.server.Stamp.Text
+	for _, at := range []time.Time{time.Now(), time.Now().Add(server.Agreement)} {
+		if err := quiet.RaiseFormat(t.Context(), there, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mark, err := s.client.RDB.Get(t.Context(), s.names.Registry().Format).Int()
+	mark, err := s.server.RDB.Get(t.Context(), s.server.Names.Registry().Format).Int()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mark == s.reads
+	return mark == s.server.Reads
 }
 
 func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
@@ -56,15 +57,15 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t)
-			older := openReading(t, url, format)
-			next, other := openReading(t, url, format+1), openReading(t, url, format+1)
+			older := openReading(t, url, server.Format)
+			next, other := openReading(t, url, server.Format+1), openReading(t, url, server.Format+1)
 			if raised(t, next) {
 				t.Fatal("the format was raised although a gateway does not read it")
 			}
 			if err := older.Close(); err != nil {
 				t.Fatal(err)
 			}
-			unregistered := next.client.RDB.Subscribe(t.Context(), next.names.Changes()) // as version 8fcb296 listens
+			unregistered := next.server.RDB.Subscribe(t.Context(), next.server.Names.Changes()) // as version 8fcb296 listens
 			if _, err := unregistered.Receive(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -76,11 +77,11 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 			}
 			eventually.True(t, "the format is raised", func() bool { return raised(t, next) })
 			for _, s := range []*Store{next, other} {
-				if err := s.intact(); err != nil || s.stamp.mark.Load() != format+1 {
-					t.Errorf("a gateway that reads the format: got %v and the mark %d", err, s.stamp.mark.Load())
+				if err := s.server.Intact(); err != nil || s.server.Stamp.Mark.Load() != server.Format+1 {
+					t.Errorf("a gateway that reads the format: got %v and the mark %d", err, s.server.Stamp.Mark.Load())
 				}
 			}
-			openReading(t, url, format+1)
+			openReading(t, url, server.Format+1)
 			if _, err := Open(t.Context(), url, Options{}); err == nil || !strings.Contains(err.Error(), "a later version of Crosstown wrote the store in format 6, but this version reads format 5:") {
 				t.Errorf("a gateway that does not read it starts: got %v", err)
 			}
@@ -92,7 +93,7 @@ func TestAFormatIsRaisedOnceAllGatewaysReadIt(t *testing.T) {
 func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t, redistest.Options{}).URL()
-	older, s := openReading(t, url, formatWithSchedules-1), openReading(t, url, format)
+	older, s := openReading(t, url, server.FormatWithSchedules-1), openReading(t, url, server.Format)
 	create := func() error {
 		e := core.Entity{Namespace: "ns", Kind: core.Schedule, Name: core.SchedulePath("daily"), ID: "e", Schedule: &core.ScheduleSettings{Name: "daily"}}
 		_, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{})
@@ -105,7 +106,7 @@ func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually.True(t, "the format is raised", func() bool { return raised(t, s) })
-	if err := s.intact(); err != nil {
+	if err := s.server.Intact(); err != nil {
 		t.Fatal(err)
 	}
 	if err := create(); err != nil {
@@ -116,8 +117,8 @@ func TestSchedulesAreRefusedUntilAllGatewaysReadThem(t *testing.T) {
 // A gateway that runs and does not read the format, although it registers no more, closes the store.
 func TestAGatewayLeavesAStoreOfAFormatThatItDoesNotRead(t *testing.T) {
 	t.Parallel()
-	s := openReading(t, redistest.Start(t, redistest.Options{}).URL(), format)
-	if err := s.client.RDB.Set(t.Context(), s.names.Registry().Format, format+1, 0).Err(); err != nil {
+	s := openReading(t, redistest.Start(t, redistest.Options{}).URL(), server.Format)
+	if err := s.server.RDB.Set(t.Context(), s.server.Names.Registry().Format, server.Format+1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -135,7 +136,7 @@ func TestAGatewayLeavesAStoreOfAFormatThatItDoesNotRead(t *testing.T) {
 func TestNothingIsSentToAStoreThatWasNotSeenOfLate(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.Proxied(t, redistest.Start(t, redistest.Options{}))
-	s := openReading(t, proxy.URL(), format)
+	s := openReading(t, proxy.URL(), server.Format)
 	e := core.Entity{Namespace: "ns", Name: "e", ID: "e", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
 	if _, err := s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
 		t.Fatal(err)
@@ -148,9 +149,9 @@ func TestNothingIsSentToAStoreThatWasNotSeenOfLate(t *testing.T) {
 		}
 		return nil
 	})
-	long := time.Now().Add(-lookLife)
+	long := time.Now().Add(-server.LookLife)
 	eventually.True(t, "a message is refused", func() bool {
-		s.stamp.seen.Store(&long)
+		s.server.Stamp.Seen.Store(&long)
 		err := send()
 		return core.IsNotDone(err) && core.CodeOf(err) == core.Busy
 	})
@@ -162,32 +163,32 @@ func TestNothingIsSentToAStoreThatWasNotSeenOfLate(t *testing.T) {
 // had a chance to register.
 func TestAGatewayEndsOnlyInTimeInWhichTheServerAnswers(t *testing.T) {
 	t.Parallel()
-	var p peers
+	var p server.Peers
 	at := time.Now()
 	steps := 0
 	look := func(after time.Duration, want string) {
 		t.Helper()
 		steps++
 		at = at.Add(after)
-		there, forgotten := p.note(map[string]string{"mine": strconv.Itoa(steps), "other": "1"}, at)
-		marks, _ := p.ended("partition")
+		there, forgotten := p.Note(map[string]string{"mine": strconv.Itoa(steps), "other": "1"}, at)
+		marks, _ := p.Ended("partition")
 		got := fmt.Sprint(len(there), len(marks), len(forgotten))
 		if got != want {
 			t.Errorf("look %d: got there, ended and forgotten %s, want %s", steps, got, want)
 		}
 	}
 	for range 9 {
-		look(clockRefresh, "2 0 0")
+		look(server.ClockRefresh, "2 0 0")
 	}
 	look(time.Minute, "2 0 0") // the server hung
 	for range 9 {
-		look(clockRefresh, "2 0 0")
+		look(server.ClockRefresh, "2 0 0")
 	}
-	look(clockRefresh, "1 1 0")
-	_, done := p.ended("partition")
+	look(server.ClockRefresh, "1 1 0")
+	_, done := p.Ended("partition")
 	done()
 	for range 49 {
-		look(clockRefresh, "1 0 0")
+		look(server.ClockRefresh, "1 0 0")
 	}
-	look(clockRefresh, "1 0 1")
+	look(server.ClockRefresh, "1 0 1")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // sessionName returns a session's name in scripts: its key and, if the id differs from it, a zero
@@ -50,7 +51,7 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 	err = p.operate(context.WithoutCancel(ctx), what, func(ctx context.Context, sh *shard) error {
 		now := p.millis()
 		until := now + sh.LockDuration.Milliseconds()
-		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: instant(until)}
+		lock := core.SessionLock{ID: r.ID, Index: sh.Index, Nonce: core.NewNonce(), Mode: r.Mode, Until: server.Instant(until)}
 		if r.Mode == core.Exclusive {
 			lock.Nonce = marked(sh.mark)
 		}
@@ -87,10 +88,10 @@ func (p *handle) AcceptSession(ctx context.Context, r core.SessionRequest) (l co
 			times, _ := reply[0].(int64)
 			lock.TakeOvers = uint32(times)
 		case takesOver || len(reply) != 2:
-			return errReply
+			return server.ErrReply
 		case reply[0] == int64(0): // no session waits
 			at, _ := reply[1].(int64)
-			next = instant(at)
+			next = server.Instant(at)
 			return nil
 		default:
 			name, _ := reply[1].(string)
@@ -137,7 +138,7 @@ func (p *handle) RenewSession(ctx context.Context, l core.SessionLock) (until ti
 		end := now + sh.LockDuration.Milliseconds()
 		_, err := p.inSession(ctx, sh, now, l, script.SessionRenew, nil, end, proofOf(&l), string(l.Key()))
 		if err == nil {
-			until = instant(end)
+			until = server.Instant(end)
 		}
 		return err
 	})
@@ -165,10 +166,10 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		for _, n := range chunk {
 			args = append(args, n)
 		}
-		reply, err := s.client.Do(ctx, args...)
+		reply, err := s.server.Do(ctx, args...)
 		names, _ := reply.([]any)
 		if err != nil || len(names) != len(chunk) {
-			return nil, cmp.Or(err, errReply)
+			return nil, cmp.Or(err, server.ErrReply)
 		}
 		for i, name := range names {
 			if text, ok := name.(string); ok && core.KeyOfSession(sessionID(text)) == key {
@@ -177,7 +178,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 		}
 	}
 	for _, list := range []int{1, 5, 6, 8} { // available, held, idleDeferred, paused
-		reply, err := s.client.Do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
+		reply, err := s.server.Do(ctx, "ZRANGEBYLEX", sh.keys.Sessions[list], "["+string(key)+"\x00"+keyspace.Padded(from), "("+string(key)+"\x01", "LIMIT", 0, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -186,7 +187,7 @@ func (s *Store) numbersOf(ctx context.Context, sh *shard, key core.SessionKey, f
 			member, _ := raw.(string)
 			n, err := strconv.ParseInt(member[strings.LastIndexByte(member, 0)+1:], 10, 64)
 			if err != nil {
-				return nil, errReply
+				return nil, server.ErrReply
 			}
 			numbers = append(numbers, n)
 		}
@@ -203,13 +204,13 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 		if conn.MayHaveRun(err) {
 			sh.lostLocks.add(under)
 		}
-		return locked{}, s.wrapError("claim", err)
+		return locked{}, s.server.WrapError("claim", err)
 	}
-	until, ok := scoreMillis(first(reply))
+	until, ok := server.ScoreMillis(server.First(reply))
 	claims, entries, out, err := parseLock(reply[min(1, len(reply)):])
 	if err != nil || !ok {
 		sh.lostLocks.add(under)
-		return locked{}, errReply
+		return locked{}, server.ErrReply
 	}
 	under.until = until
 	out.rest = limit > 0 && len(claims) == limit
@@ -238,13 +239,13 @@ func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*
 	}
 	reply, _, err := s.transition(ctx, sh, s.millis(), script.SessionCheck, nil, args...)
 	if err == nil && len(reply) != len(all) {
-		err = errReply
+		err = server.ErrReply
 	}
 	for i, r := range all {
 		if err != nil {
-			r.Err = s.wrapError("renew in "+sh.keys.Prefix, err)
-		} else if until, ok := scoreMillis(reply[i]); ok {
-			*r = core.Renewal{Until: instant(until)}
+			r.Err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
+		} else if until, ok := server.ScoreMillis(reply[i]); ok {
+			*r = core.Renewal{Until: server.Instant(until)}
 		}
 	}
 }
@@ -270,7 +271,7 @@ func (p *handle) SessionState(ctx context.Context, l core.SessionLock) (state []
 func (p *handle) SetSessionState(ctx context.Context, l core.SessionLock, state []byte) error {
 	return p.operate(ctx, "set session state", func(ctx context.Context, sh *shard) error {
 		keys := []any{sh.stateKey(0), sh.stateKey(1), sh.stateKey(2)}
-		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateSet, keys, proofOf(&l), sessionName(l.ID), flag(state != nil), state)
+		_, err := p.inSession(ctx, sh, p.millis(), l, script.SessionStateSet, keys, proofOf(&l), sessionName(l.ID), server.Flag(state != nil), state)
 		return err
 	})
 }
@@ -334,25 +335,25 @@ func (s *Store) statefulPage(ctx context.Context, sh *shard, after core.SessionK
 	if after != "" {
 		from = "(" + string(after)
 	}
-	reply, err := s.client.Do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
+	reply, err := s.server.Do(ctx, "ZRANGEBYLEX", sh.stateKey(2), from, "+", "LIMIT", 0, listPage)
 	found, _ := reply.([]any)
 	if err != nil || len(found) == 0 {
 		return nil, "", err
 	}
-	times, err := s.client.Do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
+	times, err := s.server.Do(ctx, append([]any{"HMGET", sh.stateKey(1)}, found...)...)
 	if err != nil {
 		return nil, "", err
 	}
 	changed, _ := times.([]any)
 	if len(changed) != len(found) {
-		return nil, "", errReply
+		return nil, "", server.ErrReply
 	}
 	for i, raw := range found {
 		key, _ := raw.(string)
 		last = core.SessionKey(key)
 		set, _ := changed[i].(string)
 		set, id, written := strings.Cut(set, "\x00")
-		if at, ok := scoreMillis(set); ok && at > since.UnixMilli() {
+		if at, ok := server.ScoreMillis(set); ok && at > since.UnixMilli() {
 			if !written {
 				id = key
 			}
@@ -373,7 +374,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 			return nil
 		}
 		for page := range slices.Chunk(all, listPage) {
-			args := []any{flag(content)}
+			args := []any{server.Flag(content)}
 			for i := range page {
 				args = append(args, sessionName(page[i].ID))
 			}
@@ -394,7 +395,7 @@ func (p *handle) DescribeSessions(ctx context.Context, ids []string, content boo
 func readSessions(reply []any, into []core.SessionInfo, content bool) error {
 	const members = 7
 	if len(reply) != members*len(into) {
-		return errReply
+		return server.ErrReply
 	}
 	for i := range into {
 		told, each := &into[i], reply[members*i:]
@@ -402,13 +403,13 @@ func readSessions(reply []any, into []core.SessionInfo, content bool) error {
 		for j := range numbers {
 			n, ok := each[j].(int64)
 			if !ok {
-				return errReply
+				return server.ErrReply
 			}
 			numbers[j] = n
 		}
 		told.Available, told.Locked, told.Deferred, told.Delayed = numbers[0], numbers[1]+numbers[3], numbers[2], numbers[3]
 		if until := numbers[4]; until != 0 {
-			told.LockedUntil = instant(until)
+			told.LockedUntil = server.Instant(until)
 		}
 		if told.HasState = numbers[5] >= 0; told.HasState {
 			told.StateBytes = numbers[5]

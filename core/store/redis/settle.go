@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // settling is the part of a Settle that goes into one flush.
@@ -22,10 +23,10 @@ type settling struct {
 // Settle ends locks, one after the other.
 func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	errs := make([]error, 0, len(settlements))
-	if err := p.enter(ctx); err != nil {
+	if err := p.server.Enter(ctx); err != nil {
 		return repeat(errs, fmt.Errorf("settle: %w", err), len(settlements))
 	}
-	defer p.calls.Done()
+	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
 	for len(errs) < len(settlements) {
@@ -54,7 +55,7 @@ func repeat(errs []error, err error, n int) []error {
 
 // flushSettles ends the locks of several calls with one script.
 func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
-	ctx, cancel := s.client.Bounded(context.Background())
+	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var all []settlingItem
 	for _, t := range calls {
@@ -190,7 +191,7 @@ func (s *Store) settleSome(ctx context.Context, sh *shard, all []settlingItem) (
 	}
 	reply, _, err := s.transition(ctx, sh, s.millis(), script.Settle, nil, args...)
 	if err != nil {
-		err = s.wrapError("settle in "+sh.keys.Prefix, err)
+		err = s.server.WrapError("settle in "+sh.keys.Prefix, err)
 		for _, x := range all {
 			*x.err = err
 		}
@@ -252,10 +253,10 @@ type renewing struct {
 // Renew extends locks to now + Policy.LockDuration.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	renewals := make([]core.Renewal, 0, len(tokens))
-	if err := p.enter(ctx); err != nil {
+	if err := p.server.Enter(ctx); err != nil {
 		return repeatRenewal(renewals, fmt.Errorf("renew: %w", err), len(tokens))
 	}
-	defer p.calls.Done()
+	defer p.server.Calls.Done()
 	sh, done := p.shard(p.place)
 	defer done()
 	for len(renewals) < len(tokens) {
@@ -279,7 +280,7 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 
 // flushRenews extends the locks of several calls with one script.
 func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
-	ctx, cancel := s.client.Bounded(context.Background())
+	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	if sh.Sessions {
 		s.flushHeld(ctx, sh, calls)
@@ -297,7 +298,7 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 				r.Err = core.LockLost
 				continue
 			}
-			r.Until = instant(until)
+			r.Until = server.Instant(until)
 			args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())))
 			all = append(all, r)
 		}
@@ -307,7 +308,7 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	}
 	reply, _, err := s.transition(ctx, sh, now, script.Renew, nil, args...)
 	if err != nil {
-		err = s.wrapError("renew in "+sh.keys.Prefix, err)
+		err = s.server.WrapError("renew in "+sh.keys.Prefix, err)
 		for _, r := range all {
 			*r = core.Renewal{Err: err}
 		}

@@ -93,7 +93,7 @@ func (m *shards) known(p place) *shard {
 
 // newShard makes a shard that only knows its keys.
 func (s *Store) newShard(p place, sessions bool) *shard {
-	sh := &shard{place: p, keys: s.names.Keys(p.Ref), mark: markOf(s.id)}
+	sh := &shard{place: p, keys: s.server.Names.Keys(p.Ref), mark: markOf(s.server.ID)}
 	sh.state, sh.expired = sh.keys.State, "drop"
 	if p.DeadLetterExpired {
 		sh.expired = "dead-letter"

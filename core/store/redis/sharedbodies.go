@@ -7,9 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // sharedBody is the size of a body, in bytes, from which the copies of a publication share it. For
@@ -45,7 +44,7 @@ func (s *Store) attachBodies(ctx context.Context, sh *shard, ds []core.Delivery,
 }
 
 func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody) ([]any, error) {
-	key := s.names.Bodies(sh.Ref)
+	key := s.server.Names.Bodies(sh.Ref)
 	var commands []*redis.Cmd
 	for part := range slices.Chunk(missing, sh.page()) {
 		args := []any{"HMGET", key}
@@ -54,32 +53,13 @@ func (s *Store) readBodies(ctx context.Context, sh *shard, missing []missingBody
 		}
 		commands = append(commands, redis.NewCmd(ctx, args...))
 	}
-	parts, err := s.lists(ctx, commands...)
+	parts, err := s.server.Lists(ctx, commands...)
 	if err != nil {
 		return nil, err
 	}
 	bodies := slices.Concat(parts...)
 	if len(bodies) != len(missing) {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	return bodies, nil
-}
-
-// releaseSharedBodies releases the bodies that the queues of a deleted subscription share.
-func (s *Store) releaseSharedBodies(ctx context.Context, r core.Ref) error {
-	for r.Sub = range core.SubQueues {
-		keys := []any{s.names.Prefix(r) + keyspace.SharedSuffix, s.names.Bodies(r), s.names.Refs(r)}
-		for left := int64(1); left > 0; {
-			reply, err := s.eval(ctx, script.SharedBodiesRelease, keys, flag(r.Sub.IsDeadLetter()))
-			if err != nil {
-				return err
-			}
-			parts, _ := reply.([]any)
-			if len(parts) != 2 {
-				return errReply
-			}
-			left, _ = parts[1].(int64)
-		}
-	}
-	return nil
 }

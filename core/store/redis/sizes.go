@@ -86,7 +86,7 @@ func (m *measuring) usage(of int, key string, samples ...any) {
 func (m *measuring) answer(ctx context.Context) (replies []*redis.Cmd, of []int) {
 	asked, of := m.asked, m.of
 	m.asked, m.of = nil, nil
-	replies = m.piped(ctx, len(asked), func(i int) []any { return asked[i] })
+	replies = m.server.Piped(ctx, len(asked), func(i int) []any { return asked[i] })
 	for i, r := range replies {
 		m.found[of[i]].work += workPerCommand
 		if err := r.Err(); err != nil && !conn.IsNil(err) {
@@ -116,7 +116,7 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 	for i, p := range ps {
 		add(i, p.Ref)
 		if p.Sub == core.Main && p.Subscription == "" {
-			m.ask(i, "SMEMBERS", s.names.Subscriptions(p.Ref))
+			m.ask(i, "SMEMBERS", s.server.Names.Subscriptions(p.Ref))
 		}
 	}
 	replies, of := m.answer(ctx)
@@ -129,22 +129,22 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 		}
 		if len(ids) > 0 {
 			topics = append(topics, of[i])
-			m.usage(of[i], s.names.Refs(p.Ref))
+			m.usage(of[i], s.server.Names.Refs(p.Ref))
 		}
 	}
 	sizes := len(m.asked)
 	var mains []int
 	for i, r := range queues {
-		m.ask(owners[i], "XLEN", s.names.Stream(r))
+		m.ask(owners[i], "XLEN", s.server.Names.Stream(r))
 		if r.Sub == core.Main {
 			mains = append(mains, i)
 		}
 	}
 	for _, i := range topics {
-		m.ask(i, "HLEN", s.names.Bodies(ps[i].Ref))
+		m.ask(i, "HLEN", s.server.Names.Bodies(ps[i].Ref))
 	}
 	for _, i := range mains {
-		exist := append([]any{"EXISTS", s.names.Base(queues[i]) + keyspace.SeenSuffix}, keyspace.WithSuffixes(s.names.Prefix(queues[i]), keyspace.StateSuffixes)...)
+		exist := append([]any{"EXISTS", s.server.Names.Base(queues[i]) + keyspace.SeenSuffix}, keyspace.WithSuffixes(s.server.Names.Prefix(queues[i]), keyspace.StateSuffixes)...)
 		m.ask(owners[i], exist...)
 	}
 	replies, of = m.answer(ctx)
@@ -154,27 +154,27 @@ func (s *Store) measure(ctx context.Context, ps []place) ([]measured, []error) {
 		if n, _ := existing[at].Int64(); n == 0 {
 			continue
 		}
-		m.usage(owners[i], s.names.Base(queues[i])+keyspace.SeenSuffix, seenSamples)
+		m.usage(owners[i], s.server.Names.Base(queues[i])+keyspace.SeenSuffix, seenSamples)
 		for _, suffix := range keyspace.StateSuffixes {
-			m.usage(owners[i], s.names.Prefix(queues[i])+string(suffix), 0)
+			m.usage(owners[i], s.server.Names.Prefix(queues[i])+string(suffix), 0)
 		}
 	}
 	for i, r := range queues {
 		if !m.holds(owners[i], lengths[i]) {
 			continue
 		}
-		m.usage(owners[i], s.names.Stream(r), 0)
+		m.usage(owners[i], s.server.Names.Stream(r), 0)
 		beside := keyspace.MessageDataSuffixes
 		if r.Sub == core.Main {
 			beside += keyspace.SessionSuffixes
 		}
 		for _, suffix := range beside {
-			m.usage(owners[i], s.names.Prefix(r)+string(suffix))
+			m.usage(owners[i], s.server.Names.Prefix(r)+string(suffix))
 		}
 	}
 	for i, of := range topics {
 		if m.holds(of, bodies[i]) {
-			m.usage(of, s.names.Bodies(ps[of].Ref), 0)
+			m.usage(of, s.server.Names.Bodies(ps[of].Ref), 0)
 		}
 	}
 	replies, of = m.answer(ctx)
@@ -208,7 +208,7 @@ func (m *measuring) forgetIDs(ctx context.Context, ps []place) {
 	for range forgetCalls {
 		for i, p := range ps {
 			if due[i] {
-				key := m.names.Base(p.Ref) + keyspace.SeenSuffix
+				key := m.server.Names.Base(p.Ref) + keyspace.SeenSuffix
 				m.ask(i, script.DuplicatesTrim.Command([]any{key}, m.millis()-p.DuplicateWindow.Milliseconds())...)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,8 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/catalogue"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // Options configure a Store. The zero Options work.
@@ -43,27 +46,13 @@ type Store struct {
 
 // connection is what a store and its views share.
 type connection struct {
-	client    conn.Client
-	id        string // names this gateway among those that wait for messages, and in the registry
-	reads     int    // the highest format that it reads
-	least     int    // so many locks in a block of numbers are kept as one
-	names     keyspace.Names
-	clock     clock
+	server server.Server
+	*catalogue.Catalogue
+	least     int // so many locks in a block of numbers are kept as one
 	shards    shards
 	recents   recents
 	flushed   struct{ appends, publishes, settles, renews flushes }
 	doorbells doorbells
-	changes   changes
-	peers     peers
-	remover   remover
-	stamp     storeStamp
-	failures  conn.Failures
-
-	agreedSince time.Time // since when all gateways read what this one reads; owned by keepPresent
-
-	gate   sync.RWMutex
-	closed bool // guarded by gate
-	calls  sync.WaitGroup
 }
 
 var _ core.Store = (*Store)(nil)
@@ -84,10 +73,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		return nil, err
 	}
 	if err := s.begin(ctx); err != nil {
-		s.client.Stop()
-		s.client.Background.Wait()
-		_ = s.client.RDB.Close() // the first error counts
-		return nil, fmt.Errorf("open store at %s: %w", s.client.Endpoint.Safe, err)
+		s.server.Stop()
+		s.server.Background.Wait()
+		_ = s.server.RDB.Close() // the first error counts
+		return nil, fmt.Errorf("open store at %s: %w", s.server.Endpoint.Safe, err)
 	}
 	return s, nil
 }
@@ -107,26 +96,27 @@ func connect(url string, o Options) (*Store, error) {
 	}
 	names := keyspace.Names(o.Prefix)
 	s := &Store{connection: &connection{
-		client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe},
-		id:     rand.Text(), reads: cmp.Or(o.reads, format), least: cmp.Or(o.leastBlock, leastBlock), names: names, clock: clock{given: o.Clock}, shards: shards{all: make(map[place]*shard)},
+		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}},
+		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)},
 	}}
-	s.client.Look = s.isKnown
+	s.server.EndLocks = s.endLocksOfEnded
+	s.server.Look = s.server.IsKnown
 	s.connect()
-	s.client.Running, s.client.Stop = context.WithCancel(context.Background())
+	s.server.Running, s.server.Stop = context.WithCancel(context.Background())
 	return s, nil
 }
 
 // connect makes a client of the endpoint, which opens connections when it needs them.
 func (s *Store) connect() {
-	s.client.RDB, s.client.Cluster = s.client.Endpoint.Connect(s.recents.connected)
-	s.recents.reset(s.client.Cluster == nil)
+	s.server.RDB, s.server.Cluster = s.server.Endpoint.Connect(s.recents.connected)
+	s.recents.reset(s.server.Cluster == nil)
 }
 
 // reach checks the server and reads its clock.
 func (s *Store) reach(ctx context.Context) error {
-	bounded, cancel := s.client.Bounded(ctx)
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
-	info, err := s.client.RDB.Info(bounded).Result()
+	info, err := s.server.RDB.Info(bounded).Result()
 	if err != nil {
 		return fmt.Errorf("%w: check that Redis runs there, and that user and password are right", err)
 	}
@@ -134,18 +124,18 @@ func (s *Store) reach(ctx context.Context) error {
 	if conn.IsOlder(facts, 7, 0) {
 		return fmt.Errorf("redis has version %s: use version 7.0 or newer", facts["redis_version"])
 	}
-	if s.client.Endpoint.Single != nil && facts["cluster_enabled"] == "1" {
-		if s.client.Endpoint.Single.Network == "unix" {
+	if s.server.Endpoint.Single != nil && facts["cluster_enabled"] == "1" {
+		if s.server.Endpoint.Single.Network == "unix" {
 			return fmt.Errorf("the server is part of a cluster: set the addresses of the cluster's nodes in --store, because a Unix socket reaches only one node")
 		}
-		if err := s.client.RDB.Close(); err != nil {
+		if err := s.server.RDB.Close(); err != nil {
 			return fmt.Errorf("change to a cluster connection: %w", err)
 		}
-		s.client.Endpoint.AsCluster()
+		s.server.Endpoint.AsCluster()
 		s.connect()
 	}
-	for range firstReadings {
-		if err := s.readClock(bounded); err != nil {
+	for range server.FirstReadings {
+		if err := s.server.ReadClock(bounded); err != nil {
 			return err
 		}
 	}
@@ -157,88 +147,66 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
-	if err := s.client.CheckReplicas(ctx); err != nil {
+	if err := s.server.CheckReplicas(ctx); err != nil {
 		return err
 	}
-	if err := s.checkFormat(ctx); err != nil {
+	if err := s.server.CheckFormat(ctx); err != nil {
 		return err
 	}
-	bounded, cancel := s.client.Bounded(ctx)
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
-	if err := s.readStamp(bounded); err != nil {
+	if err := s.server.ReadStamp(bounded); err != nil {
 		return err
 	}
-	if err := s.changes.open(bounded, s); err != nil {
+	var err error
+	if s.Catalogue, err = catalogue.Open(bounded, &s.server); err != nil {
 		return err
 	}
 	s.doorbells.init(s)
-	s.remover.init(s)
-	for _, run := range []func(context.Context){s.keepPresent, s.changes.run, s.doorbells.run, s.remover.run} {
-		s.client.Background.Go(func() { run(s.client.Running) })
+	for _, run := range []func(context.Context){s.server.KeepPresent, s.doorbells.run, func(ctx context.Context) { catalogue.Run(ctx, s.Catalogue) }} {
+		s.server.Background.Go(func() { run(s.server.Running) })
 	}
 	return nil
-}
-
-// enter begins a call; the caller must end it with calls.Done.
-func (s *Store) enter(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ended(ctx)
-	}
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed {
-		return errClosed
-	}
-	if err := s.lost(); err != nil {
-		return err
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-// call runs an operation of a caller: it counts the call, bounds its time and wraps errors. what names
-// the operation.
-func (s *Store) call(ctx context.Context, what string, f func(ctx context.Context) error) error {
-	if err := s.enter(ctx); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	defer s.calls.Done()
-	bounded, cancel := s.client.Bounded(ctx)
-	defer cancel()
-	err := f(bounded)
-	if err != nil && ctx.Err() != nil {
-		err = ended(ctx)
-	}
-	return s.wrapError(what, err)
 }
 
 // Close refuses further calls, waits for those in flight and disconnects. It is safe to call more
 // than once.
 func (s *Store) Close() error {
-	s.gate.Lock()
-	already := s.closed
-	s.closed = true
-	s.gate.Unlock()
-	s.calls.Wait()
-	s.client.Stop()
-	s.client.Background.Wait()
-	if already {
+	if s.server.Close() {
 		return nil
 	}
-	if err := s.client.RDB.Close(); err != nil {
+	if err := s.server.RDB.Close(); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
 }
 
+// Now returns the time by the store's clock, in UTC.
+func (s *Store) Now() time.Time {
+	now := s.server.Now()
+	if s.time != nil {
+		now = s.time(now)
+	}
+	return now
+}
+
+// WithTime returns a view of the store whose time is f of the store's time. Partitions used through
+// the view have shards with the view's time.
+func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
+	return &Store{connection: s.connection, time: f}
+}
+
+// millis returns Now in the form that scripts take.
+func (s *Store) millis() int64 { return s.Now().UnixMilli() }
+
 // Probe writes to every master. It returns nil if an append would succeed now.
 func (s *Store) Probe(ctx context.Context) error {
-	return s.call(ctx, "probe "+s.client.Endpoint.Safe, func(ctx context.Context) error {
-		return s.client.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-			if s.client.Endpoint.Replicas > 0 {
-				return cmp.Or(s.client.Replication.Refusal(node), s.client.ProbeReplicas(ctx, node))
+	return s.server.Call(ctx, "probe "+s.server.Endpoint.Safe, func(ctx context.Context) error {
+		return s.server.EachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			if s.server.Endpoint.Replicas > 0 {
+				return cmp.Or(s.server.Replication.Refusal(node), s.server.ProbeReplicas(ctx, node))
 			}
-			key, err := s.client.ProbeKey(ctx, node)
+			key, err := s.server.ProbeKey(ctx, node)
 			if err != nil {
 				return err
 			}
@@ -249,23 +217,23 @@ func (s *Store) Probe(ctx context.Context) error {
 
 // About describes the engine and warns where acknowledged messages might be lost.
 func (s *Store) About(ctx context.Context) core.About {
-	a := core.About{Engine: "redis", Detail: s.client.Endpoint.Safe, Durable: true, Skew: s.clock.skew()}
+	a := core.About{Engine: "redis", Detail: s.server.Endpoint.Safe, Durable: true, Skew: s.server.Clock.Skew()}
 	switch {
-	case s.client.Cluster != nil:
+	case s.server.Cluster != nil:
 		a.Engine = "redis cluster"
-	case s.client.Endpoint.Sentinel != nil:
+	case s.server.Endpoint.Sentinel != nil:
 		a.Engine = "redis sentinel"
 	}
-	bounded, cancel := s.client.Bounded(ctx)
+	bounded, cancel := s.server.Bounded(ctx)
 	defer cancel()
 	var mu sync.Mutex
-	err := s.client.EachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
+	err := s.server.EachMaster(bounded, func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		if err != nil {
 			return err
 		}
 		facts := conn.ParseInfo(info)
-		warnings := s.client.Warnings(ctx, node, facts)
+		warnings := s.server.Warnings(ctx, node, facts)
 		mu.Lock()
 		defer mu.Unlock()
 		s.describe(&a, node.Options().Addr, facts)
@@ -281,8 +249,8 @@ func (s *Store) About(ctx context.Context) core.About {
 
 // describe adds the facts of one server's INFO.
 func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
-	if a.Detail == s.client.Endpoint.Safe {
-		a.Detail = facts["redis_version"] + " at " + s.client.Endpoint.Safe
+	if a.Detail == s.server.Endpoint.Safe {
+		a.Detail = facts["redis_version"] + " at " + s.server.Endpoint.Safe
 	}
 	if facts["aof_enabled"] != "1" {
 		a.Durable = false
@@ -293,3 +261,26 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 		a.Warnings = append(a.Warnings, fmt.Sprintf("Redis at %s may evict messages when its memory is full (maxmemory-policy %s): set maxmemory-policy noeviction.", addr, policy))
 	}
 }
+
+// Away reports whether Open failed because the server cannot serve now, but may do so later with
+// the same settings. cause names the reason.
+func Away(err error) (cause string, away bool) { return conn.IsAway(err) }
+
+// Failure is a reason why Redis did not serve, with a count.
+type Failure = conn.Failure
+
+// Failures returns all failures of exchanges with Redis, by cause.
+func (s *Store) Failures() []Failure { return s.server.Failures.All() }
+
+// recentFailure is how long a failure counts as recent.
+const recentFailure = time.Minute
+
+// RecentFailures returns the failures of the last minute.
+func (s *Store) RecentFailures() []Failure {
+	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
+}
+
+// Lost returns a channel that is closed once the server has lost its data. From then on all calls
+// are Busy: close the store and open it again, which begins a new one. With replicas the channel
+// stays open, and calls are Busy until the data are back.
+func (s *Store) Lost() <-chan struct{} { return s.server.Stamp.Lost }

@@ -24,7 +24,7 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 	node := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(cluster.NodeURL(0), "redis://")})
 	defer func() { _ = node.Close() }()
 	var wrong atomic.Bool // every slot has the master of another one
-	s.client.Cluster.Options().ClusterSlots = func(ctx context.Context) ([]redis.ClusterSlot, error) {
+	s.server.Cluster.Options().ClusterSlots = func(ctx context.Context) ([]redis.ClusterSlot, error) {
 		//lint:ignore SA1019 the option takes what CLUSTER SLOTS answers
 		slots, err := node.ClusterSlots(ctx).Result()
 		if wrong.Load() && err == nil {
@@ -50,7 +50,7 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 	changes.Go(func() {
 		for changing.Err() == nil {
 			wrong.Store(!wrong.Load())
-			_, _ = s.client.Masters(changing) // reads the map
+			_, _ = s.server.Masters(changing) // reads the map
 		}
 	})
 	group := make([]*core.Message, 10)
@@ -69,12 +69,12 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 	stop()
 	changes.Wait()
 	wrong.Store(false)
-	if _, err := s.client.Masters(t.Context()); err != nil {
+	if _, err := s.server.Masters(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	k := s.names.Keys(p.Ref)
-	given, err := s.client.RDB.HGet(t.Context(), k.Head, "s").Int()
-	length := int(s.client.RDB.XLen(t.Context(), k.Stream).Val())
+	k := s.server.Names.Keys(p.Ref)
+	given, err := s.server.RDB.HGet(t.Context(), k.Head, "s").Int()
+	length := int(s.server.RDB.XLen(t.Context(), k.Stream).Val())
 	if err != nil || given != length || length%len(group) != 0 || length < stored || length > stored+unsure {
 		t.Errorf("got %d messages and %d numbers, want as many of both, %d and up to %d more: %v", length, given, stored, unsure, err)
 	}

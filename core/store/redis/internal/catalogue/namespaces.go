@@ -1,4 +1,4 @@
-package redis
+package catalogue
 
 import (
 	"context"
@@ -34,12 +34,12 @@ func parseRegistry(value string) (n core.Namespace, err error) {
 }
 
 // withRegistry runs an operation on the registry.
-func (s *Store) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
-	return s.call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.names.Registry(), core.FoldName(name)) })
+func (s *Catalogue) withRegistry(ctx context.Context, what, name string, f func(ctx context.Context, k keyspace.Registry, folded string) error) error {
+	return s.server.Call(ctx, what+" "+name, func(ctx context.Context) error { return f(ctx, s.server.Names.Registry(), core.FoldName(name)) })
 }
 
 // changeRegistry runs a script that changes the registry and publishes the name.
-func (s *Store) changeRegistry(ctx context.Context, sc *script.Script, keys []any, folded string, args ...any) error {
+func (s *Catalogue) changeRegistry(ctx context.Context, sc *script.Script, keys []any, folded string, args ...any) error {
 	if _, err := s.change(ctx, sc, keys, "", []string{folded}, args...); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (s *Store) changeRegistry(ctx context.Context, sc *script.Script, keys []an
 }
 
 // CreateNamespace stores a new namespace.
-func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+func (s *Catalogue) CreateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	n.Revision = 1
 	err := s.withRegistry(ctx, "create namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		value, err := registryValue(&n)
@@ -64,9 +64,9 @@ func (s *Store) CreateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 }
 
 // Namespace returns the namespace of that name, or NotFound.
-func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
+func (s *Catalogue) Namespace(ctx context.Context, name string) (n core.Namespace, err error) {
 	err = s.withRegistry(ctx, "namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
-		value, err := s.client.RDB.HGet(ctx, k.Namespaces, folded).Result()
+		value, err := s.server.RDB.HGet(ctx, k.Namespaces, folded).Result()
 		if conn.IsNil(err) {
 			return core.NotFound
 		}
@@ -80,7 +80,7 @@ func (s *Store) Namespace(ctx context.Context, name string) (n core.Namespace, e
 }
 
 // Namespaces lists the namespaces after a name, by folded name, and returns at most top.
-func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
+func (s *Catalogue) Namespaces(ctx context.Context, after string, top int) (ns []core.Namespace, err error) {
 	from := "-"
 	if after != "" {
 		from = "(" + core.FoldName(after)
@@ -88,14 +88,14 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 	err = s.withRegistry(ctx, "namespaces", "", func(ctx context.Context, k keyspace.Registry, _ string) error {
 		for len(ns) < top {
 			want := top - len(ns)
-			names, err := s.client.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
+			names, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{Min: from, Max: "+", Count: int64(want)}).Result()
 			if err == nil && len(names) < want {
-				err = s.intact()
+				err = s.server.Intact()
 			}
 			if err != nil || len(names) == 0 {
 				return err
 			}
-			values, err := s.client.RDB.HMGet(ctx, k.Namespaces, names...).Result()
+			values, err := s.server.RDB.HMGet(ctx, k.Namespaces, names...).Result()
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (s *Store) Namespaces(ctx context.Context, after string, top int) (ns []cor
 }
 
 // UpdateNamespace replaces a namespace if its ID and revision are still those of n.
-func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
+func (s *Catalogue) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Namespace, error) {
 	err := s.withRegistry(ctx, "update namespace", n.Name, func(ctx context.Context, k keyspace.Registry, folded string) error {
 		old := revisionPrefix(n.Revision, n.ID)
 		n.Revision++
@@ -139,9 +139,9 @@ func (s *Store) UpdateNamespace(ctx context.Context, n core.Namespace) (core.Nam
 
 // DeleteNamespace removes a namespace from the registry. The remover of this store, or of another,
 // removes what the namespace held.
-func (s *Store) DeleteNamespace(ctx context.Context, name string) error {
+func (s *Catalogue) DeleteNamespace(ctx context.Context, name string) error {
 	err := s.withRegistry(ctx, "delete namespace", name, func(ctx context.Context, k keyspace.Registry, folded string) error {
-		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.millis())
+		return s.changeRegistry(ctx, script.NamespaceDelete, []any{k.Namespaces, k.Names, k.Remains}, folded, s.server.Millis())
 	})
 	if err == nil {
 		s.remover.signal()

@@ -1,4 +1,4 @@
-package redis
+package catalogue
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 const (
@@ -30,11 +31,11 @@ const (
 // remover removes the contents of deleted namespaces. Every store has one; the registry lists the
 // namespaces that remain, and leases them.
 type remover struct {
-	store *Store
-	woken chan struct{} // there is something to remove; holds at most one
+	server *server.Server
+	woken  chan struct{} // there is something to remove; holds at most one
 }
 
-func (r *remover) init(s *Store) { r.store, r.woken = s, make(chan struct{}, 1) }
+func (r *remover) init(s *server.Server) { r.server, r.woken = s, make(chan struct{}, 1) }
 
 func (r *remover) signal() {
 	select {
@@ -49,7 +50,7 @@ func (r *remover) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := r.removeAll(ctx); err != nil && ctx.Err() == nil {
-			r.store.client.Log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
+			r.server.Log.Warn("cannot remove the contents of a deleted namespace; trying again later", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -70,23 +71,23 @@ func (r *remover) removeAll(ctx context.Context) error {
 		if err := r.remove(ctx, id); err != nil {
 			return fmt.Errorf("namespace %s: %w", id, err)
 		}
-		r.store.client.Log.Info("removed the contents of a deleted namespace", "namespace", id)
+		r.server.Log.Info("removed the contents of a deleted namespace", "namespace", id)
 	}
 }
 
 // claimRemoval leases a deleted namespace and returns its ID, or "" if there is none.
 func (r *remover) claimRemoval(ctx context.Context) (string, error) {
-	s := r.store
-	bounded, cancel := s.client.Bounded(ctx)
+	s := r.server
+	bounded, cancel := s.Bounded(ctx)
 	defer cancel()
-	now := s.millis()
-	raw, err := s.eval(bounded, script.NamespaceClaimRemoval, []any{s.names.Registry().Remains}, now, now+removalLease.Milliseconds())
+	now := s.Millis()
+	raw, err := s.Eval(bounded, script.NamespaceClaimRemoval, []any{s.Names.Registry().Remains}, now, now+removalLease.Milliseconds())
 	if err != nil {
 		return "", err
 	}
 	reply, _ := raw.([]any)
-	if word, _ := first(reply).(string); word != "ok" {
-		return "", errReply
+	if word, _ := server.First(reply).(string); word != "ok" {
+		return "", server.ErrReply
 	}
 	if len(reply) < 2 {
 		return "", nil
@@ -102,13 +103,13 @@ func (r *remover) claimRemoval(ctx context.Context) (string, error) {
 // An entity stays in the catalogue until its keys are gone, so that another store can finish the
 // work.
 func (r *remover) remove(ctx context.Context, namespace string) error {
-	s := r.store
-	k, remains := s.names.Catalogue(namespace), s.names.Registry().Remains
-	if err := s.client.RDB.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
+	s := r.server
+	k, remains := s.Names.Catalogue(namespace), s.Names.Registry().Remains
+	if err := s.RDB.Set(ctx, k.Seal, 1, sealLife).Err(); err != nil {
 		return err
 	}
 	for {
-		members, err := s.client.RDB.ZRange(ctx, k.Names, 0, removalPage-1).Result()
+		members, err := s.RDB.ZRange(ctx, k.Names, 0, removalPage-1).Result()
 		if err != nil {
 			return err
 		}
@@ -118,25 +119,25 @@ func (r *remover) remove(ctx context.Context, namespace string) error {
 		if err := r.removePage(ctx, &k, members); err != nil {
 			return err
 		}
-		lease := redis.Z{Score: float64(s.millis() + removalLease.Milliseconds()), Member: namespace}
-		if err := s.client.RDB.ZAddXX(ctx, remains, lease).Err(); err != nil {
+		lease := redis.Z{Score: float64(s.Millis() + removalLease.Milliseconds()), Member: namespace}
+		if err := s.RDB.ZAddXX(ctx, remains, lease).Err(); err != nil {
 			return err
 		}
 	}
-	if err := s.client.RDB.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
+	if err := s.RDB.Unlink(ctx, k.Entities, k.Names, k.Accessed, k.Versions, k.Fences).Err(); err != nil {
 		return err
 	}
-	return s.client.RDB.ZRem(ctx, remains, namespace).Err()
+	return s.RDB.ZRem(ctx, remains, namespace).Err()
 }
 
 // removePage removes entities, given as members of the zset of names.
 func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members []string) error {
-	s := r.store
+	s := r.server
 	names := make([]string, len(members))
 	for i, member := range members {
 		_, names[i], _ = strings.Cut(member, ":")
 	}
-	values, err := s.client.RDB.HMGet(ctx, k.Entities, names...).Result()
+	values, err := s.RDB.HMGet(ctx, k.Entities, names...).Result()
 	if err != nil {
 		return err
 	}
@@ -144,17 +145,17 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 		text, _ := value.(string)
 		e, err := parseCatalogue(text, nil)
 		if err != nil {
-			s.client.Log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
+			s.Log.Warn("cannot remove all keys of a deleted entity", "entity", names[i], "err", err)
 			continue
 		}
 		if err := r.unlink(ctx, &e); err != nil {
 			return err
 		}
-		if err := s.client.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
+		if err := s.RDB.Unlink(ctx, k.RulesOf(&e)).Err(); err != nil {
 			return err
 		}
 	}
-	pipe := s.client.RDB.Pipeline()
+	pipe := s.RDB.Pipeline()
 	pipe.HDel(ctx, k.Entities, names...)
 	pipe.ZRem(ctx, k.Names, members)
 	_, err = pipe.Exec(ctx)
@@ -163,9 +164,9 @@ func (r *remover) removePage(ctx context.Context, k *keyspace.Catalogue, members
 
 // unlink removes all keys of an entity. If the entity has a topic, that is being deleted as well.
 func (r *remover) unlink(ctx context.Context, e *core.Entity) error {
-	pipe := r.store.client.RDB.Pipeline()
+	pipe := r.server.RDB.Pipeline()
 	for i := range e.Partitions {
-		pipe.Unlink(ctx, r.store.names.All(e.Ref(uint16(i), core.Main))...)
+		pipe.Unlink(ctx, r.server.Names.All(e.Ref(uint16(i), core.Main))...)
 	}
 	_, err := pipe.Exec(ctx)
 	return err

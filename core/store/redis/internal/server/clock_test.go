@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"context"
@@ -7,8 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 )
 
 func TestAClusterWithoutMastersIsAnErrorWithItsReason(t *testing.T) {
@@ -17,8 +18,8 @@ func TestAClusterWithoutMastersIsAnErrorWithItsReason(t *testing.T) {
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { return nil, nil },
 	})
 	defer func() { _ = cluster.Close() }() // it has no connections
-	s := &Store{connection: &connection{client: conn.Client{RDB: cluster, Cluster: cluster}}}
-	err := s.readClock(t.Context())
+	s := &Server{Client: conn.Client{RDB: cluster, Cluster: cluster}}
+	err := s.ReadClock(t.Context())
 	if err == nil || strings.Contains(err.Error(), "%!") || !strings.Contains(err.Error(), "master") {
 		t.Errorf("got %v, want an error that says that no master has answered", err)
 	}
@@ -28,13 +29,13 @@ func TestTheClockIsTheServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		server := time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
-		var c clock
+		var c Clock
 		c.last.Store(&reading{time.Now(), server, server.Add(2 * time.Millisecond)})
 		time.Sleep(time.Minute)
 		if got, want := c.now(), server.Add(time.Minute-time.Minute/drift); !got.Equal(want) {
 			t.Errorf("a minute later: got %v, want %v", got, want)
 		}
-		if got, want := c.skew(), server.Add(time.Millisecond).Sub(time.Now().Add(-time.Minute)); got != want {
+		if got, want := c.Skew(), server.Add(time.Millisecond).Sub(time.Now().Add(-time.Minute)); got != want {
 			t.Errorf("skew: got %v, want %v", got, want)
 		}
 	})

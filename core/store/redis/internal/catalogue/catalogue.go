@@ -1,4 +1,5 @@
-package redis
+// Package catalogue keeps namespaces, entities and rules in Redis, and tells of their changes.
+package catalogue
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,7 +16,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
+
+// Catalogue keeps namespaces, entities and rules. It implements core.Namespaces and core.Catalogue.
+type Catalogue struct {
+	server  *server.Server
+	changes changes
+	remover remover
+}
+
+// Open begins to listen to changes, before the store is used.
+func Open(ctx context.Context, s *server.Server) (*Catalogue, error) {
+	c := &Catalogue{server: s}
+	c.remover.init(s)
+	return c, c.changes.open(ctx, s)
+}
+
+// Run listens to changes and removes deleted namespaces, until ctx ends.
+func Run(ctx context.Context, c *Catalogue) {
+	var remover sync.WaitGroup
+	remover.Go(func() { c.remover.run(ctx) })
+	c.changes.run(ctx)
+	remover.Wait()
+}
 
 // revisionPrefix is the start of a value in the catalogue or the registry: its revision and ID,
 // which scripts can compare without reading the rest.
@@ -53,37 +78,30 @@ func parseCatalogue(value string, accessed any) (core.Entity, error) {
 	if err != nil {
 		return e, fmt.Errorf("an entity in the catalogue is damaged: %w", err)
 	}
-	if at, ok := scoreMillis(accessed); ok && instant(at).After(e.AccessedAt) {
-		e.AccessedAt = instant(at)
+	if at, ok := server.ScoreMillis(accessed); ok && server.Instant(at).After(e.AccessedAt) {
+		e.AccessedAt = server.Instant(at)
 	}
 	return e, nil
 }
 
-// scoreMillis reads a zset's score.
-func scoreMillis(score any) (int64, bool) {
-	text, _ := score.(string)
-	f, err := strconv.ParseFloat(text, 64)
-	return int64(f), err == nil
-}
-
 // withCatalogue runs an operation on a catalogue.
-func (s *Store) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
-	return s.call(ctx, what+" "+namespace+"/"+name, func(ctx context.Context) error {
-		return f(ctx, s.names.Catalogue(namespace), core.FoldName(name))
+func (s *Catalogue) withCatalogue(ctx context.Context, what, namespace, name string, f func(ctx context.Context, k keyspace.Catalogue, folded string) error) error {
+	return s.server.Call(ctx, what+" "+namespace+"/"+name, func(ctx context.Context) error {
+		return f(ctx, s.server.Names.Catalogue(namespace), core.FoldName(name))
 	})
 }
 
 // change runs a script that changes the catalogue and publishes the changed names.
-func (s *Store) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
-	all := append([]any{s.names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
-	raw, err := s.eval(ctx, sc, keys, all...)
+func (s *Catalogue) change(ctx context.Context, sc *script.Script, keys []any, namespace string, names []string, args ...any) ([]any, error) {
+	all := append([]any{s.server.Names.Changes(), s.changes.payload(namespace, names...), names[0]}, args...)
+	raw, err := s.server.Eval(ctx, sc, keys, all...)
 	if err != nil {
 		s.changes.notifyUncertain(namespace, names)
 		return nil, err
 	}
 	reply, _ := raw.([]any)
 	if len(reply) == 0 {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	if word, _ := reply[0].(string); word != "ok" {
 		return nil, core.Code(word)
@@ -111,7 +129,7 @@ func topicOf(e *core.Entity) string {
 }
 
 // notifyAll notifies the watchers of this store.
-func (s *Store) notifyAll(namespace string, names []string) {
+func (s *Catalogue) notifyAll(namespace string, names []string) {
 	for _, name := range names {
 		s.changes.notify(namespace, name)
 	}
@@ -122,17 +140,17 @@ var errNoSchedules = core.Refuse(core.Busy, "A gateway on this Redis is of a ver
 
 // CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
 // soon as they find it.
-func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		if e.Kind == core.Schedule && s.stamp.mark.Load() < formatWithSchedules {
+		if e.Kind == core.Schedule && s.server.Stamp.Mark.Load() < server.FormatWithSchedules {
 			return core.CertainlyNotDone(errNoSchedules)
 		}
 		value, err := catalogueValue(&e)
 		if err != nil {
 			return err
 		}
-		taken, err := s.number(ctx, conn.Replicated, "HEXISTS", k.Entities, folded)
+		taken, err := s.server.Number(ctx, conn.Replicated, "HEXISTS", k.Entities, folded)
 		if err != nil {
 			return err
 		}
@@ -175,7 +193,7 @@ func (s *Store) CreateEntity(ctx context.Context, e core.Entity, q core.Namespac
 
 // fence tells a topic's partitions the version of its subscriptions, unless version is 0. They then refuse
 // publications with an older version. If fence fails, or this gateway dies, the next Topic repeats it.
-func (s *Store) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
+func (s *Catalogue) fence(ctx context.Context, k keyspace.Catalogue, topicID string, partitions int, version any) error {
 	v, _ := version.(int64)
 	if v == 0 {
 		return nil
@@ -183,66 +201,66 @@ func (s *Store) fence(ctx context.Context, k keyspace.Catalogue, topicID string,
 	cmds := make([]*redis.Cmd, partitions)
 	for i := range cmds {
 		r := core.Ref{Entity: topicID, Index: uint16(i)}
-		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.names.Stream(r), s.names.Head(r)}, v)...)
+		cmds[i] = redis.NewCmd(ctx, script.TopicSetVersion.Command([]any{s.server.Names.Stream(r), s.server.Names.Head(r)}, v)...)
 	}
-	if err := s.client.Exchange(ctx, conn.Replicated, cmds...); err != nil {
+	if err := s.server.Exchange(ctx, conn.Replicated, cmds...); err != nil {
 		return fmt.Errorf("tell the partitions of topic %s: %w", topicID, err)
 	}
-	_, err := s.eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
+	_, err := s.server.Eval(ctx, script.TopicClearFence, []any{k.Fences}, topicID, v)
 	return err
 }
 
 // makePartitions makes the empty streams of an entity, so that numbers begin at 1, and a late send
 // cannot bring back a deleted entity.
-func (s *Store) makePartitions(ctx context.Context, e *core.Entity) error {
+func (s *Catalogue) makePartitions(ctx context.Context, e *core.Entity) error {
 	const group = "made"
 	var cmds []*redis.Cmd
 	for i := range e.Partitions {
 		for sub := range core.SubQueues {
-			stream := s.names.Stream(e.Ref(uint16(i), sub))
+			stream := s.server.Names.Stream(e.Ref(uint16(i), sub))
 			cmds = append(cmds, redis.NewCmd(ctx, "XGROUP", "CREATE", stream, group, "$", "MKSTREAM"), redis.NewCmd(ctx, "XGROUP", "DESTROY", stream, group))
 		}
 		if e.Kind == core.Subscription {
-			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.names.Subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
+			cmds = append(cmds, redis.NewCmd(ctx, "SADD", s.server.Names.Subscriptions(e.Ref(uint16(i), core.Main)), e.ID))
 		}
 	}
-	return s.client.Exchange(ctx, conn.Replicated, cmds...)
+	return s.server.Exchange(ctx, conn.Replicated, cmds...)
 }
 
 // unlinkPartitions removes all messages of an entity, partition by partition. topicStays says that
 // the topic of a subscription is not being deleted as well.
-func (s *Store) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
+func (s *Catalogue) unlinkPartitions(ctx context.Context, e *core.Entity, topicStays bool) {
 	for i := range e.Partitions {
 		if err := s.unlinkPartition(ctx, e, e.Ref(uint16(i), core.Main), topicStays); err != nil {
-			s.client.Log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
+			s.server.Log.Warn("cannot remove all keys of a deleted entity", "entity", e.ID, "partition", i, "err", err)
 		}
 	}
 }
 
-func (s *Store) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
+func (s *Catalogue) unlinkPartition(ctx context.Context, e *core.Entity, r core.Ref, topicStays bool) error {
 	if e.Kind == core.Subscription && topicStays {
 		// Queues whose streams are gone do not change any more.
 		var streams []string
 		for sub := range core.SubQueues {
-			streams = append(streams, s.names.Stream(e.Ref(r.Index, sub)))
+			streams = append(streams, s.server.Names.Stream(e.Ref(r.Index, sub)))
 		}
-		if err := s.client.RDB.Unlink(ctx, streams...).Err(); err != nil {
+		if err := s.server.RDB.Unlink(ctx, streams...).Err(); err != nil {
 			return err
 		}
 		if err := s.releaseSharedBodies(ctx, r); err != nil {
 			return err
 		}
-		if err := s.client.RDB.SRem(ctx, s.names.Subscriptions(r), e.ID).Err(); err != nil {
+		if err := s.server.RDB.SRem(ctx, s.server.Names.Subscriptions(r), e.ID).Err(); err != nil {
 			return err
 		}
 	}
-	return s.client.RDB.Unlink(ctx, s.names.All(r)...).Err()
+	return s.server.RDB.Unlink(ctx, s.server.Names.All(r)...).Err()
 }
 
 // Entity returns the entity of that name, or NotFound.
-func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
+func (s *Catalogue) Entity(ctx context.Context, namespace, name string) (e core.Entity, err error) {
 	err = s.withCatalogue(ctx, "entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		pipe := s.client.RDB.Pipeline()
+		pipe := s.server.RDB.Pipeline()
 		value := pipe.HGet(ctx, k.Entities, folded)
 		accessed := pipe.Do(ctx, "ZSCORE", k.Accessed, folded)
 		if err := conn.Failed(pipe.Exec(ctx)); err != nil {
@@ -258,18 +276,18 @@ func (s *Store) Entity(ctx context.Context, namespace, name string) (e core.Enti
 }
 
 // Topic returns a topic with its subscriptions, or NotFound.
-func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
+func (s *Catalogue) Topic(ctx context.Context, namespace, name string) (view core.TopicView, err error) {
 	err = s.withCatalogue(ctx, "topic", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
-		raw, err := s.eval(ctx, script.TopicGet, k.All(), folded)
+		raw, err := s.server.Eval(ctx, script.TopicGet, k.All(), folded)
 		if err != nil {
 			return err
 		}
 		reply, _ := raw.([]any)
-		if word, _ := first(reply).(string); word != "ok" {
+		if word, _ := server.First(reply).(string); word != "ok" {
 			return core.Code(word)
 		}
 		if len(reply) != 5 {
-			return errReply
+			return server.ErrReply
 		}
 		view.Version, _ = reply[1].(int64)
 		values, _ := reply[3].([]any)
@@ -290,17 +308,10 @@ func (s *Store) Topic(ctx context.Context, namespace, name string) (view core.To
 	return view, nil
 }
 
-func first(reply []any) any {
-	if len(reply) == 0 {
-		return nil
-	}
-	return reply[0]
-}
-
 // parseAll reads catalogue values, leaving out those of deleted entities.
 func parseAll(values, accessed []any) (es []core.Entity, err error) {
 	if len(values) != len(accessed) {
-		return nil, errReply
+		return nil, server.ErrReply
 	}
 	for i, value := range values {
 		text, ok := value.(string)
@@ -322,7 +333,7 @@ func nameMember(kind core.Kind, folded string) string {
 }
 
 // Entities lists the entities of a kind by folded name. It skips the first skip and returns at most top.
-func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
+func (s *Catalogue) Entities(ctx context.Context, namespace string, l core.Listing, skip, top int) (es []core.Entity, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
@@ -332,11 +343,11 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 		prefix += core.FoldName(core.SubscriptionPath(l.Topic, ""))
 	}
 	err = s.withCatalogue(ctx, "entities", namespace, "", func(ctx context.Context, k keyspace.Catalogue, _ string) error {
-		members, err := s.client.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
+		members, err := s.server.RDB.ZRangeByLex(ctx, k.Names, &redis.ZRangeBy{
 			Min: "[" + prefix, Max: "(" + prefix + "\xff", Offset: int64(skip), Count: int64(top),
 		}).Result()
 		if err == nil && len(members) == 0 {
-			err = s.intact()
+			err = s.server.Intact()
 		}
 		if err != nil || len(members) == 0 {
 			return err
@@ -345,7 +356,7 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 		for i, member := range members {
 			_, names[i], _ = strings.Cut(member, ":")
 		}
-		lists, err := s.lists(ctx, redis.NewCmd(ctx, append([]any{"HMGET", k.Entities}, names...)...), redis.NewCmd(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...))
+		lists, err := s.server.Lists(ctx, redis.NewCmd(ctx, append([]any{"HMGET", k.Entities}, names...)...), redis.NewCmd(ctx, append([]any{"ZMSCORE", k.Accessed}, names...)...))
 		if err == nil {
 			es, err = parseAll(lists[0], lists[1])
 		}
@@ -355,14 +366,14 @@ func (s *Store) Entities(ctx context.Context, namespace string, l core.Listing, 
 }
 
 // UpdateEntity replaces an entity if its ID and revision are still those of e.
-func (s *Store) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+func (s *Catalogue) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e, _, err := s.update(ctx, "update entity", e, q)
 	return e, err
 }
 
 // update replaces an entity and changes its rules, which are given in pairs as
 // lua/entity_update.lua takes them. For a subscription it also returns the version of the topic.
-func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
+func (s *Catalogue) update(ctx context.Context, what string, e core.Entity, q core.NamespaceQuotas, rules ...any) (core.Entity, int64, error) {
 	var version int64
 	err := s.withCatalogue(ctx, what, e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		old := revisionPrefix(e.Revision, e.ID)
@@ -383,8 +394,8 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 		}
 		version, _ = reply[0].(int64)
 		defer s.notifyAll(e.Namespace, names)
-		if at, err := s.client.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && instant(int64(at)).After(e.AccessedAt) {
-			e.AccessedAt = instant(int64(at))
+		if at, err := s.server.RDB.ZScore(ctx, k.Accessed, folded).Result(); err == nil && server.Instant(int64(at)).After(e.AccessedAt) {
+			e.AccessedAt = server.Instant(int64(at))
 		}
 		return s.fence(ctx, k, topicID, e.Partitions, reply[0])
 	})
@@ -397,7 +408,7 @@ func (s *Store) update(ctx context.Context, what string, e core.Entity, q core.N
 
 // DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
 // with all its subscriptions.
-func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error {
+func (s *Catalogue) DeleteEntity(ctx context.Context, namespace, name string) error {
 	return s.withCatalogue(ctx, "delete entity", namespace, name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {
 		for {
 			err := s.deleteOnce(ctx, namespace, k, folded)
@@ -408,8 +419,8 @@ func (s *Store) DeleteEntity(ctx context.Context, namespace, name string) error 
 	})
 }
 
-func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Catalogue, folded string) error {
-	raw, err := s.client.Ask(ctx, conn.Replicated, "HGET", k.Entities, folded)
+func (s *Catalogue) deleteOnce(ctx context.Context, namespace string, k keyspace.Catalogue, folded string) error {
+	raw, err := s.server.Ask(ctx, conn.Replicated, "HGET", k.Entities, folded)
 	if conn.IsNil(err) {
 		return core.NotFound
 	}
@@ -446,8 +457,8 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Cat
 			return err
 		}
 		s.unlinkPartitions(ctx, &gone, e.Kind == core.Subscription)
-		if err := s.client.RDB.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
-			s.client.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
+		if err := s.server.RDB.Unlink(ctx, k.RulesOf(&gone)).Err(); err != nil {
+			s.server.Log.Warn("cannot remove all rules of a deleted subscription", "entity", gone.ID, "err", err)
 		}
 	}
 	if e.Kind == core.Topic { // its subscriptions may have used the shared keys until they were gone
@@ -458,7 +469,7 @@ func (s *Store) deleteOnce(ctx context.Context, namespace string, k keyspace.Cat
 
 // TouchEntities records when entities were last used, without changing their revisions. It ignores
 // unknown names and earlier times.
-func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
+func (s *Catalogue) TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error {
 	if len(accessed) == 0 {
 		return nil
 	}
@@ -467,7 +478,26 @@ func (s *Store) TouchEntities(ctx context.Context, namespace string, accessed ma
 		for name, at := range accessed {
 			args = append(args, core.FoldName(name), at.UnixMilli())
 		}
-		_, err := s.eval(ctx, script.EntityTouch, []any{k.Entities, k.Accessed}, args...)
+		_, err := s.server.Eval(ctx, script.EntityTouch, []any{k.Entities, k.Accessed}, args...)
 		return err
 	})
+}
+
+// releaseSharedBodies releases the bodies that the queues of a deleted subscription share.
+func (s *Catalogue) releaseSharedBodies(ctx context.Context, r core.Ref) error {
+	for r.Sub = range core.SubQueues {
+		keys := []any{s.server.Names.Prefix(r) + keyspace.SharedSuffix, s.server.Names.Bodies(r), s.server.Names.Refs(r)}
+		for left := int64(1); left > 0; {
+			reply, err := s.server.Eval(ctx, script.SharedBodiesRelease, keys, server.Flag(r.Sub.IsDeadLetter()))
+			if err != nil {
+				return err
+			}
+			parts, _ := reply.([]any)
+			if len(parts) != 2 {
+				return server.ErrReply
+			}
+			left, _ = parts[1].(int64)
+		}
+	}
+	return nil
 }

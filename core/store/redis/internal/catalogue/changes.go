@@ -1,4 +1,4 @@
-package redis
+package catalogue
 
 import (
 	"context"
@@ -13,14 +13,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
 // changes reports to watchers which entities and namespaces have changed. If the namespace of a
 // change is empty, its name is that of a namespace.
 type changes struct {
-	store          *Store
+	server         *server.Server
 	origin         string        // identifies this store's own changes
 	pubsub         *redis.PubSub // owned by run after open
 	uncertainUntil atomic.Int64  // Unix nanoseconds; before it, own changes are treated like those of others
@@ -30,22 +32,19 @@ type changes struct {
 	namespaceWatchers map[*func(name string)]struct{}
 }
 
-// Intervals of Pub/Sub connections.
 const (
-	maxSilence       = 15 * time.Second // a connection that has been silent for longer is dead
-	pingEvery        = 5 * time.Second
 	resubscribeDelay = 250 * time.Millisecond
 	// uncertainFor is how long after a lost answer the change may still happen and be published. It
 	// ends when a silent connection counts as dead.
-	uncertainFor = 2 * maxSilence
+	uncertainFor = 2 * server.MaxSilence
 )
 
 // open subscribes before the store is used, so that no change is missed.
-func (c *changes) open(ctx context.Context, s *Store) error {
-	c.store, c.watchers = s, make(map[*func(namespace, name string)]struct{})
+func (c *changes) open(ctx context.Context, s *server.Server) error {
+	c.server, c.watchers = s, make(map[*func(namespace, name string)]struct{})
 	c.namespaceWatchers = make(map[*func(name string)]struct{})
 	c.origin = strconv.FormatUint(rand.Uint64(), 36)
-	c.pubsub = s.client.RDB.Subscribe(ctx, s.names.Changes())
+	c.pubsub = s.RDB.Subscribe(ctx, s.Names.Changes())
 	if _, err := c.pubsub.Receive(ctx); err != nil {
 		_ = c.pubsub.Close() // the subscription's error counts
 		return fmt.Errorf("subscribe to changes of entities: %w", err)
@@ -55,13 +54,13 @@ func (c *changes) open(ctx context.Context, s *Store) error {
 
 // WatchEntities calls changed after an entity was created, updated or deleted,
 // and with two empty strings when changes may have been missed.
-func (s *Store) WatchEntities(changed func(namespace, name string)) (stop func()) {
+func (s *Catalogue) WatchEntities(changed func(namespace, name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.watchers, changed)
 }
 
 // WatchNamespaces calls changed after a namespace was created, updated or
 // deleted, and with an empty string when changes may have been missed.
-func (s *Store) WatchNamespaces(changed func(name string)) (stop func()) {
+func (s *Catalogue) WatchNamespaces(changed func(name string)) (stop func()) {
 	return addTo(&s.changes.mu, s.changes.namespaceWatchers, changed)
 }
 
@@ -122,7 +121,7 @@ func (c *changes) run(ctx context.Context) {
 		if !conn.Pause(ctx, resubscribeDelay) {
 			return
 		}
-		c.pubsub = c.store.client.RDB.Subscribe(ctx, c.store.names.Changes())
+		c.pubsub = c.server.RDB.Subscribe(ctx, c.server.Names.Changes())
 	}
 }
 
@@ -133,10 +132,10 @@ func (c *changes) payload(namespace string, names ...string) string {
 
 // listen reports changes until the connection breaks.
 func (c *changes) listen(ctx context.Context) {
-	listen(ctx, c.pubsub, func(message any) {
+	server.Listen(ctx, c.pubsub, func(message any) {
 		switch m := message.(type) {
 		case *redis.Subscription:
-			if !errors.Is(c.store.intact(), errLost) { // a loss is not reported as a change
+			if !errors.Is(c.server.Intact(), server.ErrLost) { // a loss is not reported as a change
 				c.notify("", "")
 			}
 		case *redis.Message:
@@ -148,31 +147,4 @@ func (c *changes) listen(ctx context.Context) {
 			}
 		}
 	})
-}
-
-// listen reads a Pub/Sub connection until it fails. It pings a silent one.
-func listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
-	pinged, stop := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(pinged)
-		ticker := time.NewTicker(pingEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ticker.C:
-				_ = pubsub.Ping(ctx) // if the connection is broken, reading it fails
-			}
-		}
-	}()
-	defer func() { <-pinged }()
-	defer close(stop)
-	for {
-		message, err := pubsub.ReceiveTimeout(ctx, maxSilence)
-		if err != nil {
-			return
-		}
-		heard(message)
-	}
 }

@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (reply) RedisError()     {}
 
 func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 	t.Parallel()
-	s := &Store{connection: &connection{client: conn.Client{Log: slog.New(slog.DiscardHandler)}}}
+	s := &Server{Client: conn.Client{Log: slog.New(slog.DiscardHandler)}}
 	for _, c := range []struct {
 		err  error
 		want core.Code
@@ -51,7 +51,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 		{fmt.Errorf("decode: %w", core.MessageNotFound), core.MessageNotFound},
 		{nil, ""},
 	} {
-		got := s.wrapError("append", c.err)
+		got := s.WrapError("append", c.err)
 		if core.CodeOf(got) != c.want || c.err != nil && !errors.Is(got, c.err) {
 			t.Errorf("%v: got %v with code %q, want code %q around the cause", c.err, got, core.CodeOf(got), c.want)
 		}
@@ -63,7 +63,7 @@ func TestFailuresOfTheServerAreBusyWhenTryingAgainMayHelp(t *testing.T) {
 
 func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 	t.Parallel()
-	s := &Store{connection: &connection{client: conn.Client{Log: slog.New(slog.DiscardHandler)}}}
+	s := &Server{Client: conn.Client{Log: slog.New(slog.DiscardHandler)}}
 	for _, c := range []struct {
 		err  error
 		want bool
@@ -88,11 +88,11 @@ func TestOnlyARefusalIsCertainToHaveNoEffect(t *testing.T) {
 		{core.Busy, false},
 		{nil, false},
 	} {
-		err := s.wrapError("append", conn.Certain(c.err))
+		err := s.WrapError("append", conn.Certain(c.err))
 		if core.IsNotDone(err) != c.want {
 			t.Errorf("%v: certain to have no effect: got %t, want %t", c.err, !c.want, c.want)
 		}
-		if core.CodeOf(err) != core.CodeOf(s.wrapError("append", c.err)) {
+		if core.CodeOf(err) != core.CodeOf(s.WrapError("append", c.err)) {
 			t.Errorf("%v: got code %s", c.err, core.CodeOf(err))
 		}
 	}

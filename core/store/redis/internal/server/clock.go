@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"cmp"
@@ -10,16 +10,14 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/crosstown-mq/crosstown/core"
 )
 
-// clock follows the server's clock, on which all gateways agree, or the clock given in Options. It
+// Clock follows the server's clock, on which all gateways agree, or the clock given in Options. It
 // lags the server's clock by at most the error of the readings, and is never ahead of it, so
 // nothing becomes due early. Between readings it follows this machine's monotonic clock, so changes
 // to the machine's time do not matter.
-type clock struct {
-	given func() time.Time
+type Clock struct {
+	Given func() time.Time
 	last  atomic.Pointer[reading]
 }
 
@@ -28,13 +26,13 @@ type clock struct {
 type reading struct{ local, earliest, latest time.Time }
 
 const (
-	// clockRefresh is how often the server's clock is read.
-	clockRefresh = time.Second
+	// ClockRefresh is how often the server's clock is read.
+	ClockRefresh = time.Second
 	// clockTimeout bounds a reading. A slower reading is too imprecise, and a master that hangs
 	// must not prevent the gateway from registering.
 	clockTimeout = time.Second
-	// firstReadings is how often it is read before the store is used.
-	firstReadings = 3
+	// FirstReadings is how often it is read before the store is used.
+	FirstReadings = 3
 	// drift bounds how much two clocks may differ in measuring an interval: by 1/drift of it, which
 	// is more than NTP slews a clock.
 	drift = 2000
@@ -65,47 +63,35 @@ func (r reading) narrowed(before *reading) reading {
 	return r
 }
 
-func (c *clock) now() time.Time {
-	if c.given != nil {
-		return c.given()
+func (c *Clock) now() time.Time {
+	if c.Given != nil {
+		return c.Given()
 	}
 	return c.server()
 }
 
 // server returns the time by the server's clock, even if Options give another clock.
-func (c *clock) server() time.Time {
+func (c *Clock) server() time.Time {
 	r := c.last.Load()
 	age := time.Since(r.local)
 	return r.earliest.Add(age - age/drift)
 }
 
-// skew returns how far the server's clock was ahead of this machine's clock.
-func (c *clock) skew() time.Duration {
+// Skew returns how far the server's clock was ahead of this machine's clock.
+func (c *Clock) Skew() time.Duration {
 	r := c.last.Load()
 	middle := r.earliest.Add(r.latest.Sub(r.earliest) / 2)
 	return middle.Sub(r.local.Round(0)) // by the wall clock
 }
 
 // Now returns the time by the store's clock, in UTC.
-func (s *Store) Now() time.Time {
-	now := s.clock.now().UTC()
-	if s.time != nil {
-		now = s.time(now)
-	}
-	return now
-}
+func (s *Server) Now() time.Time { return s.Clock.now().UTC() }
 
-// WithTime returns a view of the store whose time is f of the store's time. Partitions used through
-// the view have shards with the view's time.
-func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store {
-	return &Store{connection: s.connection, time: f}
-}
+// Millis returns now in the form that scripts take.
+func (s *Server) Millis() int64 { return s.Now().UnixMilli() }
 
-// millis returns Now in the form that scripts take.
-func (s *Store) millis() int64 { return s.Now().UnixMilli() }
-
-// instant returns the time for a number of milliseconds, or the zero time for 0.
-func instant(millis int64) time.Time {
+// Instant returns the time for a number of milliseconds, or the zero time for 0.
+func Instant(millis int64) time.Time {
 	if millis == 0 {
 		return time.Time{}
 	}
@@ -114,9 +100,9 @@ func instant(millis int64) time.Time {
 
 var errNoMaster = errors.New("the cluster has no master")
 
-// readClock reads the server's clock. The server reads it at some instant between the request and its answer,
+// ReadClock reads the server's clock. The server reads it at some instant between the request and its answer,
 // so a slow answer is less precise. In a cluster, masters that do not answer are ignored.
-func (s *Store) readClock(ctx context.Context) error {
+func (s *Server) ReadClock(ctx context.Context) error {
 	var mu sync.Mutex
 	var all *reading
 	var errs []error
@@ -143,15 +129,15 @@ func (s *Store) readClock(ctx context.Context) error {
 		all = &one
 		return nil
 	}
-	if node, ok := s.client.RDB.(*redis.Client); ok {
+	if node, ok := s.RDB.(*redis.Client); ok {
 		_ = ask(ctx, node) // its error is in errs
-	} else if err := s.client.Cluster.ForEachMaster(ctx, ask); err != nil {
+	} else if err := s.Cluster.ForEachMaster(ctx, ask); err != nil {
 		errs = append(errs, err)
 	}
 	if all == nil {
 		return fmt.Errorf("read the server's clock: %w", cmp.Or(errors.Join(errs...), errNoMaster))
 	}
-	best := all.narrowed(s.clock.last.Load())
-	s.clock.last.Store(&best)
+	best := all.narrowed(s.Clock.last.Load())
+	s.Clock.last.Store(&best)
 	return nil
 }

@@ -1,4 +1,4 @@
-package redis
+package catalogue
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func parseRules(members []string) ([]core.Rule, error) {
 }
 
 // ChangeRule changes one rule of a subscription, and the subscription.
-func (s *Store) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
+func (s *Catalogue) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange) (core.Entity, int64, error) {
 	member := ""
 	if !c.Remove {
 		var err error
@@ -45,7 +45,7 @@ func (s *Store) ChangeRule(ctx context.Context, e core.Entity, c core.RuleChange
 }
 
 // Rules lists a subscription's rules by folded name.
-func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
+func (s *Catalogue) Rules(ctx context.Context, e core.Entity, skip, top int) (rules []core.Rule, err error) {
 	skip = max(skip, 0)
 	if top <= 0 {
 		return nil, nil
@@ -55,7 +55,7 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 		last = end
 	}
 	err = s.withCatalogue(ctx, "rules of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
-		members, err := s.client.RDB.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
+		members, err := s.server.RDB.ZRange(ctx, k.RulesOf(&e), int64(skip), last).Result()
 		if err == nil {
 			rules, err = parseRules(members)
 		}
@@ -65,10 +65,10 @@ func (s *Store) Rules(ctx context.Context, e core.Entity, skip, top int) (rules 
 }
 
 // Rule returns the subscription's rule of that name, or NotFound.
-func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
+func (s *Catalogue) Rule(ctx context.Context, e core.Entity, name string) (r core.Rule, err error) {
 	err = s.withCatalogue(ctx, "rule "+name+" of", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, _ string) error {
 		folded := core.FoldName(name)
-		members, err := s.client.RDB.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
+		members, err := s.server.RDB.ZRangeByLex(ctx, k.RulesOf(&e), &redis.ZRangeBy{Min: "[" + folded + "\x00", Max: "(" + folded + "\x01"}).Result()
 		if err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func (s *Store) Rule(ctx context.Context, e core.Entity, name string) (r core.Ru
 
 // readRules fills in the rules of subscriptions. They may be newer than the version that was read before.
 // That does no harm: once the later change has returned, publications with the older version are refused.
-func (s *Store) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
-	replies := s.piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
+func (s *Catalogue) readRules(ctx context.Context, k *keyspace.Catalogue, subscriptions []core.Entity) error {
+	replies := s.server.Piped(ctx, len(subscriptions), func(i int) []any { return []any{"ZRANGE", k.RulesOf(&subscriptions[i]), 0, -1} })
 	for i, reply := range replies {
 		members, err := reply.StringSlice()
 		if err != nil {

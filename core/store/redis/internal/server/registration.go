@@ -1,4 +1,4 @@
-package redis
+package server
 
 import (
 	"cmp"
@@ -16,49 +16,49 @@ import (
 const (
 	// gatewayLife is how long a gateway counts as present after its last registration.
 	gatewayLife = 10 * time.Second
-	// agreement is how long all present gateways must be able to read a newer format before it is
+	// Agreement is how long all present gateways must be able to read a newer format before it is
 	// written. By then, whatever a gateway of an older version had in flight has ended.
-	agreement = 10 * time.Second
-	// lookLife is how long the store is used after a check of the stamp and the format before the
+	Agreement = 10 * time.Second
+	// LookLife is how long the store is used after a check of the stamp and the format before the
 	// next check.
-	lookLife = 5 * time.Second
+	LookLife = 5 * time.Second
 )
 
-// register tells other gateways that this one runs, and the highest format that it reads. It
+// Register tells other gateways that this one runs, and the highest format that it reads. It
 // returns the gateways that are present with their formats, and forgets those that are gone.
-func (s *Store) register(ctx context.Context) (there map[string]int, err error) {
-	key, now := s.names.Registry().Gateways, s.clock.server().UnixMilli()
-	pipe := s.client.RDB.Pipeline()
-	pipe.HSet(ctx, key, s.id, fmt.Sprint(now, " ", s.reads))
+func (s *Server) Register(ctx context.Context) (there map[string]int, err error) {
+	key, now := s.Names.Registry().Gateways, s.Clock.server().UnixMilli()
+	pipe := s.RDB.Pipeline()
+	pipe.HSet(ctx, key, s.ID, fmt.Sprint(now, " ", s.Reads))
 	all := pipe.HGetAll(ctx, key)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("register the gateway: %w", err)
 	}
-	ids, forgotten := s.peers.note(all.Val(), time.Now())
+	ids, forgotten := s.Peers.Note(all.Val(), time.Now())
 	there = make(map[string]int)
 	for _, id := range ids {
 		_, reads, _ := strings.Cut(all.Val()[id], " ")
 		there[id] = conn.Atoi(reads)
 	}
 	if len(forgotten) > 0 {
-		err = s.client.RDB.HDel(ctx, key, forgotten...).Err()
+		err = s.RDB.HDel(ctx, key, forgotten...).Err()
 	}
 	return there, err
 }
 
 // unregister removes the registration of a gateway that ends. If it fails, the others notice by themselves.
-func (s *Store) unregister() {
+func (s *Server) unregister() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.client.RDB.HDel(ctx, s.names.Registry().Gateways, s.id).Err()
+	_ = s.RDB.HDel(ctx, s.Names.Registry().Gateways, s.ID).Err()
 }
 
-// raiseFormat sets the store's format to the one that this gateway reads, once all gateways have
+// RaiseFormat sets the store's format to the one that this gateway reads, once all gateways have
 // been able to read it for a while. Gateways that do not register, such as version 8fcb296, are
 // found by their subscription to changes. The stamp changes with the mark: gateways that do not
 // know the format take the store for another one within a second.
-func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
-	if int64(s.reads) <= s.stamp.mark.Load() {
+func (s *Server) RaiseFormat(ctx context.Context, there map[string]int, now time.Time) error {
+	if int64(s.Reads) <= s.Stamp.Mark.Load() {
 		return nil
 	}
 	listening, err := s.listening(ctx)
@@ -67,7 +67,7 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 	}
 	agreed := listening == len(there)
 	for _, reads := range there {
-		agreed = agreed && reads >= s.reads
+		agreed = agreed && reads >= s.Reads
 	}
 	switch {
 	case !agreed:
@@ -76,30 +76,30 @@ func (s *Store) raiseFormat(ctx context.Context, there map[string]int, now time.
 	case s.agreedSince.IsZero():
 		s.agreedSince = now
 	}
-	if now.Sub(s.agreedSince) < agreement {
+	if now.Sub(s.agreedSince) < Agreement {
 		return nil
 	}
-	k := s.names.Registry()
-	return s.client.Exchange(ctx, conn.InTransaction|conn.Replicated, redis.NewCmd(ctx, "SET", k.Format, s.reads),
-		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.stamp.text, s.reads)))
+	k := s.Names.Registry()
+	return s.Exchange(ctx, conn.InTransaction|conn.Replicated, redis.NewCmd(ctx, "SET", k.Format, s.Reads),
+		redis.NewCmd(ctx, "SET", k.Stamp, fmt.Sprintf("%s/%d", s.Stamp.Text, s.Reads)))
 }
 
 // listening returns the number of gateways that listen to changes, at all nodes.
-func (s *Store) listening(ctx context.Context) (n int, err error) {
+func (s *Server) listening(ctx context.Context) (n int, err error) {
 	counts := make(chan int64)
 	count := func(ctx context.Context, node *redis.Client) error {
-		all, err := node.PubSubNumSub(ctx, s.names.Changes()).Result()
+		all, err := node.PubSubNumSub(ctx, s.Names.Changes()).Result()
 		if err == nil {
-			counts <- all[s.names.Changes()]
+			counts <- all[s.Names.Changes()]
 		}
 		return err
 	}
 	go func() {
 		defer close(counts)
-		if s.client.Cluster != nil {
-			err = s.client.Cluster.ForEachShard(ctx, count)
+		if s.Cluster != nil {
+			err = s.Cluster.ForEachShard(ctx, count)
 		} else {
-			err = s.client.EachMaster(ctx, count)
+			err = s.EachMaster(ctx, count)
 		}
 	}()
 	for each := range counts {
@@ -110,39 +110,39 @@ func (s *Store) listening(ctx context.Context) (n int, err error) {
 
 // keepPresent, until ctx ends, reads the server's clock each second, checks that the server still
 // holds its data, and registers the gateway.
-func (s *Store) keepPresent(ctx context.Context) {
+func (s *Server) KeepPresent(ctx context.Context) {
 	tell := func(what string, err error) {
 		if err != nil && ctx.Err() == nil {
-			s.client.Log.Debug(what, "err", err)
+			s.Log.Debug(what, "err", err)
 		}
 	}
 	for {
 		bounded, cancel := context.WithTimeout(ctx, clockTimeout)
-		tell("cannot read the store's clock; using the last reading", s.readClock(bounded))
+		tell("cannot read the store's clock; using the last reading", s.ReadClock(bounded))
 		cancel()
-		_ = s.intact() // it closes Lost after a loss
-		bounded, cancel = s.client.Bounded(ctx)
-		there, err := s.register(bounded)
+		_ = s.Intact() // it closes Lost after a loss
+		bounded, cancel = s.Bounded(ctx)
+		there, err := s.Register(bounded)
 		if err == nil {
-			err = cmp.Or(s.raiseFormat(bounded, there, time.Now()), s.endLocks(bounded))
+			err = cmp.Or(s.RaiseFormat(bounded, there, time.Now()), s.EndLocks(bounded))
 		}
 		cancel()
 		tell("cannot register the gateway; trying again soon", err)
-		if !conn.Pause(ctx, clockRefresh) {
+		if !conn.Pause(ctx, ClockRefresh) {
 			s.unregister()
 			return
 		}
 	}
 }
 
-// isKnown returns an error if the gateway cannot be sure that it still knows the store: its last
+// IsKnown returns an error if the gateway cannot be sure that it still knows the store: its last
 // successful look at the stamp and the mark is old, and another one fails.
-func (s *Store) isKnown() error {
-	last := s.stamp.seen.Load()
-	if last == nil || time.Since(*last) < lookLife {
+func (s *Server) IsKnown() error {
+	last := s.Stamp.Seen.Load()
+	if last == nil || time.Since(*last) < LookLife {
 		return nil
 	}
-	if err := s.intact(); err != nil {
+	if err := s.Intact(); err != nil {
 		return core.CertainlyNotDone(err)
 	}
 	return nil

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+)
+
+// errClosed is returned after Close.
+var errClosed = core.Refuse(core.Busy, "The message store is closed. Try again on another gateway.")
+
+// WrapError translates a failed exchange with Redis into the caller's error, counts it and logs the cause. It
+// returns Busy if a retry may help, immediately or after an operator has acted, and otherwise err itself. If
+// the server has lost its data, the error is never NotFound. what names the operation.
+func (s *Server) WrapError(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if code, ok := errors.AsType[core.Code](err); ok {
+		if code == core.NotFound {
+			if lost := s.Intact(); lost != nil {
+				err = lost
+			}
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if f := conn.CauseOf(err); f != nil {
+		s.Failures.Note(s.Log, f, what, err)
+		return fmt.Errorf("%s: %w (%w)", what, f.Refusal(), err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Ended returns the error of a call whose context has ended.
+func Ended(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", core.Refuse(core.Timeout, "The operation did not finish in time. It may have taken effect."), context.Cause(ctx))
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"sync"
+	"time"
+)
+
+// Peers are the registered gateways. A gateway has ended if its registration has not changed for
+// gatewayLife. Only time in which the server has answered each of this gateway's looks counts.
+type Peers struct {
+	mu    sync.Mutex
+	known map[string]*peer // by id
+	asked time.Time
+}
+
+type peer struct {
+	registered string
+	since      time.Time
+	done       map[string]bool // doorbells of partitions in which this gateway's locks have been ended
+}
+
+// forgetAfter is how long a gateway stays known after its last registration. By then all others have ended its locks.
+const forgetAfter = time.Minute
+
+// Note takes the registrations at a time, and returns the ids of the gateways that are present or to be forgotten.
+func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	anew := now.Sub(p.asked) > 3*ClockRefresh
+	before := p.known
+	p.asked, p.known = now, make(map[string]*peer, len(registered))
+	for id, text := range registered {
+		each := before[id]
+		switch {
+		case each == nil || each.registered != text:
+			each = &peer{registered: text, since: now}
+		case anew:
+			each.since = now
+		}
+		p.known[id] = each
+		switch quiet := now.Sub(each.since); {
+		case quiet < gatewayLife:
+			there = append(there, id)
+		case quiet >= forgetAfter:
+			forgotten = append(forgotten, id)
+		}
+	}
+	return there, forgotten
+}
+
+// Ended returns the ids of gateways that have ended and whose locks in a partition must still be
+// ended. done must be called afterwards.
+func (p *Peers) Ended(channel string) (ids []string, done func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var of []*peer
+	for id, each := range p.known {
+		if p.asked.Sub(each.since) >= gatewayLife && !each.done[channel] {
+			ids, of = append(ids, id), append(of, each)
+		}
+	}
+	return ids, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, each := range of {
+			if each.done == nil {
+				each.done = make(map[string]bool)
+			}
+			each.done[channel] = true
+		}
+	}
+}

@@ -1,0 +1,159 @@
+// Package server keeps what a gateway knows about the Redis that holds the store: its clock, its stamp and format, and
+// the other gateways. It runs scripts and names the errors of calls.
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
+)
+
+// Server is what a gateway knows about the server, or cluster, that holds the store: its clock, its
+// stamp and format, and the other gateways.
+type Server struct {
+	conn.Client
+	ID       string // names this gateway among those that wait for messages, and in the registry
+	Reads    int    // the highest format that the gateway reads
+	Names    keyspace.Names
+	Clock    Clock
+	Peers    Peers
+	Stamp    storeStamp
+	Failures conn.Failures
+	EndLocks func(ctx context.Context) error // ends the locks of gateways that have ended
+
+	agreedSince time.Time // since when all gateways read what this one reads; owned by keepPresent
+
+	gate   sync.RWMutex
+	closed bool // guarded by gate
+	Calls  sync.WaitGroup
+}
+
+// Enter begins a call; the caller must end it with calls.Done.
+func (s *Server) Enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return Ended(ctx)
+	}
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return errClosed
+	}
+	if err := s.lost(); err != nil {
+		return err
+	}
+	s.Calls.Add(1)
+	return nil
+}
+
+// Call runs an operation of a caller: it counts the call, bounds its time and wraps errors. what names
+// the operation.
+func (s *Server) Call(ctx context.Context, what string, f func(ctx context.Context) error) error {
+	if err := s.Enter(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	defer s.Calls.Done()
+	bounded, cancel := s.Bounded(ctx)
+	defer cancel()
+	err := f(bounded)
+	if err != nil && ctx.Err() != nil {
+		err = Ended(ctx)
+	}
+	return s.WrapError(what, err)
+}
+
+// Close refuses further calls and waits for those in flight. It reports whether the server was closed already.
+func (s *Server) Close() (already bool) {
+	s.gate.Lock()
+	already = s.closed
+	s.closed = true
+	s.gate.Unlock()
+	s.Calls.Wait()
+	s.Stop()
+	s.Background.Wait()
+	return already
+}
+
+// Eval runs a script once and returns its reply, even if the error is a notReplicated.
+func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args ...any) (any, error) {
+	if !sc.Fits(len(keys), len(args)) {
+		return nil, fmt.Errorf("script %s called with %d keys and %d arguments: %w", sc.Name, len(keys), len(args), core.Internal)
+	}
+	var how conn.ExchangeMode
+	if sc.Awaited {
+		how = conn.Replicated
+	}
+	return s.Ask(ctx, how, sc.Command(keys, args...)...)
+}
+
+// Lists sends commands together that are answered with lists.
+func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
+	if err := s.Exchange(ctx, 0, commands...); err != nil {
+		return nil, err
+	}
+	lists := make([][]any, len(commands))
+	for i, c := range commands {
+		var err error
+		if lists[i], err = c.Slice(); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
+// maxPiped is the number of commands that one exchange sends.
+const maxPiped = 2000
+
+// Piped sends read-only commands, maxPiped at a time. Each command keeps its own error.
+func (s *Server) Piped(ctx context.Context, n int, command func(i int) []any) []*redis.Cmd {
+	replies := make([]*redis.Cmd, 0, n)
+	for from := 0; from < n; from += maxPiped {
+		for i := from; i < min(from+maxPiped, n); i++ {
+			replies = append(replies, redis.NewCmd(ctx, command(i)...))
+		}
+		bounded, cancel := s.Bounded(ctx)
+		_ = s.Exchange(bounded, 0, replies[from:]...) // each command keeps its error
+		cancel()
+	}
+	return replies
+}
+
+// Intervals of Pub/Sub connections.
+const (
+	MaxSilence = 15 * time.Second // a connection that has been silent for longer is dead
+	pingEvery  = 5 * time.Second
+)
+
+// Listen reads a Pub/Sub connection until it fails. It pings a silent one.
+func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
+	pinged, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(pinged)
+		ticker := time.NewTicker(pingEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ticker.C:
+				_ = pubsub.Ping(ctx) // if the connection is broken, reading it fails
+			}
+		}
+	}()
+	defer func() { <-pinged }()
+	defer close(stop)
+	for {
+		message, err := pubsub.ReceiveTimeout(ctx, MaxSilence)
+		if err != nil {
+			return
+		}
+		heard(message)
+	}
+}

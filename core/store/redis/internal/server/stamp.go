@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+)
+
+// storeStamp distinguishes a server's data from that of another server, or of the same server after
+// it has lost everything: an empty volume, an emptied database, a failover to an empty replica. A
+// store that opens an empty server stamps it.
+type storeStamp struct {
+	Text string // without the format, which may follow it after a slash
+	once sync.Once
+	Lost chan struct{}             // closed once the server has another stamp, or none
+	away atomic.Bool               // the same with replicas: another node may have the data
+	Mark atomic.Int64              // the format that gateways write
+	Seen atomic.Pointer[time.Time] // when the request was sent to which the server answered with both
+}
+
+// ErrLost is returned after the server has lost its data.
+var ErrLost = core.CertainlyNotDone(core.Refuse(core.Busy, "The message store has lost its data and is being set up again. Try again."))
+
+// ReadStamp reads the stamp, or creates one.
+func (s *Server) ReadStamp(ctx context.Context) error {
+	s.Stamp.Lost = make(chan struct{})
+	key := s.Names.Registry().Stamp
+	if _, err := s.Ask(ctx, conn.Replicated, "SETNX", key, strconv.FormatUint(rand.Uint64(), 36)); err != nil {
+		return fmt.Errorf("stamp the store: %w", err)
+	}
+	text, err := s.RDB.Get(ctx, key).Result()
+	if err != nil {
+		return fmt.Errorf("read the store's stamp: %w", err)
+	}
+	s.Stamp.Text, _, _ = strings.Cut(text, "/")
+	return s.Intact()
+}
+
+// lost returns an error once the server has lost its data.
+func (s *Server) lost() error {
+	if s.Stamp.away.Load() {
+		return fmt.Errorf("redis at %s is empty or contains another store; with replicas=%d the gateway does not create a new store automatically: promote a node that has the data, or restart the gateway to create a new store: %w",
+			s.Endpoint.Safe, s.Endpoint.Replicas, ErrLost)
+	}
+	select {
+	case <-s.Stamp.Lost:
+		return ErrLost
+	default:
+		return nil
+	}
+}
+
+// Intact returns an error if the server has lost its data, or does not answer.
+func (s *Server) Intact() error {
+	if err := s.lost(); err != nil && !s.Stamp.away.Load() {
+		return err
+	}
+	ctx, cancel := s.Bounded(context.Background())
+	defer cancel()
+	asked, k := time.Now(), s.Names.Registry()
+	found, err := s.RDB.MGet(ctx, k.Stamp, k.Format).Result()
+	if err != nil {
+		return s.WrapError("look for the store's stamp", err)
+	}
+	text, _ := found[0].(string)
+	mark, _ := found[1].(string)
+	stamp, _, _ := strings.Cut(text, "/")
+	switch gone := stamp != s.Stamp.Text; {
+	case conn.Atoi(mark) > s.Reads: // a gateway of a later version has set it: Open explains that
+		s.Stamp.once.Do(func() { close(s.Stamp.Lost) })
+		return ErrLost
+	case gone && s.Endpoint.Replicas > 0:
+		if !s.Stamp.away.Swap(true) {
+			s.Log.Error("the store has lost its data: the gateway refuses calls until the data is back", "err", s.lost())
+		}
+		return s.lost()
+	case gone:
+		s.Stamp.once.Do(func() { close(s.Stamp.Lost) })
+		return ErrLost
+	}
+	s.Stamp.away.Store(false)
+	s.Stamp.Mark.Store(int64(conn.Atoi(mark)))
+	s.Stamp.Seen.Store(&asked)
+	return nil
+}
