@@ -14,6 +14,7 @@ import (
 	redisstore "github.com/crosstown-mq/crosstown/core/store/redis"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
 	"github.com/crosstown-mq/crosstown/core/storetest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 var (
@@ -67,10 +68,18 @@ func open(tb testing.TB, url string, o redisstore.Options) *redisstore.Store {
 	if o.Prefix == "" {
 		o.Prefix = prefix()
 	}
-	s, err := redisstore.Open(tb.Context(), url, o)
-	if err != nil {
-		tb.Fatalf("open: %v", err)
-	}
+	var s *redisstore.Store
+	eventually.True(tb, "the store opens", func() bool { // replicas that are slow to confirm may do so later
+		var err error
+		s, err = redisstore.Open(tb.Context(), url, o)
+		if err == nil {
+			return true
+		}
+		if _, away := redisstore.Away(err); !away {
+			tb.Fatalf("open: %v", err)
+		}
+		return false
+	})
 	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			tb.Errorf("close: %v", err)

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/redistest"
+	"github.com/crosstown-mq/crosstown/internal/eventually"
 )
 
 // The map of a cluster changes while transactions are sent. Each runs whole or not at all, at one node, once.
@@ -36,9 +39,13 @@ func TestATransactionIsNotSplitWhenTheMapChanges(t *testing.T) {
 		}
 		return slots, err
 	}
-	if err := s.begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	eventually.True(t, "the replicas confirm", func() bool {
+		err := s.begin(t.Context())
+		if _, few := errors.AsType[*conn.NotReplicated](err); err != nil && !few {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	defer func() { _ = s.Close() }() // the test is over
 	e := core.Entity{Namespace: "ns", Name: "q", ID: "q", Partitions: 1, Settings: core.DefaultSettings(core.Queue)}
 	if e, err = s.CreateEntity(t.Context(), e, core.NamespaceQuotas{}); err != nil {
