@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -94,7 +95,7 @@ func (p *handle) Append(ctx context.Context, groups [][]*core.Message) []core.Ap
 			answers[i].Err = err
 			continue
 		}
-		if len(members) > 0 && (len(batch.messages)+len(messages) > maxBatch || batch.bytes+size > maxBatchBytes) {
+		if len(members) > 0 && (len(batch.messages)+len(messages) > batching.MaxBatch || batch.bytes+size > batching.MaxBatchBytes) {
 			flush()
 			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound {
 				budget.give(size)
@@ -178,7 +179,7 @@ func (sh *shard) duplicateKey(m *core.Message) string {
 // send submits a batch and gives its answers to the groups in it.
 func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, answers []core.Appended, batch sending, members []int) {
 	w := &batch
-	err := sh.appends.submit(ctx, w, len(w.messages), w.bytes)
+	err := sh.appends.Submit(ctx, w, len(w.messages), w.bytes)
 	if err == nil {
 		err = w.err
 	}
@@ -197,14 +198,14 @@ func (s *Store) send(ctx context.Context, sh *shard, groups [][]*core.Message, a
 }
 
 // flushAppends stores the messages of several calls.
-func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
+func (s *Store) flushAppends(sh *shard, calls []*batching.Call[*sending]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var messages []stored
 	plain, size := !sh.hasHistory(), 0 // a history is written in Lua
 	for _, t := range calls {
-		messages = append(messages, t.work.messages...)
-		size += t.work.bytes
+		messages = append(messages, t.Work.messages...)
+		size += t.Work.bytes
 	}
 	for i := range messages {
 		plain = plain && messages[i].isPlain()
@@ -216,8 +217,8 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 		defer r.end()
 		hand := s.reserve(sh, s.millis(), 0)
 		if hand != nil { // the next flush can hand over only after this one
-			sh.appends.setAlone(true)
-			defer sh.appends.setAlone(false)
+			sh.appends.SetAlone(true)
+			defer sh.appends.SetAlone(false)
 		}
 		few := len(messages) <= maxScripted && size <= maxScriptedBytes
 		if plain && (hand == nil || !few) {
@@ -238,9 +239,9 @@ func (s *Store) flushAppends(sh *shard, calls []*pendingCall[*sending]) {
 	}
 	err = s.server.WrapError("store messages", conn.Certain(err))
 	for _, t := range calls {
-		if t.work.err = err; err == nil {
-			n := len(t.work.messages)
-			t.work.numbers, numbers = numbers[:n:n], numbers[n:]
+		if t.Work.err = err; err == nil {
+			n := len(t.Work.messages)
+			t.Work.numbers, numbers = numbers[:n:n], numbers[n:]
 		}
 	}
 }
@@ -309,7 +310,7 @@ func (s *Store) addEntries(ctx context.Context, sh *shard, now int64, r *receipt
 	if numbers, err = numbersOf(added[:len(messages)]); err != nil {
 		return nil, nil, err
 	}
-	if len(s.doorbells.watchersOf(sh.keys.Doorbell)) > 0 {
+	if len(s.doorbells.WatchersOf(sh.keys.Doorbell)) > 0 {
 		s.recents.add(sh, opened, numbers, messages)
 	}
 	if armed != nil && (armed.Err() != nil || armed.Val() != int64(0)) {

@@ -6,23 +6,23 @@
 // and tokens. Bodies do not pass through Lua, except where a message is scheduled, expires, is
 // checked for duplicates, belongs to a session, is published, or moves to another queue.
 //
-// Below this package:
+// This package has the operations on partitions. Below it:
 //
-//   - internal/keyspace names the keys,
-//   - internal/record encodes messages,
+//   - internal/catalogue keeps namespaces, entities and rules,
+//   - internal/doorbell wakes the gateways that wait for messages,
+//   - internal/batching lets calls of one kind on one partition share exchanges,
+//   - internal/server knows the server: its clock, the stamp and format of the store, and the other
+//     gateways; a store of another format is refused,
+//   - internal/conn exchanges commands with the servers, and waits for replicas where the URL says
+//     so,
 //   - internal/script has the scripts (lua/state.lua describes the keys of a partition, and
 //     lua/sessions.lua those of its sessions) and puts them together as a partition needs them:
 //     those of a plain queue contain nothing about sessions,
-//   - internal/conn exchanges commands with the servers, and waits for replicas where the URL says
-//     so.
+//   - internal/record encodes messages,
+//   - internal/keyspace names the keys.
 //
 // A topic's partition and those of its subscriptions share a hash tag, so a publication with all
 // its copies is one script. A body that several copies share is stored once (lua/shared_bodies.lua).
-//
-// The registry holds the format of the store. A store of another format is refused (format.go).
-//
-// Calls of the same kind on one partition share round trips (batcher.go). An armed doorbell wakes
-// the gateways that wait for messages (doorbells.go).
 //
 // Delivery is at least once. A call whose answer was lost is sent again for up to
 // Options.Patience, and takes effect once (receipt.go). If the server stays away for longer, the

@@ -37,7 +37,7 @@ func (s *Store) reserve(sh *shard, now int64, inline int) *handOver {
 	if _, lost := sh.lostLocks.next(now); lost {
 		return nil
 	}
-	for _, w := range s.doorbells.watchersOf(sh.keys.Doorbell) {
+	for _, w := range s.doorbells.WatchersOf(sh.keys.Doorbell) {
 		most := w.Reserve()
 		if most.Messages == 0 {
 			continue

@@ -43,14 +43,13 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// endLocksOfEnded ends the locks of ended gateways in all partitions that this gateway waits for.
-func (s *Store) endLocksOfEnded(ctx context.Context) (err error) {
-	for _, p := range s.doorbells.handles() {
+// Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
+// to listen, because earlier rings may have been missed.
+func (p *handle) Watch(w core.Watcher) (stop func()) {
+	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
 		sh, done := p.shard(p.place)
-		if _, failed := p.endLocks(ctx, sh); failed != nil {
-			err = failed
-		}
-		done()
-	}
-	return err
+		defer done()
+		_, err := p.endLocks(ctx, sh)
+		return err
+	}, w)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
@@ -83,7 +84,7 @@ func (p *handle) Publish(ctx context.Context, version int64, groups [][]core.Pub
 			answers[i].Err = err
 			continue
 		}
-		if len(members) > 0 && (batch.items+e.items > maxBatch || batch.bytes+e.size > maxBatchBytes) {
+		if len(members) > 0 && (batch.items+e.items > batching.MaxBatch || batch.bytes+e.size > batching.MaxBatchBytes) {
 			flush()
 			if err := answers[i-1].Err; core.CodeOf(err).Retriable() || core.CodeOf(err) == core.NotFound || core.CodeOf(err) == core.Conflict {
 				if e.needsRoom {
@@ -220,7 +221,7 @@ func (e *encoder) record(m *core.Message, bodiless bool) (encoded []byte, err er
 // sendPublications submits a batch and gives its answers to the groups in it.
 func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.Appended, batch publishing, members []int) {
 	w := &batch
-	err := sh.publishes.submit(ctx, w, w.items, w.bytes)
+	err := sh.publishes.Submit(ctx, w, w.items, w.bytes)
 	if err == nil {
 		err = w.err
 	}
@@ -237,16 +238,16 @@ func (s *Store) sendPublications(ctx context.Context, sh *shard, answers []core.
 }
 
 // flushPublishes stores the publications of several calls with one script.
-func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
+func (s *Store) flushPublishes(sh *shard, calls []*batching.Call[*publishing]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	b := newPublishArgs(s.server.Names, sh)
 	size := 0
 	for _, t := range calls {
-		for _, group := range t.work.groups {
-			b.group(t.work.version, group)
+		for _, group := range t.Work.groups {
+			b.group(t.Work.version, group)
 		}
-		size += t.work.bytes
+		size += t.Work.bytes
 	}
 	reply, code, err := s.publish(ctx, sh, b)
 	sh.quota.stored(size)
@@ -255,14 +256,14 @@ func (s *Store) flushPublishes(sh *shard, calls []*pendingCall[*publishing]) {
 	}
 	err = s.server.WrapError("store publications", conn.Certain(err))
 	for _, t := range calls {
-		n := len(t.work.groups)
+		n := len(t.Work.groups)
 		switch {
 		case err != nil:
-			t.work.err = err
+			t.Work.err = err
 		case len(reply) < n:
-			t.work.err = fmt.Errorf("topic_publish.lua returned answers for too few groups: %w", core.Internal)
+			t.Work.err = fmt.Errorf("topic_publish.lua returned answers for too few groups: %w", core.Internal)
 		default:
-			t.work.answers, t.work.err = sh.published(reply[:n], t.work.groups)
+			t.Work.answers, t.Work.err = sh.published(reply[:n], t.Work.groups)
 			reply = reply[n:]
 		}
 	}
@@ -279,8 +280,8 @@ func (s *Store) publish(ctx context.Context, sh *shard, b *publishArgs) (reply [
 	if len(hands) == 0 {
 		return s.transitionUnder(ctx, sh, now, r, script.TopicPublish, b.allKeys(), b.allArgs()...)
 	}
-	sh.publishes.setAlone(true) // the next flush can hand over only after this one
-	defer sh.publishes.setAlone(false)
+	sh.publishes.SetAlone(true) // the next flush can hand over only after this one
+	defer sh.publishes.SetAlone(false)
 	keys, args := r.arguments(slices.Concat(sh.state, b.allKeys()), append(sh.stateArgs(now), b.allArgs()...))
 	published := script.TopicPublish.With(sh.features).Command(keys, args...)
 	cmds := []*redis.Cmd{redis.NewCmd(ctx, published...)}
@@ -321,7 +322,7 @@ const maxHandOvers = 16
 func (s *Store) reserveTargets(b *publishArgs, now int64) (hands []*handOver, done func()) {
 	var ends []func()
 	for _, t := range b.order {
-		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.isWatched(s.server.Names.Doorbell(t.to.Ref)) {
+		if t.to.Sub != core.Main || len(hands) == maxHandOvers || !s.doorbells.IsWatched(s.server.Names.Doorbell(t.to.Ref)) {
 			continue
 		}
 		sh, end := s.shard(t.to)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -221,16 +222,16 @@ func (s *Store) claimInSession(ctx context.Context, sh *shard, l *core.SessionLo
 }
 
 // flushHeld answers renewals of messages in sessions with the times until which their sessions are locked.
-func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*pendingCall[*renewing]) {
+func (s *Store) flushHeld(ctx context.Context, sh *shard, calls []*batching.Call[*renewing]) {
 	var args []any
 	var all []*core.Renewal
 	for _, t := range calls {
-		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
-		for i, token := range t.work.tokens {
-			t.work.renewals[i].Err = core.SessionLockLost
+		t.Work.renewals = make([]core.Renewal, len(t.Work.tokens))
+		for i, token := range t.Work.tokens {
+			t.Work.renewals[i].Err = core.SessionLockLost
 			if token.Partition() == sh.Index {
 				args = append(args, keyspace.Member(token.Number(), secret(token.Nonce())), token.Number())
-				all = append(all, &t.work.renewals[i])
+				all = append(all, &t.Work.renewals[i])
 			}
 		}
 	}

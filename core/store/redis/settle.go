@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/record"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
@@ -30,13 +31,13 @@ func (p *handle) Settle(ctx context.Context, settlements []core.Settlement) []er
 	sh, done := p.shard(p.place)
 	defer done()
 	for len(errs) < len(settlements) {
-		part := settlements[len(errs):min(len(errs)+maxBatch, len(settlements))]
+		part := settlements[len(errs):min(len(errs)+batching.MaxBatch, len(settlements))]
 		w := &settling{settlements: part}
 		size := 0
 		for i := range part {
 			size += len(part[i].Properties.Encoded())
 		}
-		if err := sh.settles.submit(ctx, w, len(part), size); err != nil {
+		if err := sh.settles.Submit(ctx, w, len(part), size); err != nil {
 			errs = repeat(errs, fmt.Errorf("settle in %s: %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
@@ -54,19 +55,19 @@ func repeat(errs []error, err error, n int) []error {
 }
 
 // flushSettles ends the locks of several calls with one script.
-func (s *Store) flushSettles(sh *shard, calls []*pendingCall[*settling]) {
+func (s *Store) flushSettles(sh *shard, calls []*batching.Call[*settling]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	var all []settlingItem
 	for _, t := range calls {
-		t.work.errs = make([]error, len(t.work.settlements))
-		for i := range t.work.settlements {
-			st := &t.work.settlements[i]
+		t.Work.errs = make([]error, len(t.Work.settlements))
+		for i := range t.Work.settlements {
+			st := &t.Work.settlements[i]
 			if sh.within(st) == nil && st.Token.Partition() != sh.Index {
-				t.work.errs[i] = sh.lost(st)
+				t.Work.errs[i] = sh.lost(st)
 				continue
 			}
-			all = append(all, settlingItem{st, &t.work.errs[i]})
+			all = append(all, settlingItem{st, &t.Work.errs[i]})
 		}
 	}
 	sh.inLongRuns(all)
@@ -126,7 +127,7 @@ func (sh *shard) settleArgs(n int, settlement func(int) *core.Settlement) []any 
 			args, count = append(args, "without", "", 0), -1
 		}
 		under = l
-		if count < 0 || !sh.follows(last, st) || args[count] == maxBatch {
+		if count < 0 || !sh.follows(last, st) || args[count] == batching.MaxBatch {
 			args = append(args, outcomeWord(st), overrideFor(st), 0)
 			count = len(args) - 1
 		}
@@ -260,9 +261,9 @@ func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Rene
 	sh, done := p.shard(p.place)
 	defer done()
 	for len(renewals) < len(tokens) {
-		part := tokens[len(renewals):min(len(renewals)+maxBatch, len(tokens))]
+		part := tokens[len(renewals):min(len(renewals)+batching.MaxBatch, len(tokens))]
 		w := &renewing{tokens: part}
-		if err := sh.renews.submit(ctx, w, len(part), 0); err != nil {
+		if err := sh.renews.Submit(ctx, w, len(part), 0); err != nil {
 			renewals = repeatRenewal(renewals, fmt.Errorf("renew in %s: %w", sh.keys.Prefix, err), len(part))
 			continue
 		}
@@ -279,7 +280,7 @@ func repeatRenewal(renewals []core.Renewal, err error, n int) []core.Renewal {
 }
 
 // flushRenews extends the locks of several calls with one script.
-func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
+func (s *Store) flushRenews(sh *shard, calls []*batching.Call[*renewing]) {
 	ctx, cancel := s.server.Bounded(context.Background())
 	defer cancel()
 	if sh.Sessions {
@@ -291,9 +292,9 @@ func (s *Store) flushRenews(sh *shard, calls []*pendingCall[*renewing]) {
 	args := []any{until}
 	var all []*core.Renewal
 	for _, t := range calls {
-		t.work.renewals = make([]core.Renewal, len(t.work.tokens))
-		for i, token := range t.work.tokens {
-			r := &t.work.renewals[i]
+		t.Work.renewals = make([]core.Renewal, len(t.Work.tokens))
+		for i, token := range t.Work.tokens {
+			r := &t.Work.renewals[i]
 			if token.Partition() != sh.Index {
 				r.Err = core.LockLost
 				continue

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
@@ -36,10 +37,10 @@ type shard struct {
 	features  script.Features
 	state     []any // the first keys of its scripts
 	expired   any   // ARGV[4] of lua/state.lua
-	appends   batcher[*sending]
-	publishes batcher[*publishing]
-	settles   batcher[*settling]
-	renews    batcher[*renewing]
+	appends   batching.Batcher[*sending]
+	publishes batching.Batcher[*publishing]
+	settles   batching.Batcher[*settling]
+	renews    batching.Batcher[*renewing]
 	lostLocks lostLocks
 	quota     quota
 	receipts  receiptKeys
@@ -70,10 +71,10 @@ func (s *Store) shard(p place) (sh *shard, done func()) {
 	if sh == nil {
 		s.shards.trim()
 		sh = s.newShard(p, p.Sessions)
-		sh.appends.start(s, &s.flushed.appends, func(ts []*pendingCall[*sending]) { s.flushAppends(sh, ts) })
-		sh.publishes.start(s, &s.flushed.publishes, func(ts []*pendingCall[*publishing]) { s.flushPublishes(sh, ts) })
-		sh.settles.start(s, &s.flushed.settles, func(ts []*pendingCall[*settling]) { s.flushSettles(sh, ts) })
-		sh.renews.start(s, &s.flushed.renews, func(ts []*pendingCall[*renewing]) { s.flushRenews(sh, ts) })
+		sh.appends.Start(&s.server, &s.flushed.appends, func(ts []*batching.Call[*sending]) { s.flushAppends(sh, ts) })
+		sh.publishes.Start(&s.server, &s.flushed.publishes, func(ts []*batching.Call[*publishing]) { s.flushPublishes(sh, ts) })
+		sh.settles.Start(&s.server, &s.flushed.settles, func(ts []*batching.Call[*settling]) { s.flushSettles(sh, ts) })
+		sh.renews.Start(&s.server, &s.flushed.renews, func(ts []*batching.Call[*renewing]) { s.flushRenews(sh, ts) })
 		s.shards.all[p] = sh
 	}
 	sh.users++

@@ -14,8 +14,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/batching"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/catalogue"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/doorbell"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
@@ -51,8 +53,8 @@ type connection struct {
 	least     int // so many locks in a block of numbers are kept as one
 	shards    shards
 	recents   recents
-	flushed   struct{ appends, publishes, settles, renews flushes }
-	doorbells doorbells
+	flushed   struct{ appends, publishes, settles, renews batching.Counter }
+	doorbells doorbell.Bells
 }
 
 var _ core.Store = (*Store)(nil)
@@ -99,7 +101,7 @@ func connect(url string, o Options) (*Store, error) {
 		server: server.Server{Client: conn.Client{Endpoint: t, Log: o.Logger, Probe: names.Probe}, ID: rand.Text(), Reads: cmp.Or(o.reads, server.Format), Names: names, Clock: server.Clock{Given: o.Clock}},
 		least:  cmp.Or(o.leastBlock, leastBlock), shards: shards{all: make(map[place]*shard)},
 	}}
-	s.server.EndLocks = s.endLocksOfEnded
+	s.server.EndLocks = s.doorbells.EndLocks
 	s.server.Look = s.server.IsKnown
 	s.connect()
 	s.server.Running, s.server.Stop = context.WithCancel(context.Background())
@@ -162,8 +164,8 @@ func (s *Store) begin(ctx context.Context) error {
 	if s.Catalogue, err = catalogue.Open(bounded, &s.server); err != nil {
 		return err
 	}
-	s.doorbells.init(s)
-	for _, run := range []func(context.Context){s.server.KeepPresent, s.doorbells.run, func(ctx context.Context) { catalogue.Run(ctx, s.Catalogue) }} {
+	s.doorbells.Init(&s.server)
+	for _, run := range []func(context.Context){s.server.KeepPresent, s.doorbells.Run, func(ctx context.Context) { catalogue.Run(ctx, s.Catalogue) }} {
 		s.server.Background.Go(func() { run(s.server.Running) })
 	}
 	return nil
@@ -284,3 +286,12 @@ func (s *Store) RecentFailures() []Failure {
 // are Busy: close the store and open it again, which begins a new one. With replicas the channel
 // stays open, and calls are Busy until the data are back.
 func (s *Store) Lost() <-chan struct{} { return s.server.Stamp.Lost }
+
+// Flushes counts how many items shared an exchange with Redis.
+type Flushes = batching.Histogram
+
+// Flushes returns a histogram for each kind of call.
+func (s *Store) Flushes() []Flushes {
+	f := &s.flushed
+	return []Flushes{f.appends.Histogram("append"), f.publishes.Histogram("publish"), f.settles.Histogram("settle"), f.renews.Histogram("renew")}
+}

@@ -36,7 +36,7 @@ type Server struct {
 	Calls  sync.WaitGroup
 }
 
-// Enter begins a call; the caller must end it with calls.Done.
+// Enter begins a call; the caller must end it with Calls.Done.
 func (s *Server) Enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return Ended(ctx)

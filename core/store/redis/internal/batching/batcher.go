@@ -1,4 +1,5 @@
-package redis
+// Package batching lets calls of one kind share exchanges with Redis.
+package batching
 
 import (
 	"context"
@@ -13,44 +14,44 @@ import (
 // Limits of a batcher.
 const (
 	maxConcurrentFlushes = 2         // flushes in flight at once
-	maxBatch             = 200       // items in a flush, unless one call has more
-	maxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
+	MaxBatch             = 200       // items in a flush, unless one call has more
+	MaxBatchBytes        = 256 << 10 // bytes in a flush, unless one call has more
 	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
 )
 
-// batcher lets calls of one kind on one partition share round trips. The first call flushes at
+// Batcher lets calls of one kind on one partition share round trips. The first call flushes at
 // once. Calls that come while two flushes are in flight wait, in order, and share the next flush.
 // There is no timer: a lone call does not wait.
-type batcher[T any] struct {
-	store   *Store
-	flushed *flushes
-	flush   func([]*pendingCall[T])
+type Batcher[T any] struct {
+	server  *server.Server
+	flushed *Counter
+	flush   func([]*Call[T])
 
 	mu       sync.Mutex
-	waiting  []*pendingCall[T]
+	waiting  []*Call[T]
 	bytes    int // of waiting calls
 	flushing int
 	alone    bool // no flush begins while another is in flight
 }
 
-// pendingCall is one call's part of a flush. The flush fills in the answers in work, then closes
+// Call is one call's part of a flush. The flush fills in the answers in work, then closes
 // done.
-type pendingCall[T any] struct {
-	work  T
+type Call[T any] struct {
+	Work  T
 	items int
 	bytes int
 	done  chan struct{}
 }
 
-func (b *batcher[T]) start(s *Store, flushed *flushes, flush func([]*pendingCall[T])) {
-	b.store, b.flushed, b.flush = s, flushed, flush
+func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Call[T])) {
+	b.server, b.flushed, b.flush = s, flushed, flush
 }
 
-// submit adds work and waits for its flush. If ctx ends first, the flush continues without the
+// Submit adds work and waits for its flush. If ctx ends first, the flush continues without the
 // caller, which must not read work any more. A caller whose context leaves enough time runs the
 // flush itself, and stays until it ends.
-func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error {
-	t := &pendingCall[T]{work: work, items: items, bytes: bytes, done: make(chan struct{})}
+func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
+	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)
 	switch {
 	case !ok:
@@ -58,7 +59,7 @@ func (b *batcher[T]) submit(ctx context.Context, work T, items, bytes int) error
 	case departs && outlasts(ctx, conn.CallTimeout):
 		b.flushOnce()
 	case departs:
-		b.store.server.Calls.Go(b.flushAll)
+		b.server.Calls.Go(b.flushAll)
 	}
 	select {
 	case <-t.done:
@@ -76,7 +77,7 @@ func outlasts(ctx context.Context, d time.Duration) bool {
 
 // queue adds a call to the waiting ones, unless there are too many. If departs is true, the caller
 // must start a flush.
-func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
+func (b *Batcher[T]) queue(t *Call[T]) (departs, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.bytes > maxWaiting {
@@ -90,8 +91,8 @@ func (b *batcher[T]) queue(t *pendingCall[T]) (departs, ok bool) {
 	return departs, true
 }
 
-// setAlone sets whether further calls must wait for the flushes in flight.
-func (b *batcher[T]) setAlone(alone bool) {
+// SetAlone sets whether further calls must wait for the flushes in flight.
+func (b *Batcher[T]) SetAlone(alone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alone = alone
@@ -101,7 +102,7 @@ func (b *batcher[T]) setAlone(alone bool) {
 const pendingCallOverhead = 256
 
 // flushAll flushes until no call waits.
-func (b *batcher[T]) flushAll() {
+func (b *Batcher[T]) flushAll() {
 	for batch := b.nextBatch(); batch != nil; batch = b.nextBatch() {
 		b.flushBatch(batch)
 	}
@@ -109,19 +110,19 @@ func (b *batcher[T]) flushAll() {
 
 // flushOnce runs one flush in the caller's goroutine, which saves two goroutine switches. If calls
 // still wait afterwards, it starts flushAll.
-func (b *batcher[T]) flushOnce() {
+func (b *Batcher[T]) flushOnce() {
 	batch := b.nextBatch()
 	if batch == nil {
 		return
 	}
 	b.flushBatch(batch)
 	if !b.finish() {
-		b.store.server.Calls.Go(b.flushAll)
+		b.server.Calls.Go(b.flushAll)
 	}
 }
 
 // finish ends flushing if no call waits.
-func (b *batcher[T]) finish() bool {
+func (b *Batcher[T]) finish() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) > 0 {
@@ -132,7 +133,7 @@ func (b *batcher[T]) finish() bool {
 	return true
 }
 
-func (b *batcher[T]) flushBatch(batch []*pendingCall[T]) {
+func (b *Batcher[T]) flushBatch(batch []*Call[T]) {
 	items := 0
 	for _, t := range batch {
 		items += t.items
@@ -145,12 +146,12 @@ func (b *batcher[T]) flushBatch(batch []*pendingCall[T]) {
 }
 
 // nextBatch returns the calls of the next flush, or ends flushing.
-func (b *batcher[T]) nextBatch() []*pendingCall[T] {
+func (b *Batcher[T]) nextBatch() []*Call[T] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	items, bytes, n := 0, 0, 0
 	for _, t := range b.waiting {
-		if n > 0 && (items+t.items > maxBatch || bytes+t.bytes > maxBatchBytes) {
+		if n > 0 && (items+t.items > MaxBatch || bytes+t.bytes > MaxBatchBytes) {
 			break
 		}
 		items += t.items

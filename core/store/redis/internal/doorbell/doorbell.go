@@ -1,7 +1,9 @@
-package redis
+// Package doorbell wakes receivers when messages of their partitions become available.
+package doorbell
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,16 +14,16 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// doorbells are the doorbells of the partitions that this gateway waits for. A Lock that finds
+// Bells are the doorbells of the partitions that this gateway waits for. A Lock that finds
 // fewer messages than it asked for arms its partition's doorbell. The next call that makes messages
 // available disarms it and publishes on its channel, once. So a busy partition publishes nothing,
 // and an idle one costs nothing.
 //
 // One connection per master listens, because a message on a sharded channel reaches only the node of its slot. If a
 // ring was not published because a connection was lost or a gateway died, a poll every second finds the messages.
-type doorbells struct {
-	store *Store
-	woken chan struct{} // the watched partitions have changed; holds at most one
+type Bells struct {
+	server *server.Server
+	woken  chan struct{} // the watched partitions have changed; holds at most one
 
 	mu       sync.Mutex
 	watchers map[string]*watched // by channel
@@ -31,7 +33,8 @@ type doorbells struct {
 
 // watched is a partition that this gateway waits for.
 type watched struct {
-	handle   *handle
+	ref      core.Ref
+	endLocks func(ctx context.Context) error
 	watchers []core.Watcher // replaced by another slice, never changed
 }
 
@@ -45,26 +48,23 @@ type listener struct {
 // pollInterval is how often the watched partitions are polled.
 const pollInterval = time.Second
 
-func (b *doorbells) init(s *Store) {
-	b.store, b.woken = s, make(chan struct{}, 1)
+func (b *Bells) Init(s *server.Server) {
+	b.server, b.woken = s, make(chan struct{}, 1)
 	b.watchers, b.listeners = make(map[string]*watched), make(map[*redis.Client]*listener)
-}
-
-// Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
-// to listen, because earlier rings may have been missed.
-func (p *handle) Watch(w core.Watcher) (stop func()) {
-	return p.doorbells.add(p.server.Names.Doorbell(p.Ref), p, &watcher{w})
 }
 
 // watcher distinguishes several Watch calls with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-func (b *doorbells) add(channel string, p *handle, own *watcher) (remove func()) {
+// Add watches a partition for by, and wakes it once when it has begun to listen, because earlier rings may
+// have been missed. endLocks ends the locks there of gateways that have ended.
+func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by core.Watcher) (remove func()) {
+	channel, own := b.server.Names.Doorbell(ref), &watcher{by}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w := b.watchers[channel]
 	if w == nil {
-		w = &watched{handle: p}
+		w = &watched{ref: ref, endLocks: endLocks}
 		b.watchers[channel] = w
 		b.wake()
 	}
@@ -80,13 +80,13 @@ func (b *doorbells) add(channel string, p *handle, own *watcher) (remove func())
 	}
 }
 
-func (b *doorbells) isWatched(channel string) bool {
+func (b *Bells) IsWatched(channel string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.watchers[channel] != nil
 }
 
-func (b *doorbells) wake() {
+func (b *Bells) wake() {
 	select {
 	case b.woken <- struct{}{}:
 	default:
@@ -94,13 +94,13 @@ func (b *doorbells) wake() {
 }
 
 // wakeWatchers wakes the watchers of a channel; they do not block.
-func (b *doorbells) wakeWatchers(channel string, session core.SessionKey) {
-	for _, w := range b.watchersOf(channel) {
+func (b *Bells) wakeWatchers(channel string, session core.SessionKey) {
+	for _, w := range b.WatchersOf(channel) {
 		w.Wake(session)
 	}
 }
 
-func (b *doorbells) watchersOf(channel string) []core.Watcher {
+func (b *Bells) WatchersOf(channel string) []core.Watcher {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w := b.watchers[channel]; w != nil {
@@ -109,8 +109,8 @@ func (b *doorbells) watchersOf(channel string) []core.Watcher {
 	return nil
 }
 
-// run keeps the listeners connected and polls, until ctx ends.
-func (b *doorbells) run(ctx context.Context) {
+// Run keeps the listeners connected and polls, until ctx ends.
+func (b *Bells) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var listeners sync.WaitGroup
@@ -129,24 +129,30 @@ func (b *doorbells) run(ctx context.Context) {
 	listeners.Wait()
 }
 
-// handles returns the watched partitions by channel.
-func (b *doorbells) handles() map[string]*handle {
+// all returns the watched partitions by channel.
+func (b *Bells) all() map[string]*watched {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := make(map[string]*handle, len(b.watchers))
-	for channel, w := range b.watchers {
-		all[channel] = w.handle
+	return maps.Clone(b.watchers)
+}
+
+// EndLocks ends the locks of gateways that have ended in all watched partitions.
+func (b *Bells) EndLocks(ctx context.Context) (err error) {
+	for _, w := range b.all() {
+		if failed := w.endLocks(ctx); failed != nil {
+			err = failed
+		}
 	}
-	return all
+	return err
 }
 
 // connect opens and closes listeners to match the watched partitions and their current nodes.
-func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
+func (b *Bells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 	wanted := make(map[*redis.Client]map[string]struct{})
-	for channel := range b.handles() {
-		node, err := b.store.server.NodeOf(ctx, channel)
+	for channel := range b.all() {
+		node, err := b.server.NodeOf(ctx, channel)
 		if err != nil {
-			b.store.server.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
+			b.server.Log.Debug("no Redis node for wake-ups: polling instead", "err", err)
 			continue
 		}
 		if wanted[node] == nil {
@@ -171,8 +177,8 @@ func (b *doorbells) connect(ctx context.Context, listeners *sync.WaitGroup) {
 
 // subscribe makes a listener listen to exactly these channels. It sends one command per channel,
 // because the channels of a command must be in one slot.
-func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
-	bounded, cancel := b.store.server.Bounded(ctx)
+func (b *Bells) subscribe(ctx context.Context, node *redis.Client, ln *listener, channels map[string]struct{}, listeners *sync.WaitGroup) {
+	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
 	fresh := ln.pubsub == nil
 	if fresh {
@@ -183,7 +189,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 			continue
 		}
 		if err := ln.pubsub.SSubscribe(bounded, channel); err != nil {
-			b.store.server.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
+			b.server.Log.Debug("cannot subscribe to wake-ups; trying again soon", "err", err)
 			b.drop(node)
 			return
 		}
@@ -205,7 +211,7 @@ func (b *doorbells) subscribe(ctx context.Context, node *redis.Client, ln *liste
 }
 
 // listenTo calls watchers once it has begun to listen, and then for each ring that a listener receives.
-func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
+func (b *Bells) listenTo(ctx context.Context, ln *listener) {
 	defer close(ln.broken)
 	server.Listen(ctx, ln.pubsub, func(message any) {
 		switch m := message.(type) {
@@ -213,7 +219,7 @@ func (b *doorbells) listenTo(ctx context.Context, ln *listener) {
 			switch {
 			case m.Kind == "ssubscribe":
 				b.wakeWatchers(m.Channel, "")
-			case b.store.server.Cluster != nil && b.isWatched(m.Channel):
+			case b.server.Cluster != nil && b.IsWatched(m.Channel):
 				// The slot has left this node, and may return before the next poll, which makes a
 				// new listener.
 				_ = ln.pubsub.Close() // it is not needed any more
@@ -234,7 +240,7 @@ func (ln *listener) isBroken() bool {
 }
 
 // drop closes a listener.
-func (b *doorbells) drop(node *redis.Client) {
+func (b *Bells) drop(node *redis.Client) {
 	_ = b.listeners[node].pubsub.Close() // it is broken, or not needed any more
 	delete(b.listeners, node)
 }
@@ -246,10 +252,10 @@ const pollBatch = 500
 // which means that the sender died before it could ring. This does not concern messages in sessions: only scripts
 // store them, and these ring. Watchers of dead letters are woken when something is due in the main queue and
 // another gateway has sent to it or locked its messages, because locking dead letters sweeps the main queue.
-func (b *doorbells) poll(ctx context.Context) {
-	bounded, cancel := b.store.server.Bounded(ctx)
+func (b *Bells) poll(ctx context.Context) {
+	bounded, cancel := b.server.Bounded(ctx)
 	defer cancel()
-	pipe := b.store.server.RDB.Pipeline()
+	pipe := b.server.RDB.Pipeline()
 	asked, due := make(map[string]*redis.SliceCmd), make(map[string]*redis.StringCmd)
 	finish := func() {
 		_, _ = pipe.Exec(bounded) // each command keeps its error
@@ -260,19 +266,19 @@ func (b *doorbells) poll(ctx context.Context) {
 		}
 		for channel, c := range due {
 			at, err := c.Int64()
-			if wait := server.Instant(at).Sub(b.store.Now()); err == nil && wait <= pollInterval {
+			if wait := server.Instant(at).Sub(b.server.Now()); err == nil && wait <= pollInterval {
 				time.AfterFunc(wait, func() { b.wakeWatchers(channel, "") })
 			}
 		}
 		clear(asked)
 		clear(due)
 	}
-	for channel, p := range b.handles() {
-		ref := p.Ref
-		asked[channel] = pipe.HMGet(bounded, b.store.server.Names.Head(ref), "w", "s", "c", "a")
+	for channel, w := range b.all() {
+		ref := w.ref
+		asked[channel] = pipe.HMGet(bounded, b.server.Names.Head(ref), "w", "s", "c", "a")
 		if ref.Sub.IsDeadLetter() {
 			ref.Sub -= core.DeadLetter - core.Main
-			due[channel] = pipe.HGet(bounded, b.store.server.Names.Head(ref), "d")
+			due[channel] = pipe.HGet(bounded, b.server.Names.Head(ref), "d")
 		}
 		if len(asked) == pollBatch {
 			finish()
