@@ -89,7 +89,7 @@ func (f *forgetful) pass(client net.Conn) {
 		defer func() { _ = server.Close() }()
 		copyUntil(server, client, func(sent []byte) bool {
 			f.holdUp(sent)
-			if !bytes.Contains(sent, []byte("EVALSHA")) {
+			if !bytes.Contains(sent, []byte("EVAL")) {
 				return true
 			}
 			f.mu.Lock()
@@ -253,6 +253,33 @@ func TestACallWhoseConnectionBrokeTakesEffectOnce(t *testing.T) {
 	stats, err := storetest.Stats(t.Context(), s, st.at("a"))
 	if err != nil || stats.Ready != 2 {
 		t.Errorf("published: got %+v, %v, want 2 ready", stats, err)
+	}
+}
+
+// A server that has restarted does not know the script that leaves the receipt of an append.
+func TestAnAppendToARestartedServerTakesEffectOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	lossy := forget(t, server)
+	s := open(t, lossy.url(), redisstore.Options{Prefix: "restarted:"})
+	p := queue(t, s)
+	batch := make([]*core.Message, 20)
+	for i := range batch {
+		batch[i] = message(fmt.Sprint(i))
+	}
+	for i := range 3 {
+		if i > 0 { // as a restart does
+			if err := errors.Join(server.Client().ScriptFlush(t.Context()).Err(), server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes").Err()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lossy.loseNext(func() {})
+		if a := p.In(s).Append(t.Context(), [][]*core.Message{batch})[0]; a.Err != nil {
+			t.Errorf("append %d: %v", i, a.Err)
+		}
+		if stats, err := storetest.Stats(t.Context(), s, p); err != nil || stats.Ready != int64((i+1)*len(batch)) {
+			t.Errorf("append %d: got %d messages, %v, want %d", i, stats.Ready, err, (i+1)*len(batch))
+		}
 	}
 }
 

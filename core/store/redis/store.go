@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +20,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/conn"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/doorbell"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/keyspace"
+	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
@@ -50,11 +52,13 @@ type Store struct {
 type connection struct {
 	server server.Server
 	*catalogue.Catalogue
-	least     int // so many locks in a block of numbers are kept as one
-	shards    shards
-	recents   recents
-	flushed   struct{ appends, publishes, settles, renews batching.Counter }
-	doorbells doorbell.Bells
+	least   int // so many locks in a block of numbers are kept as one
+	shards  shards
+	recents recents
+	// knownSweeps are those of all shards, by features, unless the server is a cluster.
+	knownSweeps [script.AllFeatures + 1]atomic.Uint64
+	flushed     struct{ appends, publishes, settles, renews batching.Counter }
+	doorbells   doorbell.Bells
 }
 
 var _ core.Store = (*Store)(nil)

@@ -206,8 +206,7 @@ func (t *endpoint) AsCluster() {
 	t.tune()
 }
 
-// Connect returns a client, twice if it is one of a cluster. Servers outside of a cluster call opened
-// for each new connection.
+// Connect returns a client, twice if it is one of a cluster. It calls opened for each new connection.
 func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (redis.UniversalClient, *redis.ClusterClient) {
 	t.Patience = patience{Wait: t.Wait, alone: t.Single != nil, absences: new(absences)}
 	var c redis.UniversalClient
@@ -219,6 +218,7 @@ func (t *endpoint) Connect(opened func(context.Context, *redis.Conn) error) (red
 		t.Sentinel.OnConnect = opened
 		c = redis.NewFailoverClient(t.Sentinel)
 	default:
+		t.cluster.OnConnect = opened
 		t.Patience.cluster = redis.NewClusterClient(t.cluster)
 		c = t.Patience.cluster
 	}

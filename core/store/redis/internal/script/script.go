@@ -31,7 +31,7 @@ type Script struct {
 	plain    string                   // the same for partitions that need no other preludes
 	preludes []string                 // files placed before the script
 	parts    []string                 // scripts placed before it as functions of their ARGV
-	variants [allFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state
+	variants [AllFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state
 }
 
 // Features says which preludes a partition's scripts need besides lua/state.lua. Plain queues
@@ -42,7 +42,7 @@ const (
 	SharedBodies Features = 1 << iota // lua/shared_bodies.lua
 	Sessions                          // lua/sessions.lua
 	History                           // lua/history.lua
-	allFeatures  = SharedBodies | Sessions | History
+	AllFeatures  = SharedBodies | Sessions | History
 )
 
 // Numbers of keys that the preludes take.
@@ -145,7 +145,7 @@ func stateScript(name string, keys, fixed, repeat int) *Script {
 // onState makes the variants of a script on a partition's state.
 func (s *Script) onState() *Script {
 	base := *s
-	var variants [allFeatures + 1]*Script
+	var variants [AllFeatures + 1]*Script
 	for f := range variants {
 		v := base
 		v.preludes = nil
@@ -236,10 +236,19 @@ func (s *Script) With(f Features) *Script {
 // Command returns an EVALSHA command. If the server does not know the script, exchange sends all of it.
 func (s *Script) Command(keys []any, args ...any) []any {
 	_, sha := s.text()
+	return command("EVALSHA", sha, keys, args)
+}
+
+// WholeCommand returns an EVAL command, which contains the script.
+func (s *Script) WholeCommand(keys []any, args ...any) []any {
+	source, _ := s.text()
+	return command("EVAL", source, keys, args)
+}
+
+func command(name, script string, keys, args []any) []any {
 	c := make([]any, 0, 3+len(keys)+len(args))
-	c = append(c, "EVALSHA", sha, len(keys))
-	c = append(c, keys...)
-	return append(c, args...)
+	c = append(c, name, script, len(keys))
+	return append(append(c, keys...), args...)
 }
 
 // Fits reports whether a call has as many keys and arguments as the script's header demands.

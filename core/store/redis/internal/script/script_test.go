@@ -126,7 +126,7 @@ func TestPreludesTakeTheKeysTheyAreGiven(t *testing.T) {
 			t.Errorf("%s.lua takes %q, lists %q and is given %v", name, taken, order, given)
 		}
 	}
-	for features, want := range map[Features]int{0: 18, SharedBodies: 22, Sessions: 27, History: 19, allFeatures: 32} {
+	for features, want := range map[Features]int{0: 18, SharedBodies: 22, Sessions: 27, History: 19, AllFeatures: 32} {
 		if got := Append.variants[features].keys; got != want {
 			t.Errorf("append.lua with features %d: got %d keys, want %d", features, got, want)
 		}
