@@ -295,15 +295,17 @@ const MaxSubscriptionName = 50
 
 // ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits,
 // '.', '-' and '_' in any order, but not dots alone (see ValidateName).
-func ValidateSubscriptionName(name string) error {
+func ValidateSubscriptionName(name string) error { return validateOwnName("subscription", name) }
+
+func validateOwnName(kind, name string) error {
 	if name == "" || len(name) > MaxSubscriptionName {
-		return Refuse(InvalidArgument, "The subscription name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxSubscriptionName)
+		return Refuse(InvalidArgument, "The %s name '%.60s' has %d characters: it must have 1 to %d.", kind, name, len(name), MaxSubscriptionName)
 	}
 	if i := indexOutside(name, ".-_"); i >= 0 {
-		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", name, runeAt(name, i), i)
+		return Refuse(InvalidArgument, "The %s name '%s' is not allowed because of %q at position %d: use letters, digits, '.', '-' and '_'.", kind, name, runeAt(name, i), i)
 	}
 	if name == "." || name == ".." {
-		return Refuse(InvalidArgument, "The subscription name '%s' is not allowed, because HTTP clients remove it from URLs: use another name.", name)
+		return Refuse(InvalidArgument, "The %s name '%s' is not allowed, because HTTP clients remove it from URLs: use another name.", kind, name)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -95,3 +96,16 @@ const schedules = "$schedules/"
 
 // SchedulePath is the name of a schedule as an entity.
 func SchedulePath(name string) string { return schedules + name }
+
+// IsSchedulePath reports whether a folded name is a SchedulePath.
+func IsSchedulePath(folded string) bool { return strings.HasPrefix(folded, schedules) }
+
+// ValidateScheduleName checks the name of a schedule, by the rules for names of subscriptions.
+func ValidateScheduleName(name string) error { return validateOwnName("schedule", name) }
+
+// ScheduleState is a schedule as administration shows it.
+type ScheduleState struct {
+	ScheduleSettings
+	Next  time.Time `json:"next,omitzero"`   // the next tick; zero: none within five years
+	Error string    `json:"error,omitempty"` // why this gateway could not send the tick that is due
+}

@@ -39,7 +39,7 @@ func (b *Broker) Entity(ctx context.Context, id core.Identity, name string) (cor
 // stored reads an entity from the store, not from the cache.
 func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	ent, err := b.store.Entity(ctx, b.namespace, name)
-	if core.CodeOf(err) == core.NotFound {
+	if core.CodeOf(err) == core.NotFound || ent.Kind == core.Schedule {
 		return core.Entity{}, b.refusals.NotFound(name)
 	}
 	return ent, b.refusals.Of(err, &core.Entity{Name: name})

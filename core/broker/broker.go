@@ -99,6 +99,8 @@ type Selected struct {
 	RateLimits      []RateLimit      // for queues and subscriptions
 	CircuitBreakers []CircuitBreaker // for queues and subscriptions
 	Schemas         []Schema         // for queues and topics
+	// Schedules are stored in the catalogue, where they stay.
+	Schedules []core.ScheduleSettings
 }
 
 // RateLimit is how many messages receivers of an entity get, over all gateways.
@@ -175,6 +177,7 @@ type Broker struct {
 	audit      *audit.Writer
 	barrier    *pause.Barrier
 	delivery   *delivery.Shared
+	scheduler  *scheduler
 
 	probe struct {
 		mu  sync.Mutex
@@ -226,6 +229,8 @@ func New(store core.Store, o Options) *Broker {
 		Host: forwardedBroker{b}, Namespace: b.namespace, Store: store, Base: b.base, Log: b.log, Policy: b.policy, Barrier: b.barrier,
 		Remotes: o.Remotes, Wait: o.ForwardWait,
 	})
+	b.scheduler = newScheduler(b)
+	b.scheduler.want(o.Schedules)
 	b.audit = audit.NewWriter(store.Now, o.Gateway, o.Logger)
 	return b
 }
@@ -233,7 +238,7 @@ func New(store core.Store, o Options) *Broker {
 // Now is the namespace's time.
 func (b *Broker) Now() time.Time { return b.store.Now() }
 
-// Run follows changes to entities, forwards messages, deletes idle entities and records when
+// Run follows changes to entities, forwards messages, sends those of schedules, deletes idle entities and records when
 // entities were last used, until ctx ends. Then it closes all senders and receivers, waits for
 // calls in flight, and returns nil. Call it once.
 func (b *Broker) Run(ctx context.Context) error {
@@ -241,6 +246,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	var forwarding sync.WaitGroup
 	forwarding.Go(func() { b.forwarders.Run(ctx) })
 	forwarding.Go(func() { b.audit.Run(ctx) })
+	forwarding.Go(func() { b.scheduler.run(ctx) })
 	tick := time.NewTicker(touchInterval)
 	defer tick.Stop()
 	retry := time.NewTimer(refreshRetry)

@@ -64,7 +64,7 @@ func (b *Broker) load(ctx context.Context, name string) (*entry, error) {
 	known := b.cached(name)
 	now := time.Now()
 	ent, err := b.store.Entity(ctx, b.namespace, name)
-	if core.CodeOf(err) == core.NotFound {
+	if core.CodeOf(err) == core.NotFound || ent.Kind == core.Schedule {
 		b.forget(known)
 		return nil, b.notFoundIn(ctx, name)
 	}
@@ -160,6 +160,7 @@ func (b *Broker) entityChanged(namespace, name string) {
 		b.entries[name].changed()
 	}
 	b.forwarders.Changed(name)
+	b.scheduler.note(name)
 	b.wake()
 }
 

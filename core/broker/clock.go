@@ -16,7 +16,7 @@ const (
 )
 
 // RunDue does what is due after the store's time was moved: locks end, messages expire and become
-// active, idle entities are deleted, receivers and forwarders look for messages. It returns when
+// active, idle entities are deleted, schedules send, receivers and forwarders look for messages. It returns when
 // forwarders have moved what they can.
 func (b *Broker) RunDue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -24,6 +24,8 @@ func (b *Broker) RunDue(ctx context.Context) error {
 	defer context.AfterFunc(b.base, cancel)()
 	b.touch(ctx)
 	b.deleteIdle(ctx)
+	b.scheduler.runDue(ctx)
+	b.scheduler.wake()
 	moved, left := time.Now(), int64(-1)
 	for {
 		for _, e := range b.known() {

@@ -45,6 +45,25 @@ func (s *brittle) Partition(r core.Ref, p core.Policy) core.Partition {
 	return core.Partition{Ref: r, Policy: p, Operations: brittlePartition{s.Store.Partition(r, p), s}}
 }
 
+func (s *brittle) UpdateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
+	before, after := s.breaks("update")
+	if before {
+		return core.Entity{}, errBroken
+	}
+	updated, err := s.Store.UpdateEntity(ctx, e, q)
+	if after {
+		return core.Entity{}, errBroken
+	}
+	return updated, err
+}
+
+func (s *brittle) Entity(ctx context.Context, namespace, name string) (core.Entity, error) {
+	if before, after := s.breaks("read"); before || after {
+		return core.Entity{}, errBroken
+	}
+	return s.Store.Entity(ctx, namespace, name)
+}
+
 // brittlePartition is a partition of a brittle.
 type brittlePartition struct {
 	core.Partition

@@ -95,6 +95,7 @@ func (b *Broker) Select(s Selected) {
 	for _, e := range b.entries {
 		e.configure(&s, e.View().Name)
 	}
+	b.scheduler.want(s.Schedules)
 }
 
 // changed notes that the entity, or a topic's subscriptions, may have changed.

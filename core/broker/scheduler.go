@@ -1,0 +1,345 @@
+package broker
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
+	"github.com/crosstown-mq/crosstown/core/cron"
+)
+
+const (
+	// missedAfter is how late a tick may be sent without counting as missed. If the last tick of a
+	// schedule is further ahead of the clock, the clock has been set back.
+	missedAfter = time.Minute
+	// schedulerNap bounds the time between two looks at the clock, which may be set meanwhile.
+	schedulerNap = time.Minute
+	// schedulerRetry is how long to wait after a refusal, or if the store does not answer.
+	schedulerRetry = 5 * time.Second
+)
+
+// scheduler sends the messages of a namespace's schedules. All gateways try to send each tick, and
+// the tick's key lets the partition store one message. Then the tick is recorded in the schedule,
+// which a gateway reads from the store before it sends.
+type scheduler struct {
+	b     *Broker
+	woken chan struct{} // something has changed; holds at most one
+
+	mu      sync.Mutex
+	changed map[string]bool         // folded names to be read again; "": all schedules
+	wanted  []core.ScheduleSettings // from the configuration, to be stored
+	failing map[string]string       // why the due tick of a schedule was not sent, by folded name
+
+	round  sync.Mutex          // guards what follows: one round at a time
+	known  map[string]*planned // by folded name
+	queue  plannedQueue
+	looked time.Time // what the clock showed in the last round
+}
+
+// planned is a schedule, as it was read, with its next tick.
+type planned struct {
+	core.Entity
+	key   string // folded name
+	ticks *cron.Ticks
+	at    time.Time
+}
+
+// plannedQueue is a heap by time. It may contain schedules that have been read again since.
+type plannedQueue []*planned
+
+func (q plannedQueue) Len() int           { return len(q) }
+func (q plannedQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q plannedQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *plannedQueue) Push(p any)        { *q = append(*q, p.(*planned)) }
+func (q *plannedQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+func newScheduler(b *Broker) *scheduler {
+	return &scheduler{b: b, woken: make(chan struct{}, 1), changed: map[string]bool{"": true}, failing: map[string]string{}, known: map[string]*planned{}}
+}
+
+// run sends until ctx ends.
+func (s *scheduler) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.woken:
+		case <-timer.C:
+		}
+		if wait := s.runDue(ctx); wait > 0 {
+			timer.Reset(wait)
+		}
+	}
+}
+
+func (s *scheduler) wake() {
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// want takes the schedules of the configuration.
+func (s *scheduler) want(all []core.ScheduleSettings) {
+	s.mu.Lock()
+	s.wanted = append([]core.ScheduleSettings{}, all...)
+	s.mu.Unlock()
+	s.wake()
+}
+
+// note has a schedule read again, or all of them for "".
+func (s *scheduler) note(folded string) {
+	if folded != "" && !core.IsSchedulePath(folded) {
+		return
+	}
+	s.mu.Lock()
+	s.changed[folded] = true
+	s.mu.Unlock()
+	s.wake()
+}
+
+// runDue sends what is due, and returns how long to wait; 0: until something changes.
+func (s *scheduler) runDue(ctx context.Context) (wait time.Duration) {
+	s.round.Lock()
+	defer s.round.Unlock()
+	if isAhead(s.looked, s.b.store.Now()) {
+		s.note("")
+	}
+	done := s.read(ctx) && s.declare(ctx)
+	for {
+		done = s.read(ctx) && done
+		now := s.b.store.Now()
+		s.looked = now
+		var due []*planned
+		for len(s.queue) > 0 && !s.queue[0].at.After(now) {
+			if p := heap.Pop(&s.queue).(*planned); s.known[p.key] == p {
+				due = append(due, p)
+			}
+		}
+		if len(due) == 0 || ctx.Err() != nil {
+			break
+		}
+		errs := make([]error, len(due))
+		entity.InParallel(len(due), func(i int) { errs[i] = s.send(ctx, due[i]) })
+		for i, p := range due {
+			if s.report(p.key, p.Schedule, errs[i]); errs[i] == nil {
+				s.note(p.key) // it has another tick now
+				continue
+			}
+			p.at = now.Add(schedulerRetry)
+			heap.Push(&s.queue, p)
+		}
+	}
+	switch {
+	case !done:
+		return schedulerRetry
+	case len(s.queue) > 0:
+		return min(max(s.queue[0].at.Sub(s.b.store.Now()), time.Millisecond), schedulerNap)
+	}
+	return 0
+}
+
+// report notes why a schedule cannot do what is due, and logs it once.
+func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.failing, key)
+	} else if text := cmp.Or(core.TextOf(err), err.Error()); s.failing[key] != text {
+		s.failing[key] = text
+		s.b.log.Warn("a schedule does not send; trying again", "schedule", set.Name, "entity", set.Entity, "err", text)
+	}
+}
+
+// state describes a schedule with what this gateway knows.
+func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
+	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
+		shown.Next = ticks.Next(s.b.store.Now()).UTC()
+	}
+	return shown
+}
+
+// declare stores the schedules of the configuration, and reports whether all are stored.
+func (s *scheduler) declare(ctx context.Context) (done bool) {
+	s.mu.Lock()
+	wanted := s.wanted
+	s.wanted = nil
+	s.mu.Unlock()
+	if wanted == nil {
+		return true
+	}
+	names := map[string]bool{}
+	done = true
+	for _, set := range wanted {
+		set.Configured = true
+		key := core.FoldName(core.SchedulePath(set.Name))
+		names[key] = true
+		_, err := s.b.putSchedule(ctx, set)
+		s.report(key, &set, err)
+		done = done && err == nil
+	}
+	if !done {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.wanted == nil { // otherwise there are others by now
+			s.wanted = wanted
+		}
+		return false
+	}
+	for key, p := range s.known {
+		if p.Schedule.Configured && !names[key] {
+			s.b.log.Warn("a schedule comes from a configuration, but not from this gateway's", "schedule", p.Schedule.Name, "entity", p.Schedule.Entity,
+				"remedy", "delete it: crosstown schedule delete "+p.Schedule.Name)
+		}
+	}
+	return true
+}
+
+// read reads the schedules that have changed, and reports whether the store has answered.
+func (s *scheduler) read(ctx context.Context) (answered bool) {
+	s.mu.Lock()
+	changed := s.changed
+	s.changed = map[string]bool{}
+	s.mu.Unlock()
+	var found []core.Entity
+	var err error
+	names := slices.Collect(maps.Keys(changed))
+	if changed[""] {
+		names = slices.Collect(maps.Keys(s.known))
+		err = s.b.walkListing(ctx, core.Listing{Kind: core.Schedule}, func(ent *core.Entity) (gone bool) {
+			found = append(found, *ent)
+			return false
+		})
+	} else {
+		found = make([]core.Entity, len(names))
+		errs := make([]error, len(names))
+		entity.InParallel(len(names), func(i int) { found[i], errs[i] = s.b.store.Entity(ctx, s.b.namespace, names[i]) })
+		for i := range errs {
+			if core.CodeOf(errs[i]) != core.NotFound {
+				err = cmp.Or(err, errs[i])
+			}
+		}
+	}
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		maps.Copy(s.changed, changed)
+		return false
+	}
+	for _, name := range names {
+		delete(s.known, name)
+	}
+	for i := range found {
+		if found[i].Schedule != nil {
+			s.plan(&found[i])
+		}
+	}
+	return true
+}
+
+// plan queues a schedule by its next tick.
+func (s *scheduler) plan(ent *core.Entity) {
+	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
+	var err error
+	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the zone
+		s.report(p.key, p.Schedule, err)
+		return
+	}
+	p.at = p.ticks.Next(ent.Schedule.LastTick)
+	if now := s.b.store.Now(); isAhead(ent.Schedule.LastTick, now) {
+		p.at = now
+	}
+	if s.known[p.key] = p; !p.at.IsZero() {
+		heap.Push(&s.queue, p)
+	}
+}
+
+// isAhead reports whether the clock has been set back since it showed last.
+func isAhead(last, now time.Time) bool { return last.After(now.Add(missedAfter)) }
+
+// send sends the last due tick of a schedule, if there is one, and records it.
+func (s *scheduler) send(ctx context.Context, p *planned) error {
+	ent, err := s.b.store.Entity(ctx, s.b.namespace, p.Name)
+	if core.CodeOf(err) == core.NotFound || err == nil && (ent.ID != p.ID || ent.Revision != p.Revision) {
+		return nil // it is read again
+	}
+	if err != nil {
+		return err
+	}
+	now, last := s.b.store.Now(), ent.Schedule.LastTick
+	tick := now // if the clock has been set back, the next tick is after the present
+	if !isAhead(last, now) {
+		if tick = p.ticks.Latest(last, now); tick.IsZero() {
+			return nil
+		}
+		if ent.Schedule.Missed != core.MissedSkip || now.Sub(tick) <= missedAfter {
+			if err := s.sendTick(ctx, &ent, tick); err != nil {
+				return err
+			}
+		}
+	}
+	ent.Schedule.LastTick = tick.UTC()
+	_, err = s.b.store.UpdateEntity(ctx, ent, core.NamespaceQuotas{})
+	switch core.CodeOf(err) {
+	case core.Conflict, core.NotFound: // another gateway has recorded it, or the schedule has changed
+		return nil
+	}
+	if err == nil && !isAhead(last, now) {
+		s.forgetTick(ctx, &ent, last)
+	}
+	return err
+}
+
+// tickMessage returns the message of a tick. The partition stores a message with its key once.
+func tickMessage(ent *core.Entity, tick time.Time) (*core.Message, error) {
+	m, err := ent.Schedule.Message.Message()
+	if err != nil {
+		return nil, err
+	}
+	m.MessageID = core.StringID(ent.Schedule.Name + "@" + tick.UTC().Format(time.RFC3339))
+	m.Transit = &core.Transit{Key: fmt.Sprintf("schedule/%s/%d", ent.ID, tick.Unix())}
+	return m, nil
+}
+
+// sendTick sends the message of a tick as a client does.
+func (s *scheduler) sendTick(ctx context.Context, ent *core.Entity, tick time.Time) error {
+	m, err := tickMessage(ent, tick)
+	if err != nil {
+		return err
+	}
+	id := core.Identity{{Policy: "schedule " + ent.Schedule.Name, Rights: core.Send}}
+	sender, err := s.b.openSender(ctx, id, core.At(ent.Schedule.Entity), nil)
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	return sender.Send(ctx, [][]*core.Message{{m}})[0].Err
+}
+
+// forgetTick removes the key of an earlier tick. If that fails, the partition forgets it after core.KeyLife.
+func (s *scheduler) forgetTick(ctx context.Context, ent *core.Entity, tick time.Time) {
+	v, err := s.b.find(ctx, ent.Schedule.Entity)
+	if err != nil {
+		return
+	}
+	if m, err := tickMessage(ent, tick); err == nil {
+		key, queues := cmp.Or(entity.KeyOf(m, v.Settings.RequiresDuplicateDetection), m.Transit.Key), v.Queues[core.Main]
+		_ = queues[core.PartitionOf(key, len(queues))].Forget(ctx, []string{m.Transit.Key})
+	}
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/cron"
+)
+
+// maxSchedules is the number of schedules that a namespace may have.
+const maxSchedules = 10_000
+
+// Schedules lists schedules by name, at most top after the first skip. Like all calls for schedules
+// it needs Manage on the namespace.
+func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int) (all []core.ScheduleState, err error) {
+	if err := authorize(id, ""); err != nil {
+		return nil, err
+	}
+	page, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Schedule}, max(skip, 0), min(max(top, 0), maxTop))
+	for i := range page {
+		all = append(all, b.scheduler.state(&page[i]))
+	}
+	return all, b.refusals.Of(err, &core.Entity{})
+}
+
+// Schedule returns the schedule of that name, or NotFound.
+func (b *Broker) Schedule(ctx context.Context, id core.Identity, name string) (core.ScheduleState, error) {
+	if err := authorize(id, ""); err != nil {
+		return core.ScheduleState{}, err
+	}
+	ent, err := b.store.Entity(ctx, b.namespace, core.SchedulePath(name))
+	if err != nil {
+		return core.ScheduleState{}, b.scheduleRefusal(err, name)
+	}
+	return b.scheduler.state(&ent), nil
+}
+
+// PutSchedule creates a schedule, or changes the one of its name. The queue or topic must exist.
+func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.ScheduleSettings) (put core.ScheduleState, created bool, err error) {
+	if err := authorize(id, ""); err != nil {
+		return put, false, err
+	}
+	if setting, err := cron.Check(&set, b.store.Now()); err != nil {
+		return put, false, core.Refuse(core.InvalidArgument, "The schedule '%.60s' has a wrong %s: %s", set.Name, setting, cmp.Or(core.TextOf(err), err.Error()))
+	}
+	if _, err := b.find(ctx, set.Entity); err != nil {
+		return put, false, err
+	}
+	set.Configured = false
+	ent, err := b.putSchedule(ctx, set)
+	if err != nil {
+		return put, false, b.scheduleRefusal(err, set.Name)
+	}
+	return b.scheduler.state(&ent), ent.Revision == 1, nil
+}
+
+// putSchedule creates or changes a schedule, unless it is stored as it is.
+func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (core.Entity, error) {
+	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
+	for {
+		now := b.store.Now().UTC()
+		ent, err := b.store.Entity(ctx, b.namespace, core.SchedulePath(set.Name))
+		switch old := ent.Schedule; {
+		case core.CodeOf(err) == core.NotFound:
+			if err = b.roomForSchedule(ctx); err != nil {
+				return ent, err
+			}
+			set.LastTick = now
+			ent, err = b.store.CreateEntity(ctx, core.Entity{
+				Namespace: b.namespace, Kind: core.Schedule, Name: core.SchedulePath(set.Name), ID: core.NewIncarnation(), CreatedAt: now, UpdatedAt: now, Schedule: &set,
+			}, core.NamespaceQuotas{})
+		case err != nil:
+			return ent, err
+		case old.Configured && !set.Configured:
+			return ent, core.Refuse(core.NotAllowed, "The schedule '%s' comes from the configuration of a gateway: change it there.", old.Name)
+		default:
+			if set.Name, set.LastTick = old.Name, old.LastTick; set.Cron != old.Cron || set.Zone != old.Zone {
+				set.LastTick = now // earlier ticks are not missed
+			}
+			if sameSchedule(old, &set) {
+				return ent, nil
+			}
+			ent.Schedule, ent.UpdatedAt = &set, now
+			ent, err = b.store.UpdateEntity(ctx, ent, core.NamespaceQuotas{})
+		}
+		if code := core.CodeOf(err); code != core.AlreadyExists && code != core.Conflict {
+			return ent, err
+		}
+	}
+}
+
+// sameSchedule compares what stores keep, which has fewer types of numbers.
+func sameSchedule(a, b *core.ScheduleSettings) bool {
+	x, _ := json.Marshal(a) // a schedule that was checked or read can be encoded
+	y, _ := json.Marshal(b)
+	return bytes.Equal(x, y)
+}
+
+// roomForSchedule refuses a schedule if the namespace has maxSchedules.
+func (b *Broker) roomForSchedule(ctx context.Context) error {
+	last, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Schedule}, maxSchedules-1, 1)
+	if err == nil && len(last) > 0 {
+		err = core.Refuse(core.QuotaExceeded, "The namespace '%s' has %d schedules, which is the limit: delete one first.", b.name, maxSchedules)
+	}
+	return err
+}
+
+// DeleteSchedule deletes a schedule, or returns NotFound. Messages that it has sent stay.
+func (b *Broker) DeleteSchedule(ctx context.Context, id core.Identity, name string) error {
+	if err := authorize(id, ""); err != nil {
+		return err
+	}
+	return b.scheduleRefusal(b.store.DeleteEntity(ctx, b.namespace, core.SchedulePath(name)), name)
+}
+
+// scheduleRefusal makes an error of the store readable.
+func (b *Broker) scheduleRefusal(err error, name string) error {
+	if core.CodeOf(err) == core.NotFound {
+		return core.Refuse(core.NotFound, "There is no schedule '%.60s' in the namespace '%s'.", name, b.name)
+	}
+	return b.refusals.Of(err, &core.Entity{Name: name})
+}
