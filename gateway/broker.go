@@ -113,6 +113,7 @@ func (p *pipelineBuilder) doesNotRoute(name string) bool {
 
 // selected converts the settings of entities by name that a running broker takes up.
 func selected(contents *config.Contents, body func(*core.Message) (any, error)) (s broker.Selected) {
+	s.Schedules = contents.Schedules
 	for _, r := range contents.Retries {
 		s.Retries = append(s.Retries, broker.Retry{Entity: r.Entity, Backoff: core.Backoff{First: r.Backoff, Factor: r.Factor, Max: r.Max}, Jitter: r.Jitter})
 	}

@@ -23,7 +23,7 @@ type reloads struct {
 }
 
 // reloader applies changes of the configuration: the log's level, policies, hosts and quotas of
-// namespaces, retries, rate limits, circuit breakers, schemas, hooks and pushes with their secrets, the certificate,
+// namespaces, retries, rate limits, circuit breakers, schemas, schedules, hooks and pushes with their secrets, the certificate,
 // and entities that do not exist yet. If anything in a configuration is wrong, it applies nothing of it.
 type reloader struct {
 	reloads
@@ -85,7 +85,7 @@ func (r *reloader) reload(ctx context.Context) error {
 	if waiting := c.NeedRestart(r.began); len(waiting) > 0 {
 		r.log.Warn("reload: these settings have changed and take effect at the next start", "settings", strings.Join(waiting, ", "))
 	}
-	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, schemas, hooks, pushes, certificate, new entities")
+	r.log.Info("reloaded: log level, policies, hosts and quotas of namespaces, retries, rate limits, circuit breakers, schemas, schedules, hooks, pushes, certificate, new entities")
 	return nil
 }
 

@@ -2,8 +2,10 @@ package config
 
 import (
 	"slices"
+	"time"
 
 	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/core/cron"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/core/namespaces"
 )
@@ -14,19 +16,20 @@ const defaultPartitions = 4
 
 // Contents is the configuration of one namespace, the gateway's own or a further one.
 type Contents struct {
-	Partitions      int              `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
-	Policies        []Policy         `config:"policies"`
-	Queues          []Queue          `config:"queues"`
-	Topics          []Topic          `config:"topics"`
-	Pipelines       []Pipeline       `config:"pipelines"`
-	Retries         []Retry          `config:"retries"`
-	RateLimits      []RateLimit      `config:"rate-limits"`
-	CircuitBreakers []CircuitBreaker `config:"circuit-breakers"`
-	Schemas         []Schema         `config:"schemas"`
-	Histories       []History        `config:"explain"`
-	Remotes         []Remote         `config:"remotes"`
-	Hooks           []Hook           `config:"hooks"`
-	Pushes          []Push           `config:"pushes"`
+	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
+	Policies        []Policy                `config:"policies"`
+	Queues          []Queue                 `config:"queues"`
+	Topics          []Topic                 `config:"topics"`
+	Pipelines       []Pipeline              `config:"pipelines"`
+	Retries         []Retry                 `config:"retries"`
+	RateLimits      []RateLimit             `config:"rate-limits"`
+	CircuitBreakers []CircuitBreaker        `config:"circuit-breakers"`
+	Schemas         []Schema                `config:"schemas"`
+	Schedules       []core.ScheduleSettings `config:"schedules"`
+	Histories       []History               `config:"explain"`
+	Remotes         []Remote                `config:"remotes"`
+	Hooks           []Hook                  `config:"hooks"`
+	Pushes          []Push                  `config:"pushes"`
 	// AllowFaults lets clients with Manage make operations fail, for tests.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
 	// Faults are the faults from the start on.
@@ -154,6 +157,18 @@ func (c *Config) validateAccess(i int, r *report) {
 	}
 }
 
+func (h *Contents) validateSchedules(path string, r *report) {
+	var all names
+	for i := range h.Schedules {
+		s, path := &h.Schedules[i], elementPath(path, i)
+		if setting, err := cron.Check(s, time.Now()); err != nil {
+			r.add(path+"."+setting, "%v", err)
+		} else if !all.add(s.Name) {
+			r.add(path+".name", "%q is listed twice (names are case-insensitive): remove one", s.Name)
+		}
+	}
+}
+
 // validate checks the contents of a namespace. The paths of its settings begin with prefix.
 func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	if h.VirtualTime && c.Store != "memory" {
@@ -167,6 +182,7 @@ func (h *Contents) validate(prefix, namespace string, c *Config, r *report) {
 	validateSelectors(prefix+"circuit-breakers", h.CircuitBreakers, r)
 	validateSelectors(prefix+"schemas", h.Schemas, r)
 	validateSelectors(prefix+"explain", h.Histories, r)
+	h.validateSchedules(prefix+"schedules", r)
 	h.validateFaults(prefix, r)
 	h.validateRemotes(prefix, namespace, r)
 }

@@ -83,6 +83,7 @@ func TestTheReferenceHasEveryMemberOfLists(t *testing.T) {
 		"Policies":                {reflect.TypeFor[Policy]()},
 		"Rules of subscriptions":  {reflect.TypeFor[Rule]()},
 		"Retries":                 {reflect.TypeFor[Retry]()},
+		"Schedules":               {reflect.TypeFor[core.ScheduleSettings]()},
 		"Histories":               {reflect.TypeFor[History]()},
 		"Namespaces":              {reflect.TypeFor[Namespace]()},
 		"Remotes":                 {reflect.TypeFor[Remote](), reflect.TypeFor[Pull]()},
