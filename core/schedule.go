@@ -23,7 +23,7 @@ type ScheduleSettings struct {
 	// Configured says that the schedule is from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
 	// LastTick is the last tick that was sent or skipped, or the time before which there is none.
-	LastTick time.Time `config:"-" json:"lastTick"`
+	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
 // What happens to ticks at which no gateway could send: the last of them is sent late, or none.
@@ -105,7 +105,7 @@ func ValidateScheduleName(name string) error { return validateOwnName("schedule"
 
 // ScheduleState is a schedule as administration shows it.
 type ScheduleState struct {
-	ScheduleSettings
-	Next  time.Time `json:"next,omitzero"`   // the next tick; zero: none within five years
-	Error string    `json:"error,omitempty"` // why this gateway could not send the tick that is due
+	ScheduleSettings           // LastTick is zero before the first tick
+	Next             time.Time `json:"next,omitzero"`   // the next tick; zero: none within five years
+	Error            string    `json:"error,omitempty"` // why this gateway could not send the tick that is due
 }

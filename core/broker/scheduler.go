@@ -171,6 +171,9 @@ func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	shown := core.ScheduleState{ScheduleSettings: *ent.Schedule, Error: s.failing[core.FoldName(ent.Name)]}
 	if ticks, err := cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err == nil {
 		shown.Next = ticks.Next(s.b.store.Now()).UTC()
+		if !ticks.Next(shown.LastTick.Add(-time.Second)).Equal(shown.LastTick) { // it is when the schedule was made or changed
+			shown.LastTick = time.Time{}
+		}
 	}
 	return shown
 }
@@ -190,7 +193,7 @@ func (s *scheduler) declare(ctx context.Context) (done bool) {
 		set.Configured = true
 		key := core.FoldName(core.SchedulePath(set.Name))
 		names[key] = true
-		_, err := s.b.putSchedule(ctx, set)
+		_, _, err := s.b.putSchedule(ctx, set)
 		s.report(key, &set, err)
 		done = done && err == nil
 	}

@@ -19,6 +19,7 @@ func (b *Broker) Schedules(ctx context.Context, id core.Identity, skip, top int)
 	if err := authorize(id, ""); err != nil {
 		return nil, err
 	}
+	all = []core.ScheduleState{}
 	page, err := b.store.Entities(ctx, b.namespace, core.Listing{Kind: core.Schedule}, max(skip, 0), min(max(top, 0), maxTop))
 	for i := range page {
 		all = append(all, b.scheduler.state(&page[i]))
@@ -50,44 +51,45 @@ func (b *Broker) PutSchedule(ctx context.Context, id core.Identity, set core.Sch
 		return put, false, err
 	}
 	set.Configured = false
-	ent, err := b.putSchedule(ctx, set)
+	ent, created, err := b.putSchedule(ctx, set)
 	if err != nil {
 		return put, false, b.scheduleRefusal(err, set.Name)
 	}
-	return b.scheduler.state(&ent), ent.Revision == 1, nil
+	return b.scheduler.state(&ent), created, nil
 }
 
 // putSchedule creates or changes a schedule, unless it is stored as it is.
-func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (core.Entity, error) {
+func (b *Broker) putSchedule(ctx context.Context, set core.ScheduleSettings) (ent core.Entity, created bool, err error) {
 	set.Zone, set.Missed = cmp.Or(set.Zone, "UTC"), cmp.Or(set.Missed, core.MissedOnce)
 	for {
 		now := b.store.Now().UTC()
-		ent, err := b.store.Entity(ctx, b.namespace, core.SchedulePath(set.Name))
+		ent, err = b.store.Entity(ctx, b.namespace, core.SchedulePath(set.Name))
+		created = core.CodeOf(err) == core.NotFound
 		switch old := ent.Schedule; {
-		case core.CodeOf(err) == core.NotFound:
+		case created:
 			if err = b.roomForSchedule(ctx); err != nil {
-				return ent, err
+				return ent, created, err
 			}
 			set.LastTick = now
 			ent, err = b.store.CreateEntity(ctx, core.Entity{
 				Namespace: b.namespace, Kind: core.Schedule, Name: core.SchedulePath(set.Name), ID: core.NewIncarnation(), CreatedAt: now, UpdatedAt: now, Schedule: &set,
 			}, core.NamespaceQuotas{})
 		case err != nil:
-			return ent, err
+			return ent, created, err
 		case old.Configured && !set.Configured:
-			return ent, core.Refuse(core.NotAllowed, "The schedule '%s' comes from the configuration of a gateway: change it there.", old.Name)
+			return ent, false, core.Refuse(core.NotAllowed, "The schedule '%s' comes from the configuration of a gateway: change it there.", old.Name)
 		default:
 			if set.Name, set.LastTick = old.Name, old.LastTick; set.Cron != old.Cron || set.Zone != old.Zone {
 				set.LastTick = now // earlier ticks are not missed
 			}
 			if sameSchedule(old, &set) {
-				return ent, nil
+				return ent, false, nil
 			}
 			ent.Schedule, ent.UpdatedAt = &set, now
 			ent, err = b.store.UpdateEntity(ctx, ent, core.NamespaceQuotas{})
 		}
 		if code := core.CodeOf(err); code != core.AlreadyExists && code != core.Conflict {
-			return ent, err
+			return ent, created, err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/crosstown-mq/crosstown/core"
 	"github.com/crosstown-mq/crosstown/core/faults"
 	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/cli/messages"
@@ -26,6 +27,7 @@ var flagValues = map[string][]string{
 	"receive --mode": {"peeklock", "delete"},
 	"purge --state":  append(slices.Clone(messages.PurgeStates), "all"),
 	"--effect":       command.Words(faults.Effects()),
+	"--missed":       {core.MissedOnce, core.MissedSkip},
 	"--operation":    command.Words(faults.Operations()),
 	"--rights":       {"Send", "Listen", "Send,Listen", "Manage"},
 	"--status":       {"Active", "Disabled", "SendDisabled", "ReceiveDisabled"},
@@ -38,6 +40,8 @@ var flagValues = map[string][]string{
 var flagNames = map[string]lister{
 	"move --to":                         destinationNames,
 	"resubmit --to":                     destinationNames,
+	"create --entity":                   destinationNames,
+	"update --entity":                   destinationNames,
 	"entity":                            sourceNames,
 	"forward-to":                        destinationNames,
 	"forward-dead-lettered-messages-to": destinationNames,
@@ -64,6 +68,7 @@ var kindNames = map[string]lister{
 	"topic":        topicNames,
 	"subscription": subscriptionNames,
 	"rule":         ruleNames,
+	"schedule":     scheduleNames,
 	"namespace":    namespaceNames,
 	"context":      contextNames,
 	"plugin":       pluginNames,

@@ -131,6 +131,10 @@ var (
 		return command.Inquiry{Method: http.MethodGet, Path: api.NamespacesPath, Names: args[:1]}
 	}, func(n *api.Namespace) []api.Policy { return n.Policies }, func(p *api.Policy) string { return p.Name })
 
+	scheduleNames = asked(0, func([]string) command.Inquiry {
+		return command.Inquiry{Method: http.MethodGet, Path: api.SchedulesPath, Query: most}
+	}, func(page *api.ScheduleList) []core.ScheduleState { return page.Schedules }, func(s *core.ScheduleState) string { return s.Name })
+
 	pluginNames = asked(0, at(api.PluginsPath), func(all *[]host.State) []host.State { return *all }, func(s *host.State) string { return s.Name })
 	faultNames  = asked(0, at(api.FaultsPath), func(l *api.FaultList) []api.Fault { return l.Faults }, func(f *api.Fault) string { return f.Name })
 

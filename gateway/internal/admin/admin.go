@@ -147,6 +147,7 @@ func (a *API) Routes() map[string]http.Handler {
 		{api.EntitiesPath, false, http.MethodGet, nil, a.entities},
 		{api.HistoryPath, true, http.MethodGet, nil, a.history},
 		{api.ConnectionsPath, true, "", manages, a.connections},
+		{api.SchedulesPath, true, "", manages, a.schedules},
 		{api.SessionsPath, false, "", nil, a.sessions},
 		{api.RemotesPath, false, http.MethodGet, manages, a.remotes},
 		{api.PushesPath, false, http.MethodGet, manages, a.pushes},

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/crosstown-mq/crosstown/core"
+	"github.com/crosstown-mq/crosstown/gateway/internal/admin/api"
+)
+
+// schedules lists, shows, creates, changes and deletes schedules.
+func (a *API) schedules(c *call) (any, error) {
+	if _, err := a.Broker.Namespace(c.Context(), c.id); err != nil { // this starts the namespace
+		return nil, err
+	}
+	n, err := a.served(c.id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.path == "" && c.Method == http.MethodGet:
+		skip, err := c.number("skip", 0, 1<<31-1)
+		if err != nil {
+			return nil, err
+		}
+		top, err := c.number("top", defaultTop, maxTop)
+		if err != nil {
+			return nil, err
+		}
+		all, err := n.Broker.Schedules(c.Context(), c.id, skip, top)
+		return api.ScheduleList{Schedules: all}, err
+	case c.path == "":
+		return nil, wrongMethod(http.MethodGet)
+	case c.Method == http.MethodGet:
+		return n.Broker.Schedule(c.Context(), c.id, c.path)
+	case c.Method == http.MethodPut:
+		return putSchedule(c, n)
+	case c.Method == http.MethodDelete:
+		return map[string]string{"deleted": c.path}, n.Broker.DeleteSchedule(c.Context(), c.id, c.path)
+	}
+	return nil, wrongMethod("GET, PUT, DELETE")
+}
+
+func putSchedule(c *call, n *Served) (any, error) {
+	var request core.ScheduleState // as GET answers
+	if err := c.read(&request, `{"cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin", "entity": "orders", "message": {"body": "hello"}}`); err != nil {
+		return nil, err
+	}
+	if c.Header.Get("If-None-Match") == "*" {
+		if _, err := n.Broker.Schedule(c.Context(), c.id, c.path); core.CodeOf(err) != core.NotFound {
+			return nil, cmp.Or(err, core.Refuse(core.AlreadyExists, "The schedule '%.60s' exists: update or delete it.", c.path))
+		}
+	}
+	request.Name = c.path
+	put, created, err := n.Broker.PutSchedule(c.Context(), c.id, request.ScheduleSettings)
+	if created {
+		c.status = http.StatusCreated
+	}
+	return put, err
+}
