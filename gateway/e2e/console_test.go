@@ -130,6 +130,14 @@ pushes: [{name: partner, from: orders, url: "http://127.0.0.1:%[2]d/in", secret-
 	e.console("webhookspage", "STORY_TENANT="+e.gw.connection(rentedPolicy, rentedKey, e.plain))
 }
 
+func TestTheConsoleListsSchedules(t *testing.T) {
+	t.Parallel()
+	consoleOf(t, `
+queues: [{name: orders}]
+schedules: [{name: reports, cron: "0 6 * * MON-FRI", zone: Europe/Berlin, entity: orders}, {name: lost, cron: "* * * * *", entity: nosuch}]
+`).console("schedulespage")
+}
+
 func TestTheConsoleListsMessagesByState(t *testing.T) {
 	t.Parallel()
 	consoleOf(t, `

@@ -1,5 +1,5 @@
 // The namespace as a whole.
-import { html, Empty, Loading } from "./ui.js";
+import { html, Empty, Loading, plainly } from "./ui.js";
 import { counts, everything, load, names, roots, sum, totals } from "./catalog.js";
 import { amount, bytes, rate, time } from "./format.js";
 import { addressOf } from "./route.js";
@@ -9,6 +9,7 @@ import { Chart } from "./chart.js";
 import { joined, useHistory, useSpan } from "./history.js";
 import { hasPlugins, loadPlugins, plugins } from "./plugins.js";
 import { hasRemotes, loadRemotes, remotes } from "./remotes.js";
+import { hasSchedules, loadSchedules, schedules } from "./schedules.js";
 import { hasWebhooks, loadWebhooks, webhooks } from "./webhooks.js";
 
 export const Tile = ({ name, value, unit, bad }) => html`<div class=${"tile" + (bad ? " bad" : "")}><dt>${name}</dt><dd>${value}${unit && html` <small class="muted">${unit}</small>`}</dd></div>`;
@@ -21,7 +22,7 @@ export const flowSeries = [
 export function Home() {
   const large = names.value?.length > 200, history = useHistory(), [span, control] = useSpan();
   usePoll(() => load(), large ? 10 : 2, [large]);
-  usePoll(() => Promise.allSettled([hasRemotes() && loadRemotes(), hasPlugins() && loadPlugins(), hasWebhooks() && loadWebhooks()]), 5, [], 5);
+  usePoll(() => Promise.allSettled([hasRemotes() && loadRemotes(), hasPlugins() && loadPlugins(), hasSchedules() && loadSchedules(), hasWebhooks() && loadWebhooks()]), 5, [], 5);
   if (!mayList()) return html`<${Restricted} />`;
   if (names.value === null) return html`<${Loading} />`;
   const all = roots(), every = everything(), queues = all.filter((e) => e.kind === "queue").length;
@@ -80,6 +81,9 @@ function attention(every) {
   }
   for (const p of (hasWebhooks() && webhooks.value.pushes) || []) {
     if (p.failing) found.push({ key: `push ${p.namespace} ${p.name}`, address: "#/webhooks", name: p.name, text: `push failed at ${time(p.lastErrorAt)}: ${p.lastError}`, weight: Infinity, bad: true });
+  }
+  for (const s of (hasSchedules() && schedules.value) || []) {
+    if (s.error) found.push({ key: `schedule ${s.name}`, address: "#/schedules", name: s.name, text: `schedule does not send: ${plainly(s.error)}`, weight: Infinity, bad: true });
   }
   return found.sort((a, b) => b.weight - a.weight || a.key.localeCompare(b.key));
 }

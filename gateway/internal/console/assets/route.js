@@ -4,7 +4,7 @@ import { computed, signal } from "./ui.js";
 const hash = signal(location.hash);
 addEventListener("hashchange", () => { hash.value = location.hash; });
 
-const pages = ["connections", "entities", "gateway", "namespaces", "plugins", "remotes", "testing", "webhooks"];
+const pages = ["connections", "entities", "gateway", "namespaces", "plugins", "remotes", "schedules", "testing", "webhooks"];
 
 /** {page: "home" | "entity" | one of pages, name, tab; of a message's story also its id or number} */
 export const route = computed(() => {

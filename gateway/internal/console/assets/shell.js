@@ -13,6 +13,7 @@ import { Connections } from "./connections.js";
 import { Entities } from "./entities.js";
 import { clearPlugins, hasPlugins, loadPlugins, Plugins } from "./plugins.js";
 import { clearRemotes, hasRemotes, loadRemotes, Remotes } from "./remotes.js";
+import { clearSchedules, hasSchedules, loadSchedules, Schedules } from "./schedules.js";
 import { clearStatus, Gateway, loadStatus, status } from "./gateway.js";
 import { hasTesting, Testing } from "./testing.js";
 import { clearWebhooks, hasWebhooks, loadWebhooks, Webhooks } from "./webhooks.js";
@@ -20,14 +21,14 @@ import { Namespaces } from "./namespaces.js";
 import { Entity } from "./entity.js";
 import { createEntity } from "./settings.js";
 
-const views = { home: Home, connections: Connections, entities: Entities, gateway: Gateway, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, testing: Testing, webhooks: Webhooks };
+const views = { home: Home, connections: Connections, entities: Entities, gateway: Gateway, namespaces: Namespaces, plugins: Plugins, remotes: Remotes, schedules: Schedules, testing: Testing, webhooks: Webhooks };
 
 export function Shell() {
   const { page, name } = route.value, { namespace, policy, scope, rights, home } = session.value;
   const main = useRef();
-  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearStatus(); clearWebhooks(); }, []);
+  useEffect(() => () => { clear(); clearPlugins(); clearRemotes(); clearSchedules(); clearStatus(); clearWebhooks(); }, []);
   useEffect(() => {
-    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadStatus(), mayList() && loadWebhooks()]); // their pages say why there is none
+    if (line.value === "open") Promise.allSettled([mayRun() && loadPlugins(), mayList() && loadRemotes(), mayList() && loadSchedules(), mayList() && loadStatus(), mayList() && loadWebhooks()]); // their pages say why there is none
   }, [line.value]);
   usePoll(async () => { if (mayList()) await loadStatus(); }, 5, [], 5);
   useEffect(() => {
@@ -65,6 +66,7 @@ const Pages = () => html`<div class="pages">
   ${mayRun() && html`<${Page} of="gateway" address="#/gateway" icon="gateway">Gateway<//>`}
   ${mayRun() && html`<${Page} of="namespaces" address="#/namespaces" icon="namespace">Namespaces<//>`}
   ${hasRemotes() && html`<${Page} of="remotes" address="#/remotes" icon="remote">Remotes<//>`}
+  ${hasSchedules() && html`<${Page} of="schedules" address="#/schedules" icon="story">Schedules<//>`}
   ${hasWebhooks() && html`<${Page} of="webhooks" address="#/webhooks" icon="send">Webhooks<//>`}
   ${hasTesting() && html`<${Page} of="testing" address="#/testing" icon="story">Time and faults<//>`}
   ${hasPlugins() && html`<${Page} of="plugins" address="#/plugins" icon="plugin">Plugins<//>`}
