@@ -164,6 +164,13 @@ func (s *scheduler) report(key string, set *core.ScheduleSettings, err error) {
 	}
 }
 
+// FailingSchedules counts the schedules whose due tick this gateway could not send.
+func (b *Broker) FailingSchedules() int {
+	b.scheduler.mu.Lock()
+	defer b.scheduler.mu.Unlock()
+	return len(b.scheduler.failing)
+}
+
 // state describes a schedule with what this gateway knows.
 func (s *scheduler) state(ent *core.Entity) core.ScheduleState {
 	s.mu.Lock()
@@ -253,12 +260,18 @@ func (s *scheduler) read(ctx context.Context) (answered bool) {
 			s.plan(&found[i])
 		}
 	}
+	for _, name := range names {
+		if s.known[name] == nil {
+			s.report(name, nil, nil) // it was deleted
+		}
+	}
 	return true
 }
 
 // plan queues a schedule by its next tick.
 func (s *scheduler) plan(ent *core.Entity) {
 	p := &planned{Entity: *ent, key: core.FoldName(ent.Name)}
+	s.known[p.key] = p
 	var err error
 	if p.ticks, err = cron.Parse(ent.Schedule.Cron, ent.Schedule.Zone); err != nil { // this machine does not know the zone
 		s.report(p.key, p.Schedule, err)
@@ -268,7 +281,7 @@ func (s *scheduler) plan(ent *core.Entity) {
 	if now := s.b.store.Now(); isAhead(ent.Schedule.LastTick, now) {
 		p.at = now
 	}
-	if s.known[p.key] = p; !p.at.IsZero() {
+	if !p.at.IsZero() {
 		heap.Push(&s.queue, p)
 	}
 }

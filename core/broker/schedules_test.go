@@ -192,9 +192,23 @@ func TestARefusedTickIsSentOnceItIsAccepted(t *testing.T) {
 		if s, err := b.Schedule(t.Context(), root, "S"); err != nil || !strings.Contains(s.Error, "'q' could not be found") {
 			t.Errorf("got %+v, %v", s, err)
 		}
+		b.put(t, core.ScheduleSettings{Name: "other", Cron: "0 * * * *", Entity: b.create(t, "other").Name})
+		if err := b.DeleteEntity(t.Context(), root, "other"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := b.FailingSchedules(); n != 2 {
+			t.Errorf("%d schedules fail, want 2", n)
+		}
+		if err := b.DeleteSchedule(t.Context(), root, "other"); err != nil {
+			t.Fatal(err)
+		}
 		b.create(t, "q")
 		time.Sleep(2 * schedulerRetry)
-		b.wantSent(t, "q", "s@2000-01-01T01:00:00Z")
+		b.wantSent(t, "q", "s@2000-01-01T02:00:00Z")
+		if n := b.FailingSchedules(); n != 0 {
+			t.Errorf("%d schedules fail, want 0", n)
+		}
 		if s, err := b.Schedule(t.Context(), root, "s"); err != nil || s.Error != "" {
 			t.Errorf("got %+v, %v", s, err)
 		}

@@ -37,15 +37,16 @@ type entities struct {
 }
 
 type entityMetrics struct {
-	up, entities, messages, bytes, enqueued, oldest, inStore  metric
-	accepted, absorbed, cancelled, senders, sessions, waiting metric // of an entity
-	delivered, settled, moved, lost, receivers, credit        metric // of a sub-queue
-	breaker, opened                                           metric // of a circuit breaker
+	up, failing, entities, messages, bytes, enqueued, oldest, inStore metric
+	accepted, absorbed, cancelled, senders, sessions, waiting         metric // of an entity
+	delivered, settled, moved, lost, receivers, credit                metric // of a sub-queue
+	breaker, opened                                                   metric // of a circuit breaker
 }
 
 // describeEntities describes the metrics of a namespace's entities.
 func describeEntities(c *collector) entityMetrics {
 	return entityMetrics{
+		failing:   c.gauge("schedules_failing", "Schedules whose due tick this gateway could not send."),
 		up:        c.gauge("store_up", "Whether the store answered when messages were last counted."),
 		entities:  c.gauge("entities", "Queues, topics and subscriptions, those without series of their own included.", "kind"),
 		messages:  c.gauge("entity_messages", "Messages held, counted in the store: alike at all gateways.", "entity", "queue", "state"),
@@ -79,6 +80,7 @@ func (c *entities) collect(s scrape) {
 	defer c.mu.Unlock()
 	now := c.source.Now()
 	c.show.up(s, truth(c.up))
+	c.show.failing(s, float64(c.source.FailingSchedules()))
 	for k, n := range c.kinds {
 		c.show.entities(s, float64(n), strings.ToLower(core.Kind(k).String()))
 	}

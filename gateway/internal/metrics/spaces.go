@@ -24,6 +24,7 @@ type Source interface {
 	Traffic() []broker.Traffic
 	Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]broker.Holding, error)
 	Stages() []broker.StageCounts
+	FailingSchedules() int
 }
 
 // space is a namespace that is served.

@@ -61,6 +61,8 @@ func (n *namespaceSource) Stages() []broker.StageCounts {
 	return []broker.StageCounts{{Kind: "ingress", Router: "geo", Judged: 1}}
 }
 
+func (n *namespaceSource) FailingSchedules() int { return 0 }
+
 // scraped reads what a handler answers.
 func scraped(t *testing.T, h http.Handler) scrape {
 	t.Helper()
