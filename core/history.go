@@ -113,6 +113,8 @@ type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
+	// RateLimit and CircuitBreaker are those of Runtime: they may be why a message is not delivered.
+	RateLimit, CircuitBreaker string
 	// Unmatched are the subscriptions of a topic that existed and got no copy of its latest message here.
 	Unmatched []Unmatched
 }

@@ -131,10 +131,10 @@ func narrate(out io.Writer, accounts []api.Account) error {
 			fmt.Fprintf(&b, "%s\n  %s\n", a.Entity, a.Missing)
 			continue
 		case len(a.Events) == 0:
-			fmt.Fprintf(&b, "%s (%s)\n  nothing is remembered of it\n", a.Entity, strings.ToLower(a.Kind))
+			fmt.Fprintf(&b, "%s (%s)\n  nothing is remembered of it\n", a.Entity, kindOf(a))
 			continue
 		}
-		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, strings.ToLower(a.Kind))
+		fmt.Fprintf(&b, "%s (%s)\n", a.Entity, kindOf(a))
 		for j := range a.Events {
 			e := &a.Events[j]
 			fmt.Fprintf(&b, "  %s  %s", e.Time.UTC().Format(api.InstantLayout), e.Sentence())
@@ -153,4 +153,16 @@ func narrate(out io.Writer, accounts []api.Account) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// kindOf returns the kind of the entity, with what may hold its messages back.
+func kindOf(a *api.Account) string {
+	kind := strings.ToLower(a.Kind)
+	if a.RateLimit != "" {
+		kind += ", at most " + a.RateLimit
+	}
+	if a.Breaker != "" && a.Breaker != "closed" {
+		kind += ", circuit breaker " + a.Breaker
+	}
+	return kind
 }

@@ -41,6 +41,7 @@ type entityMetrics struct {
 	accepted, absorbed, cancelled, senders, sessions, waiting         metric // of an entity
 	delivered, settled, moved, lost, receivers, credit                metric // of a sub-queue
 	breaker, opened                                                   metric // of a circuit breaker
+	rate                                                              metric // of a rate limit
 }
 
 // describeEntities describes the metrics of a namespace's entities.
@@ -66,6 +67,7 @@ func describeEntities(c *collector) entityMetrics {
 		lost:      c.counter("locks_lost_total", "Settlements that came after the lock had ended.", "entity", "queue"),
 		receivers: c.gauge("receivers", "Receivers that are open at this gateway, without those of sessions.", "entity", "queue"),
 		breaker:   c.gauge("circuit_breaker_open", "Whether the entity's circuit breaker is open or half-open at this gateway.", "entity"),
+		rate:      c.gauge("rate_limit_messages_per_second", "Messages a second that the entity's rate limit allows, over all gateways.", "entity"),
 		opened:    c.counter("circuit_breaker_openings_total", "How often the entity's circuit breaker has opened at this gateway.", "entity"),
 		credit:    c.gauge("receiver_credit_messages", "Messages that these receivers are willing to take.", "entity", "queue"),
 	}
@@ -204,6 +206,9 @@ func (d *entityMetrics) traffic(s scrape, t *broker.Traffic) {
 	if t.Breaker != "" && t.Entity != others {
 		d.breaker(s, truth(t.Breaker != "closed"), t.Entity)
 		d.opened(s, float64(t.Opened), t.Entity)
+	}
+	if t.PerSecond > 0 && t.Entity != others {
+		d.rate(s, t.PerSecond, t.Entity)
 	}
 	for sub := range t.Queues {
 		o, queue := &t.Queues[sub], queues[sub]

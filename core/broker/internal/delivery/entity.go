@@ -275,6 +275,9 @@ func (e *Entity) ExpectExpiry(at time.Time) {
 // Count counts the open receivers and sessions.
 func (e *Entity) Count(t *entity.Traffic) {
 	t.Breaker, t.Opened = e.Circuit().State(), e.admission.opened.Load()
+	if r := e.admission.limiter.rate.Load(); r != nil {
+		t.PerSecond = 1 / r.Every.Seconds()
+	}
 	dispatchers, hub := e.open()
 	for sub, d := range dispatchers {
 		if d != nil {

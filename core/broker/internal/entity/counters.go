@@ -96,14 +96,15 @@ type Traffic struct {
 	Entity string
 	Kind   core.Kind
 
-	Accepted  int64  // messages from senders, transactions and forwarders, including scheduled ones
-	Absorbed  int64  // accepted messages that were not stored: duplicates, and those that the pipeline dropped or routed away
-	Cancelled int64  // scheduled messages
-	Senders   int    // open senders
-	Sessions  int    // open sessions
-	Waiting   int    // calls that wait for a free session
-	Breaker   string // the state of the circuit breaker; "": none
-	Opened    int64  // how often it has opened
+	Accepted  int64   // messages from senders, transactions and forwarders, including scheduled ones
+	Absorbed  int64   // accepted messages that were not stored: duplicates, and those that the pipeline dropped or routed away
+	Cancelled int64   // scheduled messages
+	Senders   int     // open senders
+	Sessions  int     // open sessions
+	Waiting   int     // calls that wait for a free session
+	Breaker   string  // the state of the circuit breaker; "": none
+	Opened    int64   // how often it has opened
+	PerSecond float64 // messages a second that the rate limit allows; 0: no limit
 	Queues    [core.SubQueues]QueueTraffic
 }
 

@@ -17,6 +17,8 @@ type Account struct {
 	Events    []Event          `json:"events"`
 	Next      []string         `json:"next,omitempty"`
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
+	RateLimit string           `json:"rateLimit,omitempty"` // see core.Runtime
+	Breaker   string           `json:"circuitBreaker,omitempty"`
 	// Missing is why there is no history. Only the command line sets it: a gateway refuses instead.
 	Missing string `json:"missing,omitempty"`
 }
@@ -42,7 +44,7 @@ type Event struct {
 
 // AccountOf converts the account of a message in a namespace.
 func AccountOf(namespace string, a *core.Account) Account {
-	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched}
+	told := Account{Namespace: namespace, Entity: a.Entity, Kind: a.Kind.String(), Events: make([]Event, len(a.Events)), Next: a.Next(), Unmatched: a.Unmatched, RateLimit: a.RateLimit, Breaker: a.CircuitBreaker}
 	for i := range a.Events {
 		e := &a.Events[i]
 		t := &told.Events[i]
