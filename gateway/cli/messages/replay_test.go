@@ -118,10 +118,10 @@ func TestAReplayNamesTheLineThatIsWrong(t *testing.T) {
 	t.Parallel()
 	good := recorded("q", 0)
 	for bad, want := range map[string]string{
-		"hello":                       "f: line 2: it is not what crosstown record",
-		`{"x":1}`:                     "f: line 2: it is neither a message",
+		"hello":                       "f: line 2: the line is not in the format of crosstown record",
+		`{"x":1}`:                     "f: line 2: the line is neither a message",
 		`{"state":"odd","body":"x"}`:  `f: line 2: state: "odd" is unknown: repair or remove the line`,
-		`{"state":"active","body":1}`: "f: line 2: it is not what crosstown record",
+		`{"state":"active","body":1}`: "f: line 2: the line is not in the format of crosstown record",
 		`{"state":"active","body":"x","bodyEncoding":"rot13"}`:                   `f: line 2: body: bodyEncoding: "rot13" is unknown`,
 		`{"state":"active","body":"x"}`:                                          "f: line 2: the line has no entity: specify the target with --to ENTITY",
 		`{"state":"active","body":"x","entity":"t/Subscriptions/s"}`:             "--to t/Subscriptions/s=ENTITY",

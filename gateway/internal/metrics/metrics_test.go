@@ -205,8 +205,10 @@ func TestAScrapeKeepsToTheConventions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, metrics.Options{})
 	r.remotes = branch()
-	r.Select(broker.Selected{CircuitBreakers: []broker.CircuitBreaker{{Entity: "q", Breaker: broker.Breaker{Failures: 1, Of: 1, Consecutive: 1, Pause: time.Second}}},
-		RateLimits: []broker.RateLimit{{Entity: "q", Rate: core.Rate{Every: time.Second, Burst: 1}}}})
+	r.Select(broker.Selected{
+		CircuitBreakers: []broker.CircuitBreaker{{Entity: "q", Breaker: broker.Breaker{Failures: 1, Of: 1, Consecutive: 1, Pause: time.Second}}},
+		RateLimits:      []broker.RateLimit{{Entity: "q", Rate: core.Rate{Every: time.Second, Burst: 1}}},
+	})
 	r.create(t, "q")
 	r.send(t, "q", 3)
 	r.create(t, "s", func(s *core.Settings) { s.RequiresSession = true })
