@@ -1,4 +1,4 @@
-// Package bridges defines what a bridge is: the server side of one protocol, in front of the
+// Package bridges defines the Bridge, which is the server side of one protocol in front of the
 // broker.
 package bridges
 
@@ -17,7 +17,7 @@ type Bridge interface {
 	Serve(ctx context.Context, ln net.Listener) error
 }
 
-// Front is what bridges call.
+// Front is the interface of the broker that bridges call.
 type Front interface {
 	core.Broker
 	core.Admin
@@ -29,7 +29,7 @@ type Connection struct {
 	Protocol string // "amqp", "amqp over websocket", "websocket" or "event stream"
 	Peer     string // the client's address
 	Since    time.Time
-	// Namespace is the client's namespace, or "" until the client has proven an identity.
+	// Namespace is the client's namespace. It is "" until the client has proven an identity.
 	Namespace string
 	Policies  []string // the shared access policies that vouch for it, or the subjects of its tokens
 	Product   string   // what the client calls itself, or ""
@@ -37,7 +37,7 @@ type Connection struct {
 	Links     []Link
 }
 
-// Link is a connection's use of one entity.
+// Link describes how a connection uses one entity.
 type Link struct {
 	Entity   string // its address
 	Receives bool   // else it sends
@@ -49,16 +49,16 @@ type Link struct {
 // ForcedText is the reason that a client gets if an operator closes its connection.
 const ForcedText = "An operator has closed the connection. Connect again."
 
-// Census lists the connections of a bridge that are open now, and closes them.
+// Census lists and closes the open connections of a bridge.
 type Census interface {
 	Connections(ctx context.Context) []Connection
-	// CloseConnection closes the connection with that id soon, with ForcedText as the reason. What
-	// is in flight on it may finish within the time it would have if the bridge stopped. It returns
-	// false if there is no such connection.
+	// CloseConnection closes the connection with that id, with ForcedText as the reason. Work in
+	// flight on the connection may finish within the time that it would have if the bridge stopped.
+	// CloseConnection returns false if no connection has the id.
 	CloseConnection(id string) bool
 }
 
-// Default sets an option that is not positive to its default.
+// Default replaces an option that is not positive with its default.
 func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 	if *option <= 0 {
 		*option = otherwise
@@ -69,12 +69,12 @@ func Default[T int | int64 | uint32 | time.Duration](option *T, otherwise T) {
 // log.
 const warningPause = 10 * time.Second
 
-// Warnings limits the warnings of one kind to one in ten seconds. The zero value
-// is ready, for any number of goroutines.
+// Warnings limits the warnings of one kind to one in ten seconds. The zero value is ready to use,
+// from any number of goroutines.
 type Warnings struct{ next atomic.Int64 } // Unix nanoseconds
 
-// Due reports whether to warn now. If it does, further warnings are not due for
-// ten seconds.
+// Due reports whether to write a warning now. After Due has returned true, it returns false for ten
+// seconds.
 func (w *Warnings) Due() bool {
 	now, next := time.Now().UnixNano(), w.next.Load()
 	return now >= next && w.next.CompareAndSwap(next, now+int64(warningPause))

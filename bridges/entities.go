@@ -7,8 +7,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entities lists n entities after the first skip, or all that remain. If the admin lists fewer at a
-// time, it asks again, because clients take a short page for the last.
+// Entities lists n entities after the first skip, or all remaining ones. If the admin returns fewer
+// at a time, Entities asks again, because clients take a short page for the last one.
 func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Listing, skip, n int) (all []core.Entity, counts []core.Runtime, err error) {
 	for len(all) < n {
 		es, rs, err := admin.Entities(ctx, id, l, skip+len(all), n-len(all))
@@ -23,7 +23,8 @@ func Entities(ctx context.Context, admin core.Admin, id core.Identity, l core.Li
 	return all, counts, nil
 }
 
-// Create creates an entity. first is the first rule of a subscription; if it is nil, the rule matches everything.
+// Create creates an entity. first is the first rule of a subscription; nil is a rule that matches
+// every message.
 func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.Kind, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	switch kind {
 	case core.Subscription:
@@ -38,8 +39,8 @@ func Create(ctx context.Context, admin core.Admin, id core.Identity, kind core.K
 	}
 }
 
-// Destinations yields the entities to which after forwards messages and before did not, by the name
-// of the setting. A client that sets one needs Send there.
+// Destinations yields the entities to which the settings after forward messages and the settings
+// before did not, by the name of the setting. A client that sets a destination needs Send on it.
 func Destinations(before, after *core.Settings) iter.Seq2[string, string] {
 	return func(yield func(setting, entity string) bool) {
 		for _, f := range [...]struct{ setting, before, after string }{

@@ -10,9 +10,9 @@ import (
 // drainTimeout bounds how long past its wait Next gives the broker to say that there is nothing.
 const drainTimeout = 5 * time.Second
 
-// Next waits for one message of an entity, and reports whether one came. Whether a timeout, the
-// context or the server ends the wait, no message stays locked that Next does not return. It sets
-// Deliver and Closed of o.
+// Next waits for one message of an entity, and reports whether a message arrived. Next leaves no
+// message locked that it does not return, whether a timeout, the context or the server ends the
+// wait. It sets Deliver and Closed of o.
 func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Address, o core.ReceiverOptions, wait time.Duration) (d core.Delivery, came bool, err error) {
 	arrived, closed := make(chan core.Delivery, 1), make(chan error, 1)
 	o.Deliver, o.Closed = Into(arrived), func(err error) { closed <- err }
@@ -50,8 +50,8 @@ func Next(ctx context.Context, b core.Broker, id core.Identity, address core.Add
 	return d, false, err
 }
 
-// Into is a ReceiverOptions.Deliver that puts deliveries into a channel. The credit given must
-// never exceed the channel's free capacity.
+// Into returns a ReceiverOptions.Deliver that sends deliveries to a channel. The credit must never
+// exceed the channel's free capacity.
 func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	return func(ds []core.Delivery) {
 		for _, d := range ds {
@@ -60,8 +60,9 @@ func Into(arrived chan<- core.Delivery) func([]core.Delivery) {
 	}
 }
 
-// Last drains and closes a receiver, and returns the message that it still delivered. This way a message
-// that is being removed for a receive-and-delete is not lost. drained says that the broker has looked.
+// Last drains and closes a receiver, and returns the message that the receiver still delivered.
+// This keeps a message that is being removed for a receive-and-delete from being lost. drained
+// reports whether the broker has looked for messages.
 func Last(ctx context.Context, rx core.Receiver, arrived <-chan core.Delivery) (d core.Delivery, came, drained bool) {
 	done := make(chan struct{})
 	rx.Drain(func(int) { close(done) })

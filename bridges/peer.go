@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Peer is what core.WithPeer takes: the protocol and address of a client, and the name it gives
-// itself, if any.
+// Peer is the description of a client for core.WithPeer: its protocol, its address and, if known,
+// the name of its software.
 func Peer(protocol, address, product string) string {
 	return strings.TrimRight(protocol+" "+address+" "+product, " ")
 }
@@ -28,8 +28,8 @@ func Network(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Hosts are the names by which a request called the gateway, as core.Authority
-// takes them: its Host, then what TLS was asked for.
+// Hosts returns the names by which a request called the gateway, for core.Authority: first the Host
+// header, then the server name of the TLS handshake.
 func Hosts(r *http.Request) []string {
 	if r.TLS != nil && r.TLS.ServerName != "" {
 		return []string{r.Host, r.TLS.ServerName}
@@ -37,15 +37,15 @@ func Hosts(r *http.Request) []string {
 	return []string{r.Host}
 }
 
-// Prove tells the connection that its client has proven an identity. Connections that need it have
-// a method Proven; wrappers of connections pass it on.
+// Prove tells the connection that its client has proven an identity. A connection that needs this
+// information has a method Proven, and wrappers of connections pass the call on.
 func Prove(nc net.Conn) {
 	if c, ok := nc.(interface{ Proven() }); ok {
 		c.Proven()
 	}
 }
 
-// Answered tells the connection that nothing its client has sent so far is kept.
+// Answered tells the connection that the gateway keeps nothing of what its client has sent so far.
 func Answered(nc net.Conn) {
 	if c, ok := nc.(interface{ Answered() }); ok {
 		c.Answered()
@@ -55,7 +55,8 @@ func Answered(nc net.Conn) {
 // connKey finds, in the context of a request, the connection that it came by.
 type connKey struct{}
 
-// Charge is a function that takes what a connection costs from its client's share, or says why it cannot.
+// Charge counts the cost of a connection towards its client's share, or returns why that is not
+// possible.
 type Charge func(core.Identity) (release func(), err error)
 
 type charged struct {
@@ -63,14 +64,14 @@ type charged struct {
 	charge Charge
 }
 
-// WithConn returns a context for requests that come by a connection, for ProveIn.
+// WithConn returns a context for requests that arrive on a connection, for ProveIn.
 func WithConn(ctx context.Context, nc net.Conn, charge Charge) context.Context {
 	return context.WithValue(ctx, connKey{}, charged{nc, charge})
 }
 
-// ProveIn is Prove for the connection of the request that has this context. It first charges the connection,
-// once: to the first client that proves its identity, until the connection is closed. A connection that can be
-// charged has a method Charge.
+// ProveIn is Prove for the connection of the request with this context. It first charges the
+// connection, once, to the first client that proves its identity, until the connection is closed. A
+// connection that can be charged has a method Charge.
 func ProveIn(ctx context.Context, id core.Identity) error {
 	c, ok := ctx.Value(connKey{}).(charged)
 	if !ok {
@@ -90,13 +91,13 @@ func ProveIn(ctx context.Context, id core.Identity) error {
 // endingKey finds, in a request's context, the channel that closes when its server is to end.
 type endingKey struct{}
 
-// WithEnding returns a context for requests of a server that is to end when the channel closes.
+// WithEnding returns a context for requests of a server that ends when the channel closes.
 func WithEnding(ctx context.Context, ending <-chan struct{}) context.Context {
 	return context.WithValue(ctx, endingKey{}, ending)
 }
 
-// Ending closes when the server that took the request is to end: a request that would wait ends
-// then. It is nil, and never closes, if no server used WithEnding.
+// Ending returns a channel that closes when the request's server is to end. A request that waits
+// should then return. The channel is nil, and never closes, if the server did not use WithEnding.
 func Ending(ctx context.Context) <-chan struct{} {
 	ending, _ := ctx.Value(endingKey{}).(<-chan struct{})
 	return ending

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// SubQueue distinguishes a queue's own messages from those in its sub-queues.
+// SubQueue distinguishes an entity's main queue from its sub-queues.
 type SubQueue uint8
 
-// The sub-queues. The transfer queue holds messages that are to be moved to other entities; its
+// The sub-queues. The transfer queue contains messages that are to be moved to other entities. Its
 // dead letters are messages that cannot be moved.
 const (
 	Main SubQueue = iota
@@ -19,29 +19,29 @@ const (
 	SubQueues // the number of sub-queues
 )
 
-// Suffix is what follows an entity's name in the address of the sub-queue.
+// Suffix is the part of the sub-queue's address that follows the entity's name.
 func (s SubQueue) Suffix() string {
 	return [...]string{"", "/$DeadLetterQueue", "/$Transfer", "/$Transfer/$DeadLetterQueue"}[s]
 }
 
-// IsDeadLetter reports whether the sub-queue holds dead letters.
+// IsDeadLetter reports whether the sub-queue contains dead letters.
 func (s SubQueue) IsDeadLetter() bool { return s == DeadLetter || s == TransferDeadLetter }
 
-// DeadLetters is the sub-queue for the sub-queue's dead letters.
+// DeadLetters is the sub-queue that stores the dead letters of this sub-queue.
 func (s SubQueue) DeadLetters() SubQueue { return s | 1 }
 
-// Address is what a message is sent to or received from.
+// Address is the address that a message is sent to or received from.
 type Address struct {
 	Entity     string // as written, without slashes at its ends; a subscription as SubscriptionPath writes it
 	Sub        SubQueue
 	Management bool // the entity's $management node
 
-	// Unread is a client's text that is not a valid address; Entity is then empty. The broker
-	// refuses the address as not found.
+	// Unread is a client's text that is not a valid address. Entity is then empty, and the broker
+	// answers that the address was not found.
 	Unread string
 }
 
-// At is the address that a client names, in any form that ParseAddress reads.
+// At is the address in a client's text, in any form that ParseAddress reads.
 func At(spelled string) Address {
 	a, err := ParseAddress(spelled)
 	if err != nil {
@@ -59,7 +59,7 @@ func (a Address) String() string {
 	return s
 }
 
-// ParseAddress reads every form that SDKs use: a bare path, a path with a leading slash and
+// ParseAddress reads every form that SDKs use: a path, a path with a leading slash and
 // percent-encoding, or a full URI, with reserved segments in any case. It keeps the case of the
 // name.
 func ParseAddress(s string) (Address, error) {
@@ -86,8 +86,8 @@ func ParseAddress(s string) (Address, error) {
 	return a, nil
 }
 
-// ResourcePath strips scheme, authority, query and outer slashes from a
-// resource URI and decodes percent-encoding; a bare path passes through.
+// ResourcePath removes scheme, authority, query and outer slashes from a resource URI and decodes
+// percent-encoding. It does not change a path.
 func ResourcePath(s string) string {
 	s, _, _ = strings.Cut(s, "?")
 	if _, rest, ok := strings.Cut(s, "://"); ok {
@@ -101,9 +101,8 @@ func ResourcePath(s string) string {
 	return strings.Trim(s, "/")
 }
 
-// SplitAuthority takes an absolute URI apart, with its scheme and authority in lower
-// case, as RFC 3986 §6.2.2.1 compares them. prefix is scheme://authority, host the
-// authority without its port; both are empty for a bare path.
+// SplitAuthority splits an absolute URI. prefix is scheme://authority in lower case, as RFC 3986
+// §6.2.2.1 compares them, and host is the authority without its port. Both are empty for a path.
 func SplitAuthority(s string) (prefix, host, rest string) {
 	scheme, after, ok := strings.Cut(s, "://")
 	if !ok {
@@ -116,8 +115,8 @@ func SplitAuthority(s string) (prefix, host, rest string) {
 	return strings.ToLower(scheme + "://" + after[:end]), FoldHost(after[:end]), after[end:]
 }
 
-// FoldHost is the form in which hosts are compared: in lower case, without port, brackets and the
-// final dot of a complete name.
+// FoldHost returns the form in which hosts are compared: in lower case, without port, brackets and
+// the final dot of a complete name.
 func FoldHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -125,8 +124,7 @@ func FoldHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
-// FoldName is the form in which entity names are compared: names are unique
-// without regard to case.
+// FoldName returns the form in which entity names are compared: names are case-insensitive.
 func FoldName(name string) string { return strings.ToLower(name) }
 
 func cutSuffixFold(s, suffix string) (string, bool) {

@@ -11,7 +11,7 @@ import (
 // separately.
 const maxSections = 1 << 20
 
-// Payload returns the bytes of an opaque payload (several sections are joined), or none for a
+// Payload returns the bytes of an opaque payload, with several sections joined, or none for a
 // message without a body. ok is false for other kinds, and for bodies whose encoding does not match
 // their kind. The bytes must not be changed.
 func (b Body) Payload() (payload []byte, ok bool) {
@@ -32,7 +32,7 @@ func (b Body) Payload() (payload []byte, ok bool) {
 }
 
 // Value decodes a body that is an AMQP value or sequence. It returns one sequence as a list, and
-// several as a list of lists. It refuses a body that is too large.
+// several sequences as a list of lists. It refuses a body that is too large.
 func (b Body) Value() (any, error) {
 	var sections value.List
 	err := b.eachSection(func(section []byte) error {

@@ -12,7 +12,7 @@ type Code string
 // Error makes a bare Code usable as an error and as the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
-// The closed set of refusals. Retriable says which of them may be repeated.
+// All codes with which operations are refused. Retriable reports which operations may be repeated.
 const (
 	NotFound        Code = "not_found"         // the entity does not exist
 	AlreadyExists   Code = "already_exists"    // an entity of that name exists
@@ -46,12 +46,12 @@ func Codes() []Code {
 // Retriable reports whether the same request may succeed later.
 func (c Code) Retriable() bool { return c == Busy || c == Timeout || c == Internal }
 
-// Refusal is a Code with a text for the peer. The text names the subject and the remedy, and
-// contains nothing that the peer may not see.
+// Refusal is a Code with a text for the peer. The text contains the subject and the remedy, and
+// nothing that the peer may not see.
 type Refusal struct {
 	Code Code
 	Text string
-	// Topic is the topic of a subscription that was not found, if the topic exists.
+	// Topic is the topic of a subscription that does not exist, if the topic exists.
 	Topic string
 	// Condition is the error condition in AMQP; "" means the condition of the Code.
 	Condition string
@@ -67,10 +67,10 @@ func (r *Refusal) Error() string { return r.Text }
 // Unwrap makes errors.Is(err, code) true.
 func (r *Refusal) Unwrap() error { return r.Code }
 
-// NotDone is an error after which it is certain that the operation had no effect: the store has
-// refused it, or was never reached. After any other error, in particular Busy, it is unknown
-// whether it had one. Only an operation that failed with NotDone may be repeated where the store
-// cannot detect the repetition.
+// NotDone is an error of an operation that certainly had no effect, because the store has refused
+// it or was never reached. After any other error, in particular Busy, it is unknown whether the
+// operation had an effect. If the store cannot detect a repetition, only an operation that failed
+// with NotDone may be repeated.
 type NotDone struct{ Err error }
 
 func (e NotDone) Error() string { return e.Err.Error() }
@@ -92,7 +92,7 @@ func IsNotDone(err error) bool {
 	return ok
 }
 
-// CodeOf returns the Code in err's chain, Internal if err has none, and "" for nil.
+// CodeOf returns the Code in err's chain. It returns Internal if err has none, and "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -103,7 +103,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// TextOf returns the text meant for the peer, or "" when err carries none.
+// TextOf returns the text for the peer, or "" if err has none.
 func TextOf(err error) string {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return r.Text

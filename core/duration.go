@@ -29,8 +29,9 @@ var durationUnits = [...]struct {
 	{'S', true, value.TicksPerSecond},
 }
 
-// ParseDuration reads an ISO 8601 duration such as PT1M, P14D or PT60M0S, to 100 ns. Only the
-// seconds may have a fraction. Durations beyond time.Duration are Forever.
+// ParseDuration parses an ISO 8601 duration such as PT1M, P14D or PT60M0S, with a resolution of 100
+// ns. Only the seconds may have a fraction. Durations that do not fit into time.Duration are
+// Forever.
 func ParseDuration(s string) (time.Duration, error) {
 	ticks, err := ParseTicks(s)
 	if err == nil && s[0] == '-' {
@@ -42,8 +43,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return DurationOfTicks(ticks), nil
 }
 
-// ParseTicks is ParseDuration in .NET's ticks, which allow durations a hundred times as long, and
-// negative ones. A duration beyond .NET's longest TimeSpan becomes that TimeSpan.
+// ParseTicks is ParseDuration in ticks of .NET, which allow durations that are a hundred times as
+// long, and negative ones. A duration longer than .NET's longest TimeSpan becomes that TimeSpan.
 func ParseTicks(s string) (int64, error) {
 	rest, negative := strings.CutPrefix(s, "-")
 	rest, ok := strings.CutPrefix(rest, "P")
@@ -112,7 +113,7 @@ func ticksOf(fraction string) (n uint64) {
 	return n
 }
 
-// FormatDuration writes d as .NET does: days, hours, minutes and seconds, without zeros.
+// FormatDuration writes d in the form of .NET: days, hours, minutes and seconds, without zeros.
 func FormatDuration(d time.Duration) string {
 	if d >= Forever {
 		return maxTimeSpan
@@ -120,7 +121,7 @@ func FormatDuration(d time.Duration) string {
 	return FormatTicks(int64(max(d, 0) / tick))
 }
 
-// FormatTicks is FormatDuration for .NET's ticks.
+// FormatTicks is FormatDuration for ticks of .NET.
 func FormatTicks(ticks int64) string {
 	n, b := uint64(ticks), make([]byte, 0, len(maxTimeSpan)+1)
 	switch {
@@ -152,7 +153,7 @@ func FormatTicks(ticks int64) string {
 // tick is .NET's unit of time.
 const tick = 100 * time.Nanosecond
 
-// DurationOfTicks converts a count of .NET's ticks of 100 ns; the result is at most Forever.
+// DurationOfTicks converts .NET's ticks of 100 ns. The result is at most Forever.
 func DurationOfTicks(ticks int64) time.Duration {
 	if ticks >= int64(Forever/tick) {
 		return Forever

@@ -1,5 +1,5 @@
-// Vet is go vet with errcheck and errorlint: one program for go vet's -vettool, so that packages are
-// loaded once and what was found is cached for each.
+// Vet runs go vet with the checkers errcheck and errorlint. It is one program for go vet's
+// -vettool, so that go loads each package once and caches the findings.
 package main
 
 import (

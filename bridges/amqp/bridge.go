@@ -35,7 +35,7 @@ type Bridge struct {
 	*link.Conns[*conn] // that are served
 }
 
-// New returns a bridge that calls front, and authenticates clients with a.
+// New returns a bridge that passes calls to front and authenticates clients with a.
 func New(front bridges.Front, a core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	return &Bridge{
@@ -78,9 +78,10 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ServeConn serves one connection until the client closes it, or until it has drained some time
-// after ctx has ended. It returns why the connection ended, nil for an orderly end. It closes nc.
-// Its stack frame and that of run are small, because a waiting connection keeps them.
+// ServeConn serves one connection until the client closes the connection or, after ctx has ended,
+// until the connection is drained. It closes nc. It returns why the connection ended, or nil after
+// a normal end. The stack frames of ServeConn and run are small, because they stay while a
+// connection waits.
 func (b *Bridge) ServeConn(ctx context.Context, nc net.Conn) (err error) {
 	c, err := b.admit(nc)
 	if err != nil {
@@ -119,33 +120,35 @@ func (b *Bridge) dismiss(c *conn, err *error) {
 	c.dispose()
 }
 
-// Options say what a Bridge offers and tolerates. Zero fields have their defaults.
+// Options configure a Bridge. A zero field has its default.
 type Options struct {
 	Logger *slog.Logger // default: nothing is logged
 
-	// Version is the gateway's, as its clients see it in the open frame.
+	// Version is the gateway's version, which clients see in the open frame.
 	Version string
 
-	// Hostname is the namespace's host in texts like "sb://Hostname/queue"; default: the client's name for us.
+	// Hostname is the namespace's host in texts such as "sb://Hostname/queue". By default it is the
+	// name by which the client connected.
 	Hostname string
 
 	MaxFrameSize uint32 // bytes, both ways; 65536
-	// MaxConnections is the largest number of connected clients with a proven identity; default
-	// 5000. Further ones are closed at once. The listener limits the other clients: see
-	// bridges.Prove.
+	// MaxConnections is the maximum number of connected clients with a proven identity; default
+	// 5000. The bridge closes further ones at once. The listener limits clients without a proven
+	// identity: see bridges.Prove.
 	MaxConnections int
 	MaxSessions    int // of one connection, at most 65536; 8192
 	MaxHandles     int // links of one session; 256
 	MaxLinks       int // of one connection; 8192
 
-	// SenderCredit is the largest number of messages that a client has sent on one link and that
+	// SenderCredit is the maximum number of messages that a client has sent on one link and that
 	// are not stored yet; default 1000.
 	SenderCredit int
-	// MaxUnsettled is the largest number of deliveries of one link that the client has not settled;
-	// default 10000. Further deliveries wait until the client settles some or some locks end.
+	// MaxUnsettled is the maximum number of deliveries of one link that the client has not settled;
+	// default 10000. Further deliveries wait until the client settles some or their locks end.
 	MaxUnsettled int
-	// MaxConnectionUnsettled is the same for all links of a connection together; default 50000. If
-	// several links have requested more at once, the surplus goes back to the queue.
+	// MaxConnectionUnsettled is the maximum number of unsettled deliveries on all links of a
+	// connection; default 50000. If several links have requested more, the bridge returns the
+	// surplus to the queue.
 	MaxConnectionUnsettled int
 	// StrictTransactions refuses transactions over several entities, unless the client puts all its
 	// links into the coordinator's AMQP session.
@@ -153,12 +156,12 @@ type Options struct {
 	MaxPurge           int // messages that one batch delete may ask for; 4000
 	// ExclusiveSessions refuses sessions that another receiver may take over, as the Standard tier does.
 	ExclusiveSessions bool
-	// MaxMessageBytes is the largest number of bytes of one connection's messages that are read but
-	// not stored yet, with the properties that settlements in flight set; default 64 MiB. At the
-	// limit the connection is not read.
+	// MaxMessageBytes is the maximum number of bytes of one connection's messages that are read but
+	// not stored yet, including the properties that settlements in flight set; default 64 MiB. At
+	// the limit the bridge stops reading the connection.
 	MaxMessageBytes int64
-	// Budget bounds the memory of work in progress on all connections, Standing the memory of
-	// connections, sessions and links themselves; default: pools of the bridge's own.
+	// Budget bounds the memory of work in progress on all connections. Standing bounds the memory
+	// of connections, sessions and links themselves. By default the bridge has pools of its own.
 	Budget, Standing *fair.Pool
 
 	IdleTimeout      time.Duration // announced; a silent client is given up after twice that; 120 s

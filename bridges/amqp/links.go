@@ -25,7 +25,7 @@ type endpoint interface {
 
 var _ engine.Handler = (*conn)(nil)
 
-// Opened says that the connection is open.
+// Opened reports that the connection is open.
 func (c *conn) Opened(o *wire.Open) {
 	c.until = time.Now().Add(c.bridge.opts.AuthTimeout)
 	c.product = productOf(o)
@@ -36,7 +36,7 @@ func (c *conn) Opened(o *wire.Open) {
 	}
 }
 
-// Faulted says that the connection is closed because of what its client did, or did not do.
+// Faulted reports that the connection closes because of an error of its client.
 func (c *conn) Faulted(err *wire.Error) *wire.Error { return c.closingFor(err) }
 
 // closingFor returns the error for a client whose connection is closed because of err, and logs it with the client's product.
@@ -68,7 +68,7 @@ func hostOf(name string) string {
 	return name
 }
 
-// Attached accepts or refuses a link, depending on what it is for.
+// Attached accepts or refuses a link, depending on its terminus.
 func (c *conn) Attached(l *engine.Link) {
 	a := l.Attach()
 	if c.drains != "" {
@@ -151,7 +151,7 @@ func (c *conn) Received(l *engine.Link, m engine.Message) {
 	}
 }
 
-// TooLarge says why a message is refused for its size.
+// TooLarge returns why a message is refused because of its size.
 func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	limit := maxRequestSize
 	switch d := l.Data.(type) {
@@ -165,7 +165,8 @@ func (c *conn) TooLarge(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.TooLarge, "The message has %d bytes or more: %d are allowed.", size, limit), addressOf(l))
 }
 
-// Refused answers a request that is thrown away: few clients look for the outcome of its delivery.
+// Refused answers a request that the engine has dropped, because few clients look at the outcome of
+// its delivery.
 func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 	if r, ok := l.Data.(*requestLink); ok {
 		r.refused(head, why)
@@ -175,7 +176,7 @@ func (c *conn) Refused(l *engine.Link, head []byte, why *wire.Error) {
 // Missed makes a transaction that lacks an operation fail.
 func (c *conn) Missed(state wire.TransactionalState) { c.spoil(state, errMissed) }
 
-// Lapsed says why a delivery that was not settled in time cannot be settled any more.
+// Lapsed returns why a delivery that was not settled in time can no longer be settled.
 func (c *conn) Lapsed(l *engine.Link) *wire.Error {
 	return c.refusal(l, core.LockLost, addressOf(l))
 }

@@ -205,8 +205,8 @@ func peekMessages(o *operation) (response, error) {
 	return response{status: 200, body: value.Map{{Key: "messages", Value: messages}}}, nil
 }
 
-// ArgumentPeekState is an argument of peek-message that Service Bus does not have: the state of the
-// messages to peek at, with the values of the annotation x-opt-message-state. A peek into a session
+// ArgumentPeekState is an argument of peek-message that Service Bus does not have. It selects
+// messages by state, with the values of the annotation x-opt-message-state. A peek into a session
 // ignores it.
 const ArgumentPeekState = "com.crosstown:message-state"
 

@@ -19,9 +19,9 @@ type holdings struct {
 	patience time.Time   // until when the message that begins may wait for memory; zero: none does
 }
 
-// Reserve asks the gateway's budget for the memory of an arriving message. While there is none, the
-// connection is not read, unless other messages could then not be completed; after some time the
-// message is refused.
+// Reserve requests memory for an arriving message from the gateway's budget. While there is no
+// memory, the connection is not read, unless other messages could then not be completed. After some
+// time the message is refused.
 func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	if !c.known.Load() && c.eng.Reserved()+n > strangerBytes {
 		return engine.Never
@@ -51,12 +51,12 @@ func (c *conn) Reserve(l *engine.Link, n int64, begun bool) engine.Verdict {
 	return engine.Later
 }
 
-// Crowded says that a message is refused for want of memory.
+// Crowded returns why a message is refused: there is no memory for it.
 func (c *conn) Crowded(l *engine.Link, n int64) *wire.Error {
 	return c.refusal(l, c.memory.Refuse(n), addressOf(l))
 }
 
-// TooSlow says that a message is abandoned because its rest does not arrive.
+// TooSlow returns why a message is abandoned: its rest does not arrive.
 func (c *conn) TooSlow(l *engine.Link, size int64) *wire.Error {
 	return c.refusal(l, core.Refuse(core.Timeout, "The rest of the message did not arrive in time, after %d bytes: send at least %d bytes a second, with pauses of at most %v.",
 		size, fair.MinRate, fair.Grace), addressOf(l))

@@ -8,11 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FormatBatch is the format of a message whose data sections are messages of their own, of which
-// Service Bus stores all or none.
+// FormatBatch is the format of a message whose data sections are messages. Service Bus stores all
+// of these messages or none.
 const FormatBatch = wire.FormatBatch
 
-// AppendMessage appends an encoded message as a sender sends it.
+// AppendMessage appends a message, encoded as a sender sends it.
 func AppendMessage(dst []byte, m *core.Message) []byte {
 	dst = wire.AppendHeader(dst, &wire.Header{Durable: m.Durable, Priority: m.Priority, TTL: headerTTL(m), FirstAcquirer: m.FirstAcquirer})
 	if !m.DeliveryAnnotations.IsEmpty() {
@@ -49,18 +49,19 @@ func appendSymbols(dst []byte, d wire.Descriptor, p core.Properties) []byte {
 	return value.CloseMap(a.dst, a.mark, a.n)
 }
 
-// AppendBatched appends an encoded message as one of a batch.
+// AppendBatched appends a message, encoded as part of a batch.
 func AppendBatched(dst, encoded []byte) []byte { return wire.AppendDataSection(dst, encoded) }
 
 // Arrival is a message that a peer has delivered.
 type Arrival struct {
 	*core.Message
-	// BrokerProperties are what the peer says of the message. What it does not say is zero.
+	// BrokerProperties are the broker properties that the peer has sent. Those that it has not sent
+	// are zero.
 	core.BrokerProperties
 }
 
-// ReadMessage translates an encoded message, which it keeps. A message whose
-// format is a batch is not read.
+// ReadMessage translates an encoded message, and keeps the encoding. It does not read a message
+// whose format is a batch.
 func ReadMessage(encoded []byte) (Arrival, error) {
 	m, err := decodeMessage(encoded)
 	if err != nil {
@@ -80,8 +81,8 @@ func ReadMessage(encoded []byte) (Arrival, error) {
 	return a, nil
 }
 
-// LockTokenOf is the lock token that a Service Bus has sent as a delivery tag, zero for the tag of another
-// broker.
+// LockTokenOf is the lock token in a delivery tag of Service Bus, or zero for a delivery tag of
+// another broker.
 func LockTokenOf(tag []byte) core.LockToken {
 	if len(tag) != len(core.LockToken{}) {
 		return core.LockToken{}

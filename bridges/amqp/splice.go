@@ -28,14 +28,15 @@ const (
 // spliceLimits bound what a peer's frames hold besides messages.
 var spliceLimits = value.Limits{Depth: 8, Elements: 1024}
 
-// Splice is a connection to a peer for the use of another AMQP client of this process. What that
-// client reads are frames that this package wrote: each frame of the peer is checked, and encoded
-// again without fields that are not needed, such as properties of any type. So whatever a peer
-// sends, the client's decoder sees well-formed frames with known fields and values of simple types.
+// Splice is a connection to a peer for another AMQP client in this process. The client reads only
+// frames that this package has written. The Splice checks each frame of the peer and encodes it
+// again, without fields that the client does not need, such as properties of any type. Whatever the
+// peer sends, the client's decoder therefore sees well-formed frames with known fields and values
+// of simple types.
 //
-// Messages pass unchanged. The client sees an arriving message as data sections which together are
-// the encoded message; it sends one as a single data section, the encoded message, with a tag from
-// SpliceTag.
+// Messages pass unchanged. The client sees an arriving message as data sections, which together are
+// the encoded message. To send a message, the client sends one data section with the encoded
+// message, and a tag from SpliceTag.
 type Splice struct {
 	net.Conn
 	decoder  wire.Decoder
@@ -50,18 +51,18 @@ type Splice struct {
 	frame []byte // to the peer
 }
 
-// NewSplice puts a splice before a connection. One goroutine may read at a time,
-// and one write.
+// NewSplice puts a Splice on a connection. One goroutine may read and one may write at the same
+// time.
 func NewSplice(c net.Conn) *Splice {
 	return &Splice{Conn: c, decoder: wire.Decoder{Limits: spliceLimits}}
 }
 
-// SpliceTag is the n-th delivery tag for messages that are encoded already.
+// SpliceTag returns the n-th delivery tag for messages that are already encoded.
 func SpliceTag(n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(make([]byte, 0, spliceTagLength), spliceTag), n)
 }
 
-// Read implements net.Conn. It returns whole frames as far as there is room.
+// Read implements net.Conn. It returns as many whole frames as fit.
 func (s *Splice) Read(p []byte) (int, error) {
 	for s.at == len(s.ready) {
 		s.ready, s.at = s.ready[:0], 0

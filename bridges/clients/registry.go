@@ -20,10 +20,10 @@ const censusTime = 5 * time.Second
 // countAge is how old a count of connections may be: each new count asks every connection's owner.
 const countAge = 5 * time.Second
 
-// Registry has the connections of all bridges of a gateway. It is safe for concurrent use.
+// Registry knows the connections of all bridges of a gateway. It is safe for concurrent use.
 type Registry struct {
-	// Home is the ID of the namespace whose managers operate the gateway: they see the connections
-	// of all namespaces, other managers only those of their own.
+	// Home is the ID of the namespace whose managers operate the gateway. They see the connections
+	// of all namespaces; other managers see only those of their own namespace.
 	Home string
 	Log  *slog.Logger // may be nil
 
@@ -83,8 +83,8 @@ func (c *Registry) ask(ctx context.Context, id core.Identity, f func(bridges.Cen
 	}
 }
 
-// Holders finds the connections to this gateway that hold sessions of an entity. It needs Manage on the
-// entity.
+// Holders finds the connections to this gateway that have locked sessions of an entity. The caller
+// needs Manage on the entity.
 func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string) (map[core.SessionKey]bridges.Connection, error) {
 	if err := id.Check(core.Manage, entity, time.Now()); err != nil {
 		return nil, err
@@ -102,9 +102,9 @@ func (c *Registry) Holders(ctx context.Context, id core.Identity, entity string)
 	return holders, nil
 }
 
-// Close closes the connection with that id, as Connections lists it, and returns what it was. What
-// is in flight on it may finish first. It returns NotFound if id may not see a connection with that
-// id.
+// Close closes the connection with that id, as Connections lists it, and returns a description of
+// the connection. Work in flight may finish first. Close returns NotFound if id may not see the
+// connection.
 func (c *Registry) Close(ctx context.Context, id core.Identity, connection string) (bridges.Connection, error) {
 	var closed *bridges.Connection
 	err := c.each(ctx, id, func(census bridges.Census, found []bridges.Connection) {
@@ -124,7 +124,8 @@ func (c *Registry) Close(ctx context.Context, id core.Identity, connection strin
 	return *closed, nil
 }
 
-// Count counts the connections of all namespaces by protocol, as they were in the last seconds.
+// Count returns the number of connections of all namespaces by protocol. The numbers may be some
+// seconds old.
 func (c *Registry) Count(ctx context.Context) map[string]int {
 	c.counting.Lock()
 	defer c.counting.Unlock()
@@ -143,5 +144,5 @@ func (c *Registry) Count(ctx context.Context) map[string]int {
 	return counts
 }
 
-// Closed is the number of connections operators have closed.
+// Closed is the number of connections that operators have closed.
 func (c *Registry) Closed() int64 { return c.closed.Load() }

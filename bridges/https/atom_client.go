@@ -17,16 +17,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// AdminClient is a client of a namespace's management API, this gateway's or Azure's. It has the
-// methods of core.Admin that read and write entities and rules; they ignore the identity.
+// AdminClient is a client of a namespace's management API, of this gateway or of Azure. It has the
+// methods of core.Admin that read and write entities and rules. These methods ignore the identity.
 type AdminClient struct {
-	// Origin is where the namespace is, such as https://ns.servicebus.windows.net.
+	// Origin is the address of the namespace, such as https://ns.servicebus.windows.net.
 	Origin string
 	HTTP   *http.Client
-	// Authorize makes the header Authorization of a request about a resource, the URL without a query: the policy may
-	// be an entity's own.
+	// Authorize makes the Authorization header of a request for a resource, which is the URL
+	// without a query. The resource matters because the policy may belong to an entity.
 	Authorize func(resource string) string
-	// Attempts is how often a namespace that is busy is asked, with pauses between; 0: some times.
+	// Attempts is how often a request is sent to a busy namespace, with pauses in between; 0 is the
+	// default.
 	Attempts int
 	// Foreign is called with each property of an entity or a rule that this version does not know.
 	Foreign func(entity, property, value string)
@@ -46,16 +47,16 @@ const (
 	longestPause  = 30 * time.Second
 )
 
-// StatusError is an answer that refuses a request.
+// StatusError is a response that refuses a request.
 type StatusError struct {
 	Status int
 	Text   string
-	Told   bool // Text is the namespace's own; without it, another service may have answered
+	Told   bool // Text is the namespace's text. Without it, the response may come from another service.
 }
 
 func (e *StatusError) Error() string { return e.Text }
 
-// Unwrap returns what the status means.
+// Unwrap returns the Code for the status.
 func (e *StatusError) Unwrap() error {
 	switch e.Status {
 	case http.StatusNotFound:

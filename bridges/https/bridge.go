@@ -21,11 +21,12 @@ import (
 type Options struct {
 	// Logger receives what operators should know; nil means slog.Default().
 	Logger *slog.Logger
-	// PublicURL is the scheme and authority that clients reach the gateway by, such as
-	// https://bus.example.com, for the links in answers. If empty, links use those of the request.
+	// PublicURL is the scheme and host by which clients reach the gateway, such as
+	// https://bus.example.com. The links in responses begin with it. If PublicURL is empty, they
+	// begin with the scheme and host of the request.
 	PublicURL string
-	// Origins lists the origins whose pages may use the REST runtime and the event streams, besides
-	// those of the host itself: patterns as origins.Check takes them.
+	// Origins lists the origins whose web pages may use the REST runtime and the event streams, in
+	// addition to the host itself. The patterns are those of origins.Check.
 	Origins []string
 	// MaxBodyBytes bounds a request's body; 0 means the largest message size that an entity can
 	// have. The entity's own limit applies as well.
@@ -35,40 +36,39 @@ type Options struct {
 	Budget *fair.Pool
 	// Standing bounds the memory of connections; nil means a pool of the bridge's own.
 	Standing *fair.Pool
-	// MaxPollSeconds caps the timeout that a receive may ask for; 0 means 60.
+	// MaxPollSeconds limits the timeout that a receive may request; 0 means 60.
 	MaxPollSeconds int
 	// Grace is how long requests in flight may continue when Serve ends; 0 means 10 s.
 	Grace time.Duration
-	// Streams bounds the streams of server-sent events that are open; nil means a bound of
-	// the bridge's own.
+	// Streams bounds the number of open event streams; nil means a bound of the bridge's own.
 	Streams *fair.Pool
-	// Routes are handlers for further paths, tried before the bridge's own. A
-	// key is a path that begins with a slash, matched without regard to case:
-	// exactly, or as a prefix if it ends in a slash.
+	// Routes are handlers for further paths, which the bridge tries before its own. A key is a path
+	// that begins with a slash, and is compared case-insensitively. A key that ends with a slash is
+	// a prefix; any other must match exactly.
 	Routes map[string]http.Handler
-	// Context, if not nil, returns the context in which a request is carried out: its own context,
-	// with values read from its headers.
+	// Context, if not nil, returns the context for a request: the request's own context, with
+	// values from its headers.
 	Context func(*http.Request) context.Context
-	// Details, if not nil, returns what else /health shows, by name; nil for nothing. It does not
-	// change whether the gateway counts as healthy.
+	// Details, if not nil, returns further details for /health by name, or nil. They do not change
+	// whether the gateway counts as healthy.
 	Details func() map[string]any
-	// Degraded, if not nil, returns why /health says degraded, still with status 200, or "" for healthy.
+	// Degraded, if not nil, returns why /health reports degraded, still with status 200, or "" for
+	// healthy.
 	Degraded func() string
-	// Host, if not nil, decides for each request, also those for Routes and Home, whether the
-	// gateway accepts the request's host. If it returns a core.Refusal, the answer has the
-	// refusal's text and status 421.
+	// Host, if not nil, decides for each request whether the gateway accepts the request's host.
+	// This includes requests for Routes and Home. If Host returns a core.Refusal, the response has
+	// its text and the status 421.
 	Host func(host string) error
 	// Plain, if not nil, reports whether a client at an address, host:port, may connect without
-	// TLS. If not, all its requests except those for /health are refused.
+	// TLS. If not, the bridge refuses all its requests except those for /health.
 	Plain func(remote string) bool
-	// Answered, if not nil, is called with the route and status of each request when
-	// the answer begins. Routes are few: send, receive, stream, settle, management,
-	// health, page, misdirected (421), and the keys of Routes without a slash at their
-	// end. 499: the client went away before there was an answer.
+	// Answered, if not nil, is called with the route and status of each request when the response
+	// begins. The routes are send, receive, stream, settle, management, health, page, misdirected
+	// (421), and the keys of Routes without a slash at the end. The status 499 means that the
+	// client disconnected before the response.
 	Answered func(route string, status int)
-	// Home answers requests for "/" that a browser makes to show a page: GET or
-	// HEAD, with text/html among what is accepted and without api-version. nil
-	// leaves them to the management API, which lists entities there.
+	// Home answers a browser's request for a page at "/": GET or HEAD with text/html in Accept, and
+	// without api-version. If Home is nil, the management API answers, which lists entities there.
 	Home http.Handler
 }
 
@@ -100,7 +100,7 @@ type Bridge struct {
 	open openStreams // of server-sent events
 }
 
-// New makes a bridge. It starts nothing.
+// New makes a bridge. It starts no goroutine.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	bridges.Default(&o.MaxBodyBytes, core.MaxMessageSizeKB<<10)
@@ -125,13 +125,13 @@ func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	return bridge
 }
 
-// Handler serves every route of the bridge. It does not need Serve, so a gateway may put it behind
-// a mux or a server of its own; long polls then end with their requests only.
+// Handler serves every route of the bridge. It does not need Serve, so a gateway can use it in a
+// mux or server of its own. Long polls then end only with their requests.
 func (b *Bridge) Handler() http.Handler { return http.HandlerFunc(b.serve) }
 
-// Serve accepts on ln until ctx ends. Then it stops accepting, lets waiting
-// receives answer that there is no message, gives requests in flight the grace
-// period, and returns nil. TLS, if any, ends in ln.
+// Serve accepts connections on ln until ctx ends. Then it stops accepting, answers waiting receives
+// that there is no message, gives requests in flight the grace period, and returns nil. If there is
+// TLS, ln terminates it.
 func (b *Bridge) Serve(ctx context.Context, ln net.Listener) error {
 	requests, cancel := context.WithCancel(bridges.WithEnding(context.WithoutCancel(ctx), ctx.Done()))
 	defer cancel()

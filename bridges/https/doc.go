@@ -1,4 +1,4 @@
-// Package https is the bridge for plain HTTP clients: the Service Bus REST
-// runtime (send, receive, settle), the ATOM admin API, streams of server-sent
-// events, and the health probe. API.md has each request, header and status.
+// Package https is the bridge for plain HTTP clients. It implements the REST runtime of Service Bus
+// (send, receive, settle), the ATOM management API, streams of server-sent events, and the health
+// check. API.md describes each request, header and status.
 package https

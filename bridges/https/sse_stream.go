@@ -158,14 +158,14 @@ func (s *openStreams) add(about bridges.Connection, e *events) (remove func()) {
 	}
 }
 
-// Streams is the number of streams of server-sent events that are open.
+// Streams returns the number of open event streams.
 func (b *Bridge) Streams() int {
 	b.open.mu.Lock()
 	defer b.open.mu.Unlock()
 	return len(b.open.byID)
 }
 
-// Connections implements bridges.Census: it lists the streams, the oldest first.
+// Connections implements bridges.Census. It lists the streams, the oldest first.
 func (b *Bridge) Connections(context.Context) []bridges.Connection {
 	b.open.mu.Lock()
 	var all []bridges.Connection

@@ -1,4 +1,5 @@
-// Package origins decides which web pages may call a gateway, by the Origin that their browser sends.
+// Package origins decides which web pages may call a gateway, by the Origin header that the browser
+// sends.
 package origins
 
 import (
@@ -9,7 +10,8 @@ import (
 	"strings"
 )
 
-// List is the origins that are let in besides the gateway's own host: patterns as Check accepts them.
+// List contains the origins that may call the gateway, in addition to the gateway's own host. The
+// patterns are those of Check.
 type List []string
 
 // New makes a List of patterns.
@@ -32,8 +34,8 @@ func (l List) Has(origin string) bool {
 	return false
 }
 
-// Allows reports whether the request is allowed: it comes from a page of the host itself or of an
-// origin in the list, or names no origin because it does not come from a page.
+// Allows reports whether the request is allowed. It is if it comes from a page of the host itself,
+// from an origin in the list, or from a client without an origin, which is not a page.
 func (l List) Allows(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -45,8 +47,9 @@ func (l List) Allows(r *http.Request) bool {
 	return l.Has(origin)
 }
 
-// Check reports what is wrong with a pattern for origins: "*" for all, or an origin, SCHEME://HOST
-// or SCHEME://HOST:PORT, in which "*" stands for any characters, as in https://*.example.com.
+// Check returns what is wrong with a pattern for origins. A pattern is "*" for all origins, or an
+// origin, SCHEME://HOST or SCHEME://HOST:PORT, in which "*" stands for any characters, as in
+// https://*.example.com.
 func Check(pattern string) error {
 	if pattern == "*" || pattern == "null" {
 		return nil

@@ -1,5 +1,5 @@
-// Package refusals logs the errors that clients get, each under the tracking id that the client
-// gets, and limits their number.
+// Package refusals logs the errors that clients get, each with the tracking id that the client
+// gets, and limits the number of lines.
 package refusals
 
 import (
@@ -35,7 +35,7 @@ type Log struct{ known, strangers bucket }
 // New makes a Log.
 func New() *Log { return &Log{known: bucket{rate: ofKnown}, strangers: bucket{rate: ofStrangers}} }
 
-// Share is what one connection may use of a Log.
+// Share limits the lines that one connection may write to a Log.
 type Share struct {
 	of  *Log
 	own bucket
@@ -53,13 +53,13 @@ type Told struct {
 	Stranger bool  // the client has no proven identity
 }
 
-// Write writes a line about an error of a connection's client, with more keys and
-// values. See Log.Write.
+// Write writes a line about an error of the connection's client, with further keys and values. See
+// Log.Write.
 func (s *Share) Write(log *slog.Logger, t Told, more ...any) { s.of.write(log, &s.own, t, more) }
 
 // Write writes a line. Its level is error for a failure of the gateway, debug for a timeout of a
-// client that waits for a session, and info otherwise. Lines beyond the limits are at debug level
-// too; the next line says how many were left out.
+// client that waits for a session, and info otherwise. Lines above the limits are written at the
+// level debug. The next line then contains their number.
 func (l *Log) Write(log *slog.Logger, t Told, more ...any) { l.write(log, nil, t, more) }
 
 func (l *Log) write(log *slog.Logger, own *bucket, t Told, more []any) {
@@ -176,10 +176,10 @@ func NewTracking() string {
 	return id.String()
 }
 
-// HTTPStatus is the status with which an HTTP client is refused.
+// HTTPStatus is the HTTP status for a refusal with the code.
 func HTTPStatus(c core.Code) int { return answers[c].status }
 
-// Text is what a client of HTTP or of WebSocket reads if the refusal has no text of its own.
+// Text is the text for HTTP and WebSocket clients if the refusal has no text.
 func Text(c core.Code) string { return answers[c].text }
 
 // answers has a row for every code. To the SDKs, 403 without a SubCode means a quota.

@@ -14,8 +14,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Client is one connection to a remote, for a tool. It is not made again when it breaks. It is safe
-// for concurrent use.
+// Client is one connection to a remote, for a tool. It does not reconnect. It is safe for
+// concurrent use.
 type Client struct {
 	remote     *Remote
 	connection *connection
@@ -24,7 +24,7 @@ type Client struct {
 	tasks      sync.WaitGroup
 }
 
-// Connect connects to a remote, once. The options Pulls and Logger have no meaning here.
+// Connect connects to a remote, once. It ignores the options Pulls and Logger.
 func Connect(ctx context.Context, o Options) (*Client, error) {
 	r := New(o)
 	l, err := r.connect(ctx)
@@ -45,19 +45,19 @@ func (c *Client) Close() {
 	c.connection.close()
 }
 
-// Send is Send of core.Remote.
+// Send implements the method Send of core.Remote.
 func (c *Client) Send(ctx context.Context, entity string, ms []*core.Message) []error {
 	return c.remote.Send(ctx, entity, ms)
 }
 
-// Peek returns up to most messages of a queue, subscription or sub-queue from a sequence number on,
-// without locking or removing them; it returns none if there are none.
+// Peek returns up to most messages of a queue, subscription or sub-queue, beginning at a sequence
+// number, without locking or removing them. It returns no messages if there are none.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, most int) ([]amqp.Arrival, error) {
 	return c.PeekState(ctx, entity, nil, from, most)
 }
 
-// PeekState is Peek for messages in one state, or in any if state is nil. Brokers other than
-// Crosstown ignore the state and answer with messages in any, so the caller must check.
+// PeekState is Peek for messages in one state, or in any state if state is nil. Brokers other than
+// Crosstown ignore the state, so the caller must check the state of each message.
 func (c *Client) PeekState(ctx context.Context, entity string, state *core.State, from int64, most int) ([]amqp.Arrival, error) {
 	arguments := map[string]any{"from-sequence-number": from, "message-count": int32(most)}
 	if state != nil {
@@ -74,7 +74,7 @@ func (c *Client) PeekState(ctx context.Context, entity string, state *core.State
 	return found, nil
 }
 
-// Pages yields all messages that PeekState returns from a sequence number on.
+// Pages yields all messages that PeekState returns, beginning at a sequence number.
 func (c *Client) Pages(ctx context.Context, entity string, state *core.State, from int64) iter.Seq2[[]amqp.Arrival, error] {
 	return func(yield func([]amqp.Arrival, error) bool) {
 		for from >= 0 { // after the last partition it is negative
@@ -87,8 +87,8 @@ func (c *Client) Pages(ctx context.Context, entity string, state *core.State, fr
 	}
 }
 
-// HasActive reports whether an entity or sub-queue has active messages, locked or not, besides those with
-// some sequence numbers.
+// HasActive reports whether an entity or sub-queue has active messages, locked or not, other than
+// those with the given sequence numbers.
 func (c *Client) HasActive(ctx context.Context, entity string, besides map[int64]bool) (bool, error) {
 	for page, err := range c.Pages(ctx, entity, nil, 0) {
 		if err != nil {
@@ -137,8 +137,8 @@ func (c *Client) CancelScheduled(ctx context.Context, entity string, numbers []i
 	return nil
 }
 
-// Refusal returns what the remote says if err is its refusal of a policy, or of an entity that the
-// policy is for.
+// Refusal returns the remote's text if err means that the remote refused the policy, or the
+// policy's access to an entity.
 func Refusal(err error) (status int, why string, ok bool) {
 	refused, ok := errors.AsType[*refusedToken](err)
 	if !ok {

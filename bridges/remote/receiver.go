@@ -24,14 +24,14 @@ const (
 	sessionWait = "com.microsoft:timeout"
 )
 
-// ErrNoSession says that no session that is free has messages.
+// ErrNoSession means that no free session has messages.
 var ErrNoSession = errors.New("no free session has messages")
 
-// ErrLockLost says that the lock of a message or session has ended: the remote delivers uncompleted
-// messages again.
+// ErrLockLost means that the lock of a message or session has expired. The remote then delivers
+// uncompleted messages again.
 var ErrLockLost = errors.New("the message's lock has expired")
 
-// ReceiverOptions say what a Receiver receives. The zero value is peek-lock, without a session.
+// ReceiverOptions configure a Receiver. The zero value is peek-lock without a session.
 type ReceiverOptions struct {
 	Session *string       // receive from this session
 	Next    time.Duration // or wait up to this long for the next free session that has messages; 0: do not
@@ -39,8 +39,8 @@ type ReceiverOptions struct {
 	Largest int64         // no message there has more bytes; 0: that is not known
 }
 
-// Receiver receives messages, and renews their locks and that of its session until it is closed.
-// Its methods are called from one goroutine.
+// Receiver receives messages. It renews their locks, and that of its session, until it is closed.
+// Only one goroutine may call its methods.
 type Receiver struct {
 	client *Client
 	entity string
@@ -68,15 +68,15 @@ const (
 	longestSessionWait = time.Hour
 )
 
-// Taken is a message under lock, or one that was removed.
+// Taken is a message that is locked or, with receive-and-delete, already removed.
 type Taken struct {
 	amqp.Arrival
 	m     *goamqp.Message // nil: it was deferred
 	token goamqp.UUID     // of a deferred message
 }
 
-// Receiver opens a link from a queue, a subscription or a sub-queue, or from a session of it. The error is
-// ErrNoSession if no next session came.
+// Receiver opens a link from a queue, a subscription or a sub-queue, or from a session. The error
+// is ErrNoSession if no next session became available.
 func (c *Client) Receiver(ctx context.Context, entity string, o ReceiverOptions) (*Receiver, error) {
 	if err := checkAddress(entity); err != nil {
 		return nil, err
@@ -116,9 +116,9 @@ func (r *Receiver) Session() string {
 	return id
 }
 
-// Take returns up to most messages, none if none comes within a while. It asks for no more than
-// most, so that no locked message remains here; if most is 0, it returns the messages that arrive
-// together.
+// Take returns up to most messages, or none if none arrives within a while. It requests at most
+// most messages, so that no locked message remains in the client. If most is 0, Take returns the
+// messages that arrive together.
 func (r *Receiver) Take(ctx context.Context, most int, wait time.Duration) ([]Taken, error) {
 	if most <= 0 || most > r.window {
 		most = r.window
@@ -186,7 +186,7 @@ func (r *Receiver) arrive(m *goamqp.Message) {
 	}
 }
 
-// TakeDeferred returns deferred messages by their numbers: all, or an error.
+// TakeDeferred returns all deferred messages with the given numbers, or an error.
 func (r *Receiver) TakeDeferred(ctx context.Context, numbers []int64) ([]Taken, error) {
 	mode := uint32(goamqp.ReceiverSettleModeSecond)
 	if r.o.Delete {
@@ -213,19 +213,20 @@ func (r *Receiver) ask(ctx context.Context, operation string, arguments map[stri
 	return r.client.management.ask(ctx, r.entity, "com.microsoft:"+operation, arguments)
 }
 
-// Complete removes messages from the remote, and returns an element for each. It is ErrLockLost for a
-// message that is not locked any more.
+// Complete removes messages from the remote, and returns an error for each message. It is
+// ErrLockLost for a message whose lock has expired.
 func (r *Receiver) Complete(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, r.link.AcceptMessage, "completed", nil)
 }
 
-// Abandon unlocks messages, and counts a delivery. It returns what Complete does.
+// Abandon unlocks messages and counts the delivery as failed. It returns the same errors as
+// Complete.
 func (r *Receiver) Abandon(ctx context.Context, ts []Taken) []error {
 	return r.settle(ctx, ts, func(ctx context.Context, m *goamqp.Message) error { return r.link.ModifyMessage(ctx, m, nil) }, "abandoned", nil)
 }
 
-// DeadLetter moves messages to the dead-letter queue, in order. An empty reason or description is
-// left out. It returns what Complete does.
+// DeadLetter moves messages to the dead-letter queue, in order. It leaves out an empty reason or
+// description. It returns the same errors as Complete.
 func (r *Receiver) DeadLetter(ctx context.Context, ts []Taken, reason, description string) (errs []error) {
 	why, info := map[string]any{}, map[string]any{}
 	for _, text := range []struct{ argument, property, text string }{
@@ -298,7 +299,8 @@ func (e *lostLock) Error() string        { return fmt.Sprintf("%v: %s", ErrLockL
 func (e *lostLock) Unwrap() error        { return e.refused }
 func (e *lostLock) Is(target error) bool { return target == ErrLockLost }
 
-// Rest takes the credit back and returns what arrived before. No Take may follow.
+// Rest takes back the credit and returns the messages that arrived before. Take must not be called
+// afterwards.
 func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	if r.asked == 0 {
 		return nil, nil
@@ -314,7 +316,8 @@ func (r *Receiver) Rest(ctx context.Context) ([]Taken, error) {
 	return r.taken()
 }
 
-// Return takes the credit back and releases what was not taken. No Take may follow.
+// Return takes back the credit and releases the messages that were not taken. Take must not be
+// called afterwards.
 func (r *Receiver) Return(ctx context.Context) error {
 	rest, err := r.Rest(ctx)
 	if err != nil {
@@ -365,7 +368,7 @@ func (r *Receiver) renewLocks(ctx context.Context, ms ...*goamqp.Message) error 
 	return lockError(err)
 }
 
-// Close ends the link. What was not completed becomes available when its lock ends.
+// Close ends the link. A message that was not completed becomes available when its lock expires.
 func (r *Receiver) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

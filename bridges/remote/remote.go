@@ -51,7 +51,7 @@ type Remote struct {
 
 var _ core.Remote = (*Remote)(nil)
 
-// New makes a Remote, which is not connected until Run.
+// New makes a Remote, which connects when Run is called.
 func New(o Options) *Remote {
 	if o.Window <= 0 {
 		o.Window = DefaultWindow
@@ -82,7 +82,7 @@ func (r *Remote) Watch(back func()) (stop func()) {
 	}
 }
 
-// Run keeps a connection to the remote, and pulls, until ctx ends. It returns nil.
+// Run keeps a connection to the remote and pulls messages, until ctx ends. Then it returns nil.
 // Call it once.
 func (r *Remote) Run(ctx context.Context, here Local) error {
 	here.Memory = cmp.Or(here.Memory, fair.New(0, nil, nil))
@@ -188,56 +188,55 @@ func (r *Remote) away(err error) error {
 	return &core.Away{Remote: r.o.Name, Err: err}
 }
 
-// Options say what a remote is, and how to connect to it. Only Name and Dial are required.
+// Options describe a remote, and how to connect to it. Only Name and Dial are required.
 type Options struct {
 	Name    string
 	Address string // shown with its state
-	// Dial connects to it.
+	// Dial opens a connection to the remote.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// TLS is nil if the connection is to be plain.
+	// TLS is nil for a plain connection.
 	TLS *tls.Config
-	// Host is the name by which the remote is addressed when a connection is opened.
+	// Host is the remote's host name in the open frame.
 	Host string
 
 	// User and Password are for SASL PLAIN.
 	User, Password string
-	// Policy and Key sign tokens that are put to $cbs, one per entity; Signature is an existing
-	// token, for all entities. Entity is the entity that the policy belongs to, or "" if that is
-	// not known.
+	// Policy and Key sign tokens for $cbs, one for each entity. Signature is an existing token for
+	// all entities. Entity is the entity that the policy belongs to, or "" if that is not known.
 	Policy, Key, Signature, Entity string
-	// Access, unless it is nil, tells Policy and Key each time a connection is made.
+	// Access, if not nil, returns Policy and Key for each new connection.
 	Access func(ctx context.Context) (policy, key string, err error)
 
-	// Window is the number of messages that may be in flight to the remote, and from each
-	// source of it; default 500.
+	// Window is the maximum number of messages in flight to the remote, and from each source;
+	// default 500.
 	Window int
-	// Batches says that the remote supports the batches of Service Bus. Then messages of one session
-	// or partition key are sent together, all or none.
+	// Batches means that the remote supports the batches of Service Bus. The messages of one
+	// session or partition key are then sent together, all or none.
 	Batches bool
 
-	// Pulls are the sources there.
+	// Pulls are the remote's entities to pull from.
 	Pulls  []Pull
 	Logger *slog.Logger // nil: no log
 
 	idle, patience, renewal time.Duration // the idleTimeout, storePatience and renewalPause of tests
 }
 
-// Pull is an entity of the remote whose messages are fetched, and the queue or
-// topic here that they go to.
+// Pull is an entity of the remote to pull messages from, and the queue or topic here that stores
+// them.
 type Pull struct{ From, Into string }
 
-// Local is where messages that are pulled go.
+// Local is the gateway's side, which stores pulled messages.
 type Local struct {
 	Broker   core.Broker
 	Identity core.Identity // with whose rights
-	// ForwardedTo are the entities of the remote of that name that entities here forward to;
-	// nil: none is known.
+	// ForwardedTo returns the entities of the remote with that name to which local entities
+	// forward; nil: none is known.
 	ForwardedTo func(ctx context.Context, remote string) ([]string, error)
-	// Memory counts pulled messages while they are being stored; nil: they are not counted.
+	// Memory counts pulled messages while they are being stored; nil: they do not count.
 	Memory *fair.Pool
-	// Forget drops the keys of messages that need not be recognized any more.
+	// Forget removes the keys of messages that need not be recognized any more.
 	Forget func(ctx context.Context, entity string, keys []string) error
 }
 
-// DefaultWindow is the Window if none is given.
+// DefaultWindow is the default of Window.
 const DefaultWindow = 500

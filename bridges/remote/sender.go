@@ -12,7 +12,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// ErrTooLarge says that a message is larger than its entity takes.
+// ErrTooLarge means that a message is larger than its entity accepts.
 var ErrTooLarge = errors.New("the message is too large")
 
 // mostBatched and mostBatchBytes bound a batch of a Sender. Service Bus takes no larger batch,
@@ -22,8 +22,8 @@ const (
 	mostBatchBytes = 1 << 20
 )
 
-// Sender sends to an entity in batches that are as large as it takes. Its methods are called from one
-// goroutine.
+// Sender sends messages to an entity, in batches that are as large as the entity accepts. Only one
+// goroutine may call its methods.
 type Sender struct {
 	client *Client
 	entity string
@@ -52,11 +52,11 @@ func (c *Client) Sender(ctx context.Context, entity string) (*Sender, error) {
 	return &Sender{client: c, entity: entity, link: link, most: most}, nil
 }
 
-// Sent is the number of messages the remote has taken.
+// Sent is the number of messages that the remote has accepted.
 func (s *Sender) Sent() int { return s.sent }
 
-// Add adds a message to the batch, which is sent first if the message does not fit. It returns
-// ErrTooLarge for a message that the entity does not take, after it has sent those before it.
+// Add adds a message to the batch. If the message does not fit, Add sends the batch first. If the
+// entity does not accept the message, Add sends the messages before it and returns ErrTooLarge.
 func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	encoded := amqp.AppendMessage(nil, m)
 	size, limit := uint64(len(encoded)), s.link.MaxMessageSize()
@@ -80,7 +80,7 @@ func (s *Sender) Add(ctx context.Context, m *core.Message) error {
 	return nil
 }
 
-// Flush sends the batch: all of it or nothing. The error is a *goamqp.Error if the remote refuses.
+// Flush sends the batch as a whole. If the remote refuses the batch, the error is a *goamqp.Error.
 func (s *Sender) Flush(ctx context.Context) error {
 	if len(s.batch) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func (s *Sender) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Schedule sends messages that have a scheduled time, all or none, and returns their sequence numbers, with which
-// they can be cancelled.
+// Schedule sends messages with a scheduled time, all or none. It returns their sequence numbers,
+// with which they can be cancelled.
 func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []int64, err error) {
 	entries := make([]any, len(ms))
 	for i, m := range ms {
@@ -130,5 +130,5 @@ func (s *Sender) Schedule(ctx context.Context, ms []*core.Message) (numbers []in
 	return numbers, nil
 }
 
-// Close sends nothing more, and ends the link.
+// Close ends the link. It does not send the batch.
 func (s *Sender) Close() { s.client.connection.drop(s.entity, s.link) }

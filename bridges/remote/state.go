@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is how a remote is doing, as this gateway sees it.
+// State is the state of a remote, as this gateway sees it.
 type State struct {
 	Name      string    `json:"name"`
 	Address   string    `json:"address"`
@@ -19,8 +19,8 @@ type State struct {
 	Sources   []Source  `json:"sources"`
 }
 
-// Target is an entity of a remote to which this gateway has sent messages. The counts begin when
-// the gateway starts.
+// Target counts the messages that this gateway has sent to an entity of a remote since the gateway
+// started.
 type Target struct {
 	Entity    string        `json:"entity"`
 	Sent      int64         `json:"sent"`      // messages that it took

@@ -1,6 +1,6 @@
-// Package typedjson writes and reads typed values as JSON in the form of the WebSocket protocol: what
-// JSON has no type for is an object with one member, such as {"$int":5}. PROTOCOL.md in
-// bridges/websocket has the table. It is for tools that keep messages as text.
+// Package typedjson writes and reads typed values as JSON, in the form of the WebSocket protocol. A
+// value whose type JSON does not have is an object with one member, such as {"$int":5}. PROTOCOL.md
+// in bridges/websocket lists these objects. The package is for tools that store messages as text.
 package typedjson
 
 import (
@@ -18,7 +18,7 @@ func Value(v any) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseValue is the reverse of Value. It refuses texts that are not values in JSON.
+// ParseValue reads what Value writes. It refuses other texts.
 func ParseValue(data []byte) (any, error) {
 	r, err := reader(data)
 	if err != nil {
@@ -34,7 +34,7 @@ func Properties(p core.Properties) json.RawMessage {
 	return w.Bytes()
 }
 
-// ParseProperties is the reverse of Properties.
+// ParseProperties reads what Properties writes.
 func ParseProperties(data []byte) (core.Properties, error) {
 	r, err := reader(data)
 	if err != nil {

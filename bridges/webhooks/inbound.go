@@ -1,6 +1,6 @@
-// Package webhooks accepts messages by HTTP requests of other services, and delivers messages by
-// HTTP requests: a hook is an address that stores what is posted there in one queue or topic, a
-// push posts the messages of a queue or subscription to an address.
+// Package webhooks connects queues and topics with HTTP services. A hook is a URL: it stores the
+// requests that it receives as messages in one queue or topic. A push sends the messages of a queue
+// or subscription to a URL.
 package webhooks
 
 import (
@@ -23,12 +23,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// Path is where hooks are: a name follows.
+// Path is the path of hooks, without their names.
 const Path = "/$crosstown/hooks/"
 
 const bodyTime = time.Minute // for the first byte of a body
 
-// Hook is an address that takes requests of one service.
+// Hook is a URL that receives the requests of one service.
 type Hook struct {
 	Name      string        `config:"name"`
 	Namespace string        `config:"-"` // the ID of the namespace of Entity; in the configuration, its name
@@ -67,10 +67,10 @@ func NewInbound(o Options) *Inbound {
 	return in
 }
 
-// Set replaces the hooks. Requests in flight keep theirs.
+// Set replaces the hooks. Requests in flight continue with the old ones.
 func (in *Inbound) Set(hooks []Hook) { in.hooks.Store(&hooks) }
 
-// List returns the hooks that are in force.
+// List returns the current hooks.
 func (in *Inbound) List() []Hook { return *in.hooks.Load() }
 
 // hook finds a hook by its name; nil: there is none.
@@ -83,8 +83,9 @@ func (in *Inbound) hook(name string) *Hook {
 	return &all[i]
 }
 
-// ServeHTTP implements http.Handler. A request without a valid proof learns nothing, and its
-// connection is closed, so that each guess needs one of the connections allowed to strangers.
+// ServeHTTP implements http.Handler. A request without a valid proof gets no information, and its
+// connection is closed. Each attempt to guess a secret therefore uses one of the connections
+// allowed to strangers.
 func (in *Inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.Trim(r.URL.Path[len(Path):], "/")
 	h := in.hook(name)

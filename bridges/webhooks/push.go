@@ -15,7 +15,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/fair"
 )
 
-// PushOptions configure a Push. Zero numbers are the defaults.
+// PushOptions configure a Push. A number that is zero has its default.
 type PushOptions struct {
 	Name       string        `config:"name"`
 	Namespace  string        `config:"-"`    // the ID of the namespace of From; in the configuration, its name
@@ -48,9 +48,9 @@ type PushState struct {
 
 func (s *PushState) fail(text string) { s.Failing, s.LastError, s.LastErrorAt = true, text, time.Now() }
 
-// Push delivers the messages of a queue or subscription by HTTP POST, with the signature of
-// Standard Webhooks. A message stays locked while it is delivered, so several gateways share the
-// work, and a message of a gateway that dies is delivered by another one.
+// Push delivers the messages of a queue or subscription by HTTP POST, signed as in Standard
+// Webhooks. A message stays locked during its delivery. Several gateways therefore share the work,
+// and if a gateway dies, another one delivers its messages.
 type Push struct {
 	PushOptions
 	id     core.Identity
@@ -92,7 +92,7 @@ func NewPush(o PushOptions) *Push {
 	return p
 }
 
-// Replace returns a Push with other options that keeps the counters and the last error of this one.
+// Replace returns a Push with other options. It keeps the counters and the last error of this one.
 func (p *Push) Replace(o PushOptions) *Push {
 	next := NewPush(o)
 	next.counts = p.counts
@@ -123,7 +123,7 @@ func (p *Push) change(f func(*PushState)) {
 	f(&p.counts.state)
 }
 
-// Run delivers until ctx ends. It waits for an entity that does not exist or is disabled.
+// Run delivers messages until ctx ends. While the entity does not exist or is disabled, Run waits.
 func (p *Push) Run(ctx context.Context, b core.Broker) error {
 	defer p.client.CloseIdleConnections()
 	p.Logger.Info("push: started", "push", p.Name, "entity", p.From, "url", shown(p.URL))

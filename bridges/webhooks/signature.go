@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Scheme is how the sender of a request proves that it knows the secret.
+// Scheme is the method by which the sender of a request proves that it knows the secret.
 type Scheme string
 
 // The schemes.
@@ -28,10 +28,11 @@ const (
 // Schemes lists all schemes.
 var Schemes = []string{string(URL), string(GitHub), string(Stripe), string(Standard)}
 
-// LeastSecret is the least number of characters of a secret, so that it cannot be guessed.
+// LeastSecret is the minimum number of characters of a secret, so that it cannot be guessed.
 const LeastSecret = 16
 
-// Key makes the key of a secret, or says what is wrong with it. The error does not hold the secret.
+// Key returns the key for a secret, or what is wrong with the secret. The error does not contain
+// the secret.
 func (s Scheme) Key(secret string) ([]byte, error) {
 	if len(secret) < LeastSecret {
 		return nil, fmt.Errorf("the secret has %d characters: use at least %d, for example from: openssl rand -base64 32", len(secret), LeastSecret)
@@ -64,7 +65,7 @@ func mac(key []byte, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// Sign is the signature of Standard Webhooks for a message.
+// Sign returns the signature of a message as in Standard Webhooks.
 func Sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac(key, id, ".", strconv.FormatInt(at.Unix(), 10), ".", string(body)))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Path is where clients of the native protocol connect. Paths are matched
-// without regard to case, and unescaped, so %24 will do for the dollar.
+// Path is the path of the native protocol. Paths are compared case-insensitively and unescaped, so
+// %24 also matches the dollar sign.
 const Path = "/$crosstown/ws"
 
 // The sub-protocols.
@@ -50,7 +50,8 @@ type Bridge struct {
 	*link.Conns[*conn]
 }
 
-// New returns a bridge that calls front, and authenticates clients with auth. Run must be called for it to stop.
+// New returns a bridge that passes calls to front and authenticates clients with auth. Run must be
+// called to stop it.
 func New(front bridges.Front, auth core.Authority, o Options) *Bridge {
 	o = o.withDefaults()
 	bridge := &Bridge{
@@ -69,8 +70,8 @@ func (b *Bridge) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP turns the request's connection into one of the native protocol. It returns while that
-// is still being served, so that the memory of the request can be freed.
+// ServeHTTP turns the request's connection into a connection of the native protocol. It returns
+// while the bridge serves the connection, so that the memory of the request can be freed.
 func (b *Bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := b.upgrader.accept(w, r, Path, readAhead, b.enter, b.group.done)
 	if err != nil {
@@ -106,37 +107,38 @@ func (b *Bridge) serve(c *conn) {
 	c.log.Debug("connection closed", "err", err)
 }
 
-// Options configure a Bridge. Zero fields have their defaults.
+// Options configure a Bridge. A zero field has its default.
 type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Origins are the pages that may connect besides those of the gateway's own
-	// host: patterns as origins.Check takes them.
+	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
+	// The patterns are those of origins.Check.
 	Origins []string
-	// Clients are the connections of all bridges, to which the bridge adds its own; default: those
-	// of the bridge alone.
+	// Clients is the registry of connections, to which the bridge adds its own. By default it has
+	// only those of this bridge.
 	Clients *clients.Registry
-	// Within turns an operator's grant into one for another namespace; nil: clients may not name
-	// one.
+	// Within turns an operator's grant into a grant for another namespace; nil: clients may not
+	// choose a namespace.
 	Within func(ctx context.Context, g core.Grant, namespace string) (core.Grant, error)
 
-	// MaxConnections is the largest number of signed-in clients; default 20000. The listener limits
-	// the others: see bridges.Prove.
+	// MaxConnections is the maximum number of clients that have signed in; default 20000. The
+	// listener limits clients that have not signed in: see bridges.Prove.
 	MaxConnections int
 	MaxFeeds       int // of one connection; 256
 	MaxFrame       int // bytes of a client's frame; 1.5 times the largest message size that an entity can have
 
-	// MaxUnderWay is the largest number of bytes of one connection's requests that are not answered
-	// yet; default 64 MiB. At the limit the connection is not read.
+	// MaxUnderWay is the maximum number of bytes of one connection's unanswered requests; default
+	// 64 MiB. At the limit the bridge stops reading the connection.
 	MaxUnderWay int
 
-	// Budget bounds the memory of all connections together; default: a budget of
-	// the bridge's own.
+	// Budget bounds the memory of all connections together. By default the bridge has a budget of
+	// its own.
 	Budget *fair.Pool
-	// Standing bounds the memory of connections and feeds; default: a pool of the bridge's own.
+	// Standing bounds the memory of connections and feeds. By default the bridge has a pool of its
+	// own.
 	Standing *fair.Pool
-	// Streams bounds the feeds of all connections together; default: a bound of the
-	// bridge's own.
+	// Streams bounds the number of feeds of all connections together. By default the bridge has a
+	// bound of its own.
 	Streams *fair.Pool
 
 	AuthTimeout  time.Duration // to sign in; 10 s

@@ -1,8 +1,8 @@
-// Package websocket serves browsers in two ways: a tunnel for clients with their own AMQP
-// implementation, and a protocol, specified in PROTOCOL.md, for the others.
+// Package websocket serves browsers in two ways. A tunnel serves clients with an AMQP
+// implementation. A native protocol, specified in PROTOCOL.md, serves the others.
 //
-// Both are handlers for HTTP requests that ask for an upgrade. A page may connect if it comes from
-// the gateway's own host or from a listed origin. Clients other than pages name no origin. All
-// clients must sign in as well. Messages are not compressed: that would cost each connection more
-// memory than everything else it needs.
+// Both are handlers for HTTP requests that request an upgrade. A page may connect if it comes from
+// the gateway's own host or from a configured origin. Clients that are not pages send no origin.
+// All clients must sign in as well. Messages are not compressed, because compression would cost
+// each connection more memory than everything else that it needs.
 package websocket

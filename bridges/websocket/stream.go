@@ -49,20 +49,20 @@ func newStream(ws *websocket.Conn, in *bufio.Reader, hosts []string) *stream {
 	return &stream{ws: ws, in: in, hosts: hosts}
 }
 
-// Protocol names the protocol of the connection.
+// Protocol returns the name of the connection's protocol.
 func (s *stream) Protocol() string { return "amqp over websocket" }
 
-// Hosts are the names by which the client called us, as bridges.Hosts has them.
+// Hosts returns the names by which the client called the gateway, in the form of bridges.Hosts.
 func (s *stream) Hosts() []string { return s.hosts }
 
 // NetConn is the connection below the WebSocket.
 func (s *stream) NetConn() net.Conn { return s.ws.NetConn() }
 
-// Proven tells the connection below that the client has proven an identity.
+// Proven tells the underlying connection that the client has proven an identity.
 func (s *stream) Proven() { bridges.Prove(s.NetConn()) }
 
-// Read reads what has arrived, which may be several messages or a part of one. A
-// text message ends the connection: it is not a part of a stream of bytes.
+// Read reads what has arrived: several messages or a part of one. A text message ends the
+// connection, because it cannot be part of a stream of bytes.
 func (s *stream) Read(p []byte) (n int, err error) {
 	for n == 0 && len(p) > 0 {
 		if n, err = s.read(p); err != nil {
@@ -146,7 +146,7 @@ func endOf(err error) error {
 	return err
 }
 
-// Write sends p in one message. After an error, including a time-out, nothing more can be written.
+// Write sends p in one message. After an error, including a time-out, Write sends nothing more.
 func (s *stream) Write(p []byte) (int, error) {
 	if err := s.ws.WriteMessage(websocket.BinaryMessage, p); err != nil {
 		return 0, err
@@ -154,7 +154,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close says goodbye, if the client takes it, and closes the connection.
+// Close sends a close frame, if the client accepts it, and closes the connection.
 func (s *stream) Close() error {
 	s.closeWith(websocket.CloseNormalClosure, "")
 	return s.closed
@@ -172,7 +172,7 @@ func (s *stream) RemoteAddr() net.Addr { return s.ws.RemoteAddr() }
 
 func (s *stream) SetReadDeadline(at time.Time) error { return s.ws.SetReadDeadline(at) }
 
-// SetWriteDeadline applies to later Writes.
+// SetWriteDeadline sets the deadline of later Writes.
 func (s *stream) SetWriteDeadline(at time.Time) error { return s.ws.SetWriteDeadline(at) }
 
 func (s *stream) SetDeadline(at time.Time) error {

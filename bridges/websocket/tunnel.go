@@ -10,8 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// TunnelPath is where AMQP clients connect by WebSocket (Service Bus wire contract §1.6). Paths are
-// matched unescaped, so %24 also matches the dollar; some clients add a slash.
+// TunnelPath is the path at which AMQP clients connect by WebSocket (Service Bus wire contract
+// §1.6). Paths are compared unescaped, so %24 also matches the dollar sign. Some clients append a
+// slash.
 const TunnelPath = "/$servicebus/websocket"
 
 // tunnelBuffer is the size in bytes of a connection's read buffer, and of the write buffers, which
@@ -20,15 +21,15 @@ const tunnelBuffer = 16 << 10
 
 // TunnelOptions configure a Tunnel. The zero value works.
 type TunnelOptions struct {
-	// Origins are the pages that may connect besides those of the gateway's own
-	// host: patterns as origins.Check takes them.
+	// Origins are the origins of web pages that may connect, in addition to the gateway's own host.
+	// The patterns are those of origins.Check.
 	Origins []string
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Tunnel is an HTTP handler for clients that speak AMQP inside of a WebSocket. AMQP's own limits,
-// heartbeats and time-outs apply; the Tunnel passes its bytes on as a stream without looking at
+// Tunnel is an HTTP handler for clients that use AMQP inside of a WebSocket. AMQP's own limits,
+// heartbeats and time-outs apply. The Tunnel passes the bytes on as a stream without interpreting
 // them.
 type Tunnel struct {
 	upgrader *upgrader
@@ -37,8 +38,8 @@ type Tunnel struct {
 	group    *connGroup
 }
 
-// NewTunnel returns a tunnel whose connections are served by serve, which must close them, and
-// return some time after its context has ended.
+// NewTunnel returns a tunnel that passes its connections to serve. The function serve must close
+// them, and must return some time after its context has ended.
 func NewTunnel(serve func(context.Context, net.Conn) error, o TunnelOptions) *Tunnel {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Tunnel{upgrader: newUpgrader(o.Origins, tunnelBuffer, "AMQPWSB10", "amqp"), serve: serve, log: o.Logger, group: newConnGroup()}
@@ -51,8 +52,8 @@ func (t *Tunnel) Run(ctx context.Context) error {
 	return nil
 }
 
-// ServeHTTP turns the request's connection into an AMQP connection, and returns while that is still
-// being served, so that the memory of the request can be freed.
+// ServeHTTP turns the request's connection into an AMQP connection. It returns while the tunnel
+// serves the connection, so that the memory of the request can be freed.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ws, in, err := t.upgrader.accept(w, r, TunnelPath, tunnelBuffer, t.group.enter, t.group.done)
 	if err != nil {

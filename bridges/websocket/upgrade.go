@@ -96,8 +96,8 @@ type hijacker struct {
 	buffer *bufio.Reader
 }
 
-// Hijack takes over the connection, as http.Hijacker says. What the client has
-// sent too early stays where it is, for the upgrader to refuse.
+// Hijack implements http.Hijacker. Bytes that the client has sent too early stay in the buffer, so
+// that the upgrader refuses the request.
 func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err == nil && rw.Reader.Buffered() == 0 {

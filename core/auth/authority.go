@@ -12,32 +12,32 @@ import (
 
 // Options configure an Authority.
 type Options struct {
-	// Namespace and NamespaceID are set in the grants.
+	// Namespace and NamespaceID are copied into the grants.
 	Namespace, NamespaceID string
 	// Policies are the namespace's shared access policies.
 	Policies []core.AccessRule
-	// Entities finds an entity for its own authorization rules. Nil: there are none.
+	// Entities finds an entity, whose own policies may sign tokens. If Entities is nil, entities
+	// have no policies.
 	Entities func(ctx context.Context, name string) (core.Entity, error)
-	// Hosts are names of this server. A signed resource without a scheme may be a bare host; a
-	// first segment that is one of Hosts, "localhost" or contains a colon is taken for a host, any
-	// other for an entity's name.
+	// Hosts are names of this server. In a signed resource without a scheme, the first segment is a
+	// host if it is one of Hosts, is "localhost" or contains a colon. Otherwise it is the name of
+	// an entity.
 	Hosts []string
 	// Now defaults to time.Now.
 	Now func() time.Time
-	// Skew is how long after its expiry a signature is still accepted; default none.
+	// Skew is how long a signature is still accepted after its expiry; default none.
 	Skew time.Duration
-	// Issuers verifies JSON web tokens. Nil: none is accepted.
+	// Issuers verifies JSON web tokens. If it is nil, none are accepted.
 	Issuers Issuers
 }
 
-// Issuers verifies JSON web tokens of trusted issuers. Its errors are like those of
-// Authority.Token.
+// Issuers verifies JSON web tokens of trusted issuers. Its errors are those of Authority.Token.
 type Issuers interface {
 	Verify(ctx context.Context, token string) (core.Grant, error)
 }
 
-// Authority verifies tokens and keys of one namespace, by whichever name peers call it. It
-// implements core.Authority.
+// Authority verifies tokens and keys of one namespace, regardless of the name by which peers call
+// it. It implements core.Authority.
 type Authority struct {
 	name     string
 	id       string
@@ -66,9 +66,9 @@ func New(o Options) *Authority {
 	}
 }
 
-// Token implements core.Authority. It verifies the signature before it checks the expiry, so that
-// only the holder of a key learns why a token is refused. A JSON web token, with or without "Bearer
-// " in front, is for the whole namespace; its rights bound what it allows.
+// Token implements core.Authority. It verifies the signature before the expiry, so that only the
+// holder of a key learns why a token is refused. A JSON web token, with or without the prefix
+// "Bearer ", is valid for the whole namespace; its rights limit what it allows.
 func (a *Authority) Token(ctx context.Context, _ []string, token, audience string) (core.Grant, error) {
 	if strings.TrimSpace(token) == "" {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MissingToken: No shared access signature was given.")
@@ -107,11 +107,11 @@ func (a *Authority) Token(ctx context.Context, _ []string, token, audience strin
 	return grant, nil
 }
 
-// Signature is a shared access signature that has been parsed, but not verified.
+// Signature is a shared access signature that is parsed but not verified.
 type Signature struct{ sas sas }
 
-// ParseSignature reads a token. web says that it is a JSON web token instead, which
-// names no policy.
+// ParseSignature parses a token. web reports that it is a JSON web token instead, which has no
+// policy.
 func ParseSignature(token string) (s Signature, web bool, err error) {
 	if _, web := cutWebToken(token); web {
 		return Signature{}, true, nil
@@ -120,14 +120,14 @@ func ParseSignature(token string) (s Signature, web bool, err error) {
 	return Signature{read}, false, err
 }
 
-// Policy is the name of the shared access policy in the token.
+// Policy is the name of the policy in the token.
 func (s *Signature) Policy() string { return s.sas.policy }
 
-// Resource is the resource in the token, as its creator has written it.
+// Resource is the resource in the token, in the form that its creator has chosen.
 func (s *Signature) Resource() string { return s.sas.resource }
 
-// SignedBy reports whether a key of one of the policies made the signature. It ignores resource and
-// expiry.
+// SignedBy reports whether a key of one of the policies has made the signature. It does not check
+// the resource and the expiry.
 func (s *Signature) SignedBy(policies []core.AccessRule) bool {
 	return s.sas.signedBy(policies) != 0
 }
@@ -143,8 +143,8 @@ func cutWebToken(token string) (string, bool) {
 	return token, strings.HasPrefix(token, "eyJ") && !strings.Contains(token, "=")
 }
 
-// Key implements core.Authority. It knows only the namespace's policies, because a name and a key
-// do not name an entity.
+// Key implements core.Authority. It accepts only the namespace's policies, because a policy's name
+// and key do not identify an entity.
 func (a *Authority) Key(_ context.Context, _ []string, policy, key string) (core.Grant, error) {
 	if len(key) > maxToken { // hashing it, perhaps for many namespaces, would be wasted work
 		return core.Grant{}, core.Refuse(core.Unauthorized, "InvalidKey: The key has %d bytes, at most %d are read.", len(key), maxToken)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ConnectionString names a namespace and the credentials for it. Either KeyName and Key are set, or
-// Signature.
+// ConnectionString contains the host of a namespace and credentials for it: either KeyName and Key,
+// or Signature.
 type ConnectionString struct {
 	Endpoint   string // as written, such as sb://localhost:5672/
 	Host       string // of the endpoint, with its port if one is written
@@ -19,9 +19,8 @@ type ConnectionString struct {
 	Emulator   bool   // UseDevelopmentEmulator: plain TCP instead of TLS
 }
 
-// ParseConnectionString reads key=value pairs separated by semicolons. Keys are
-// compared without regard to case, unknown ones ignored. An error names the key
-// and never holds a credential.
+// ParseConnectionString parses key=value pairs separated by semicolons. Keys are case-insensitive,
+// and unknown keys are ignored. An error contains the key, never a credential.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var c ConnectionString
 	seen := map[string]bool{}

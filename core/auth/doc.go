@@ -1,4 +1,5 @@
-// Package auth proves identities by shared access policies: by a policy's name and key, or by a
-// signature made with that key over a resource and an expiry time. It passes JSON web tokens to the
-// verifier of their issuers. For clients and tests it also signs, and parses connection strings.
+// Package auth verifies identities with shared access policies. A client proves its identity with
+// the name and key of a policy, or with a signature by that key of a resource and an expiry time.
+// JSON web tokens are verified by their issuers' verifier. For clients and tests the package also
+// signs tokens and parses connection strings.
 package auth

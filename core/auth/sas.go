@@ -110,8 +110,8 @@ func sign(key, text string) (mac [sha256.Size]byte) {
 	return mac
 }
 
-// SignSAS makes a shared access signature for the resource, a URI or a host
-// with or without a path, and all below it, that is valid until expires.
+// SignSAS makes a shared access signature that is valid until expires, for a resource and
+// everything below it. The resource is a URI, or a host with or without a path.
 func SignSAS(resource, policy, key string, expires time.Time) string {
 	sr := url.QueryEscape(resource)
 	se := strconv.FormatInt(expires.Unix(), 10)

@@ -45,7 +45,7 @@ func (b *Broker) stored(ctx context.Context, name string) (core.Entity, error) {
 	return ent, b.refusals.Of(err, &core.Entity{Name: name})
 }
 
-// Entities implements core.Admin. At most 1000 are returned.
+// Entities implements core.Admin. It returns at most 1000 entities.
 func (b *Broker) Entities(ctx context.Context, id core.Identity, l core.Listing, skip, top int) ([]core.Entity, []core.Runtime, error) {
 	path := ""
 	if l.Kind == core.Subscription {
@@ -190,8 +190,8 @@ func (b *Broker) DeleteEntity(ctx context.Context, id core.Identity, name string
 	return nil
 }
 
-// Namespace implements core.Admin. A namespace is not stored: its creation is the start of this
-// gateway.
+// Namespace implements core.Admin. A namespace is not stored, so its creation time is the start
+// time of this gateway.
 func (b *Broker) Namespace(_ context.Context, id core.Identity) (core.NamespaceInfo, error) {
 	if err := authorize(id, ""); err != nil {
 		return core.NamespaceInfo{}, err

@@ -40,7 +40,7 @@ type (
 	QueueTraffic = entity.QueueTraffic
 )
 
-// What happens to messages while a Stage's router does not answer.
+// What happens to messages while the router of a Stage does not answer.
 const (
 	Refuse = pipeline.Refuse
 	Pass   = pipeline.Pass
@@ -52,48 +52,47 @@ type Options struct {
 	Namespace string // its ID
 	// Name is the namespace's name in texts; default Namespace.
 	Name string
-	// Host is the name that peers reach the namespace by. When set, missing
-	// entities are named as sb://Host/entity in refusals.
+	// Host is the name by which peers reach the namespace. If it is set, refusals name missing
+	// entities as sb://Host/entity.
 	Host   string
 	Logger *slog.Logger // nil: no log
-	// PartitionCount is the number of partitions a partitioned entity gets; default 4,
-	// at most core.MaxPartitions.
+	// PartitionCount is the number of partitions of a partitioned entity; default 4, at most
+	// core.MaxPartitions.
 	PartitionCount int
 	// Limits are the limits of the emulated tier; none by default.
 	Limits core.Limits
-	// Quotas returns the namespace's current quotas; nil: only Limits apply.
+	// Quotas returns the namespace's current quotas. If it is nil, only Limits apply.
 	Quotas func() core.NamespaceQuotas
-	// MaxReceivers is the number of receivers that may be open on one queue or sub-queue
-	// here; default 5000.
+	// MaxReceivers is the maximum number of open receivers of one queue or sub-queue at this
+	// gateway; default 5000.
 	MaxReceivers int
-	// Pipelines are for entities by name; the first that fits an entity counts.
+	// Pipelines are for entities by name. The first that matches an entity applies.
 	Pipelines []Pipeline
 	Selected
-	// Histories are for queues and topics by name; the first that fits counts.
+	// Histories are for queues and topics by name. The first that matches applies.
 	Histories []entity.History
 	// Gateway is this gateway's name in histories; default "gateway".
 	Gateway string
-	// Filters are the routers that rules may ask with plugin('name', …). The condition is true for
-	// messages that a router passes. Their Parameters are ignored.
+	// Filters are the routers that rules may call with plugin('name', …). The condition is true for
+	// messages that the router passes. Their Parameters are ignored.
 	Filters []Stage
-	// Body decodes a message's body for rules with conditions on its fields; nil: such a condition
-	// is never true. An error counts as a missing field. But a retriable Code says that no decoder
-	// is available: then messages are refused with it.
+	// Body decodes a message's body for rules with conditions on its fields. If it is nil, such a
+	// condition is never true. An error counts as a missing field, except that a retriable Code
+	// means that no decoder is available; messages are then refused with this Code.
 	Body func(*core.Message) (any, error)
-	// Answers reports whether a folded host is a name of the namespace or the gateway; nil: every
-	// host is. Forwarding to another host is refused.
+	// Answers reports whether a folded host is a name of the namespace or the gateway. If it is
+	// nil, every host is. Entities cannot forward to other hosts.
 	Answers func(host string) bool
-	// ForwardWait leaves messages at their source while the entity that they are forwarded to is
-	// disabled or full. Without it they become transfer dead letters of the source, as at Service
-	// Bus.
+	// ForwardWait keeps messages at their source while their destination is disabled or full.
+	// Without it they become transfer dead letters of the source, as with Service Bus.
 	ForwardWait bool
-	// Remotes are the brokers that messages can be forwarded to, by name: ForwardTo is
+	// Remotes are the brokers to which messages can be forwarded, by name. ForwardTo is then
 	// REMOTE:ENTITY.
 	Remotes map[string]core.Remote
 }
 
-// Selected are settings of entities by name that a running broker can take up anew. Of each kind, the first
-// that fits an entity counts. All gateways of a namespace should have the same.
+// Selected are settings of entities by name that can change while the broker runs. Of each kind,
+// the first that matches an entity applies. All gateways of a namespace should have the same.
 type Selected struct {
 	Retries         []Retry          // for queues and subscriptions
 	RateLimits      []RateLimit      // for queues and subscriptions
@@ -103,7 +102,7 @@ type Selected struct {
 	Schedules []core.ScheduleSettings
 }
 
-// RateLimit is how many messages receivers of an entity get, over all gateways.
+// RateLimit is the maximum rate of deliveries of an entity, over all gateways.
 type RateLimit struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -113,7 +112,7 @@ type RateLimit struct {
 // Pattern implements entity.Selector.
 func (l *RateLimit) Pattern() string { return l.Entity }
 
-// CircuitBreaker is when deliveries of an entity pause. Each gateway has its own state.
+// CircuitBreaker determines when the deliveries of an entity pause. Each gateway has its own state.
 type CircuitBreaker struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
@@ -190,8 +189,8 @@ var (
 	_ core.Admin  = (*Broker)(nil)
 )
 
-// New makes a Broker on the store. Entities may be used before Run is called, but until then
-// changes by other gateways are noticed only when a cached entity is older than maxAge.
+// New makes a Broker on the store. Entities may be used before Run is called. Until then, the
+// broker notices changes by other gateways only when a cached entity is older than maxAge.
 func New(store core.Store, o Options) *Broker {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -36,8 +36,8 @@ func (b *Broker) open(ctx context.Context, id core.Identity, a core.Address) (*e
 	return e, v, a.Sub, nil
 }
 
-// Peek implements core.Broker. It begins in the partition of from and continues through the
-// partitions behind it. The answer is bounded by limit and by delivery.PeekBytes.
+// Peek implements core.Broker. It begins in the partition of from and continues with the following
+// partitions. limit and delivery.PeekBytes bound the result.
 func (b *Broker) Peek(ctx context.Context, id core.Identity, a core.Address, from int64, limit int) ([]core.Delivery, error) {
 	return b.browse(ctx, id, a, from, limit, nil)
 }
@@ -114,8 +114,8 @@ func (b *Broker) largestMessage(ctx context.Context, v *entity.View) int64 {
 	return v.MaxMessage
 }
 
-// ReceiveDeferred implements core.Broker. If one partition refuses, the locks of the others are
-// released.
+// ReceiveDeferred implements core.Broker. If one partition refuses, the locks in the other
+// partitions are released.
 func (b *Broker) ReceiveDeferred(ctx context.Context, id core.Identity, a core.Address, numbers []int64, mode core.ReceiveMode) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *Broker) unknown(ctx context.Context, partitions []core.Partition, state
 }
 
 // Cancel implements core.Broker. It ignores the queue's status. In each partition it cancels all
-// numbers or none; it returns the first refusal.
+// numbers or none. It returns the first refusal.
 func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, numbers []int64) error {
 	e, err := b.access(ctx, id, core.Send, a)
 	if err != nil {
@@ -224,8 +224,8 @@ func (b *Broker) Cancel(ctx context.Context, id core.Identity, a core.Address, n
 }
 
 // Purge implements core.Broker. If before is in the future, the store removes messages without
-// reading them, unless the entity has a history, which records the client. Otherwise one call removes
-// at most delivery.MaxPurge messages.
+// reading them, unless the entity has a history, because the history contains the client. Otherwise
+// one call removes at most delivery.MaxPurge messages.
 func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, before time.Time, limit int) (int, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {
@@ -258,9 +258,9 @@ func (b *Broker) Purge(ctx context.Context, id core.Identity, a core.Address, be
 	return removed, nil
 }
 
-// LockNumbers locks the available messages among some sequence numbers and returns them, by
-// partition. In an entity with sessions it locks only messages of the session whose lock is given;
-// in others, session is nil. It needs Listen.
+// LockNumbers locks those messages with the given sequence numbers that are available, and returns
+// them by partition. In an entity with sessions it locks only messages of the session whose lock is
+// given; in other entities, session is nil. It needs Listen.
 func (b *Broker) LockNumbers(ctx context.Context, id core.Identity, a core.Address, numbers []int64, session *core.SessionLock) ([]core.Delivery, error) {
 	e, v, sub, err := b.open(ctx, id, a)
 	if err != nil {

@@ -15,9 +15,9 @@ const (
 	duePatience = 250 * time.Millisecond
 )
 
-// RunDue does what is due after the store's time was moved: locks end, messages expire and become
-// active, idle entities are deleted, schedules send, receivers and forwarders look for messages. It returns when
-// forwarders have moved what they can.
+// RunDue does what is due after the store's time was moved: locks end, messages expire or become
+// active, idle entities are deleted, schedules send messages, and receivers and forwarders look for
+// messages. It returns when forwarders have moved the messages that they can move.
 func (b *Broker) RunDue(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,7 +35,8 @@ func (b *Broker) createTop(ctx context.Context, id core.Identity, ent core.Entit
 	return b.create(ctx, id, ent)
 }
 
-// CreateSubscription implements core.Admin. A first rule without a name becomes the default rule.
+// CreateSubscription implements core.Admin. A first rule without a name gets the name of the
+// default rule.
 func (b *Broker) CreateSubscription(ctx context.Context, id core.Identity, name string, s core.Settings, first *core.Rule) (core.Entity, error) {
 	name, err := managed(id, name)
 	if err != nil {

@@ -87,7 +87,7 @@ func (e *entry) configure(s *Selected, name string) {
 	}
 }
 
-// Select replaces Options.Selected. Delays that have begun stay as they are.
+// Select replaces Options.Selected. Delays that have begun do not change.
 func (b *Broker) Select(s Selected) {
 	b.mu.Lock() // no entry is made meanwhile
 	defer b.mu.Unlock()
@@ -110,17 +110,18 @@ func (e *entry) fresh(now time.Time) bool {
 	return !e.dirty.Load() && now.UnixNano()-e.readAt.Load() < int64(maxAge)
 }
 
-// View is the entity as it was last read.
+// View is the entity at the revision that was read last.
 func (e *entry) View() *entity.View { return e.current.Load() }
 
-// Refresh reads the entity again if it may be outdated. If it is gone, that closes its senders and
-// receivers.
+// Refresh reads the entity again if it may be outdated. If the entity was deleted, its senders and
+// receivers are closed.
 func (e *entry) Refresh(ctx context.Context) { _, _ = e.b.refresh(ctx, e) }
 
-// Suspect makes the next use read the entity again: the store answered as if it had been deleted.
+// Suspect makes the next use read the entity again, because the store answered as if the entity had
+// been deleted.
 func (e *entry) Suspect() { e.b.suspect(e) }
 
-// Use notes that the entity is used now.
+// Use records that the entity is used now.
 func (e *entry) Use() {
 	if now := e.b.store.Now().UnixMilli(); e.used.Load() < now {
 		e.used.Store(now)

@@ -134,8 +134,8 @@ func (b *Broker) checkDestination(ctx context.Context, id core.Identity, setting
 	return id.Check(core.Send, dest.Name, time.Now())
 }
 
-// Forget drops the Transit.Keys of messages that were sent to a queue or topic, once these messages
-// cannot be sent again.
+// Forget removes the Transit.Keys of messages that were sent to a queue or topic, after these
+// messages can no longer be sent again.
 func (b *Broker) Forget(ctx context.Context, name string, keys []string) error {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -158,7 +158,7 @@ type Export struct {
 	Oldest      time.Time // when the first of them was enqueued; zero: there is none, or it is not known
 }
 
-// Exports counts the messages that wait for remotes in the entities that forward to them.
+// Exports counts the messages that wait for remotes, in the entities that forward to them.
 func (b *Broker) Exports(ctx context.Context) ([]Export, error) {
 	all, ents, err := b.exports(ctx)
 	if err != nil {
@@ -195,7 +195,7 @@ func (b *Broker) exports(ctx context.Context) (all []Export, ents []core.Entity,
 	return all, ents, err
 }
 
-// ForwardedTo are the entities of a remote that entities forward to.
+// ForwardedTo returns the entities of a remote to which local entities forward.
 func (b *Broker) ForwardedTo(ctx context.Context, remote string) (entities []string, err error) {
 	all, _, err := b.exports(ctx)
 	for i := range all {

@@ -16,23 +16,25 @@ const (
 	oldestLook = 8
 )
 
-// Holding is what an entity holds at one moment, for all gateways: the store counts.
+// Holding describes the contents of an entity at one moment, as the store counts them for all
+// gateways.
 type Holding struct {
 	Entity string
 	Kind   core.Kind
-	// Sessions says that its messages belong to sessions.
+	// Sessions means that the entity's messages belong to sessions.
 	Sessions bool
 	Counts   [core.SubQueues]core.Stats
-	// Oldest is when the oldest of its messages was enqueued, without sub-queues and scheduled
-	// messages. Zero: there is none, or finding it would read large messages.
+	// Oldest is when the oldest of the entity's messages was enqueued, without sub-queues and
+	// scheduled messages. It is zero if there is no message, or if finding it would read large
+	// messages.
 	Oldest time.Time
 	// RateLimit and CircuitBreaker are as in core.Runtime.
 	RateLimit, CircuitBreaker string
 }
 
-// Holdings counts what entities hold. wanted selects them and is called for each entity of the
-// namespace. An entity deleted in the meantime holds nothing. If a partition does not answer, the call
-// fails.
+// Holdings counts the contents of entities. wanted selects the entities, and is called for each
+// entity of the namespace. An entity that is deleted in the meantime has no contents. If a
+// partition does not answer, the call fails.
 func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.Kind) bool) ([]Holding, error) {
 	var ents []core.Entity
 	err := b.walk(ctx, func(e *core.Entity) (gone bool) {
@@ -56,7 +58,7 @@ func (b *Broker) Holdings(ctx context.Context, wanted func(name string, k core.K
 	return all, nil
 }
 
-// Holding counts what one entity holds, or returns NotFound.
+// Holding counts the contents of one entity, or returns NotFound.
 func (b *Broker) Holding(ctx context.Context, name string) (Holding, error) {
 	e, err := b.entity(ctx, name)
 	if err != nil {
@@ -99,15 +101,15 @@ func (b *Broker) holding(ctx context.Context, e *core.Entity, t *entityCount) (H
 	return h, nil
 }
 
-// Count is what an entity holds, as administration shows it except for a topic's rules.
+// Count describes the contents of an entity for administration, except for a topic's rules.
 type Count struct {
 	Name string
 	Kind core.Kind
 	core.Runtime
 }
 
-// Counts counts what entities hold with one call to the store. It leaves out missing entities and
-// those that do not answer. It does not count as a use of the entities.
+// Counts counts the contents of entities with one call to the store. It leaves out missing entities
+// and those that do not answer. The call does not count as a use of the entities.
 func (b *Broker) Counts(ctx context.Context, names []string) []Count {
 	var ents []core.Entity
 	for _, name := range names {

@@ -8,10 +8,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Sessions describes the sessions of an entity that have messages or state, by id, at most top
-// after the first skip. Each partition takes one exchange with the store for each sessionPage sessions
-// up to the last one listed, from the nearest mark on, and one to describe sessions. The cost does not
-// depend on the number of messages. Unlike ListSessions it does not count as a use of the entity.
+// Sessions describes the sessions of an entity that have messages or state, sorted by id, at most
+// top after the first skip. For each partition it takes one call to the store for each sessionPage
+// sessions, beginning at the nearest mark, and one call that describes sessions. The cost does not
+// depend on the number of messages. Unlike ListSessions, the call does not count as a use of the
+// entity.
 func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]core.SessionInfo, error) {
 	e, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {
@@ -24,7 +25,7 @@ func (b *Broker) Sessions(ctx context.Context, name string, skip, top int) ([]co
 	return b.describeSessions(ctx, v, ids, false)
 }
 
-// Session describes a session with its state, whether or not there is anything in it.
+// Session describes a session with its state, even if it has no messages and no state.
 func (b *Broker) Session(ctx context.Context, name, id string) (core.SessionInfo, error) {
 	_, v, err := b.viewWithSessions(ctx, name)
 	if err != nil {

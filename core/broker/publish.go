@@ -141,10 +141,11 @@ func (e *entry) PublishDue(ctx context.Context, p core.Partition, ds []core.Deli
 	return answers
 }
 
-// Deposit stores messages that come from another broker, in order, and returns an element for each: nil once
-// it is stored. A queue or topic gets them as if a client had sent them; a subscription gets them whatever
-// its rules; dead letters keep their reasons. A message whose Transit.Key is known is not stored again.
-// Message ids are not compared, because the other broker may have two messages with one id. It needs Manage.
+// Deposit stores messages that come from another broker, in order, and returns an error for each:
+// nil after it is stored. A queue or topic gets them as if a client had sent them. A subscription
+// gets them regardless of its rules. Dead letters keep their reasons. A message whose Transit.Key
+// is known is not stored again. Message ids are not compared, because the other broker may have two
+// messages with one id. Deposit needs Manage.
 func (b *Broker) Deposit(ctx context.Context, id core.Identity, a core.Address, ms []*core.Message) ([]core.Appended, error) {
 	e, err := b.access(ctx, id, core.Manage, a)
 	if err != nil {

@@ -34,8 +34,8 @@ func (b *Broker) quotaRefusal(ctx context.Context, ent *core.Entity) error {
 		b.name, q.MaxSizeMegabytes, others, ent.Megabytes())
 }
 
-// Population counts the queues and topics of the namespace, and the megabytes that they may hold
-// together.
+// Population returns the number of queues and topics of the namespace, and the sum of their maximum
+// sizes in megabytes.
 func (b *Broker) Population(ctx context.Context) (n int, megabytes int64, err error) {
 	if n, megabytes, err = b.population(ctx, ""); err != nil {
 		return 0, 0, b.refusals.Of(err, &core.Entity{})

@@ -72,8 +72,8 @@ func (b *Broker) sessionful(ctx context.Context, id core.Identity, a core.Addres
 // sessionPage is the number of session ids that are read from a partition at a time.
 const sessionPage = 1000
 
-// ListSessions implements core.Broker. Each session lies in one partition, so the partitions' lists
-// are merged.
+// ListSessions implements core.Broker. Each session is in one partition, so the lists of the
+// partitions are merged.
 func (b *Broker) ListSessions(ctx context.Context, id core.Identity, a core.Address, since time.Time, skip, top int) ([]string, error) {
 	e, v, err := b.sessionful(ctx, id, a)
 	if err != nil {

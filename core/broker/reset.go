@@ -10,9 +10,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Reset implements core.Admin. Receiving and forwarding pause on this gateway meanwhile. Reset
-// waits for calls in flight, and drops messages that are locked here but not delivered, so that
-// nothing from before the reset is left in this gateway.
+// Reset implements core.Admin. It pauses receiving and forwarding on this gateway. It waits for
+// calls in flight, and drops messages that are locked here but not delivered, so that this gateway
+// keeps no message from before the reset.
 func (b *Broker) Reset(ctx context.Context, id core.Identity) error {
 	if err := authorize(id, ""); err != nil {
 		return err

@@ -10,12 +10,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Retry is how long abandoned messages wait for their next delivery, unless the receiver sets a time.
+// Retry determines how long abandoned messages wait for their next delivery, unless the receiver
+// sets a time.
 type Retry struct {
 	// Entity is the name of a queue or subscription, or a pattern as in a Pipeline.
 	Entity string
 	core.Backoff
-	// Jitter, from 0 to 1, is the largest random share of a delay that is taken off it.
+	// Jitter, from 0 to 1, is the maximum fraction by which a delay is randomly shortened.
 	Jitter float64
 }
 

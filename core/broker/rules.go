@@ -125,7 +125,7 @@ func (b *Broker) CreateRule(ctx context.Context, id core.Identity, subscription 
 	return r, err
 }
 
-// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and its time of
+// UpdateRule implements core.Admin. The rule keeps the spelling of its name, and the time of its
 // creation.
 func (b *Broker) UpdateRule(ctx context.Context, id core.Identity, subscription string, r core.Rule) (core.Rule, error) {
 	subscription, err := managed(id, subscription)

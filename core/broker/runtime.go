@@ -136,7 +136,7 @@ type probeRun struct {
 	err   error
 }
 
-// Health implements core.Broker. Callers that ask at the same time share one probe.
+// Health implements core.Broker. Callers that ask at the same time share one check of the store.
 func (b *Broker) Health(ctx context.Context) (core.About, error) {
 	b.probe.mu.Lock()
 	run := b.probe.now

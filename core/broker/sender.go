@@ -272,8 +272,8 @@ func (e *entry) appendBatch(ctx context.Context, trail *audit.Trail, v *entity.V
 	}
 }
 
-// Append appends groups to one partition, or publishes them to a topic's, and makes refusals
-// readable.
+// Append appends groups to one partition, or publishes them to a topic's partition, and makes
+// refusals readable for clients.
 func (e *entry) Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended {
 	var answers []core.Appended
 	if v.Kind == core.Topic {

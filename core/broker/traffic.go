@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pipeline"
 )
 
-// Traffic returns the traffic of the entities that this gateway has used, in no order.
+// Traffic returns the traffic of the entities that this gateway has used, in any order.
 func (b *Broker) Traffic() []entity.Traffic {
 	b.mu.RLock()
 	entries := make([]*entry, 0, len(b.entries))
@@ -44,8 +44,8 @@ func (e *entry) trafficNow() entity.Traffic {
 }
 
 // Grown calls f for each entity with messages that this gateway has accepted, delivered, settled,
-// cancelled or moved since the last call. accepted counts the messages accepted and stored. Grown
-// has one caller, and f must not call the broker.
+// cancelled or moved since the last call. accepted is the number of messages that were accepted and
+// stored. Only one goroutine may call Grown, and f must not call the broker.
 func (b *Broker) Grown(f func(name string, accepted int64)) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

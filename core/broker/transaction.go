@@ -347,8 +347,8 @@ func (t *transaction) release(ctx context.Context) {
 	}
 }
 
-// Commit implements core.Transaction. If it is unknown whether the store has done the work, the
-// reservations stay.
+// Commit implements core.Transaction. If it is unknown whether the store has committed the work,
+// the reservations remain.
 func (t *transaction) Commit(ctx context.Context) error {
 	if t.ended {
 		return errTransactionEnded

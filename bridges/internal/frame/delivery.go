@@ -13,18 +13,18 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// WriteDelivery writes a message that a client receives. binary says that it
-// wants the bytes of the body, whatever its content type.
+// WriteDelivery writes a message for a client that receives it. If binary is set, the client gets
+// the bytes of the body, regardless of its content type.
 func WriteDelivery(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount)+1, binary)
 }
 
-// WritePeeked writes a message that a client only looks at.
+// WritePeeked writes a message for a client that peeks at it.
 func WritePeeked(w codec.Writer, d core.Delivery, binary bool) {
 	writeMessage(w, d.Message, &d.BrokerProperties, int64(d.DeliveryCount), binary)
 }
 
-// WriteMessage writes a message that is no delivery.
+// WriteMessage writes a message that is not a delivery.
 func WriteMessage(w codec.Writer, m *core.Message) { writeMessage(w, m, nil, 0, false) }
 
 func writeMessage(w codec.Writer, m *core.Message, p *core.BrokerProperties, deliveries int64, binary bool) {

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrMalformed says that data is not a frame: it is not JSON or MessagePack, is not a map, or is
+// ErrMalformed means that data is not a frame: it is not JSON or MessagePack, is not a map, or is
 // nested too deeply.
 var ErrMalformed = errors.New("malformed")
 
@@ -18,7 +18,7 @@ type Error struct {
 	Text string // such as "must be a string"
 }
 
-// Wrong makes an Error with InvalidArgument, for a part that In will name.
+// Wrong makes an Error with InvalidArgument. In adds the name of the part later.
 func Wrong(format string, args ...any) error {
 	return &Error{Code: core.InvalidArgument, Text: fmt.Sprintf(format, args...)}
 }
@@ -27,7 +27,8 @@ func outOfRange(format string, args ...any) error {
 	return &Error{Code: core.OutOfRange, Text: fmt.Sprintf(format, args...)}
 }
 
-// In adds to an error the member in which it happened: a name, or [i]. It returns nil for nil.
+// In adds the name of a member, or the index [i] of an element, to an error about it. It returns
+// nil for nil.
 func In(name string, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

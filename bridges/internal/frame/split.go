@@ -7,23 +7,23 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// Large is the size in bytes from which a text or binary body shares memory with its frame, which
-// then must not be used again. Smaller ones are copied.
+// Large is the minimum size in bytes of a text or binary body that shares memory with its frame.
+// The frame must then not be used again. Smaller bodies are copied.
 const Large = 1 << 20
 
-// Member is a member of a map, its value still encoded.
+// Member is a member of a map. Its value is still encoded.
 type Member struct {
 	Key   string
 	Value []byte
 }
 
-// NewReader returns a reader of frames and of parts of them: Split and Reset start again.
+// NewReader returns a reader of frames and of their parts. Split and Reset restart it.
 func NewReader(e codec.Encoding) codec.Reader {
 	return codec.NewReader(e, nil, codec.Options{Depth: codec.MaxDepth, Frame: true})
 }
 
-// Split checks a frame completely and returns the members of its map, in their order, appended to
-// into. Values share memory with data. On an error, they are the members before it.
+// Split checks a whole frame, appends the members of its map to into, in their order, and returns
+// them. Values share memory with data. After an error, the result has the members before the error.
 func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 	r.Reset(data, false)
 	if r.Encoding() == codec.JSON && !utf8.Valid(data) {
@@ -47,7 +47,7 @@ func Split(r codec.Reader, data []byte, into []Member) ([]Member, error) {
 	return into, nil
 }
 
-// Start returns the members that are complete in the start of a frame, as Split does.
+// Start returns the members that are complete in the beginning of a frame, as Split does.
 func Start(r codec.Reader, data []byte) []Member {
 	if r.Encoding() == codec.JSON {
 		for cut := 0; cut < utf8.UTFMax && !utf8.Valid(data); cut++ { // the last character may be cut

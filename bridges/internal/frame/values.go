@@ -39,7 +39,7 @@ func kindOfTag(tag string) (value.Kind, bool) {
 	return value.KindInvalid, false
 }
 
-// Read reads the value that comes next and returns it with its AMQP type.
+// Read reads the next value and returns it with its AMQP type.
 func Read(r codec.Reader) (any, error) { return read(r, 0) }
 
 func read(r codec.Reader, depth int) (any, error) {
@@ -357,7 +357,7 @@ func readTimestamp(r codec.Reader) (any, error) {
 	}
 }
 
-// ReadTime reads an instant of the years 1 to 9999, in milliseconds.
+// ReadTime reads a time of the years 1 to 9999, in milliseconds.
 func ReadTime(r codec.Reader) (time.Time, error) {
 	v, err := readTimestamp(r)
 	if err != nil {
@@ -420,7 +420,7 @@ func readPairs(r codec.Reader, depth int) (any, error) {
 	return value.Map(m), err
 }
 
-// ReadList reads a list of elements. what is that list, for refusals.
+// ReadList reads the elements of a list. what names the list in errors.
 func ReadList[T any](r codec.Reader, what string, read func(codec.Reader) (T, error)) ([]T, error) {
 	if k := r.Kind(); k != codec.List {
 		return nil, Wrong("is %s: it must be %s", k, what)
@@ -518,7 +518,7 @@ func readDescribed(r codec.Reader, depth int) (any, error) {
 	return value.Described{Descriptor: vs[0], Value: vs[1]}, nil
 }
 
-// AppendValue reads the value that comes next and appends its AMQP encoding.
+// AppendValue reads the next value and appends its AMQP encoding.
 func AppendValue(dst []byte, r codec.Reader) ([]byte, error) {
 	switch r.Kind() { // the most frequent ones, without a detour
 	case codec.Text:

@@ -11,15 +11,16 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges"
 )
 
-// CensusTimeout ends a census for which some connection's owner does not answer.
+// CensusTimeout ends a census if the owner of a connection does not answer.
 const CensusTimeout = 2 * time.Second
 
-// Member is a connection among Conns.
+// Member is a connection in Conns.
 type Member interface {
 	comparable
-	// Owned returns the connection's id, as in the log, and its owner. They do not change.
+	// Owned returns the connection's id, as in the log, and its owner. Neither changes.
 	Owned() (id string, owner *Owner)
-	// Describe describes the connection; Evacuate begins to end it, for that reason. Both are jobs of the owner.
+	// Describe describes the connection. Evacuate begins to end the connection, with the given
+	// reason. Both run as jobs of the owner.
 	Describe() bridges.Connection
 	Evacuate(reason string)
 }
@@ -58,8 +59,9 @@ func (s *Conns[C]) All() []C {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// Connections lists the connections, the oldest first. It asks each connection's owner, and leaves
-// out those that have not answered when ctx ends or after two seconds. Calls run one at a time.
+// Connections lists the connections, the oldest first. It asks each connection's owner. It leaves
+// out connections whose owner has not answered when ctx ends or after two seconds. Calls run one at
+// a time.
 func (s *Conns[C]) Connections(ctx context.Context) []bridges.Connection {
 	ctx, cancel := context.WithTimeout(ctx, CensusTimeout)
 	defer cancel()

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// Owner runs the jobs of one connection one at a time and in order, so that they need no locks. It
-// has no goroutine of its own: the goroutine that submits a job runs it, and the jobs that other
-// goroutines submit meanwhile. A lone message therefore waits for no other goroutine. Jobs must not
-// block.
+// Owner runs the jobs of one connection one at a time and in order, so that jobs need no locks. It
+// has no goroutine of its own. The goroutine that submits a job runs the job, and also the jobs
+// that other goroutines submit in the meantime. A single message therefore waits for no other
+// goroutine. Jobs must not block.
 type Owner struct {
 	after  func()        // runs after jobs
 	failed func(error)   // runs after a panic
@@ -25,14 +25,14 @@ type Owner struct {
 	spare []func() // room for jobs; belongs to the goroutine that runs them
 }
 
-// New returns an Owner that calls after when it has run all queued jobs: that is the time to act on
-// the results of several jobs. When a job panics, the Owner calls failed, and runs no further jobs.
+// New returns an Owner that calls after when it has run all queued jobs, to act on the results of
+// several jobs together. If a job panics, the Owner calls failed and runs no further jobs.
 func New(after func(), failed func(error)) *Owner {
 	return &Owner{after: after, failed: failed, ended: make(chan struct{})}
 }
 
-// Do runs f before it returns or, if another goroutine runs jobs, leaves f to
-// that one. The caller must not hold locks that jobs take.
+// Do runs f before it returns. If another goroutine runs jobs, that goroutine runs f instead,
+// possibly later. The caller must not hold locks that jobs take.
 func (o *Owner) Do(f func()) {
 	if o.add(f) {
 		o.run()
@@ -47,7 +47,7 @@ func (o *Owner) Begin(f func()) {
 	}
 }
 
-// Post makes another goroutine run f, soon. It never blocks.
+// Post makes another goroutine run f soon. It never blocks.
 func (o *Owner) Post(f func()) {
 	if o.add(f) {
 		go func() {
@@ -113,11 +113,11 @@ func (o *Owner) Stop() {
 	o.stopped = true
 }
 
-// Ended is closed when the Owner was stopped and no job runs any more.
+// Ended returns a channel that is closed when the Owner was stopped and no job runs any more.
 func (o *Owner) Ended() <-chan struct{} { return o.ended }
 
-// Finish runs the jobs that were added since the Owner ended, in the caller's
-// goroutine. It returns false if there were none.
+// Finish runs, in the caller's goroutine, the jobs that were added after the Owner ended. It
+// returns false if there were none.
 func (o *Owner) Finish() bool {
 	o.mu.Lock()
 	jobs := o.jobs
@@ -129,8 +129,8 @@ func (o *Owner) Finish() bool {
 	return len(jobs) > 0
 }
 
-// Call runs work in its own goroutine, and then, as a job of the owner, done with what work has
-// returned. err is not nil if work has panicked.
+// Call runs work in its own goroutine, and then done as a job of the owner, with the result of
+// work. err is not nil if work has panicked.
 func Call(tasks *sync.WaitGroup, o *Owner, work func() (then func()), done func(then func(), err error)) {
 	Go(tasks, func() {
 		then, err := attempt(work)
@@ -148,8 +148,8 @@ func attempt(work func() (then func())) (then func(), err error) {
 	return work(), nil
 }
 
-// End releases what a closed connection holds, by letGo, and waits for its calls. It also releases
-// what calls have opened after the connection closed.
+// End releases, with letGo, what a closed connection holds, and waits for the connection's calls.
+// It also releases what these calls open after the connection has closed.
 func End(tasks *sync.WaitGroup, o *Owner, log *slog.Logger, letGo func()) {
 	defer func() {
 		if r := recover(); r != nil { // a panic may be why the connection ended
@@ -178,7 +178,7 @@ func growStack(i int) byte {
 	return room[stackSize-1-i]
 }
 
-// Go runs f in a goroutine that has a stack large enough for calls to the broker.
+// Go runs f in a goroutine whose stack is large enough for calls to the broker.
 func Go(wg *sync.WaitGroup, f func()) {
 	wg.Go(func() {
 		growStack(0)

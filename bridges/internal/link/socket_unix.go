@@ -25,7 +25,7 @@ type Socket struct {
 	err   error
 }
 
-// SocketOf returns the socket of a plain TCP connection, nil for any other transport.
+// SocketOf returns the socket of a plain TCP connection, or nil for any other transport.
 func SocketOf(nc net.Conn) *Socket {
 	raw := RawOf(nc)
 	if raw == nil {
@@ -36,7 +36,7 @@ func SocketOf(nc net.Conn) *Socket {
 	return s
 }
 
-// RawOf returns the means to make system calls on a plain TCP connection, nil for any other transport.
+// RawOf returns a syscall.RawConn for a plain TCP connection, or nil for any other transport.
 func RawOf(nc net.Conn) syscall.RawConn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -49,7 +49,8 @@ func RawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// Write writes some of parts. If the socket takes nothing now, it waits for it or writes nothing.
+// Write writes some of the parts. If the socket accepts nothing now, Write waits for it or writes
+// nothing.
 func (s *Socket) Write(parts [][]byte, wait bool) (n int, err error) {
 	s.parts, s.wait, s.n, s.err = parts[:min(len(parts), MostParts)], wait, 0, nil
 	if err = s.raw.Write(s.call); err == nil {

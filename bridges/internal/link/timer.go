@@ -15,20 +15,21 @@ const Leeway = beat
 // beginning is one of these instants.
 var beginning = time.Now()
 
-// Timer makes an Owner act when something is due. Only jobs of the owner may use it.
+// Timer makes an Owner act at a given time. Only jobs of the owner may use it.
 type Timer struct {
 	timer *time.Timer
 	armed time.Time // when it fires; zero: it does not
 }
 
-// NewTimer returns a Timer that is not armed. When it fires, the owner calls its after.
+// NewTimer returns a Timer that is not armed. When it fires, the owner calls its function after.
 func NewTimer(o *Owner) *Timer {
 	t := &Timer{}
 	t.timer = time.AfterFunc(math.MaxInt64, func() { o.Begin(func() { t.armed = time.Time{} }) })
 	return t
 }
 
-// Arm makes the timer fire at that time, or up to Leeway earlier, if it would fire later. Zero is never.
+// Arm makes the timer fire at that time, or up to Leeway earlier. It has no effect if the timer
+// already fires earlier. Zero means never.
 func (t *Timer) Arm(at time.Time) {
 	if at.IsZero() || !t.armed.IsZero() && !at.Before(t.armed) {
 		return

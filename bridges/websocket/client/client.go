@@ -1,5 +1,5 @@
-// Package client holds and serves the client for browsers and Node, one ES module with its types,
-// so that a page can import it from the gateway.
+// Package client contains and serves the client for browsers and Node: one ES module with its
+// types, which a page can import from the gateway.
 package client
 
 import (
@@ -33,8 +33,9 @@ type file struct {
 // handler serves the files under their paths.
 type handler map[string]file
 
-// New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module:
-// it is the same for all, and contains no secret. Tunnel and Bridge check which pages may connect.
+// New returns a handler for ModulePath and TypesPath. Pages of every origin may import the module,
+// because it is the same for all and contains no secret. Tunnel and Bridge decide which pages may
+// connect.
 func New() http.Handler {
 	return handler{
 		ModulePath: open("crosstown.js", "text/javascript; charset=utf-8"),

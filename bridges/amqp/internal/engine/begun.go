@@ -7,10 +7,12 @@ import (
 )
 
 const (
-	// LargeFrame is the frame size, in bytes, from which a transfer is taken before all of it has arrived:
-	// the rest can be read directly to its final place. Smaller frames are cheaper to take whole.
+	// LargeFrame is the frame size, in bytes, from which the engine takes a transfer before the
+	// whole frame has arrived, so that the rest can be read directly to its final place. For
+	// smaller frames, taking the whole frame is cheaper.
 	LargeFrame = 8 << 10
-	// LeastBegun is the number of bytes of such a frame that must have arrived: enough to read the size of the message.
+	// LeastBegun is the number of bytes of a large frame that must have arrived before the engine
+	// takes it. They suffice to read the size of the message.
 	LeastBegun = 1 << 10
 )
 
@@ -49,7 +51,8 @@ func (c *Conn) goOn(b []byte) int {
 }
 
 // Into returns the memory for the peer's next bytes if they belong to a message, or nil if they are
-// for Receive. A caller that reads into it then calls Filled, and must not call Receive in between.
+// for Receive. A caller that reads into this memory then calls Filled, and must not call Receive in
+// between.
 func (c *Conn) Into() []byte {
 	p := c.filling()
 	if p == nil || p.discard {
@@ -59,7 +62,7 @@ func (c *Conn) Into() []byte {
 	return p.Payload[at : at+c.begun.left]
 }
 
-// Filled says that n bytes of the peer were read into the memory that Into returned.
+// Filled reports that n bytes of the peer were read into the memory that Into returned.
 func (c *Conn) Filled(n int, now time.Time) {
 	c.heard = now
 	c.came(n)

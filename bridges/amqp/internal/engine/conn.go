@@ -83,7 +83,7 @@ type incomplete struct {
 	begun    begun // a transfer that has arrived in part
 }
 
-// New returns a connection that was accepted at now.
+// New returns the state of a connection that was accepted at the time now.
 func New(o Options, h Handler, now time.Time) *Conn {
 	return &Conn{
 		opts: o, handler: h, dec: wire.Decoder{Limits: o.Limits},
@@ -93,17 +93,18 @@ func New(o Options, h Handler, now time.Time) *Conn {
 	}
 }
 
-// Bounds are how much a connection holds.
+// Bounds limit what a connection may hold.
 type Bounds struct {
 	Sessions int
 	Links    int
 }
 
-// Bound changes the bounds, which are at first those of the options.
+// Bound changes the bounds. At first they are those of the options.
 func (c *Conn) Bound(b Bounds) { c.bounds = b }
 
-// Receive takes bytes of the peer, which must start where the last call stopped, and returns how many it has used:
-// all whole frames, and as much of the next one as it can, unless it is waiting for Authenticated or for room.
+// Receive processes bytes of the peer and returns how many of them it has used. The bytes must
+// begin where the last call stopped. It uses all whole frames, and as much of the next frame as
+// possible, unless it waits for Authenticated or for memory.
 func (c *Conn) Receive(b []byte, now time.Time) (n int) {
 	c.heard = now
 	c.stalled = false
@@ -293,7 +294,7 @@ func (c *Conn) discard(p wire.Performative) {
 	}
 }
 
-// Close ends the connection with err, which may be nil. Links are abandoned.
+// Close ends the connection with err, which may be nil. It abandons all links.
 func (c *Conn) Close(err *wire.Error) {
 	switch c.state {
 	case stateClosing, stateDone:
@@ -348,25 +349,28 @@ func (c *Conn) Abandon() {
 	}
 }
 
-// Opened reports whether open frames have been exchanged and neither side has closed.
+// Opened reports whether both sides have sent an open frame and neither has closed.
 func (c *Conn) Opened() bool { return c.state == stateOpened }
 
-// Closing reports whether we have sent a close and await the peer's.
+// Closing reports whether the engine has sent a close and waits for the peer's close.
 func (c *Conn) Closing() bool { return c.state == stateClosing }
 
-// Waiting reports whether Receive takes nothing until Authenticated is called or Handler.Reserve grants memory.
+// Waiting reports whether Receive uses no bytes until Authenticated is called or Handler.Reserve
+// grants memory.
 func (c *Conn) Waiting() bool { return c.state == stateAuth || c.stalled }
 
 // Reserved returns how many bytes Handler.Reserve has granted for messages that are not complete.
 func (c *Conn) Reserved() int64 { return c.reserved }
 
-// Done reports whether nothing more will be received. The remaining output should be sent, and the transport closed.
+// Done reports whether the engine will receive nothing more. The caller should then send the
+// remaining output and close the transport.
 func (c *Conn) Done() bool { return c.state == stateDone }
 
-// Err returns the error the connection was closed with by either side, nil if there was none.
+// Err returns the error with which either side closed the connection, or nil.
 func (c *Conn) Err() *wire.Error { return c.err }
 
-// Tick does what is due at now, and returns when to call again, at the latest; zero means never.
+// Tick does what is due at the time now, and returns the time by which to call it again. Zero means
+// never.
 func (c *Conn) Tick(now time.Time) (next time.Time) {
 	if c.state != stateOpened {
 		return time.Time{}
@@ -397,7 +401,8 @@ func (c *Conn) Tick(now time.Time) (next time.Time) {
 	return next
 }
 
-// Heard says that the peer counts as alive at now although nothing was received, because we are not reading.
+// Heard counts the peer as alive at the time now, although no bytes were received, because the
+// caller does not read.
 func (c *Conn) Heard(now time.Time) {
 	c.heard = now
 	if c.partials == 0 {
@@ -408,7 +413,8 @@ func (c *Conn) Heard(now time.Time) {
 	}
 }
 
-// Flush turns what has piled up into frames: dispositions, credit, session windows and deliveries that were cut off.
+// Flush turns pending output into frames: dispositions, credit, session windows, and the rest of
+// deliveries that were cut off.
 func (c *Conn) Flush() {
 	if len(c.resting) > 0 {
 		c.sayRests()
@@ -450,11 +456,12 @@ type reference struct {
 	bytes []byte
 }
 
-// Buffered returns how many bytes wait for Take.
+// Buffered returns how many bytes are ready for Take.
 func (c *Conn) Buffered() int { return len(c.out) + c.referred }
 
-// Take returns the bytes for the peer: it appends them to parts, in order. Encoded bytes are in out,
-// which now belongs to the caller; large bodies are not copied. The next output uses the memory of spare.
+// Take appends the bytes for the peer to parts, in order, and returns them. Encoded bytes are in
+// out, which now belongs to the caller. Large bodies are not copied. The engine uses the memory of
+// spare for its next output.
 func (c *Conn) Take(parts [][]byte, spare []byte, now time.Time) (whole [][]byte, out []byte) {
 	out, at := c.out, 0
 	for _, r := range c.refs {

@@ -16,8 +16,8 @@ type run struct {
 	state       wire.DeliveryState
 }
 
-// Settle answers a Disposed: it tells the peer the outcome of the delivery, and settles it. Nothing
-// is sent if the peer has settled or detached since.
+// Settle answers a Disposed: it sends the outcome of the delivery to the peer and settles the
+// delivery. It sends nothing if the peer has settled or detached since.
 func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	d, ok := s.unsettled[id]
 	if !ok {
@@ -28,7 +28,8 @@ func (s *Session) Settle(id uint32, state wire.DeliveryState) {
 	s.say(wire.RoleSender, id, true, state)
 }
 
-// Reopen lets further outcomes of a delivery reach the handler before it has answered the last one.
+// Reopen passes further outcomes of a delivery to the handler before the handler has answered the
+// last one.
 func (s *Session) Reopen(id uint32) {
 	if d, ok := s.unsettled[id]; ok {
 		d.disposed = false
@@ -36,8 +37,9 @@ func (s *Session) Reopen(id uint32) {
 	}
 }
 
-// Acknowledge answers a Disposed: it tells the peer a state of the delivery without settling it. The peer may
-// give the delivery another outcome afterwards. Nothing is sent if the peer has settled or detached since.
+// Acknowledge answers a Disposed: it sends the state of the delivery to the peer without settling
+// the delivery. The peer may give the delivery another outcome afterwards. Acknowledge sends
+// nothing if the peer has settled or detached since.
 func (s *Session) Acknowledge(id uint32, state wire.DeliveryState) {
 	if _, ok := s.unsettled[id]; ok {
 		s.Reopen(id)

@@ -7,58 +7,65 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Admission says which messages there is room for.
+// Admission decides which messages there is memory for.
 type Admission interface {
-	// Reserve asks for n bytes of memory for a message that arrives on l, and holds them until the message is Received
-	// or Conn.Reserved no longer counts them. If begun is set, parts of messages have arrived, and this one cannot wait.
+	// Reserve requests n bytes of memory for a message that arrives on l. The memory stays reserved
+	// until the message is Received or Conn.Reserved no longer counts it. If begun is set, parts of
+	// messages have arrived, so this message cannot wait.
 	Reserve(l *Link, n int64, begun bool) Verdict
-	// Crowded says that a message of n bytes or more is dropped because there is no memory for it,
-	// and returns why it is rejected.
+	// Crowded reports that the engine drops a message of n bytes or more because there is no memory
+	// for it. It returns the reason with which the engine rejects the message.
 	Crowded(l *Link, n int64) *wire.Error
-	// TooSlow says that the rest of a message did not arrive in time after size bytes, and returns
-	// why its link is detached.
+	// TooSlow reports that the rest of a message did not arrive in time after size bytes. It
+	// returns the reason with which the engine detaches the link.
 	TooSlow(l *Link, size int64) *wire.Error
-	// TooLarge says that a message of at least size bytes is thrown away, and returns why it is rejected.
+	// TooLarge reports that the engine drops a message of at least size bytes. It returns the
+	// reason with which the engine rejects the message.
 	TooLarge(l *Link, size int64) *wire.Error
 }
 
-// Handler receives what the peer does. The methods of Conn call it, and it may call them. Byte
-// slices in arguments are valid until the method returns, unless a comment says otherwise.
+// Handler receives what the peer does. The methods of Conn call the Handler, which may call them in
+// turn. Byte slices in arguments are valid until the method returns, unless a comment says
+// otherwise.
 type Handler interface {
 	Admission
-	// Authenticate asks for an answer to a SASL init, given with Conn.Authenticated at once or later. Until then no
-	// input is taken.
+	// Authenticate must answer a SASL init with Conn.Authenticated, at once or later. Until then
+	// the engine takes no input.
 	Authenticate(init *wire.SASLInit)
-	// Faulted says that the connection is closed because of err, and returns the error for the peer.
+	// Faulted reports that err closes the connection. It returns the error for the peer.
 	Faulted(err *wire.Error) *wire.Error
-	// Opened says that the connection is open.
+	// Opened reports that the connection is open.
 	Opened(o *wire.Open)
-	// Attached asks for Link.Accept or Link.Refuse, at once or later.
+	// Attached must call Link.Accept or Link.Refuse, at once or later.
 	Attached(l *Link)
-	// Refused says that a message that begins with head is dropped, and that the client gets the reason.
+	// Refused reports that the engine drops a message that begins with head, and that the client
+	// gets the reason.
 	Refused(l *Link, head []byte, why *wire.Error)
-	// Received hands over a message. Its payload belongs to the handler, which owes the link a Replenish and, if the
-	// message is not settled, a Settle.
+	// Received delivers a message, whose payload belongs to the handler. For each message the
+	// handler must call Replenish of the link and, if the message is not settled, Settle.
 	Received(l *Link, m Message)
-	// Disposed tells the outcome that the peer gives to a delivery. Unless the peer has settled, the handler owes a
-	// Session.Settle, or a Session.Acknowledge for an outcome that is not final yet.
+	// Disposed reports the outcome that the peer gives to a delivery. Unless the peer has settled,
+	// the handler must call Session.Settle, or Session.Acknowledge if the outcome is not final yet.
 	Disposed(l *Link, d Disposal)
-	// Missed says that a message or an outcome with this transactional state is not handed over, so
-	// the transaction lacks it. It may be called several times for the same message or outcome.
+	// Missed reports that a message or an outcome of a transaction does not reach the handler, so
+	// that the transaction is incomplete. It may be called several times for the same message or
+	// outcome.
 	Missed(state wire.TransactionalState)
-	// Lapsed returns why a delivery that Conn.Lapse has forgotten cannot be settled.
+	// Lapsed returns why a delivery that Conn.Lapse has removed cannot be settled.
 	Lapsed(l *Link) *wire.Error
-	// Flowed says that the peer changed the credit of a link we send on, or asked to drain it.
+	// Flowed reports that the peer changed the credit of a link on which the engine sends, or
+	// requested a drain.
 	Flowed(l *Link)
-	// Detached says that a link is gone, because the peer detached it or because its session or
-	// connection ended. The peer awaits the answer, which Link.AnswerLater holds back.
+	// Detached reports that a link has ended, because the peer detached it or because its session
+	// or connection ended. The peer waits for the answer, which Link.AnswerLater can delay.
 	Detached(l *Link)
 }
 
 // Verdict is the answer to Admission.Reserve.
 type Verdict uint8
 
-// The verdicts. After Later nothing is read until Conn.Receive is called again with what it did not take.
+// The verdicts. After Later, the caller reads nothing until it calls Conn.Receive again with the
+// bytes that were not used.
 const (
 	Granted Verdict = iota
 	Later
@@ -75,10 +82,10 @@ type Message struct {
 	Cost    int64 // bytes of memory besides Payload; the handler's
 }
 
-// Tag is the delivery-tag of a delivery we send.
+// Tag is the delivery-tag of a delivery that the engine sends.
 type Tag [16]byte
 
-// Disposal is what the peer says about a delivery we sent.
+// Disposal is the peer's disposition of a delivery that the engine has sent.
 type Disposal struct {
 	ID      uint32 // delivery-id
 	Tag     Tag
@@ -90,7 +97,7 @@ func fault(condition value.Symbol, text string) *wire.Error {
 	return &wire.Error{Condition: condition, Description: text}
 }
 
-// Options are what a connection offers and tolerates. All fields but Leeway and ByReference must be set.
+// Options configure a connection. All fields except Leeway and ByReference must be set.
 type Options struct {
 	ContainerID    string
 	Mechanisms     []value.Symbol // SASL mechanisms, in the order of the offer

@@ -320,7 +320,7 @@ func (l *Link) Settle(id uint32, state wire.DeliveryState) {
 	}
 }
 
-// Replenish restores the credit of n received messages.
+// Replenish restores the credit for n received messages.
 func (l *Link) Replenish(n int) {
 	l.owed -= min(uint32(n), l.owed)
 	if !l.dirty && l.state == linkOpen {

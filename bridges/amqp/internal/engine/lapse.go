@@ -17,10 +17,10 @@ type span struct {
 // maxSpans bounds the ranges that a session remembers. Beyond it the oldest are treated as if the peer had settled them.
 const maxSpans = 4096
 
-// Lapse forgets the unsettled deliveries that have no outcome yet and that the peer may no longer
-// settle: those whose time, as extended returns it, has ended by now. It returns their number, and
-// when the next one lapses; zero means never. If the peer later gives one an outcome,
-// Handler.Lapsed answers.
+// Lapse removes the unsettled deliveries that have no outcome yet and that the peer may no longer
+// settle. Their time, as extended returns it, has ended at the time now. Lapse returns the number
+// of removed deliveries, and when the next one lapses; zero means never. If the peer later gives a
+// removed delivery an outcome, Handler.Lapsed answers.
 func (c *Conn) Lapse(now time.Time, extended func(tag Tag, until time.Time) time.Time) (n int, next time.Time) {
 	for _, s := range c.sessions {
 		var ids []uint32

@@ -18,7 +18,7 @@ const (
 	linkGone
 )
 
-// Link is one link. Roles are seen from the peer: on a link with wire.RoleSender the peer sends.
+// Link is one link. Its role is that of the peer: on a link with wire.RoleSender the peer sends.
 type Link struct {
 	Data   any // the handler's
 	Number int // the link's in its connection, from 1 on; not changed
@@ -68,7 +68,7 @@ func (l *Link) Refused() bool { return l.refused }
 // Credit returns how many deliveries may be sent on the link.
 func (l *Link) Credit() uint32 { return l.credit }
 
-// Draining reports whether the peer waits for Drained.
+// Draining reports whether the peer waits for a call of Drained.
 func (l *Link) Draining() bool { return l.draining }
 
 // Unsettled returns how many deliveries on the link are not settled.
@@ -127,7 +127,7 @@ func (s *Session) named(name string, role wire.Role) bool {
 	return false
 }
 
-// Terms are what Accept offers.
+// Terms are the values with which Accept answers an attach.
 type Terms struct {
 	MaxMessageSize uint64    // bytes
 	Properties     value.Map // must not be nil: clients read it
@@ -138,7 +138,7 @@ type Terms struct {
 	Capabilities     []value.Symbol // of the coordinator
 }
 
-// Accept attaches the link. It reports false if the peer has detached it in the meantime.
+// Accept attaches the link. It returns false if the peer has detached the link in the meantime.
 func (l *Link) Accept(t Terms) bool {
 	if l.state != linkAsked {
 		return false
@@ -271,7 +271,8 @@ func (s *Session) detach(d *wire.Detach) {
 	}
 }
 
-// AnswerLater holds the answer to the peer's detach back until Answer is called. Only the handler's Detached may call it.
+// AnswerLater delays the answer to the peer's detach until Answer is called. Only the handler's
+// Detached may call AnswerLater.
 func (l *Link) AnswerLater() {
 	if l.answer == answerDue && len(l.session.held) < l.session.conn.bounds.Links {
 		l.answer = answerHeld

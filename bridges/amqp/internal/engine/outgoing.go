@@ -12,8 +12,8 @@ import (
 // maxUnsaid is the number of bytes that may wait for Take before deliveries are cut off: they fit into one largeRoom.
 const maxUnsaid = 128 << 10
 
-// Payload is an encoded message, in parts that follow each other. Copied may change once Send has
-// returned; the other parts must not change until the message is sent.
+// Payload is an encoded message, split into consecutive parts. Copied may change after Send has
+// returned. The other parts must not change until the message is sent.
 type Payload struct {
 	Copied     []byte
 	Body, Tail []byte
@@ -28,13 +28,15 @@ type rest struct {
 	payload Payload
 }
 
-// Ready reports whether Send may be called: the link has credit, and the session room for a frame.
+// Ready reports whether Send may be called: the link has credit, and the session window allows a
+// frame.
 func (l *Link) Ready() bool {
 	return l.state == linkOpen && l.credit > 0 && l.session.remoteWindow > 0 && l.session.rest.link == nil
 }
 
-// Send sends a delivery, which the peer may settle until the given time; the zero time sets no end. A delivery that
-// is sent settled has an empty tag, as with Service Bus. Send returns the delivery-id. The link must be Ready.
+// Send sends a delivery, which the peer may settle until the given time; zero means without end. A
+// delivery that is sent settled has an empty tag, as with Service Bus. Send returns the
+// delivery-id. The link must be Ready.
 func (l *Link) Send(tag Tag, settled bool, until time.Time, payload Payload) uint32 {
 	s := l.session
 	s.sayDispositions() // some clients insist on the outcome of a request before its response
@@ -87,7 +89,7 @@ func (c *Conn) sayRests() {
 	}
 }
 
-// Unsent returns how many bytes of deliveries are cut off and not sent yet.
+// Unsent returns how many bytes of cut-off deliveries are not sent yet.
 func (c *Conn) Unsent() int {
 	n := 0
 	for _, s := range c.resting {
@@ -143,7 +145,7 @@ func (c *Conn) say(part *[]byte, n int, refer bool) int {
 	return n - k
 }
 
-// Drained answers the peer's wish to drain: the credit left is used up.
+// Drained answers the peer's request to drain by using up the remaining credit.
 func (l *Link) Drained() {
 	if l.state != linkOpen || !l.draining {
 		return
@@ -206,7 +208,8 @@ func (c *Conn) grow(n int) {
 	}
 }
 
-// Spare takes back what Take has returned, once it is written, and returns memory for a later Take.
+// Spare takes back the memory that Take has returned, after it is written, and returns memory for a
+// later Take.
 func Spare(out []byte) []byte {
 	switch {
 	case cap(out) == largeRoom:

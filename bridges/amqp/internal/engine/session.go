@@ -10,7 +10,8 @@ import (
 // outgoingWindow is the window that we announce. What limits us is credit and the peer's window.
 const outgoingWindow = 1<<31 - 1
 
-// Session is one session. Numbers of transfers and deliveries are serial numbers that wrap around (AMQP 1.0 §2.8.10).
+// Session is one session. The numbers of transfers and deliveries are serial numbers, which wrap
+// around (AMQP 1.0 §2.8.10).
 type Session struct {
 	Data any // the handler's
 
@@ -120,7 +121,7 @@ func (s *Session) end(*wire.End) {
 	}
 }
 
-// End ends the session with err. The peer's end is awaited.
+// End ends the session with err, and then waits for the peer's end.
 func (s *Session) End(err *wire.Error) {
 	if s.ended || s.conn.state != stateOpened {
 		return

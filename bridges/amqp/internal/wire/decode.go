@@ -14,8 +14,9 @@ const (
 )
 
 // Decoder decodes the performatives of one connection. A *Transfer, *Flow or *Disposition that it
-// returns belongs to it and is valid until the next call of Decode; these three are decoded without
-// allocation, except for states other than Accepted and Released. It is for one goroutine at a time.
+// returns belongs to the Decoder and is valid until the next call of Decode. These three are
+// decoded without allocation, unless their state is other than Accepted or Released. Only one
+// goroutine may use a Decoder at a time.
 type Decoder struct {
 	Limits value.Limits // of each map and each other value of any type
 
@@ -24,15 +25,17 @@ type Decoder struct {
 	disposition Disposition
 }
 
-// DecodePerformative decodes the body of a frame into memory of its own, except for byte slices, which alias body.
+// DecodePerformative decodes the body of a frame. The result has its own memory, except for byte
+// slices, which alias body.
 func DecodePerformative(body []byte, lim value.Limits) (p Performative, payload []byte, err error) {
 	d := Decoder{Limits: lim}
 	return d.Decode(body)
 }
 
-// Decode decodes the body of a frame. Only a Transfer may have a payload. Byte slices alias body. The error is an
-// *Error: amqp:decode-error for bytes that are no encoding, amqp:invalid-field for an absent mandatory field or a value
-// out of range, amqp:not-implemented for an unknown performative.
+// Decode decodes the body of a frame. Only a Transfer may have a payload. Byte slices alias body.
+// The error is an *Error. Its condition is amqp:decode-error for invalid encodings,
+// amqp:invalid-field for a mandatory field that is absent or a value that is out of range, and
+// amqp:not-implemented for an unknown performative.
 func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
 	desc, rest, err := readDescriptor(body)
 	if err != nil {

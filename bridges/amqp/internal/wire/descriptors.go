@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Descriptor is the number that says what a described value is.
+// Descriptor is the number that identifies the type of a described value.
 type Descriptor uint64
 
 // The descriptors of AMQP 1.0.

@@ -1,6 +1,7 @@
-// Package wire translates between AMQP 1.0 bytes and Go values: protocol headers, frames, performatives, and the
-// sections of a message. It does no I/O and starts nothing; every limit is an argument.
+// Package wire translates between AMQP 1.0 bytes and Go values: protocol headers, frames,
+// performatives, and the sections of a message. It does no I/O and starts no goroutine. Every limit
+// is an argument.
 //
-// Errors about what a peer sent are *Error values that carry the condition to answer with. Bytes in
-// decoded values alias the input unless a comment says otherwise.
+// Errors about a peer's bytes are *Error values with the condition to answer with. Bytes in decoded
+// values alias the input unless a comment says otherwise.
 package wire

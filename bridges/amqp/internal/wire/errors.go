@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Error is an AMQP error, §2.8.14: one that a peer sent, one to send, or the reason why bytes were refused, with the
-// condition to answer with.
+// Error is an AMQP error (§2.8.14) that a peer sent, that is to be sent, or that says why bytes
+// were refused.
 type Error struct {
 	Condition   value.Symbol
 	Description string

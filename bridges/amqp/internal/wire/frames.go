@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// FrameType says what the body of a frame is.
+// FrameType is the type of a frame's body.
 type FrameType uint8
 
 // The types of frames, AMQP 1.0 §2.3.1 and §5.3.1.
@@ -26,9 +26,10 @@ type Frame struct {
 	Body    []byte // performative and payload; aliases the input
 }
 
-// CutFrame returns the first frame of b and its length in bytes, 0 if b holds only a part of it. A frame longer than
-// maxSize bytes is refused as soon as its size is known, with amqp:connection:framing-error like every malformed header.
-// An extended header is skipped (§2.3.1).
+// CutFrame returns the first frame of b and its length in bytes. The length is 0 if b has only a
+// part of the frame. CutFrame refuses a frame longer than maxSize bytes as soon as its size is
+// known. Like every malformed header, such a frame results in amqp:connection:framing-error. An
+// extended header is skipped (§2.3.1).
 func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	if len(b) < 4 {
 		return Frame{}, 0, nil
@@ -61,8 +62,9 @@ func CutFrame(b []byte, maxSize uint32) (f Frame, n int, err error) {
 	return f, int(size), nil
 }
 
-// CutTransfer returns the beginning of the first frame of b, of which b has only a part, and its length in bytes;
-// or 0 if the frame is not a transfer or its performative is not complete. CutFrame has checked the header.
+// CutTransfer returns the beginning of the first frame of b, which is incomplete in b, and its
+// length in bytes. The length is 0 if the frame is not a transfer or its performative is
+// incomplete. CutFrame must have checked the header.
 func CutTransfer(b []byte) (f Frame, n int) {
 	if len(b) < frameHeader || FrameType(b[5]) != FrameAMQP || int(b[4])*4 >= len(b) {
 		return Frame{}, 0
@@ -82,9 +84,10 @@ func AppendHeartbeat(dst []byte) []byte {
 	return append(dst, 0, 0, 0, frameHeader, frameHeader/4, byte(FrameAMQP), 0, 0)
 }
 
-// AppendFrame appends a frame with p and payload, which only a Transfer has. SASL performatives get a SASL frame, whose
-// channel is ignored. It does not look at the frame size limit of the peer; see AppendTransfer. On error, which only
-// values of foreign types in maps cause, the returned slice is dst.
+// AppendFrame appends a frame with p and payload, which only a Transfer has. A SASL performative
+// gets a SASL frame, for which channel is ignored. AppendFrame does not check the peer's limit of
+// the frame size; AppendTransfer does. After an error, which only values of foreign types in maps
+// cause, the returned slice is dst.
 func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]byte, error) {
 	start := len(dst)
 	out, err := appendPerformative(openFrame(dst, channel, p), p)
@@ -94,9 +97,10 @@ func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) ([]
 	return closeFrame(append(out, payload...), start, 0), nil
 }
 
-// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload: the caller, which
-// has size bytes left, is to append the first n. The frame's more flag is set if t's is or if bytes are left.
-// The following frames of a delivery need only the handle (§2.7.5). On error the returned slice is dst.
+// AppendTransfer appends a frame of at most maxSize bytes with t, but without its payload. The
+// caller has size bytes left to send, and must append the first n of them. The frame's more flag is
+// set if t's flag is set or if bytes are left. The following frames of a delivery need only the
+// handle (§2.7.5). After an error the returned slice is dst.
 func AppendTransfer(dst []byte, channel uint16, t *Transfer, size int, maxSize uint32) (out []byte, n int, err error) {
 	start := len(dst)
 	if out, err = appendTransfer(openFrame(dst, channel, t), t); err != nil {
@@ -147,8 +151,9 @@ const (
 // ProtocolHeaderSize is the length in bytes of a protocol header.
 const ProtocolHeaderSize = 8
 
-// ParseProtocolHeader returns the layer that the first 8 bytes of b announce in version 1.0.0. Anything else is
-// amqp:connection:framing-error; the answer to it is a header that is supported, and then the end of the connection.
+// ParseProtocolHeader returns the layer that the first 8 bytes of b announce in version 1.0.0. For
+// any other header the error is amqp:connection:framing-error; the caller then answers with a
+// header that it supports and closes the connection.
 func ParseProtocolHeader(b []byte) (Protocol, error) {
 	if len(b) < ProtocolHeaderSize {
 		return 0, refuse(CondFramingError, "a protocol header has %d bytes", len(b))

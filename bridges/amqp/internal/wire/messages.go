@@ -8,7 +8,7 @@ const (
 	FormatBatch   uint32 = 0x80013700 // the Service Bus batch: every data section is a whole message
 )
 
-// BodyKind says what Sections.Body holds.
+// BodyKind is the kind of section that Sections.Body contains.
 type BodyKind uint8
 
 // The kinds of body.
@@ -20,8 +20,9 @@ const (
 	BodySequence                     // one or more sequence sections, descriptors included
 )
 
-// Sections are the parts of an encoded message, AMQP 1.0 §3.2. Each is the encoded list or map without the section's
-// descriptor, or nil if there is no such section or it is null.
+// Sections are the parts of an encoded message, AMQP 1.0 §3.2. Each is an encoded list or map
+// without the section's descriptor. It is nil if the message does not have the section, or if the
+// section is null.
 type Sections struct {
 	Header                []byte
 	DeliveryAnnotations   []byte
@@ -42,10 +43,11 @@ type Header struct {
 	DeliveryCount uint32
 }
 
-// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is absent
-// unless Empty says otherwise. An ID without a kind is absent.
+// MessageProperties are the immutable properties of a message, §3.2.4. An empty string is an absent
+// property, unless Empty says otherwise. An ID without a kind is absent.
 type MessageProperties struct {
-	// Empty has bit n set if field n of the list, counted from 0, is there and is the empty string.
+	// Empty has bit n set if field n of the list, counted from 0, is present and is the empty
+	// string.
 	Empty              uint16
 	MessageID          ID
 	UserID             []byte // nil is absent

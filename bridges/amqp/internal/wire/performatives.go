@@ -4,10 +4,10 @@ import "github.com/crosstown-mq/crosstown/core/value"
 
 // Performative is the body of a frame: a pointer to one of the structs of this file.
 //
-// Fields are named after the specification. A nil slice or map and an empty string or symbol are
-// absent fields; an empty map that is not nil is sent as an empty map. Mandatory fields are plain
-// values, and decoding refuses a performative without one; fields whose default is not zero are
-// optional values.
+// The fields have the names of the specification. A nil slice or map and an empty string or symbol
+// are absent fields. A map that is empty but not nil is sent as an empty map. Mandatory fields have
+// plain types, and decoding refuses a performative without one. Fields whose default is not zero
+// have optional types.
 type Performative interface{ performative() }
 
 func (*Open) performative()        {}
@@ -84,8 +84,8 @@ const (
 	ReceiverSecond ReceiverSettleMode = 1
 )
 
-// Attach joins a link to a session, §2.7.3. The unsettled map of a peer is validated and forgotten, because links are
-// never resumed.
+// Attach connects a link to a session, §2.7.3. The unsettled map of a peer is validated and then
+// ignored, because links are never resumed.
 type Attach struct {
 	Name                 string
 	Handle               uint32
@@ -134,7 +134,7 @@ type Coordinator struct {
 	Capabilities []value.Symbol
 }
 
-// Flow tells the state of a session and, if Handle is set, of a link, §2.7.4.
+// Flow describes the state of a session and, if Handle is set, of a link, §2.7.4.
 type Flow struct {
 	NextIncomingID value.Opt[uint32]
 	IncomingWindow uint32
@@ -149,7 +149,7 @@ type Flow struct {
 	Properties     []byte // encoded map
 }
 
-// Transfer carries a delivery or a part of it, §2.7.5. The payload is not part of it.
+// Transfer describes a delivery or a part of a delivery, §2.7.5. The payload is not in the struct.
 type Transfer struct {
 	Handle        uint32
 	DeliveryID    value.Opt[uint32]
@@ -164,7 +164,7 @@ type Transfer struct {
 	Batchable     bool
 }
 
-// Disposition tells the state of a range of deliveries, §2.7.6.
+// Disposition describes the state of a range of deliveries, §2.7.6.
 type Disposition struct {
 	Role      Role
 	First     uint32
@@ -174,7 +174,7 @@ type Disposition struct {
 	Batchable bool
 }
 
-// Detach takes a link from a session, §2.7.7.
+// Detach ends a link, §2.7.7.
 type Detach struct {
 	Handle uint32
 	Closed bool
@@ -193,10 +193,10 @@ func (*SASLChallenge) performative()  {}
 func (*SASLResponse) performative()   {}
 func (*SASLOutcome) performative()    {}
 
-// SASLMechanisms is the server's offer, AMQP 1.0 §5.3.3.1.
+// SASLMechanisms lists the mechanisms that the server offers, AMQP 1.0 §5.3.3.1.
 type SASLMechanisms struct{ Mechanisms []value.Symbol }
 
-// SASLInit is the client's choice, §5.3.3.2.
+// SASLInit has the mechanism that the client chooses, §5.3.3.2.
 type SASLInit struct {
 	Mechanism       value.Symbol
 	InitialResponse []byte // nil is absent
@@ -254,15 +254,15 @@ type Rejected struct{ Error *Error }
 // Released is the outcome of a delivery that was not and will not be processed, §3.4.4.
 type Released struct{}
 
-// Modified is the outcome of a delivery that was not processed and is to change, §3.4.5. Service Bus clients abandon
-// and defer with it.
+// Modified is the outcome of a delivery that was not processed and whose message is to change,
+// §3.4.5. Service Bus clients abandon and defer with it.
 type Modified struct {
 	DeliveryFailed     value.Opt[bool]
 	UndeliverableHere  value.Opt[bool]
 	MessageAnnotations []byte // encoded map
 }
 
-// Declared is the outcome of a declare: the id of the new transaction, §4.5.5.
+// Declared is the outcome of a declare. It contains the id of the new transaction, §4.5.5.
 type Declared struct{ TxnID []byte }
 
 // TransactionalState says that a transfer or an outcome belongs to a transaction, §4.5.8. Outcome is nil in a transfer,
@@ -272,8 +272,8 @@ type TransactionalState struct {
 	Outcome DeliveryState
 }
 
-// TransactionRequest is what a client sends on a link to a Coordinator: *Declare or *Discharge, as the value section of
-// a message.
+// TransactionRequest is a request that a client sends on a link to a Coordinator, as the value
+// section of a message: a *Declare or a *Discharge.
 type TransactionRequest interface{ transactionRequest() }
 
 func (*Declare) transactionRequest()   {}

@@ -25,7 +25,8 @@ func DecodeHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// AppendHeader appends a header section. A count is written even if it is 0: rhea reads an absent one as undefined.
+// AppendHeader appends a header section. It writes a count even if the count is 0, because rhea
+// reads an absent count as undefined.
 func AppendHeader(dst []byte, h *Header) []byte {
 	l := openList(dst, DescHeader)
 	putOpt(&l, h.Durable, value.AppendBool)
@@ -36,8 +37,8 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	return l.close()
 }
 
-// DecodeProperties decodes Sections.Properties; nil is the zero MessageProperties. Its strings share one copy of raw;
-// UserID aliases raw.
+// DecodeProperties decodes Sections.Properties; nil is the zero MessageProperties. The strings of
+// the result share one copy of raw. UserID aliases raw.
 func DecodeProperties(raw []byte) (MessageProperties, error) {
 	if raw == nil {
 		return MessageProperties{}, nil

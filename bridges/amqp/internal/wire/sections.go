@@ -41,10 +41,11 @@ func (s section) kind() value.Kind {
 	}
 }
 
-// SplitMessage finds and validates the sections of an encoded message. They alias payload. They may come in any order,
-// though §3.2 has one: the Python SDK writes delivery annotations last, rhea the footer before the body. Nothing is
-// allocated for their elements, so unless lim says otherwise a section may have as many as payload has bytes. The error
-// is an *Error with amqp:decode-error.
+// SplitMessage finds and validates the sections of an encoded message. The sections alias payload.
+// They may be in any order, although §3.2 defines one, because the Python SDK writes delivery
+// annotations last and rhea writes the footer before the body. SplitMessage allocates nothing for
+// their elements. Unless lim says otherwise, a section may therefore have as many elements as
+// payload has bytes. The error is an *Error with amqp:decode-error.
 func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	if lim.Elements <= 0 {
 		lim.Elements = max(value.DefaultLimits.Elements, len(payload))
@@ -92,7 +93,8 @@ func SplitMessage(payload []byte, lim value.Limits) (Sections, error) {
 	return out, nil
 }
 
-// SplitHead finds the sections before the body of an encoded message, as far as they are in b, which is its start.
+// SplitHead finds the sections before the body of an encoded message. b is the beginning of the
+// message, and SplitHead finds only the sections that b contains.
 func SplitHead(b []byte) (out Sections) {
 	for len(b) > 0 {
 		s, rest, err := cutSection(b, value.Limits{})
@@ -108,7 +110,8 @@ func SplitHead(b []byte) (out Sections) {
 	return out
 }
 
-// MessageSize returns the least size in bytes of the message that starts with b, by the sizes its sections state.
+// MessageSize returns the minimum size in bytes of the message that begins with b, according to the
+// sizes in its sections.
 func MessageSize(b []byte) int {
 	size := 0
 	for size < len(b) {
@@ -172,7 +175,8 @@ func (s *Sections) Value() ([]byte, bool) {
 	return enc, err == nil
 }
 
-// CountBatch returns how many messages a batch has, 1 if it cannot be read; it allocates nothing for each.
+// CountBatch returns the number of messages in a batch, or 1 if it cannot read the batch. It
+// allocates nothing for each message.
 func CountBatch(payload []byte) int {
 	s, err := SplitMessage(payload, value.Limits{})
 	if err != nil || s.BodyKind != BodyDataSections {
@@ -191,9 +195,9 @@ func CountBatch(payload []byte) int {
 	return n
 }
 
-// SplitBatch returns the messages of a batch (FormatBatch), which are the payloads of its data sections and alias it.
-// Everything else of the envelope is ignored. More than most messages are refused with amqp:invalid-field, as is a body
-// of another kind.
+// SplitBatch returns the messages of a batch (FormatBatch). They are the payloads of its data
+// sections, and alias the batch. SplitBatch ignores everything else in the envelope. It refuses
+// more than most messages, or a body of another kind, with amqp:invalid-field.
 func SplitBatch(payload []byte, lim value.Limits, most int) ([][]byte, error) {
 	s, err := SplitMessage(payload, lim)
 	if err != nil {
@@ -233,7 +237,7 @@ func AppendDataSection(dst, payload []byte) []byte {
 	return value.AppendBinary(value.AppendDescriptor(dst, uint64(DescData)), payload)
 }
 
-// AppendDataHead appends the part of a data section that precedes its n bytes.
+// AppendDataHead appends the beginning of a data section that precedes its n bytes.
 func AppendDataHead(dst []byte, n int) []byte {
 	return value.AppendBinaryHead(value.AppendDescriptor(dst, uint64(DescData)), n)
 }

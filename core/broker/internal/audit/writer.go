@@ -1,5 +1,5 @@
-// Package audit writes to the histories of messages what only the broker knows, and merges that
-// with what the store has written.
+// Package audit writes events that only the broker knows to the histories of messages, and merges
+// them with the events that the store has written.
 package audit
 
 import (
@@ -25,10 +25,10 @@ const (
 	noteTimeout = 5 * time.Second
 )
 
-// Writer writes to histories what only the broker knows. It writes in batches; no call waits
-// for it.
+// Writer writes events that only the broker knows to histories. It writes in batches, and no call
+// waits for it.
 //
-// Each entity with a history has the writer of its broker; the others have a nil Writer, whose
+// Each entity with a history uses the Writer of its broker. Other entities have a nil Writer, whose
 // methods record nothing.
 type Writer struct {
 	now     func() time.Time // the store's clock
@@ -114,7 +114,7 @@ func (a *Writer) Flush(ctx context.Context) {
 	}
 }
 
-// Party is the client that uses an entity, if the entity has a history.
+// Party returns the client that uses an entity, if the entity has a history.
 func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, v *entity.View) core.Party {
 	if a == nil {
 		return core.Party{}
@@ -122,9 +122,9 @@ func (a *Writer) Party(ctx context.Context, id core.Identity, right core.Right, 
 	return core.Party{Policy: id.Voucher(right, v.Name, time.Now()), Peer: core.PeerOf(ctx)}
 }
 
-// Trail knows which client messages come from, collects the events that the broker adds to their
-// history, and records them when the messages are stored. Without a history it is nil, and records
-// nothing.
+// Trail knows which client messages come from. It collects the events that the broker adds to the
+// messages' history, and records them when the messages are stored. A nil Trail, for an entity
+// without a history, records nothing.
 type Trail struct {
 	w    *Writer
 	by   core.Party
@@ -134,7 +134,7 @@ type Trail struct {
 	matched map[*core.Message][]core.Event // by message: what rules made of it
 }
 
-// Begin is the Trail of messages that come from a party, or from another entity.
+// Begin returns the Trail for messages of a party, or from another entity.
 func (a *Writer) Begin(by core.Party, from string) *Trail {
 	if a == nil {
 		return nil
@@ -142,7 +142,7 @@ func (a *Writer) Begin(by core.Party, from string) *Trail {
 	return &Trail{w: a, by: by, from: from, matched: map[*core.Message][]core.Event{}}
 }
 
-// Match keeps the events of a message's rules.
+// Match adds the events of a message's rules.
 func (x *Trail) Match(m *core.Message, events []core.Event) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -156,7 +156,8 @@ func (x *Trail) matches(m *core.Message) []core.Event {
 	return x.matched[m]
 }
 
-// Published records what rules did with a message that waited in a partition of its topic until it was due.
+// Published records the results of rules for a message that waited in a partition of its topic
+// until its scheduled time.
 func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 	if x != nil {
 		x.w.Add(p, at(now, d.SequenceNumber, x.matches(d.Message))...)
@@ -164,7 +165,7 @@ func (x *Trail) Published(p core.Partition, now time.Time, d *core.Delivery) {
 }
 
 // Arrived records which client sent messages that were stored under these numbers, or dropped as
-// duplicates, and which rules they matched.
+// duplicates. It also records the rules that they matched.
 func (x *Trail) Arrived(p core.Partition, ms []*core.Message, numbers []int64) {
 	if x == nil {
 		return
@@ -228,7 +229,7 @@ func (a *Writer) Settled(v *entity.View, sub core.SubQueue, settlements []core.S
 	}
 }
 
-// ReasonOf is why a message was dead-lettered, by its properties.
+// ReasonOf returns why a message was dead-lettered, from its properties.
 func ReasonOf(p core.Properties) string {
 	reason, _ := p.Get(core.PropertyDeadLetterReason)
 	text, _ := reason.(string)
@@ -264,7 +265,7 @@ func (a *Writer) Cancelled(v *entity.View, sub core.SubQueue, numbers []int64, b
 	}
 }
 
-// Committed records the events of work that was committed.
+// Committed records the events of committed work.
 func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, numbers []int64) {
 	if x == nil {
 		return
@@ -286,7 +287,7 @@ func (x *Trail) Committed(v *entity.View, p core.Partition, w *core.Work, number
 	x.Arrived(v.Queues[core.Main][p.Index], append(ms, scheduled...), append(given, theirs...))
 }
 
-// Judged records what stages did with a message, once that is stored.
+// Judged records the decisions of stages about a message, after the message is stored.
 func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	if x == nil {
 		return
@@ -297,7 +298,8 @@ func (x *Trail) Judged(p core.Partition, m *core.Message, events []core.Event) {
 	}
 }
 
-// Moved records where a forwarder has moved a message or, if to is empty, how it ended its lock.
+// Moved records where a forwarder has moved a message. If to is empty, it records how the forwarder
+// ended the message's lock.
 func (a *Writer) Moved(p core.Partition, s *core.Settlement, to string) {
 	if a == nil {
 		return

@@ -44,7 +44,7 @@ func (a *admission) locked(taken int, ds []core.Delivery, l *link) {
 	a.circuit.Load().locked(taken, ds, l)
 }
 
-// SetRate sets how many messages of the main queue are delivered; nil: as many as receivers take.
+// SetRate sets the maximum rate of deliveries of the main queue; nil means that there is no limit.
 func (e *Entity) SetRate(r *core.Rate) {
 	if old := e.admission.limiter.rate.Swap(r); old == r || old != nil && r != nil && *old == *r {
 		return
@@ -52,7 +52,8 @@ func (e *Entity) SetRate(r *core.Rate) {
 	e.wakeMain()
 }
 
-// SetBreaker sets when deliveries of the main queue pause; nil: never. A breaker that does not change keeps its state.
+// SetBreaker sets when deliveries of the main queue pause; nil means never. A breaker that does not
+// change keeps its state.
 func (e *Entity) SetBreaker(b *Breaker) {
 	switch c := e.Circuit(); {
 	case b == nil && c != nil:
@@ -64,7 +65,7 @@ func (e *Entity) SetBreaker(b *Breaker) {
 	}
 }
 
-// ResetBreaker closes the breaker and makes it forget all messages.
+// ResetBreaker closes the breaker and removes its results.
 func (e *Entity) ResetBreaker() {
 	if c := e.Circuit(); c != nil {
 		e.admission.circuit.Store(newCircuit(e, c.Breaker))
@@ -72,7 +73,8 @@ func (e *Entity) ResetBreaker() {
 	}
 }
 
-// Circuit returns the state of the circuit breaker; nil, which all methods allow: there is none.
+// Circuit returns the state of the circuit breaker. It is nil if there is no breaker; all methods
+// accept a nil Circuit.
 func (e *Entity) Circuit() *Circuit { return e.admission.circuit.Load() }
 
 // wakeMain makes everything that waits for messages of the main queue look for them.

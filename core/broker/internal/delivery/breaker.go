@@ -9,8 +9,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Breaker says when deliveries of an entity pause because its receivers fail: after Failures of the last Of
-// results, or after Consecutive failures one after the other.
+// Breaker determines when deliveries of an entity pause because its receivers fail: after Failures
+// of the last Of results, or after Consecutive failures in a row.
 type Breaker struct {
 	Failures, Of, Consecutive int
 	Pause                     time.Duration
@@ -51,10 +51,11 @@ type result struct {
 	failed bool
 }
 
-// Circuit is the state of a Breaker at this gateway. Closed, it only counts results. After too many failures it opens
-// for the pause. Then it is half-open: one message may be in flight, the probe, and after each window of good
-// results twice as many, until there are as many as before and as Consecutive. Meanwhile, results of messages that were locked
-// before it opened do not count.
+// Circuit is the state of a Breaker at this gateway. While it is closed, it only counts results.
+// After too many failures it opens for the time of a pause. Then it is half-open: one message may
+// be in flight, the probe. After each window of good results, twice as many messages may be in
+// flight, until there are as many as before and as Consecutive. While the circuit is not closed,
+// results of messages that were locked before it opened do not count.
 type Circuit struct {
 	Breaker
 	e *Entity
@@ -227,7 +228,7 @@ func (c *Circuit) expire() {
 	}
 }
 
-// Renewed notes until when locks stand.
+// Renewed records the new ends of locks.
 func (c *Circuit) Renewed(tokens []core.LockToken, renewals []core.Renewal) {
 	if !c.enter() {
 		return
@@ -240,7 +241,7 @@ func (c *Circuit) Renewed(tokens []core.LockToken, renewals []core.Renewal) {
 	}
 }
 
-// Settled notes how locks have ended; nil errs: as they should.
+// Settled records how locks have ended. If errs is nil, all settlements have succeeded.
 func (c *Circuit) Settled(ctx context.Context, settlements []core.Settlement, errs []error) {
 	if len(settlements) == 0 || !c.enter() {
 		return
@@ -351,8 +352,9 @@ func (c *Circuit) consecutive() int {
 	return max(deliveries-1, 1)
 }
 
-// Soften changes how a failed delivery ends while the circuit is not closed. A message that has failed before is
-// released, so that its count does not rise. A probe is delayed, so that the next one is another message.
+// Soften changes the result of a failed delivery while the circuit is not closed. A message that
+// has failed before is released, so that its delivery count does not rise. A probe is delayed, so
+// that the next probe is another message.
 func (c *Circuit) Soften(s *core.Settlement) {
 	if !c.enter() {
 		return
@@ -375,7 +377,7 @@ func (c *Circuit) Soften(s *core.Settlement) {
 	}
 }
 
-// State returns the state, or "".
+// State returns the state of the circuit, or "".
 func (c *Circuit) State() string {
 	if !c.enter() {
 		return ""

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// MaxLock is the number of messages one Lock call asks for at most.
+	// MaxLock is the maximum number of messages that one Lock call requests.
 	MaxLock = 200
-	// MaxLockBytes is the number of bytes of messages it asks for at most.
+	// MaxLockBytes is the maximum number of bytes of messages that one Lock call requests.
 	MaxLockBytes = 8 << 20
 	// minShare is the credit that one partition gets before the rest is split among several.
 	minShare = 32
 	// minShareBytes is the same in bytes.
 	minShareBytes = 1 << 20
-	// IdleLife is how long a dispatcher stays after its last receiver, because a client that polls
-	// returns soon.
+	// IdleLife is how long a dispatcher remains after its last receiver has closed, because a
+	// client that polls returns soon.
 	IdleLife = 10 * time.Second
 )
 

@@ -1,14 +1,14 @@
-// Package delivery decides which receiver gets which message. An Entity holds what is open on an
-// entity on this gateway.
+// Package delivery decides which receiver gets which message. An Entity contains the open receivers
+// and sessions of an entity at this gateway.
 //
-// Each queue or sub-queue with receivers has one dispatcher, with one worker per partition: the
-// credit of all receivers together becomes one Lock call at a time per partition. An idle gateway
-// does not poll, except for the sweeps of dispatchers of dead letters.
+// Each queue or sub-queue with receivers has one dispatcher, with one worker per partition. The
+// worker turns the credit of all receivers into one Lock call at a time. An idle gateway does not
+// poll, except for sweeps by the dispatchers of dead letters.
 //
 // Sessions have a hub per entity instead. Each open session has a goroutine that locks its messages
-// in order. Calls that wait for a free session stand in one queue, and a finder per partition asks
-// the store for one. Sessions and finders follow the store's doorbells and due times, and look
-// without them every few seconds.
+// in order. Calls that wait for a free session are in one queue, and a finder per partition
+// requests a session from the store. Sessions and finders look for messages when the store's
+// doorbell rings, when something is due, and otherwise every few seconds.
 package delivery
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/pause"
 )
 
-// Shared is what the receivers of all entities of a broker share.
+// Shared contains what the receivers of all entities of a broker share.
 type Shared struct {
 	Now          func() time.Time // the store's clock
 	Base         context.Context  // for calls on behalf of no caller
@@ -49,16 +49,17 @@ func (s *Shared) call(f func()) {
 // Source is the entity that messages come from.
 type Source interface {
 	View() *entity.View
-	// Refresh reads the entity again if it may be outdated. If it is gone, its receivers are
-	// closed.
+	// Refresh reads the entity again if it may be outdated. If the entity was deleted, its
+	// receivers are closed.
 	Refresh(ctx context.Context)
-	// Suspect makes the next use read the entity again: the store answered as if it had been deleted.
+	// Suspect makes the next use read the entity again, because the store answered as if the entity
+	// had been deleted.
 	Suspect()
-	// Use notes that the entity is used now.
+	// Use records that the entity is used now.
 	Use()
 }
 
-// Entity holds the receivers and sessions that are open on one entity on this gateway.
+// Entity contains the open receivers and sessions of one entity at this gateway.
 type Entity struct {
 	*Shared
 	Source
@@ -74,7 +75,7 @@ type Entity struct {
 	sweeps atomic.Pointer[dispatcher]
 }
 
-// New makes an Entity, on which nothing is open yet.
+// New makes an Entity without open receivers and sessions.
 func New(s *Shared, of Source, t *entity.Counters, a *audit.Writer) *Entity {
 	e := &Entity{Shared: s, Source: of, traffic: t, audit: a}
 	e.admission.limiter.e = e
@@ -209,7 +210,7 @@ func closeReceivers(dispatchers [core.SubQueues]*dispatcher, err error) {
 	}
 }
 
-// InUse reports whether a receiver has the entity open, or had it a short while ago.
+// InUse reports whether the entity has an open receiver, or had one a short while ago.
 func (e *Entity) InUse() bool {
 	dispatchers, hub := e.open()
 	return dispatchers != [core.SubQueues]*dispatcher{} || hub != nil
@@ -222,7 +223,7 @@ func (e *Entity) HasReceivers() bool {
 		slices.ContainsFunc(dispatchers[:], func(d *dispatcher) bool { return d != nil && d.hasReceivers() })
 }
 
-// Sessions are the open sessions.
+// Sessions returns the open sessions.
 func (e *Entity) Sessions() []*Session {
 	if _, hub := e.open(); hub != nil {
 		return hub.sessions()
@@ -230,7 +231,7 @@ func (e *Entity) Sessions() []*Session {
 	return nil
 }
 
-// Wake makes everything that waits for messages look for them, because the store's time was moved.
+// Wake makes receivers and sessions look for messages, because the store's time was moved.
 func (e *Entity) Wake() {
 	dispatchers, hub := e.open()
 	for _, d := range dispatchers {
@@ -250,7 +251,7 @@ func (e *Entity) Wake() {
 }
 
 // DropUndelivered drops messages that were locked or removed for receivers and not delivered, and
-// restores their credit. The barrier is closed.
+// restores the receivers' credit. The barrier must be closed.
 func (e *Entity) DropUndelivered() {
 	e.ResetBreaker()
 	dispatchers, _ := e.open()
@@ -265,7 +266,7 @@ func (e *Entity) DropUndelivered() {
 func (e *Entity) AwaitsDeadLetters() bool { return e.sweeps.Load() != nil }
 
 // ExpectExpiry schedules a sweep of the main queue at the given time, for the receivers of dead
-// letters. Zero is ignored.
+// letters. It ignores a zero time.
 func (e *Entity) ExpectExpiry(at time.Time) {
 	if d := e.sweeps.Load(); d != nil {
 		d.expectExpiry(at)

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// PeekBytes bounds what a Peek returns, except for its last message.
+	// PeekBytes bounds the size of the messages that a Peek returns, except for its last message.
 	PeekBytes = 256 << 10
-	// PeekPage is the number of messages a Peek asks the store for at a time, at most.
+	// PeekPage is the maximum number of messages that a Peek requests from the store at a time.
 	PeekPage = 256
-	// MaxPurge is the number of messages a Purge that looks at them removes at most.
+	// MaxPurge is the maximum number of messages that a Purge which looks at them removes.
 	MaxPurge = 4000
 )
 
@@ -26,7 +26,7 @@ func (e *Entity) noteSettled(ctx context.Context, sub core.SubQueue, settlements
 	}
 }
 
-// Settle ends locks by their tokens.
+// Settle settles messages by their lock tokens.
 func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []core.Settlement) []error {
 	v := e.View()
 	partitions := v.Queues[sub]
@@ -50,7 +50,7 @@ func (e *Entity) Settle(ctx context.Context, sub core.SubQueue, settlements []co
 	return errs
 }
 
-// SettleAll settles the deliveries that are locked.
+// SettleAll settles the locked deliveries.
 func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Delivery, o core.Outcome) []error {
 	settlements := make([]core.Settlement, 0, len(ds))
 	for i := range ds {
@@ -61,8 +61,8 @@ func (e *Entity) SettleAll(ctx context.Context, sub core.SubQueue, ds []core.Del
 	return e.Settle(ctx, sub, settlements)
 }
 
-// RemoveLocked completes deliveries. Removed messages cannot be restored, so the call fails only if
-// none could be removed.
+// RemoveLocked completes deliveries. Because removed messages cannot be restored, it fails only if
+// it could remove none.
 func (e *Entity) RemoveLocked(ctx context.Context, sub core.SubQueue, ds []core.Delivery) ([]core.Delivery, error) {
 	gone := ds[:0]
 	var failure error

@@ -62,8 +62,8 @@ func (r *receiver) count(sign int) {
 // isWilling reports whether the receiver takes a message. d.mu is held.
 func (r *receiver) isWilling() bool { return !r.closed && r.credit > 0 && r.bytes > 0 }
 
-// Drain implements core.Receiver. What is available now is still delivered: Drain waits for the
-// calls to the store that may find it.
+// Drain implements core.Receiver. It waits for the store calls that may find messages, so messages
+// that are available now are still delivered.
 func (r *receiver) Drain(drained func(unspent int)) {
 	d := r.d
 	d.mu.Lock()

@@ -106,8 +106,8 @@ func (s *Session) Drain(drained func(unspent int)) {
 	s.signal()
 }
 
-// Close implements core.Receiver. The goroutine releases the session at once; a call that accepts
-// it here meanwhile waits for that.
+// Close implements core.Receiver. The goroutine releases the session at once. A call that accepts
+// the session at this gateway in the meantime waits for the release.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -438,7 +438,7 @@ func (s *Session) State(ctx context.Context) (state []byte, err error) {
 	return state, err
 }
 
-// SetState implements core.Session. A state may be as large as a message.
+// SetState implements core.Session. A state may have the size of a message.
 func (s *Session) SetState(ctx context.Context, state []byte) error {
 	if err := s.hub.e.View().CheckState(state); err != nil {
 		return err
@@ -510,8 +510,8 @@ func (s *Session) Peek(ctx context.Context, from int64, limit int) ([]core.Deliv
 	return found, err
 }
 
-// Purge implements core.Session. Messages that are too young stay locked until it ends. No other
-// messages are delivered meanwhile: they would come out of order.
+// Purge implements core.Session. Messages that are too young stay locked until Purge ends.
+// Meanwhile no other messages are delivered, because they would be out of order.
 func (s *Session) Purge(ctx context.Context, before time.Time, limit int) (removed int, err error) {
 	e := s.hub.e
 	s.countPurge(1)

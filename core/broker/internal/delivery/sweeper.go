@@ -6,9 +6,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxSweepWait is the longest time between sweeps of the main queue while a receiver of the
-// dead-letter queue waits. Messages that another gateway has sent, and locks that it has taken, may
-// expire without this gateway knowing of them.
+// MaxSweepWait is the maximum time between sweeps of the main queue while a receiver of the
+// dead-letter queue waits. This gateway does not know when messages and locks of other gateways
+// expire.
 const MaxSweepWait = 5 * time.Second
 
 // sweep sweeps the main queue when something there is due, while receivers of dead letters have

@@ -32,7 +32,8 @@ func (w *worker) signal() {
 	}
 }
 
-// Wake implements core.Watcher: there may be messages. The store's doorbell and a timer call it.
+// Wake implements core.Watcher. The store's doorbell and a timer call it when there may be
+// messages.
 func (w *worker) Wake(core.SessionKey) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -41,9 +42,9 @@ func (w *worker) Wake(core.SessionKey) {
 	}
 }
 
-// Reserve implements core.Watcher: a store call that stores messages also locks some for the
-// worker, if the worker has no call in flight. Receivers in ReceiveAndDelete mode get nothing that
-// way: their messages take a second call, for which the sender would wait.
+// Reserve implements core.Watcher. A store call that stores messages also locks some for the
+// worker, if the worker has no call in flight. Receivers in ReceiveAndDelete mode get no messages
+// in this way, because their messages take a second call, for which the sender would wait.
 func (w *worker) Reserve() core.Most {
 	d := w.d
 	if !d.e.Barrier.TryEnter() {

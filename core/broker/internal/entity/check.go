@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// AdmitGroup checks a group of messages and fills in what the broker decides. The first bad message
-// fails the whole group.
+// AdmitGroup checks a group of messages and sets the fields that the broker decides. The first bad
+// message fails the whole group.
 func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	size := int64(0)
 	for _, m := range group {
@@ -29,7 +29,7 @@ func (v *View) AdmitGroup(group []*core.Message, now func() time.Time) error {
 	return nil
 }
 
-// Admit checks a message and fills in its time to live.
+// Admit checks a message and sets its time to live.
 func (v *View) Admit(m *core.Message) error {
 	if err := v.Check(m); err != nil {
 		return err
@@ -82,7 +82,7 @@ func TooLong(key string) bool {
 	return len(key) > core.MaxKeyLength && utf8.RuneCountInString(key) > core.MaxKeyLength
 }
 
-// LongKey is the refusal of such a key.
+// LongKey is the refusal of a key that is too long.
 func LongKey(name, text string) error {
 	return core.Refuse(core.InvalidArgument, "%s has %d characters: at most %d are allowed.", name, utf8.RuneCountInString(text), core.MaxKeyLength)
 }
@@ -149,8 +149,8 @@ func largestPart(m *core.Message) (name string, size int) {
 	return name, size
 }
 
-// Identify gives an id of 32 hexadecimal digits to messages that have none. It is unique, so
-// duplicate detection never drops it.
+// Identify gives messages without an id a random id of 32 hexadecimal digits. The id is unique, so
+// duplicate detection never drops the message.
 func Identify(group []*core.Message) {
 	for _, m := range group {
 		if m.MessageID.IsZero() {
@@ -172,7 +172,8 @@ func newGUID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Soonest is when the first message of the groups with a time to live expires; zero: none.
+// Soonest returns when the first message of the groups expires; zero means that none has a time to
+// live.
 func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	var first time.Duration
 	for _, g := range groups {
@@ -188,7 +189,7 @@ func Soonest(groups [][]*core.Message, now time.Time) time.Time {
 	return now.Add(first)
 }
 
-// CappedLife is a message's time to live, 0 for one without end, bounded by a setting.
+// CappedLife returns a message's time to live, limited by a setting; 0 means without end.
 func CappedLife(life, limit time.Duration) time.Duration {
 	if life <= 0 || life > limit {
 		life = limit

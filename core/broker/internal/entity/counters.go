@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Counters is what Traffic reports, while it grows. A call adds to each counter once.
+// Counters are the counters that Traffic reports. A call adds to each counter once.
 type Counters struct {
 	Accepted, Absorbed, Cancelled atomic.Int64
 	Queues                        [core.SubQueues]QueueCounters
@@ -38,7 +38,7 @@ func (t *Counters) add(accepted, absorbed int) {
 	}
 }
 
-// Sum is a number that grows with each of the counts.
+// Sum returns the sum of the counters. It grows with each of them.
 func (t *Counters) Sum() int64 {
 	n := t.Accepted.Load() + t.Absorbed.Load() + t.Cancelled.Load()
 	for sub := range t.Queues {
@@ -61,7 +61,7 @@ func countStored(numbers []int64) (n int) {
 	return n
 }
 
-// Commit counts committed work in a sub-queue, with the numbers of its messages.
+// Commit counts committed work in a sub-queue. numbers are those of its messages.
 func (t *Counters) Commit(sub core.SubQueue, w *core.Work, numbers []int64) {
 	stored := countStored(numbers)
 	t.add(stored+len(w.Scheduled), len(numbers)-stored)
@@ -89,9 +89,9 @@ func (o *QueueCounters) Settle(settlements []core.Settlement, errs []error) {
 	}
 }
 
-// Traffic counts what this gateway has done with an entity's messages since it first used the
-// entity, and its current clients. Each gateway counts its own. Copies that a subscription gets
-// from its topic, and expired messages, are not counted here but in the store (see Holding).
+// Traffic counts this gateway's operations on an entity's messages since it first used the entity,
+// and the entity's current clients. Each gateway has its own counts. Expired messages, and copies
+// that a subscription gets from its topic, are counted in the store instead (see Holding).
 type Traffic struct {
 	Entity string
 	Kind   core.Kind
@@ -118,7 +118,7 @@ type QueueTraffic struct {
 	Credit    int                     // their unspent credit
 }
 
-// ScheduledBy returns the reserved messages that the work schedules, and their numbers.
+// ScheduledBy returns the reserved messages that the work schedules, with their numbers.
 func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	for _, x := range w.Scheduled {
 		ms, numbers = append(ms, x.Message), append(numbers, x.Number)
@@ -126,7 +126,7 @@ func ScheduledBy(w *core.Work) (ms []*core.Message, numbers []int64) {
 	return ms, numbers
 }
 
-// IsEmptyWork reports whether there is nothing to do.
+// IsEmptyWork reports whether the work has no operations.
 func IsEmptyWork(w *core.Work) bool {
 	return len(w.Settlements)+len(w.Cancels)+len(w.States)+len(w.Scheduled)+len(w.Messages)+len(w.Transfers) == 0
 }
@@ -141,7 +141,8 @@ func HasTransfers(w *core.Work) bool {
 	return len(w.Transfers) > 0
 }
 
-// WithoutCopies are publications without copies: the copies are made when the messages are due.
+// WithoutCopies returns publications without copies, for messages whose copies are made at their
+// scheduled time.
 func WithoutCopies(ms []*core.Message) []core.Publication {
 	made := make([]core.Publication, len(ms))
 	for i, m := range ms {

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ReasonProperties are the properties of a dead letter that say why it is one.
+// ReasonProperties are the properties that contain the reason of a dead letter.
 func ReasonProperties(reason, description string) core.Properties {
 	over, err := core.NewProperties(
 		core.Property{Key: core.PropertyDeadLetterReason, Value: Truncate(reason, core.MaxDeadLetterTextChars)},
@@ -39,7 +39,7 @@ func DeadLetterProperties(p core.Properties) (core.Properties, error) {
 	return p.Merge(over), nil
 }
 
-// Truncate keeps the first n characters.
+// Truncate returns the first n characters.
 func Truncate(s string, n int) string {
 	if len(s) <= n || utf8.RuneCountInString(s) <= n {
 		return s

@@ -4,8 +4,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// KeyOf is the key that selects a message's partition: its session id, else its partition key, else
-// with duplicate detection its message id. A message with the key "" may go to any partition.
+// KeyOf returns the key that selects a message's partition: its session id, otherwise its partition
+// key, otherwise with duplicate detection its message id. A message with the key "" may go to any
+// partition.
 func KeyOf(m *core.Message, duplicates bool) string {
 	switch {
 	case m.PinKey() != "":
@@ -17,8 +18,8 @@ func KeyOf(m *core.Message, duplicates bool) string {
 	}
 }
 
-// GroupKey is the key of a group on a partitioned entity: all keys of the messages must be equal,
-// and messages without a key go with the others.
+// GroupKey returns the key of a group on a partitioned entity. All keys of the messages must be
+// equal. Messages without a key go to the partition of the others.
 func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	key := ""
 	for _, m := range group {
@@ -36,7 +37,8 @@ func GroupKey(group []*core.Message, duplicates bool) (string, error) {
 	return key, nil
 }
 
-// WithoutMoveKey is the message as its copies have it, without the key of a move, which belongs to the topic.
+// WithoutMoveKey returns the message for its copies, without the key of a move, which belongs to
+// the topic.
 func WithoutMoveKey(m *core.Message) *core.Message {
 	if m.Transit == nil || m.Transit.Key == "" {
 		return m
@@ -47,11 +49,11 @@ func WithoutMoveKey(m *core.Message) *core.Message {
 	return &own
 }
 
-// PartitionOfNumber is the partition of a message, by its sequence number.
+// PartitionOfNumber returns the partition of a message, from its sequence number.
 func PartitionOfNumber(n *int64) uint16 {
 	index, _ := core.SplitSequenceNumber(*n)
 	return index
 }
 
-// PartitionOfSettlement is the partition of the message that is settled.
+// PartitionOfSettlement returns the partition of the message that is settled.
 func PartitionOfSettlement(s *core.Settlement) uint16 { return s.Token.Partition() }

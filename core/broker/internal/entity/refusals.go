@@ -25,14 +25,14 @@ var (
 	ErrNoNumber = core.Refuse(core.MessageNotFound, "The message with the given sequence number could not be found: it does not exist, or its state does not allow the operation.")
 )
 
-// Refusals makes errors of a namespace readable for clients.
+// Refusals turn errors about entities of a namespace into errors that clients can read.
 type Refusals struct {
 	Host      string // the name that peers reach the namespace by; "": none
 	Namespace string // its name
 	Log       *slog.Logger
 }
 
-// NotFound is the text by which SDKs recognise a missing entity.
+// NotFound returns the error by whose text SDKs recognise a missing entity.
 func (r *Refusals) NotFound(name string) error {
 	if r.Host != "" {
 		name = "sb://" + r.Host + "/" + core.ResourcePath(name)
@@ -40,8 +40,8 @@ func (r *Refusals) NotFound(name string) error {
 	return core.Refuse(core.NotFound, "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. ", name)
 }
 
-// Exists is the refusal of a name in use. Subscriptions are named by their parts, as at Service
-// Bus.
+// Exists returns the refusal of a name that is in use. Subscriptions are named by their parts, as
+// in Service Bus.
 func (r *Refusals) Exists(ent *core.Entity) error {
 	const more = "already exists. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 	if topic, own, ok := core.SplitSubscription(ent.Name); ok {
@@ -50,9 +50,9 @@ func (r *Refusals) Exists(ent *core.Entity) error {
 	return core.Refuse(core.AlreadyExists, "Conflict. You're requesting an operation that isn't allowed in the resource's current state. The messaging entity '%s' %s", ent.Name, more)
 }
 
-// Of makes the store's error for an entity readable for the peer, and keeps whether it is NotDone.
-// Refusals of the broker pass unchanged. An error without a Code means that the store was not
-// reached: it is logged, and the answer asks the peer to try again.
+// Of turns the store's error for an entity into an error that the peer can read, and keeps whether
+// it is NotDone. Refusals of the broker do not change. An error without a Code means that the store
+// was not reached: it is logged, and the peer is asked to try again.
 func (r *Refusals) Of(err error, entity *core.Entity) error {
 	if err == nil {
 		return nil
@@ -95,8 +95,7 @@ func (r *Refusals) readable(err error, entity *core.Entity) error {
 	}
 }
 
-// Locks makes the errors of locks readable, in place. A lock of a partition that is gone counts as
-// lost.
+// Locks makes errors of locks readable, in place. The lock of a deleted partition counts as lost.
 func (r *Refusals) Locks(errs []error, v *View) []error {
 	for i, err := range errs {
 		switch {
@@ -110,7 +109,7 @@ func (r *Refusals) Locks(errs []error, v *View) []error {
 	return errs
 }
 
-// NoVerdict is the error of a message that was not judged because a router did not answer.
+// NoVerdict is the error of a message without a verdict, because a router did not answer.
 type NoVerdict struct {
 	Refusal error // the sender's error
 	Parks   bool  // the message is to be parked
@@ -118,7 +117,7 @@ type NoVerdict struct {
 
 func (n *NoVerdict) Error() string { return n.Refusal.Error() }
 
-// Unwrap returns the sender's answer.
+// Unwrap returns the sender's error.
 func (n *NoVerdict) Unwrap() error { return n.Refusal }
 
 // LacksVerdict reports whether the error is a NoVerdict.

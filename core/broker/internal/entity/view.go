@@ -1,6 +1,6 @@
-// Package entity knows an entity of the namespace as the broker has last read it: its partitions,
-// which messages it admits, the keys that select a partition, what it counts, and how errors about
-// it read.
+// Package entity describes an entity of the namespace at one revision: its partitions, which
+// messages it accepts, the keys that select a partition, its counters, and the texts of errors
+// about it.
 package entity
 
 import (
@@ -23,14 +23,14 @@ type View struct {
 	unlimited, withDuplicates atomic.Pointer[View] // nil until they are needed
 }
 
-// Policy is what the configuration says of all entities of a namespace, and the store that has them.
+// Policy contains the configured settings of all entities of a namespace, and their store.
 type Policy struct {
 	Store     core.Store
 	Limits    core.Limits
 	Histories []History
 }
 
-// View is a view of the entity.
+// View returns a view of the entity.
 func (c *Policy) View(ent core.Entity) *View {
 	v := &View{policy: c, Entity: ent, MaxMessage: c.Limits.MessageBytes(&ent.Settings), maxBatch: c.Limits.MaxBatchBytes, noBinary: c.Limits.NoBinaryProperties}
 	for sub := range v.Queues {
@@ -42,12 +42,12 @@ func (c *Policy) View(ent core.Entity) *View {
 	return v
 }
 
-// Unlimited is the view without its quota.
+// Unlimited returns the view without its quota.
 func (v *View) Unlimited() *View {
 	return v.with(&v.unlimited, func(p *core.Policy) { p.MaxBytes = 0 })
 }
 
-// WithDuplicates is the view without duplicate detection.
+// WithDuplicates returns the view without duplicate detection.
 func (v *View) WithDuplicates() *View {
 	if !v.Settings.RequiresDuplicateDetection {
 		return v
@@ -70,9 +70,9 @@ func (v *View) with(at *atomic.Pointer[View], change func(*core.Policy)) *View {
 	return u
 }
 
-// Partition names the entity's partition, with its policy. Messages to be forwarded are tried
-// without a limit. Quota and duplicate detection apply to what is sent to the entity, not to moves
-// between its sub-queues.
+// Partition returns a partition of the entity, with its policy. Delivery attempts of messages that
+// are forwarded have no limit. The quota and duplicate detection apply to messages that are sent to
+// the entity, not to moves between its sub-queues.
 func (c *Policy) Partition(ent *core.Entity, i uint16, sub core.SubQueue) core.Partition {
 	p := ent.Partition(i, sub)
 	p.History = c.Bounds(ent)
@@ -95,8 +95,8 @@ func (v *View) Root() string {
 	return v.ID
 }
 
-// Receivable refuses to receive, except by sequence number, from a queue whose messages only
-// forwarders may take.
+// Receivable refuses to receive from a queue whose messages are only for forwarders, except by
+// sequence number.
 func (v *View) Receivable(sub core.SubQueue) error {
 	switch {
 	case v.Kind == core.Topic && sub != core.TransferDeadLetter:
@@ -110,8 +110,8 @@ func (v *View) Receivable(sub core.SubQueue) error {
 	}
 }
 
-// Sessionless refuses to receive outside of a session from an entity that has sessions. Sub-queues
-// have no sessions.
+// Sessionless refuses to receive from an entity with sessions outside of a session. Sub-queues have
+// no sessions.
 func (v *View) Sessionless(sub core.SubQueue) error {
 	if v.Queues[sub][0].Sessions {
 		return errSessionsOnly
@@ -119,7 +119,7 @@ func (v *View) Sessionless(sub core.SubQueue) error {
 	return nil
 }
 
-// CheckState refuses a state that is larger than a message may be.
+// CheckState refuses a session state that is larger than a message may be.
 func (v *View) CheckState(state []byte) error {
 	if int64(len(state)) > v.MaxMessage {
 		return core.Refuse(core.TooLarge, "The session state has %d bytes, which exceeds the limit of %d bytes for '%s'.", len(state), v.MaxMessage, v.Name)
@@ -127,17 +127,17 @@ func (v *View) CheckState(state []byte) error {
 	return nil
 }
 
-// Forwards is the refusal to receive from an entity that forwards its messages.
+// Forwards returns the refusal to receive from an entity that forwards its messages.
 func Forwards(v *View) error {
 	return core.Refuse(core.NotAllowed, "'%s' forwards its messages to '%s': receive from there.", v.Name, ForwardPath(&v.Settings, core.Main))
 }
 
-// Disabled is the refusal of an entity whose status does not allow the operation.
+// Disabled returns the refusal of an entity whose status does not allow the operation.
 func Disabled(name string) error {
 	return core.Refuse(core.EntityDisabled, "The messaging entity '%s' is currently disabled.", name)
 }
 
-// ForwardPath is the path that a sub-queue is forwarded to; "" if it is not.
+// ForwardPath returns the path to which a sub-queue forwards, or "".
 func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	switch sub {
 	case core.Main:
@@ -149,7 +149,7 @@ func ForwardPath(s *core.Settings, sub core.SubQueue) string {
 	}
 }
 
-// Bounds are the bounds of the first History whose pattern matches the entity.
+// Bounds returns the bounds of the first History whose pattern matches the entity.
 func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	name := ent.Name
 	if topic, _, ok := core.SplitSubscription(name); ok {
@@ -161,8 +161,8 @@ func (c *Policy) Bounds(ent *core.Entity) core.HistoryBounds {
 	return core.HistoryBounds{}
 }
 
-// History says which entities have a history of their messages. It is configuration: all gateways
-// of a namespace should have the same.
+// History configures the histories of messages of entities. All gateways of a namespace should have
+// the same.
 type History struct {
 	// Entity is the name of a queue or topic, or a pattern as in a Pipeline. A topic's
 	// subscriptions have a history if the topic has one.
@@ -174,14 +174,14 @@ type History struct {
 // Pattern implements Selector.
 func (h *History) Pattern() string { return h.Entity }
 
-// Selector is a setting for the entities whose names fit a pattern: a name in which each * stands for
-// any characters. Case does not matter.
+// Selector is a setting for the entities whose names match a pattern: a name in which each * stands
+// for any characters. Patterns are case-insensitive.
 type Selector[T any] interface {
 	*T
 	Pattern() string
 }
 
-// First returns the first of all settings whose pattern fits an entity's name; nil if none does.
+// First returns the first of the settings whose pattern matches an entity's name, or nil.
 func First[T any, S Selector[T]](all []T, name string) S {
 	for i := range all {
 		if s := S(&all[i]); FitsPattern(core.FoldName(s.Pattern()), core.FoldName(name)) {
@@ -191,7 +191,7 @@ func First[T any, S Selector[T]](all []T, name string) S {
 	return nil
 }
 
-// FitsPattern reports whether a name fits a pattern.
+// FitsPattern reports whether a name matches a pattern.
 func FitsPattern(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

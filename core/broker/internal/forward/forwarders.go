@@ -1,5 +1,6 @@
-// Package forward moves messages without a client's request: to where entities forward, out of
-// transfer queues, and to other brokers. It publishes scheduled messages of topics when they are due.
+// Package forward moves messages without a client's request: to the entities that other entities
+// forward to, out of transfer queues, and to other brokers. It also publishes scheduled messages of
+// topics at their scheduled time.
 package forward
 
 import (
@@ -17,20 +18,21 @@ import (
 )
 
 const (
-	// ScanInterval is how often all entities are checked for messages that need a forwarder: a
-	// gateway that knew of them may have died.
+	// ScanInterval is how often the forwarders check all entities for messages to move, because a
+	// gateway that knew of such messages may have died.
 	ScanInterval = time.Minute
-	// IdleLife is how long a temporary forwarder stays after its last message.
+	// IdleLife is how long a temporary forwarder remains after its last message.
 	IdleLife = time.Minute
 	// readRetry is how long to wait before an entity that could not be read is read again.
 	readRetry = time.Second
 	// stepGrace is how long steps in flight may still take at the end.
 	stepGrace = 5 * time.Second
-	// MaxConcurrentSteps is the number of partition forwarders that work at a time.
+	// MaxConcurrentSteps is the maximum number of partition forwarders that run a step at the same
+	// time.
 	MaxConcurrentSteps = 64
 )
 
-// Config is what forwarders need. Remotes and Wait have the values of the broker's Options.
+// Config configures forwarders. Remotes and Wait have the values of the broker's Options.
 type Config struct {
 	Host      Host
 	Namespace string // its ID
@@ -45,13 +47,13 @@ type Config struct {
 
 // Host is the broker whose messages are moved.
 type Host interface {
-	// Entity finds an entity, in the cache if what it has is fresh.
+	// Entity finds an entity, in the cache if the cached one is recent.
 	Entity(ctx context.Context, name string) (Entity, error)
 	// Read finds an entity in the store.
 	Read(ctx context.Context, name string) (Entity, error)
 	// Cached finds an entity in the cache; nil: it is not there.
 	Cached(name string) Entity
-	// Walk visits all entities of the namespace.
+	// Walk calls a function for all entities of the namespace.
 	Walk(ctx context.Context, visit func(*core.Entity) (gone bool)) error
 }
 
@@ -62,22 +64,23 @@ type Entity interface {
 	Use()
 	Counters() *entity.Counters
 	Audit() *audit.Writer // nil: no history
-	// Append stores groups of messages in a partition, as those of a sender without a pipeline.
+	// Append stores groups of messages in a partition, like those of a sender without a pipeline.
 	Append(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message) []core.Appended
-	// Judge passes groups of messages through the entity's pipeline; nil: it has none.
+	// Judge passes groups of messages through the entity's pipeline; nil: the entity has none.
 	Judge(ctx context.Context, v *entity.View, groups [][]*core.Message) []pipeline.Result
-	// StoreResults stores groups of messages with what the pipeline has made of them.
+	// StoreResults stores groups of messages with the results of the pipeline.
 	StoreResults(ctx context.Context, trail *audit.Trail, v *entity.View, partition uint16, groups [][]*core.Message, results []pipeline.Result) []core.Appended
-	// PublishDue publishes scheduled messages of the topic that are due and locked. The error of a
-	// message that another gateway has published is LockLost.
+	// PublishDue publishes scheduled messages of the topic that are due and locked. The error is
+	// LockLost for a message that another gateway has published.
 	PublishDue(ctx context.Context, p core.Partition, ds []core.Delivery) []core.Appended
 }
 
 // Forwarders move messages without a client's request: from entities that forward, out of transfer
-// queues, and scheduled messages of a topic to its subscriptions. Only entities that need a
-// forwarder have one. An idle forwarder is a doorbell and a timer.
+// queues, and from topics with scheduled messages to their subscriptions. Only entities with such
+// messages have a forwarder. An idle forwarder is only a doorbell and a timer.
 //
-// Every gateway forwards. The locks of messages divide the work, and order leases keep the order.
+// Every gateway forwards. Locks of messages divide the work between gateways, and order leases keep
+// the order.
 type Forwarders struct {
 	Config
 	remotes remotes
@@ -129,7 +132,7 @@ type forwarder struct {
 	retireTimer *time.Timer           // guarded by set.mu
 }
 
-// New makes the forwarders of a broker, which begin with Run.
+// New makes the forwarders of a broker. They begin when Run is called.
 func New(c Config) *Forwarders {
 	s := &Forwarders{Config: c, remotes: newRemotes(c.Remotes), byKey: map[forwarderKey]*forwarder{}, byName: map[string][]*forwarder{}, woken: make(chan struct{}, 1)}
 	s.pending.names = map[string]struct{}{}
@@ -137,8 +140,8 @@ func New(c Config) *Forwarders {
 	return s
 }
 
-// Run reconciles the forwarders with the entities' settings, until ctx ends. Then it stops them and
-// waits for their steps.
+// Run adapts the forwarders to the entities' settings, until ctx ends. Then it stops them and waits
+// for their steps.
 func (s *Forwarders) Run(ctx context.Context) {
 	s.mu.Lock()
 	s.open = true
@@ -193,8 +196,8 @@ func (s *Forwarders) stop() {
 	s.cancel()
 }
 
-// Changed notes that the entity of the folded name has changed; "" is any entity. It does not
-// block.
+// Changed reports that the entity with the folded name has changed; "" means any entity. It does
+// not block.
 func (s *Forwarders) Changed(name string) {
 	s.pending.mu.Lock()
 	if name == "" {
@@ -329,7 +332,7 @@ func (s *Forwarders) startForBacklog(ctx context.Context, ent *core.Entity) {
 	}
 }
 
-// MessagesAdded wakes the forwarder of a sub-queue, which has new messages.
+// MessagesAdded wakes the forwarder of a sub-queue that has new messages.
 func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,7 +344,7 @@ func (s *Forwarders) MessagesAdded(v *entity.View, sub core.SubQueue) {
 }
 
 // ExpectExpiry wakes the forwarder of an entity's dead letters when a message of the entity may
-// expire. Zero is never.
+// expire. A zero time means never.
 func (s *Forwarders) ExpectExpiry(v *entity.View, at time.Time) {
 	if at.IsZero() {
 		return
@@ -466,9 +469,9 @@ func (s *Forwarders) serve(q *workQueue) {
 	}
 }
 
-// DropHeld drops the messages that partition forwarders hold back: they are gone, and new messages
-// need not wait behind them. In entities that were not cleared, their locks expire. The barrier is
-// closed.
+// DropHeld drops the messages that partition forwarders hold back, because they were removed from
+// the store. New messages then need not wait for them. In entities that were not cleared, the locks
+// of these messages expire. The barrier must be closed.
 func (s *Forwarders) DropHeld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,9 @@ const (
 	shortYield    = 2 * time.Millisecond
 	LongYield     = 300 * time.Millisecond
 	leaseDuration = time.Second
-	// LongestYield bounds the total time of yielding. No lock of a forwarder lasts longer. A store on Redis
-	// ends the locks of a gateway that has died after ten seconds in which it answered.
+	// LongestYield bounds the total time for which a forwarder yields. A forwarder's lock does not
+	// last longer. A store on Redis ends the locks of a gateway that has died after ten seconds in
+	// which the store answered.
 	LongestYield = forwardLock + 2*time.Second
 	// lookBack is the number of messages a partition forwarder peeks at in each of at most maxGaps gaps,
 	// to find out whether another gateway holds an older one.

@@ -1,4 +1,4 @@
-// Package pause stops the background work of a broker for a while.
+// Package pause pauses the background work of a broker.
 package pause
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// Barrier stops background work for a while. Workers, session holders and partition forwarders
-// pass it before each step; while it is closed, none of them is inside.
+// Barrier pauses background work. Workers, session holders and partition forwarders enter it before
+// each step and leave it afterwards. While it is closed, none of them is inside.
 type Barrier struct {
 	inside atomic.Int64
 	paused atomic.Pointer[pausePeriod] // nil while the barrier is open
@@ -39,7 +39,7 @@ func (pb *Barrier) rearm() {
 	pb.signal.Store(&pauseSignal{ctx, cancel})
 }
 
-// Enter waits until the barrier is open. The caller must leave, and must not enter again before.
+// Enter waits until the barrier is open. The caller must call Leave before it calls Enter again.
 func (pb *Barrier) Enter() {
 	for {
 		pb.inside.Add(1)
@@ -52,7 +52,7 @@ func (pb *Barrier) Enter() {
 	}
 }
 
-// TryEnter is enter for callers that must not wait: it returns false while the barrier is closed.
+// TryEnter is Enter for callers that must not wait. It returns false while the barrier is closed.
 func (pb *Barrier) TryEnter() bool {
 	pb.inside.Add(1)
 	if pb.paused.Load() == nil {
@@ -72,11 +72,11 @@ func (pb *Barrier) Leave() {
 	}
 }
 
-// Pausing is a context that ends when the barrier is about to close, for long steps inside.
+// Pausing returns a context that ends when the barrier is about to close, for long steps inside.
 func (pb *Barrier) Pausing() context.Context { return pb.signal.Load() }
 
 // Pause closes the barrier and waits until no step is inside. Unless it fails because ctx has
-// ended, the caller must resume.
+// ended, the caller must call Resume.
 func (pb *Barrier) Pause(ctx context.Context) error {
 	select {
 	case <-pb.pauser:

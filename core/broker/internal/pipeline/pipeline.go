@@ -1,5 +1,6 @@
-// Package pipeline passes messages through the routers in front of an entity, and parks those whose
-// router does not answer. What becomes of a group of messages is a Result, which the caller stores.
+// Package pipeline passes messages through the routers in front of an entity, and parks messages
+// whose router does not answer. The outcome for a group of messages is a Result, which the caller
+// stores.
 package pipeline
 
 import (
@@ -12,8 +13,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Pipeline is the stages that messages pass on their way into entities, whether they are sent or
-// forwarded. It is configuration: all gateways of a namespace must have the same.
+// Pipeline contains the stages that messages pass before they enter an entity, whether they are
+// sent or forwarded. All gateways of a namespace must have the same pipelines.
 type Pipeline struct {
 	// Entity is the name of a queue or topic, or a pattern in which each * matches any characters,
 	// also '/'. Case does not matter.
@@ -22,15 +23,16 @@ type Pipeline struct {
 	Ingress []Stage
 	// To, if not nil, is the stage for messages that have a To property, after Ingress.
 	To *Stage
-	// FollowTo, used if To is nil, lists names of queues and topics, or patterns like Entity. A message
-	// whose To names another queue or topic that fits one of them is routed there after Ingress.
+	// FollowTo, used if To is nil, lists names of queues and topics, or patterns like Entity. If
+	// the To of a message is the name of another queue or topic that matches one of them, the
+	// message is routed there after Ingress.
 	FollowTo []string
 }
 
 // Pattern implements entity.Selector.
 func (p *Pipeline) Pattern() string { return p.Entity }
 
-// Stage is a router, and how it is used.
+// Stage is a router with its settings.
 type Stage struct {
 	Name        string // of the router, for peers and logs
 	Router      core.Router
@@ -38,7 +40,7 @@ type Stage struct {
 	Unavailable Unavailable
 }
 
-// Unavailable says what happens to a message whose router does not answer.
+// Unavailable determines what happens to a message whose router does not answer.
 type Unavailable uint8
 
 // What to do without a router. Under Refuse and Park, a forwarded message waits at its source.
@@ -48,8 +50,8 @@ const (
 	Park                      // the message is accepted, and passes all stages once the router is back
 )
 
-// Schema is a router in the gateway that compares messages with a schema. What breaks it has a Reason in its
-// verdict; if it passes nevertheless, it is only counted.
+// Schema is a router in the gateway that compares messages with a schema. The verdict for a message
+// that does not match has a Reason. If this message passes nevertheless, it is only counted.
 type Schema struct {
 	// Entity is the name of a queue or topic, or a pattern as in a Pipeline.
 	Entity string
@@ -80,8 +82,8 @@ type stageCounts struct {
 	judged, mismatched, dropped, deadLettered, rejected, routed, parked, passed, refused atomic.Int64
 }
 
-// StageCounts counts the decisions of a stage at this gateway since the broker was made. Refused
-// and parked messages may pass the stage again and are counted again.
+// StageCounts counts the decisions of a stage at this gateway since the broker was made. A refused
+// or parked message may pass the stage again, and is then counted again.
 type StageCounts struct {
 	Entity       string `json:"entity"`
 	Kind         string `json:"stage"`
@@ -98,9 +100,9 @@ type StageCounts struct {
 	Refused int64 `json:"refused"`
 }
 
-// New returns the pipeline of an entity: the first of all whose pattern matches, an empty one if none
-// does, and nil for a subscription. parks says that rules of topics may park messages; then a topic
-// has a pipeline even without stages.
+// New returns the pipeline of an entity: the first whose pattern matches, an empty one if none
+// matches, and nil for a subscription. parks means that rules of topics may park messages; then a
+// topic has a pipeline even without stages.
 func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.Logger) *Stages {
 	if ent.Kind == core.Subscription {
 		return nil
@@ -126,12 +128,12 @@ func New(ent *core.Entity, all []Pipeline, parks bool, find findFunc, log *slog.
 	return p
 }
 
-// IsEmpty reports whether messages pass nothing now.
+// IsEmpty reports whether messages currently pass no stage.
 func (p *Stages) IsEmpty() bool {
 	return p == nil || len(p.stages) == 0 && !p.Parks && p.schema.Load() == nil
 }
 
-// SetSchema sets the schema; nil removes it. Its counts go on.
+// SetSchema sets the schema; nil removes it. The schema's counts continue.
 func (p *Stages) SetSchema(s *Schema) {
 	if s == nil {
 		p.schema.Store(nil)
@@ -168,7 +170,7 @@ func (s *stage) unavailable(ctx context.Context) error {
 	return core.Refuse(core.Busy, "The plugin '%s', which processes messages to '%s', is not available. Please wait and try again.", s.Name, s.at.Entity)
 }
 
-// Counts are the counts of the stages, in their order.
+// Counts returns the counts of the stages, in their order.
 func (p *Stages) Counts() (all []StageCounts) {
 	for _, s := range p.all() {
 		c := s.counts
@@ -212,7 +214,7 @@ func (l *parkedMark) note() {
 // there are more, some count as parked.
 const maxParkedLook = 20
 
-// IsBehind reports whether messages to a partition are to be parked behind others.
+// IsBehind reports whether messages to a partition must be parked behind others.
 func (p *Stages) IsBehind(ctx context.Context, store core.Store, v *entity.View, partition uint16) bool {
 	l := &p.parked[partition]
 	mark := l.mark.Load()
@@ -236,8 +238,8 @@ func holdsParked(ctx context.Context, v *entity.View, p core.Partition) bool {
 	})
 }
 
-// ParkAll parks the messages of a run, which are behind others, without asking the stages. Only the schema
-// is asked, because it refuses or dead-letters at once.
+// ParkAll parks the messages of a run, which are behind others, without asking the stages. It asks
+// only the schema, which refuses or dead-letters messages at once.
 func (p *Run) ParkAll(ctx context.Context) {
 	if s := p.p.schema.Load(); s != nil {
 		p.ask(ctx, s)
@@ -249,5 +251,5 @@ func (p *Run) ParkAll(ctx context.Context) {
 	}
 }
 
-// NotePark says that messages of a partition are about to be parked.
+// NotePark reports that messages of a partition are about to be parked.
 func (p *Stages) NotePark(partition uint16) { p.parked[partition].note() }

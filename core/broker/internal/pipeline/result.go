@@ -8,10 +8,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/broker/internal/entity"
 )
 
-// Result is a group after the pipeline.
+// Result is a group of messages after the pipeline.
 type Result []Item
 
-// IsPlain reports whether all messages of the group are kept, without transfers beside them.
+// IsPlain reports whether all messages of the group are kept, and none is also sent elsewhere.
 func (r Result) IsPlain() bool {
 	for i := range r {
 		if !r[i].isPlain() {
@@ -21,8 +21,8 @@ func (r Result) IsPlain() bool {
 	return true
 }
 
-// Refusal returns why the group is not stored: verdicts refuse some of its messages, or one has no
-// verdict. Otherwise it returns nil.
+// Refusal returns why the group is not stored, because verdicts refuse some of its messages or a
+// message has no verdict. Otherwise it returns nil.
 func (r Result) Refusal() error {
 	if text := r.rejections(); text != "" {
 		return core.Refuse(core.NotAllowed, "%s.", strings.TrimSuffix(text, "."))
@@ -55,7 +55,7 @@ func (r Result) rejections() string {
 }
 
 // ParkBehind parks the messages that would overtake a parked message of the group or, if behind is
-// true, of an earlier group. It reports whether there is a parked message now.
+// true, of an earlier group. It reports whether a message is parked now.
 func (r Result) ParkBehind(behind bool) bool {
 	for i := range r {
 		if behind && r[i].State == Kept {
@@ -66,7 +66,7 @@ func (r Result) ParkBehind(behind bool) bool {
 	return behind
 }
 
-// Results splits the messages of a pipeline run into the groups that they came in.
+// Results divides the messages of a pipeline run into their groups.
 func (run *Run) Results(groups [][]*core.Message) []Result {
 	all := make([]Result, len(groups))
 	rest := run.items
@@ -77,7 +77,7 @@ func (run *Run) Results(groups [][]*core.Message) []Result {
 }
 
 // AddResult adds the result of a group to the work. It returns the index of each message's number
-// among those of the work, -1 for none.
+// among the numbers of the work, or -1 for none.
 func AddResult(w *core.Work, v *entity.View, r Result) []int {
 	at := make([]int, len(r))
 	for i := range r {

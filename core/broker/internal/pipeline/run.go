@@ -21,7 +21,7 @@ const (
 // maxRoutes is the number of entities a verdict may route a message to.
 const maxRoutes = 100
 
-// State says where a message is after the pipeline of the entity that it was sent to.
+// State is the state of a message after the pipeline of its entity.
 type State uint8
 
 const (
@@ -32,7 +32,7 @@ const (
 	Rejected       // by a verdict: see item.err
 )
 
-// Item is a message in a pipeline, and the result so far.
+// Item is a message in a pipeline, with its result so far.
 type Item struct {
 	Message   *core.Message   // as changed by verdicts
 	original  core.Properties // the properties that it was sent with
@@ -61,16 +61,16 @@ func (x *Item) park() {
 	x.note(core.EventParked, "", "", "")
 }
 
-// Run passes messages through the stages of an entity. Each stage is asked once, for all
-// messages that have arrived so far.
+// Run passes messages through the stages of an entity. It asks each stage once, for all messages
+// that have reached the stage.
 type Run struct {
 	p     *Stages
 	v     *entity.View
 	items []Item
 }
 
-// Begin makes a run for groups of admitted messages. now is the time of the events for the history;
-// zero: there is no history.
+// Begin makes a run for groups of admitted messages. now is the time of the events in the history;
+// zero means that there is no history.
 func (p *Stages) Begin(v *entity.View, groups [][]*core.Message, now time.Time) *Run {
 	n := 0
 	for _, g := range groups {
@@ -104,8 +104,8 @@ func (r *Run) ask(ctx context.Context, stages ...*stage) {
 	}
 }
 
-// Refusal returns why the schema refuses a group that a transaction will send; nil if it does not. It counts
-// only what it refuses: the commit asks again.
+// Refusal returns why the schema refuses a group that a transaction will send, or nil. It counts
+// only refusals, because the commit asks again.
 func (p *Stages) Refusal(ctx context.Context, v *entity.View, group []*core.Message) error {
 	if p == nil {
 		return nil

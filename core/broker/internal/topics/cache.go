@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Cache keeps a topic's subscriptions. The store refuses what is published with an old set, so
-// the set is read again when it is known to have changed, never because of its age.
+// Cache caches a topic's subscriptions. It reads them again only when it knows that they have
+// changed, because the store refuses a publication with outdated subscriptions.
 type Cache struct {
 	namespace string // its ID
 	policy    *entity.Policy
@@ -26,18 +26,18 @@ type Cache struct {
 	reading chan struct{} // holds one while the subscription set is read
 }
 
-// NewCache returns the cache of a topic's subscriptions, which reads them when it is first asked.
+// NewCache returns the cache of a topic's subscriptions. It reads them at the first use.
 func NewCache(namespace string, c *entity.Policy, r *entity.Refusals, log *slog.Logger) *Cache {
 	return &Cache{namespace: namespace, policy: c, refusals: r, log: log, reading: make(chan struct{}, 1)}
 }
 
-// MarkStale notes that the topic's subscriptions may have changed.
+// MarkStale records that the topic's subscriptions may have changed.
 func (h *Cache) MarkStale() { h.stale.Store(true) }
 
 // minSweepInterval is the least time between two sweeps of a full topic's subscriptions.
 const minSweepInterval = time.Second
 
-// BeginSweep reports whether the caller should sweep the subscriptions, that is, whether no other
+// BeginSweep reports whether the caller should sweep the subscriptions. It returns false if another
 // call has done so recently.
 func (h *Cache) BeginSweep() bool {
 	now, swept := time.Now().UnixNano(), h.sweptAt.Load()
@@ -77,9 +77,9 @@ func (h *Cache) NoteOutdated(ss *Subscriptions) {
 }
 
 // ApplyRule applies a change of a rule that this gateway has made, so that the subscriptions need
-// not be read again. sub is the subscription after the change, version is the topic's, and r is the
-// compiled rule, nil if it was removed. If the cached set is not the one directly before version,
-// it is marked stale instead.
+// not be read again. sub is the subscription after the change, version is the topic's version, and
+// r is the compiled rule, or nil if the rule was removed. If the cached version is not the previous
+// one, the cache becomes stale instead.
 func (h *Cache) ApplyRule(sub core.Entity, version int64, name string, r *rules.Rule) {
 	select {
 	case h.reading <- struct{}{}:

@@ -1,6 +1,6 @@
-// Package topics evaluates the rules of a topic's subscriptions. A Cache keeps the subscriptions at
-// one version, an Evaluator makes the copies that they get of messages, and a Tester explains
-// rules.
+// Package topics evaluates the rules of a topic's subscriptions. A Cache has the subscriptions at
+// one version, an Evaluator makes the copies of messages for the subscriptions, and a Tester
+// explains rules.
 package topics
 
 import (

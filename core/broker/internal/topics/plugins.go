@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Plugins are the routers that rules may ask with plugin(…), by name.
+// Plugins are the routers that rules may call with plugin(…), by name.
 type Plugins struct {
 	byName map[string]*pipeline.Stage
 	// refusals are the errors that senders get while a router does not answer, by name.
@@ -21,7 +21,7 @@ type Plugins struct {
 	Park     bool // some routers have messages parked while they are unavailable
 }
 
-// NewPlugins returns the Plugins of configured stages.
+// NewPlugins returns the Plugins for configured stages.
 func NewPlugins(stages []pipeline.Stage) *Plugins {
 	f := &Plugins{byName: map[string]*pipeline.Stage{}, refusals: map[string]*entity.NoVerdict{}}
 	for i := range stages {
@@ -34,7 +34,7 @@ func NewPlugins(stages []pipeline.Stage) *Plugins {
 	return f
 }
 
-// Check refuses a rule that asks a router which is not configured.
+// Check refuses a rule that calls a router which is not configured.
 func (f *Plugins) Check(r *rules.Rule) error {
 	for _, c := range r.Calls() {
 		if f.byName[c.Name] != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Subscriptions is a topic's subscriptions at one version, with compiled rules. It does not change,
-// except that a set that differs from it by one rule shares its rules. The store refuses
-// publications with the older of the two.
+// Subscriptions are a topic's subscriptions at one version, with compiled rules. They do not
+// change, except that two versions that differ by one rule share their rules. The store refuses
+// publications with the older version.
 type Subscriptions struct {
 	Version    int64
 	members    []member // in the order of the topic's view
@@ -123,7 +123,7 @@ func (m *member) matchingRules(msg *core.Message, f rules.Facts) string {
 	return strings.Join(names, ", ")
 }
 
-// Queues are the main queues of the subscriptions in a partition.
+// Queues returns the main queues of the subscriptions in a partition.
 func (ss *Subscriptions) Queues(partition uint16) []core.Partition {
 	ps := make([]core.Partition, len(ss.members))
 	for i := range ss.members {

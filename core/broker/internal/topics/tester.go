@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/rules"
 )
 
-// Tester tests rules with one message, as if it were sent to a topic.
+// Tester evaluates rules for one message, as if it were sent to a topic.
 type Tester struct {
 	topic   *entity.View
 	message *core.Message
@@ -36,7 +36,7 @@ func (rt *Tester) show(j core.Judgement) core.Judgement {
 	return j
 }
 
-// NewTester makes a tester for a message to the topic.
+// NewTester makes a Tester for a message to the topic.
 func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.Message) (*Tester, error) {
 	rt := &Tester{topic: topic, facts: rules.Facts{EnqueuedTime: ev.Now(), Body: ev.Body}}
 	if err := rt.admit(m); err != nil {
@@ -46,7 +46,7 @@ func (ev *Evaluator) NewTester(ctx context.Context, topic *entity.View, m *core.
 	return rt, nil
 }
 
-// TestAll applies rules that belong to no subscription.
+// TestAll evaluates rules that belong to no subscription.
 func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	all := make([]core.Judgement, 0, len(trial))
 	for _, r := range trial {
@@ -55,7 +55,7 @@ func (rt *Tester) TestAll(trial []core.Rule) []core.Judgement {
 	return all
 }
 
-// TestSubscription applies the rules of a subscription, until ctx ends.
+// TestSubscription evaluates the rules of a subscription, until ctx ends.
 func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []core.Judgement, err error) {
 	s := member{View: v}
 	for _, r := range s.Rules {
@@ -70,8 +70,8 @@ func (rt *Tester) TestSubscription(ctx context.Context, v *entity.View) (all []c
 // maxWhyNot is the number of rules that WhyNot explains.
 const maxWhyNot = 3
 
-// WhyNot says what rules make of a stored message of the topic, at most maxWhyNot of them: those first that
-// match it.
+// WhyNot explains the results of rules for a stored message of the topic. It explains at most
+// maxWhyNot rules, and those that match first.
 func (ev *Evaluator) WhyNot(ctx context.Context, topic *entity.View, d *core.Delivery, rs []core.Rule) (all []string) {
 	facts := rules.Facts{EnqueuedTime: d.EnqueuedTime, Body: ev.Body, Ask: ev.askPluginNow(ctx, topic.Name, d.Message)}
 	for _, r := range rs {
