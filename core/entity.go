@@ -127,8 +127,8 @@ func DefaultSettings(k Kind) Settings {
 	}
 }
 
-// Validate returns the first setting outside its limits as a Refusal whose text names the setting,
-// the value and the allowed range.
+// Validate returns a Refusal for the first setting outside its limits. The text contains the
+// setting, its value and the allowed range.
 func (q *Settings) Validate() error {
 	for i := range AllSettings {
 		if s := &AllSettings[i]; s.Min != 0 || s.Max != 0 {
@@ -166,10 +166,10 @@ func (q *Settings) Validate() error {
 	return nil
 }
 
-// ValidateName checks the name of a queue or topic: up to 260 characters in segments between
-// slashes, none of them empty, of letters, digits, '.', '-', '_' and '~' in any order. A segment of
-// dots alone is refused, because HTTP clients remove it from an address before they send it (RFC
-// 3986 §5.2.4).
+// ValidateName checks the name of a queue or topic. It has up to 260 characters, in segments
+// between slashes. No segment is empty, and each consists of letters, digits, '.', '-', '_' and '~'
+// in any order. A segment of dots alone is refused, because HTTP clients remove it from an address
+// before they send it (RFC 3986 §5.2.4).
 func ValidateName(name string) error {
 	if name == "" || len(name) > MaxNameLength {
 		return Refuse(InvalidArgument, "The entity name '%.60s' has %d characters: it must have 1 to %d.", name, len(name), MaxNameLength)
@@ -210,19 +210,19 @@ type Entity struct {
 	Namespace string // the namespace's ID
 	Kind      Kind
 	Name      string // in its creator's case; for a subscription: topic/Subscriptions/name; for a schedule: its SchedulePath
-	// ID is new at every creation, by NewIncarnation, so that a re-created entity never meets
-	// remains of an older one. It consists of lower-case letters and digits.
+	// ID is new at every creation, by NewIncarnation, so that an entity that is created again never
+	// finds data of an older one. It consists of lower-case letters and digits.
 	ID         string
 	Partitions int
 	// TopicID is the ID of a subscription's topic. The partitions of a topic's subscriptions are
-	// stored together, so publishing to all of them is one step.
+	// stored together, so that publishing to all of them is one step.
 	TopicID string `json:",omitempty"`
-	// Rules are a subscription's rules, by name. Without rules it gets no messages. Catalogue says
-	// where they are filled in.
+	// Rules are a subscription's rules, by name. A subscription without rules gets no messages.
+	// Catalogue describes which calls set them.
 	Rules []Rule `json:",omitempty"`
 	// Schedule describes a schedule; nil for other kinds.
 	Schedule *ScheduleSettings `json:",omitempty"`
-	// Revision counts changes; an update must name the revision that it is based on.
+	// Revision counts changes. An update must contain the revision that it is based on.
 	Revision   int64
 	Settings   Settings
 	CreatedAt  time.Time
@@ -231,7 +231,7 @@ type Entity struct {
 }
 
 // Differing returns the settings to check when an entity with the settings old is updated. It
-// leaves out values that are no longer allowed but that this entity already has.
+// leaves out values that are no longer allowed but that the entity already has.
 func (q Settings) Differing(old *Settings) Settings {
 	if q.MaxMessageSizeInKilobytes == old.MaxMessageSizeInKilobytes {
 		q.MaxMessageSizeInKilobytes = 0
@@ -241,12 +241,12 @@ func (q Settings) Differing(old *Settings) Settings {
 	return q
 }
 
-// PartitionedSize is the size of a partitioned entity as a multiple of its MaxSizeInMegabytes: at
-// Service Bus it has that many partitions of that size.
+// PartitionedSize is the size of a partitioned entity as a multiple of its MaxSizeInMegabytes. In
+// Service Bus, the entity has this number of partitions, each with this size.
 const PartitionedSize = 16
 
-// Megabytes is the size of the whole entity, which administration reports and the quota of the
-// namespace counts.
+// Megabytes is the size of the whole entity. Administration reports it, and the quota of the
+// namespace counts it.
 func (e *Entity) Megabytes() int64 {
 	if e.Settings.EnablePartitioning {
 		return e.Settings.MaxSizeInMegabytes * PartitionedSize
@@ -254,7 +254,7 @@ func (e *Entity) Megabytes() int64 {
 	return e.Settings.MaxSizeInMegabytes
 }
 
-// Ref names the i-th partition of the entity or its sub-queue.
+// Ref returns the reference to the i-th partition of the entity or its sub-queue.
 func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	r := Ref{Entity: e.ID, Index: i, Sub: sub}
 	if e.Kind == Subscription {
@@ -263,8 +263,8 @@ func (e *Entity) Ref(i uint16, sub SubQueue) Ref {
 	return r
 }
 
-// Partition returns the i-th partition of the entity's queue or sub-queue, with the policy that
-// follows from its settings.
+// Partition returns the i-th partition of the entity's queue or sub-queue, with the policy that its
+// settings result in.
 func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	p := Partition{
 		Ref: e.Ref(i, sub),
@@ -290,7 +290,7 @@ func (e *Entity) Partition(i uint16, sub SubQueue) Partition {
 	return p
 }
 
-// MaxSubscriptionName is the length of a subscription's own name, in characters.
+// MaxSubscriptionName is the maximum length of a subscription's own name, in characters.
 const MaxSubscriptionName = 50
 
 // ValidateSubscriptionName checks a subscription's own name: up to 50 letters, digits,
@@ -313,12 +313,12 @@ func validateOwnName(kind, name string) error {
 // subscriptions is the path segment between a topic's and a subscription's name.
 const subscriptions = "/Subscriptions/"
 
-// SubscriptionPath is the name of a topic's subscription as an entity.
+// SubscriptionPath returns the name of a topic's subscription as an entity.
 func SubscriptionPath(topic, subscription string) string {
 	return topic + subscriptions + subscription
 }
 
-// SplitSubscription is the reverse of SubscriptionPath, with the segment in any case; ok is false
+// SplitSubscription splits what SubscriptionPath returns, with the segment in any case. ok is false
 // for other paths.
 func SplitSubscription(path string) (topic, subscription string, ok bool) {
 	i := strings.LastIndexByte(path, '/')

@@ -7,7 +7,7 @@ import (
 )
 
 // HistoryBounds bound the history of a queue, topic or subscription in one partition. Zero bounds
-// mean no history.
+// mean that there is no history.
 type HistoryBounds struct {
 	Keep time.Duration // how long events are kept
 	Max  int           // how many events are kept, including those of sub-queues
@@ -18,11 +18,12 @@ const (
 	MinHistory       = time.Minute
 	MaxHistory       = 31 * 24 * time.Hour
 	MaxHistoryEvents = 10_000_000 // of an entity
-	// MaxEvents is the number of events of a message that are returned: the latest.
+	// MaxEvents is the maximum number of events of a message that are returned. They are the latest
+	// ones.
 	MaxEvents = 1000
 )
 
-// EventKind says what happened to a message.
+// EventKind is the kind of an event of a message.
 type EventKind string
 
 // Events that a partition's state machine writes, in the step in which they happen.
@@ -56,7 +57,7 @@ const (
 	EventParked    EventKind = "parked"    // until Plugin is back
 )
 
-// Event is something that happened to a message.
+// Event is an event of a message.
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
@@ -71,7 +72,7 @@ type Event struct {
 }
 
 // Note is the part of an event that only the broker knows. A note about an event of the state
-// machine has the same Kind and Number, and follows it.
+// machine has the same Kind and Number, and follows that event.
 type Note struct {
 	By      Party  // the client
 	Entity  string // the other entity
@@ -80,7 +81,7 @@ type Note struct {
 	Gateway string // the gateway that wrote the note
 }
 
-// Party is a client.
+// Party is a client that uses an entity.
 type Party struct {
 	Policy string // the shared access policy, or another proof of its identity
 	Peer   string // the client and its address, as its bridge knows them
@@ -89,18 +90,18 @@ type Party struct {
 // IsZero reports whether the client is unknown.
 func (p Party) IsZero() bool { return p == Party{} }
 
-// Subject names a message of an entity: by its id in text form, or by a sequence number that it has
-// or had in the main queue.
+// Subject identifies a message of an entity, by its id in text form, or by a current or former
+// sequence number in the main queue.
 type Subject struct {
 	MessageID string
 	Number    int64 // if MessageID is ""
 }
 
-// Histories is the part of a partition that keeps events of its messages, if Policy.History says
-// so. A topic and its subscriptions have separate histories with the same bounds. Deleting or
-// clearing an entity removes its history.
+// Histories is the part of a partition that stores events of its messages, if Policy.History
+// enables it. A topic and its subscriptions have separate histories with the same bounds. Deleting
+// or clearing an entity removes its history.
 type Histories interface {
-	// Annotate appends the broker's events to the history of the queue, whatever their Times.
+	// Annotate appends the broker's events to the history of the queue, regardless of their times.
 	// Without bounds, and on a partition of a deleted entity, it does nothing.
 	Annotate(ctx context.Context, events []Event) error
 	// Recollect sweeps, and returns the events of a message in the queue and its sub-queues: the
@@ -108,14 +109,17 @@ type Histories interface {
 	Recollect(ctx context.Context, s Subject) ([]Event, error)
 }
 
-// Account is the events of one message of an entity, or of several with the same id, in order.
+// Account contains the events of one message of an entity, or of several with the same id, in
+// order.
 type Account struct {
 	Entity string
 	Kind   Kind
 	Events []Event
-	// RateLimit and CircuitBreaker are those of Runtime: they may be why a message is not delivered.
+	// RateLimit and CircuitBreaker are those of Runtime. They may be the reason why a message is not
+	// delivered.
 	RateLimit, CircuitBreaker string
-	// Unmatched are the subscriptions of a topic that existed and got no copy of its latest message here.
+	// Unmatched are the subscriptions of a topic that existed and got no copy of its latest message
+	// here.
 	Unmatched []Unmatched
 }
 
@@ -125,7 +129,7 @@ type Unmatched struct {
 	Why          []string `json:"why"`          // what its present rules make of a stored copy of the message
 }
 
-// Next returns the entities that the message has gone to, except entities of remotes.
+// Next returns the entities to which the message was forwarded, except entities of remotes.
 func (a *Account) Next() []string {
 	var next []string
 	for i := range a.Events {
@@ -156,8 +160,8 @@ type stand struct {
 // NewTrail makes a Trail for a subject.
 func NewTrail(s Subject) *Trail { return &Trail{subject: s, known: make(map[stand]struct{})} }
 
-// See reads an event. If it is about the subject, See also follows the message to where the event
-// has moved it.
+// See reads an event. If the event is about the subject, See also follows the message to the place
+// to which the event has moved it.
 func (t *Trail) See(e *Event) {
 	if !t.knows(e) {
 		return

@@ -42,13 +42,13 @@ func UUIDID(u [16]byte) ID { return ID{IDUUID, string(u[:])} }
 // BinaryID makes an ID of opaque bytes.
 func BinaryID(b []byte) ID { return ID{IDBinary, string(b)} }
 
-// RawID rebuilds an ID from what Kind and Raw returned.
+// RawID makes an ID from the results of Kind and Raw.
 func RawID(kind IDKind, raw string) ID { return ID{kind, raw} }
 
 // Kind returns the type.
 func (id ID) Kind() IDKind { return id.kind }
 
-// Raw returns the value in the form that RawID takes.
+// Raw returns the value in the form that RawID accepts.
 func (id ID) Raw() string { return id.raw }
 
 // IsZero reports whether there is no ID.
@@ -62,7 +62,8 @@ func (id ID) ULong() uint64 {
 	return binary.BigEndian.Uint64([]byte(id.raw))
 }
 
-// String is the ID as text: for HTTP clients, for duplicate detection, and to choose a partition.
+// String returns the ID as text: for HTTP clients, for duplicate detection, and for the choice of a
+// partition.
 func (id ID) String() string {
 	switch id.kind {
 	case IDULong:

@@ -34,8 +34,8 @@ func (r Right) String() string {
 	return strings.Join(names, ",")
 }
 
-// ParseRights reads a comma-separated list. Manage includes Send and Listen, as
-// Service Bus requires of every Manage policy.
+// ParseRights parses a comma-separated list. Manage includes Send and Listen, as Service Bus
+// requires of every policy with Manage.
 func ParseRights(s string) (Right, error) {
 	var rights Right
 	for name := range strings.SplitSeq(s, ",") {
@@ -53,15 +53,15 @@ func ParseRights(s string) (Right, error) {
 	return rights, nil
 }
 
-// Grant is one proven claim: rights on a path and below, until a time.
+// Grant is one proven claim: rights for a path and everything below it, until a time.
 type Grant struct {
-	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes it
-	// from others that had the same name.
+	// Namespace is the name of the namespace that the grant is for. NamespaceID distinguishes this
+	// namespace from others with the same name.
 	Namespace, NamespaceID string
 
 	Policy string // the shared access policy that proves it
-	// OfEntity says that the policy belongs to an entity, not to the namespace: then the grant
-	// covers nothing beyond that entity, even if other names begin with its name.
+	// OfEntity means that the policy belongs to an entity, not to the namespace. The grant then
+	// covers nothing except that entity, even if other names begin with its name.
 	OfEntity bool
 	Rights   Right
 	Scope    string    // folded entity path; "" is the whole namespace
@@ -69,21 +69,21 @@ type Grant struct {
 }
 
 // Covers reports whether the grant covers a folded path. It covers its scope and everything below
-// it or, if the policy belongs to an entity, that entity with its sub-queues, its $management node
-// and, for a topic, its subscriptions.
+// it. If the policy belongs to an entity, it covers that entity with its sub-queues, its
+// $management node and, for a topic, its subscriptions.
 func (g *Grant) Covers(path string) bool {
 	return IsWithin(path, g.Scope) && (!g.OfEntity || EntityOf(path) == EntityOf(g.Scope))
 }
 
-// IsWithin reports whether a path is scope or lies below it, by whole segments. Both are folded;
-// the scope "" contains every path.
+// IsWithin reports whether a path is scope or is below it, compared by whole segments. Both are
+// folded. The scope "" contains every path.
 func IsWithin(path, scope string) bool {
 	rest, ok := strings.CutPrefix(path, scope)
 	return ok && (scope == "" || rest == "" || rest[0] == '/')
 }
 
-// EntityOf is the queue or topic that a folded path names or lies in: the path up to its first
-// reserved segment. No name of a queue or topic contains one.
+// EntityOf returns the queue or topic of a folded path: the path up to its first reserved segment.
+// No name of a queue or topic contains such a segment.
 func EntityOf(path string) string {
 	end := len(path)
 	for _, reserved := range [...]string{"/$", "/subscriptions/"} {
@@ -94,11 +94,11 @@ func EntityOf(path string) string {
 	return path[:end]
 }
 
-// Identity is everything that a peer has proven: claims of one namespace. The nil Identity has no
-// rights.
+// Identity contains everything that a peer has proven: claims for one namespace. The nil Identity
+// has no rights.
 type Identity []Grant
 
-// Namespace is the name of the peer's namespace, "" for the nil Identity.
+// Namespace returns the name of the peer's namespace, or "" for the nil Identity.
 func (id Identity) Namespace() string {
 	if len(id) == 0 {
 		return ""
@@ -106,7 +106,7 @@ func (id Identity) Namespace() string {
 	return id[0].Namespace
 }
 
-// NamespaceID is the ID of the peer's namespace, "" for the nil Identity.
+// NamespaceID returns the ID of the peer's namespace, or "" for the nil Identity.
 func (id Identity) NamespaceID() string {
 	if len(id) == 0 {
 		return ""
@@ -114,7 +114,7 @@ func (id Identity) NamespaceID() string {
 	return id[0].NamespaceID
 }
 
-// Policies are the policies of the peer's claims, each once.
+// Policies returns the policies of the peer's claims, each once.
 func (id Identity) Policies() (all []string) {
 	for _, g := range id {
 		if !slices.Contains(all, g.Policy) {
@@ -134,9 +134,10 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 	return next
 }
 
-// With returns the identity with g, which replaces an older claim of the same policy and scope. If it
-// would have more than max claims, With removes those that have expired at now, and returns QuotaExceeded
-// if that is not enough. A claim of another namespace is refused. The identity itself is not changed.
+// With returns the identity with g, which replaces an older claim of the same policy and scope. If
+// there would be more than max claims, With removes those that have expired at the time now. If
+// there are still too many, it returns QuotaExceeded. It refuses a claim for another namespace. The
+// identity itself does not change.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
 		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
@@ -155,8 +156,8 @@ func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	return append(all, g), nil
 }
 
-// Check returns nil if the identity holds the right on the entity path at now,
-// else a Refusal with code Unauthorized that names the claim and the resource.
+// Check returns nil if the identity has the right on the entity path at the time now. Otherwise it
+// returns a Refusal with the code Unauthorized, whose text contains the claim and the resource.
 func (id Identity) Check(right Right, path string, now time.Time) error {
 	folded := FoldName(path)
 	expired := false
@@ -175,7 +176,7 @@ func (id Identity) Check(right Right, path string, now time.Time) error {
 	return Refuse(Unauthorized, "Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: '%s'.", right, path)
 }
 
-// Voucher is the policy of the first grant that Check accepts, "" for none.
+// Voucher returns the policy of the first grant that Check accepts, or "".
 func (id Identity) Voucher(right Right, path string, now time.Time) string {
 	folded := FoldName(path)
 	for _, g := range id {
@@ -189,13 +190,13 @@ func (id Identity) Voucher(right Right, path string, now time.Time) string {
 // peerKey is the context key of WithPeer.
 type peerKey struct{}
 
-// WithPeer returns a context for calls of a peer. peer describes it: protocol, address and, if it
-// is known, the client's software.
+// WithPeer returns a context for calls of a peer. peer describes the protocol, the address and, if
+// known, the client's software.
 func WithPeer(ctx context.Context, peer string) context.Context {
 	return context.WithValue(ctx, peerKey{}, peer)
 }
 
-// PeerOf is the peer given to WithPeer, "" for none.
+// PeerOf returns the peer given to WithPeer, or "".
 func PeerOf(ctx context.Context) string {
 	peer, _ := ctx.Value(peerKey{}).(string)
 	return peer
@@ -204,8 +205,8 @@ func PeerOf(ctx context.Context) string {
 // hostsKey is the context key of WithHosts.
 type hostsKey struct{}
 
-// WithHosts returns a context for calls of a peer that has called the gateway by these names, with
-// or without port.
+// WithHosts returns a context for calls of a peer. hosts are the names by which the peer has called
+// the gateway, with or without port.
 func WithHosts(ctx context.Context, hosts []string) context.Context {
 	return context.WithValue(ctx, hostsKey{}, hosts)
 }
@@ -216,19 +217,20 @@ func HostsOf(ctx context.Context) []string {
 	return hosts
 }
 
-// Authority proves identities: it turns credentials into grants. hosts are the names by which the
-// peer has called the gateway, with or without port, the most specific first: they select the
+// Authority verifies identities: it turns credentials into grants. hosts are the names by which the
+// peer has called the gateway, with or without port, the most specific first. They select the
 // namespace.
 type Authority interface {
 	// Token verifies a shared access signature: its signature, its expiry, and that its resource
-	// covers audience (a URI or a path; "" accepts the token's own resource). The Grant's scope is
-	// the token's resource. Failures are Unauthorized, with a text that says what is wrong.
+	// covers audience. audience is a URI or a path; "" accepts the token's own resource. The
+	// Grant's scope is the token's resource. Errors are Unauthorized, with a text that says what is
+	// wrong.
 	Token(ctx context.Context, hosts []string, token, audience string) (Grant, error)
-	// Key verifies a policy's name and key, as SASL PLAIN presents them.
+	// Key verifies the name and key of a policy, as SASL PLAIN sends them.
 	Key(ctx context.Context, hosts []string, policy, key string) (Grant, error)
-	// Enter counts a connection of this identity in its namespace, until leave is called; leave may
-	// be called again. It returns QuotaExceeded if there are too many connections. closed is called
-	// at most once, when the namespace has been deleted, with the reason; the connection should end
-	// then. closed must not block.
+	// Enter counts a connection of this identity in its namespace until leave is called, which may
+	// be called more than once. It returns QuotaExceeded if there are too many connections. When
+	// the namespace has been deleted, closed is called once, with the reason; the connection should
+	// then end. closed must not block.
 	Enter(id Identity, closed func(error)) (leave func(), err error)
 }

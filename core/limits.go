@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Limits are the limits of a tier of the cloud that are stricter than the gateway's own. A zero
-// field means no limit. The limits of all tiers are declared with the settings, the rules and the
-// transactions.
+// Limits are the limits of an Azure tier that are stricter than the gateway's own limits. A zero
+// field means that there is no limit. Limits that apply in every tier are declared with the
+// settings, the rules and the transactions.
 type Limits struct {
 	Tier string // its name in the cloud
 
@@ -77,7 +77,7 @@ func (l *Limits) Check(s *Settings) error {
 	return nil
 }
 
-// MessageBytes is the largest message of an entity with the settings s.
+// MessageBytes returns the maximum size of a message for an entity with the settings s.
 func (l *Limits) MessageBytes(s *Settings) int64 {
 	kb := s.MaxMessageSizeInKilobytes
 	if l.MaxMessageSizeKB > 0 {

@@ -9,30 +9,30 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// NumberBits is the number of low bits of a sequence number that hold the position in the
-// partition; the bits above hold the partition's index.
+// NumberBits is the number of low bits of a sequence number that contain the position in the
+// partition. The higher bits contain the partition's index.
 const NumberBits = 48
 
-// NumberMask extracts the position from a sequence number.
+// NumberMask masks the position in a sequence number.
 const NumberMask = int64(1)<<NumberBits - 1
 
-// SequenceNumber composes a partition's index and a position in it.
+// SequenceNumber combines a partition's index and a position in the partition.
 func SequenceNumber(partition uint16, n int64) int64 {
 	return int64(partition)<<NumberBits | n&NumberMask
 }
 
-// SplitSequenceNumber is the reverse of SequenceNumber.
+// SplitSequenceNumber splits what SequenceNumber returns.
 func SplitSequenceNumber(seq int64) (partition uint16, n int64) {
 	return uint16(uint64(seq) >> NumberBits), seq & NumberMask
 }
 
-// LockToken proves a lock: the partition's index (16 bits), the message's number (48 bits) and a
-// random nonce (64 bits), all big-endian. Settling needs no look-up, so any gateway can do it. Its
-// text form is that of a UUID with these bytes in RFC 4122 order.
+// LockToken proves a lock. It consists of the partition's index (16 bits), the message's number (48
+// bits) and a random nonce (64 bits), all big-endian. Settling needs no look-up, so any gateway can
+// settle. The text form is a UUID with these bytes in RFC 4122 order.
 type LockToken [16]byte
 
-// NewNonce returns the random part of a lock, which proves the lock: it cannot be predicted from
-// others.
+// NewNonce returns the random part of a lock. It proves the lock, because it cannot be predicted
+// from others.
 func NewNonce() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
@@ -79,10 +79,10 @@ func ParseLockToken(s string) (LockToken, error) {
 	return LockToken(u), err
 }
 
-// SessionKey identifies a session of an entity: it is the session's id, folded as FoldName folds
-// names, so ids that differ only in case belong to one session. The empty id has a key, too; the
-// zero SessionKey means no session. A key contains no zero byte, so stores can append one, and keys
-// sort, byte by byte, in the order of the folded ids.
+// SessionKey identifies a session of an entity. It is the session's id, folded like names with
+// FoldName, so that ids that differ only in case belong to one session. The empty id has a key,
+// too; the zero SessionKey means no session. A key contains no zero byte, so stores can append one.
+// Keys sort, byte by byte, in the order of the folded ids.
 type SessionKey string
 
 // emptySessionKey is the key of the empty id. No other id results in it.
@@ -90,7 +90,7 @@ const emptySessionKey SessionKey = "\x01"
 
 var sessionEscapes = strings.NewReplacer("\x00", "\x01\x01", "\x01", "\x01\x02")
 
-// KeyOfSession is the key of a session's id.
+// KeyOfSession returns the key of a session's id.
 func KeyOfSession(id string) SessionKey {
 	if id == "" {
 		return emptySessionKey
@@ -98,7 +98,7 @@ func KeyOfSession(id string) SessionKey {
 	return SessionKey(sessionEscapes.Replace(FoldName(id)))
 }
 
-// SessionKey is the key of the message's session, "" for none.
+// SessionKey returns the key of the message's session, or "".
 func (m *Message) SessionKey() SessionKey {
 	if !m.HasSession() {
 		return ""
@@ -106,5 +106,5 @@ func (m *Message) SessionKey() SessionKey {
 	return KeyOfSession(m.SessionID)
 }
 
-// Key is the key of the locked session.
+// Key returns the key of the locked session.
 func (l *SessionLock) Key() SessionKey { return KeyOfSession(l.ID) }

@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Message is what a producer may set. Zero fields are not set, except for the strings that
-// EmptyText names. Strings are UTF-8; times have millisecond resolution.
+// Message contains the fields that a producer may set. Zero fields are not set, except for the
+// strings that EmptyText lists. Strings are UTF-8; times have a resolution of a millisecond.
 type Message struct {
 	MessageID     ID
 	CorrelationID ID
@@ -27,12 +27,13 @@ type Message struct {
 	CreationTime       time.Time
 	AbsoluteExpiryTime time.Time
 
-	// TimeToLive counts from acceptance (or activation). 0 means that the producer has not set it;
-	// after the broker has applied the entity's default, it means never.
+	// TimeToLive counts from acceptance, or from activation. 0 means that the producer has not set
+	// it. After the broker has applied the entity's default, 0 means that the message never
+	// expires.
 	TimeToLive time.Duration
-	// ScheduledEnqueueTime schedules the message if it lies in the future.
+	// ScheduledEnqueueTime schedules the message if it is in the future.
 	ScheduledEnqueueTime time.Time
-	// WasScheduled says that ScheduledEnqueueTime lay in the future when the broker accepted the
+	// WasScheduled means that ScheduledEnqueueTime was in the future when the broker accepted the
 	// message. The broker sets it.
 	WasScheduled bool
 
@@ -40,7 +41,7 @@ type Message struct {
 	Durable       value.Opt[bool]
 	FirstAcquirer value.Opt[bool]
 	Priority      value.Opt[uint8]
-	// EmptyText names the string fields that the producer has set to the empty string. The bit of a
+	// EmptyText lists the string fields that the producer has set to the empty string. The bit of a
 	// field that is not empty has no meaning.
 	EmptyText TextFields
 
@@ -56,8 +57,8 @@ type Message struct {
 	// Footer is the encoded footer map of the sender, or nil.
 	Footer []byte
 
-	// Transit is what the broker records on a message from another entity; nil for a message from a
-	// producer.
+	// Transit contains data that the broker records on a message from another entity. It is nil for
+	// a message from a producer.
 	Transit *Transit
 }
 
@@ -78,8 +79,8 @@ const (
 	FieldPartitionKey     TextFields = 1 << 13 // an annotation, which has no position there
 )
 
-// Has reports whether a string field with the value s was set: it is not empty, or the producer has
-// set it to the empty string.
+// Has reports whether a string field with the value s was set: s is not empty, or the producer has
+// set the field to the empty string.
 func (m *Message) Has(f TextFields, s string) bool { return s != "" || m.EmptyText&f != 0 }
 
 // HasSession reports whether the message belongs to a session. The empty string
@@ -88,16 +89,17 @@ func (m *Message) HasSession() bool { return m.Has(FieldSessionID, m.SessionID) 
 
 // Transit is the data of a forwarded or published message.
 type Transit struct {
-	// EnqueuedSequenceNumber is its number in the entity to which it was first sent.
+	// EnqueuedSequenceNumber is the message's number in the entity to which it was first sent.
 	EnqueuedSequenceNumber int64
-	// DeadLetterSource is the entity in which it was dead-lettered before it was forwarded.
+	// DeadLetterSource is the entity in which the message was dead-lettered before it was
+	// forwarded.
 	DeadLetterSource string
-	// Hops counts how often it was forwarded.
+	// Hops counts how often the message was forwarded.
 	Hops uint8
-	// Destination is where a message in a transfer queue goes.
+	// Destination is the destination of a message in a transfer queue.
 	Destination string
-	// Key makes the move happen once: an Append or Publish whose Key the partition knows stores
-	// nothing (see Operations.Append). It is not stored with the message.
+	// Key makes a move happen only once: an Append or Publish whose Key the partition knows stores
+	// nothing (see Operations.Append). The Key is not stored with the message.
 	Key string
 }
 
@@ -107,8 +109,8 @@ const MaxHops = 4
 // messageOverhead is the share of the fixed fields in Size.
 const messageOverhead = 64
 
-// Size estimates the bytes of the message with its metadata. The message size limit counts these
-// bytes; the entity's quota counts what the store takes.
+// Size estimates the bytes of the message with its metadata. The maximum message size limits these
+// bytes. The entity's quota limits the memory or disk space that the store takes instead.
 func (m *Message) Size() int {
 	return messageOverhead + m.HeaderSize() + len(m.Body.Bytes)
 }
@@ -121,7 +123,7 @@ func (m *Message) HeaderSize() int {
 		len(m.Annotations.encoded) + len(m.DeliveryAnnotations.encoded) + len(m.Properties.encoded) + len(m.Footer)
 }
 
-// BodyKind says what Body.Bytes holds.
+// BodyKind is the kind of content in Body.Bytes.
 type BodyKind uint8
 
 const (
@@ -129,7 +131,7 @@ const (
 	BodyData BodyKind = iota
 	// BodyDataSections is several AMQP data sections, as encoded by the peer.
 	BodyDataSections
-	// BodyValue is one AMQP value section, as encoded by the peer, descriptor included.
+	// BodyValue is one AMQP value section with its descriptor, as the peer has encoded it.
 	BodyValue
 	// BodySequence is one or more AMQP sequence sections, as encoded by the peer.
 	BodySequence
@@ -137,7 +139,7 @@ const (
 	BodyNone
 )
 
-// Body is an opaque payload and its kind. The broker never alters it.
+// Body is an opaque payload with its kind. The broker never changes it.
 type Body struct {
 	Kind  BodyKind
 	Bytes []byte
@@ -212,8 +214,9 @@ const (
 )
 
 // PartitionOf returns which of n partitions a key belongs to: the 64-bit FNV-1a hash of its bytes,
-// modulo n, after MurmurHash3's final mix (the low bits of FNV alone carry little more than the
-// parity of the key). It must never change: stored messages would be in the wrong partition.
+// modulo n, after MurmurHash3's final mix. The low bits of FNV alone contain little more than the
+// parity of the key. The function must never change, because stored messages would then be in the
+// wrong partition.
 func PartitionOf(key string, n int) uint16 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	h := uint64(offset)
@@ -226,8 +229,9 @@ func PartitionOf(key string, n int) uint16 {
 	return uint16(h % uint64(n))
 }
 
-// PinKey is the key under which messages keep their order when they are forwarded: the key of the
-// session or, without a session, that of a session whose id is the partition key, otherwise "".
+// PinKey returns the key under which messages keep their order when they are forwarded: the key of
+// the session or, without a session, the key of a session whose id is the partition key, otherwise
+// "".
 func (m *Message) PinKey() string {
 	if key := m.SessionKey(); key != "" || m.PartitionKey == "" {
 		return string(key)

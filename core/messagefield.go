@@ -1,13 +1,14 @@
 package core
 
-// MessageField describes a text or an id that a sender sets, for everything that reads or writes
+// MessageField describes a string or an id that a sender sets, for all code that reads or writes
 // broker properties by name.
 type MessageField struct {
 	Name string     // its name at Service Bus, in BrokerProperties and in SQL
 	Bit  TextFields // in EmptyText; 0: an empty string counts as not set
-	// Limit is the number of characters it may have; 0: only the size of the message is limited.
+	// Limit is the maximum number of characters. If it is 0, only the size of the message is
+	// limited.
 	Limit int
-	// Text and ID return a pointer to the field in a message; one of the two functions is nil.
+	// Text and ID return a pointer to the field in a message. One of the two functions is nil.
 	Text func(*Message) *string
 	ID   func(*Message) *ID
 }
@@ -26,7 +27,7 @@ var MessageFields = [...]MessageField{
 	{Name: "ViaPartitionKey", Limit: MaxKeyLength, Text: func(m *Message) *string { return &m.ViaPartitionKey }},
 }
 
-// Set sets the field to a text, which may be empty.
+// Set sets the field to a string, which may be empty.
 func (f *MessageField) Set(m *Message, s string) {
 	if f.Text != nil {
 		*f.Text(m) = s

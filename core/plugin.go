@@ -8,10 +8,10 @@ import (
 
 // Router decides about messages before they enter an entity. It may run in another process, so a
 // call can fail; then none of its messages has a verdict. Busy means that the router cannot answer
-// now, Timeout that it did not answer in time; after either it may be asked again.
+// now, and Timeout that it did not answer in time. After either of these, the call may be repeated.
 type Router interface {
-	// Route judges messages at one stage: one verdict per message, in their order. It only reads
-	// the messages, and only until it returns.
+	// Route judges messages at one stage. It returns one verdict per message, in their order. It
+	// only reads the messages, and only until it returns.
 	Route(ctx context.Context, at Stage, ms []*Message) ([]Verdict, error)
 }
 
@@ -22,11 +22,12 @@ type StageKind uint8
 const (
 	// StageIngress is for every message that is sent to the entity, and comes first.
 	StageIngress StageKind = iota
-	// StageFilter is plugin(…) in the rules of a topic's subscriptions: Pass means true, Drop means
+	// StageFilter is plugin(…) in the rules of a topic's subscriptions. Pass means true, Drop means
 	// false, and any other action is an error in the rule. The rest of the verdict is ignored.
 	// Rules with the same call share an answer.
 	StageFilter
-	// StageTo interprets the To of messages that are sent to an entity which enables it.
+	// StageTo interprets the property To of messages that are sent to an entity which enables this
+	// stage.
 	StageTo
 	// StageSchema compares messages with the schema of the entity, before all other stages.
 	StageSchema
@@ -34,7 +35,7 @@ const (
 
 func (k StageKind) String() string { return [...]string{"ingress", "filter", "to", "schema"}[k] }
 
-// Stage is the place in a pipeline where a router is asked.
+// Stage is the place in a pipeline at which a router is called.
 type Stage struct {
 	Kind StageKind
 	// Entity is the queue or topic that messages are sent to.
@@ -43,7 +44,7 @@ type Stage struct {
 	Parameters Properties
 }
 
-// VerdictAction says what happens to the message itself.
+// VerdictAction determines what happens to the message itself.
 type VerdictAction uint8
 
 // The actions. A router that fails to judge one message dead-letters it.
@@ -51,8 +52,9 @@ const (
 	VerdictPass       VerdictAction = iota // it passes
 	VerdictDrop                            // it is accepted and dropped
 	VerdictDeadLetter                      // it goes to the entity's dead-letter queue
-	// VerdictRefuse refuses the message, and everything that would be stored with it, with NotAllowed. A
-	// message that was forwarded, pulled or routed has no sender to tell, so it is dead-lettered instead.
+	// VerdictRefuse refuses the message, and everything that would be stored with it, with
+	// NotAllowed. A message that was forwarded, pulled or routed has no sender that could get the
+	// refusal, so it is dead-lettered instead.
 	VerdictRefuse
 )
 
@@ -60,26 +62,25 @@ func (a VerdictAction) String() string {
 	return [...]string{"pass", "drop", "dead-letter", "refuse"}[a]
 }
 
-// Verdict is a router's answer for one message. The zero Verdict lets it pass
-// as it is.
+// Verdict is a router's answer for one message. With the zero Verdict the message passes unchanged.
 type Verdict struct {
 	Action VerdictAction
-	// Reason says why a message was dropped, refused or dead-lettered. A dead letter has it as its
+	// Reason is why a message was dropped, refused or dead-lettered. A dead letter has it as its
 	// PropertyDeadLetterReason.
 	Reason string
-	// Description says more: the value of PropertyDeadLetterDescription.
+	// Description explains the Reason. A dead letter has it as its PropertyDeadLetterDescription.
 	Description string
-	// Set are user properties to set, and Remove the names of properties to remove before that.
-	// They apply to every message that results from this one.
+	// Set contains user properties to set, and Remove the names of properties to remove before
+	// that. Both apply to every message that results from this one.
 	Set    Properties
 	Remove []string
-	// Routes are the addresses of entities that the message goes to: instead of its own or, if
-	// Beside is true, in addition to it. They count only if Action is VerdictPass.
+	// Routes are the addresses of entities to which the message goes: instead of its own entity or,
+	// if Beside is true, in addition to it. They matter only if Action is VerdictPass.
 	Routes []string
 	Beside bool
 }
 
-// Revise returns p with the verdict's changes.
+// Revise returns p with the changes of the verdict.
 func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...).Merge(v.Set) }
 
 // Serializer reads and writes payloads of some content types. It is safe for concurrent use.
@@ -89,14 +90,14 @@ func (v *Verdict) Revise(p Properties) Properties { return p.Without(v.Remove...
 // return symbols, chars, arrays and described values. Encode accepts all of these, and writes a
 // type that its format lacks as the nearest one that it has.
 type Serializer interface {
-	// ContentTypes are the media types that it handles, in lower case, without parameters, the
-	// preferred one first. A '*' matches any characters: application/*+json, text/*. None means
-	// that it does not know yet.
+	// ContentTypes are the media types that the serializer handles, in lower case, without
+	// parameters, the preferred one first. A '*' matches any characters: application/*+json,
+	// text/*. An empty list means that the serializer does not know its types yet.
 	ContentTypes() []string
-	// Decode reads a payload of the declared content type, with parameters; contentType is "" if
+	// Decode reads a payload of the declared content type, with parameters. contentType is "" if
 	// the message declares none, or one that another serializer handles. Busy and Timeout mean that
-	// it cannot decide now, any other error that the payload is not in its format. The value shares
-	// no memory with the payload.
+	// the serializer cannot decide now. Any other error means that the payload is not in its
+	// format. The value shares no memory with the payload.
 	Decode(ctx context.Context, contentType string, payload []byte) (any, error)
 	// Encode writes a value as contentType, which is one of ContentTypes or matches one, and may
 	// have parameters. produced is the content type of the payload, with parameters.
@@ -114,7 +115,8 @@ type Attempt struct {
 	Err         error
 }
 
-// Undecodable says that no serializer could decode a payload, and which ones were tried, in order.
+// Undecodable is the error of a payload that no serializer could decode. It lists the serializers
+// that were tried, in order.
 type Undecodable struct {
 	ContentType string // as the message declares it
 	Tried       []Attempt

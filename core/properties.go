@@ -9,9 +9,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Properties are typed key-value pairs that stay encoded until they are read: most messages are
-// received over the protocol over which they were sent. The zero Properties are empty. They are
-// immutable.
+// Properties are typed key-value pairs that stay encoded until they are read, because most messages
+// are received over the same protocol over which they were sent. The zero Properties are empty.
+// They are immutable.
 type Properties struct {
 	encoded []byte // a value map with text keys, validated; nil when empty
 }
@@ -54,7 +54,7 @@ func replacedLater(rest []Property, key string) bool {
 }
 
 // RawProperties wraps an encoded map, which must be valid and have string keys (as value.Skip and
-// value.MapEntries accept it). The bytes must not change afterwards.
+// value.MapEntries accept them). The bytes must not change afterwards.
 func RawProperties(encoded []byte) Properties {
 	if n, _, _, err := value.ReadMap(encoded); err != nil || n == 0 {
 		return Properties{}
@@ -65,8 +65,8 @@ func RawProperties(encoded []byte) Properties {
 // Encoded returns the encoded map, nil when empty. It must not be changed.
 func (p Properties) Encoded() []byte { return p.encoded }
 
-// MarshalJSON writes the encoded map in base64, null if empty. This form keeps all types; it is for
-// storage.
+// MarshalJSON writes the encoded map in base64, or null if it is empty. This form keeps all types,
+// and is for storage.
 func (p Properties) MarshalJSON() ([]byte, error) { return json.Marshal(p.encoded) }
 
 // UnmarshalJSON reads what MarshalJSON writes.

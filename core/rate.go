@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Rate bounds how often something happens: once every Every on average, and Burst times at once.
+// Rate limits how often something may happen: once every Every on average, and Burst times at once.
 type Rate struct {
 	Every time.Duration // whole microseconds, at least one
 	Burst int           // at least 1
@@ -57,8 +57,9 @@ func (r Rate) String() string {
 	return text
 }
 
-// Take takes up to n by the generic cell rate algorithm. whole is when the burst will be whole again, in
-// microseconds as now is, and 0 at first; wholeAfter is its new value. next is when one more is allowed.
+// Take takes up to n by the generic cell rate algorithm. whole is the time at which the full burst
+// is available again, in microseconds like now, and 0 at first. wholeAfter is its new value. next
+// is when one more is allowed.
 func (r Rate) Take(whole, now int64, n int) (granted int, wholeAfter, next int64) {
 	every, burst := r.Every.Microseconds(), int64(r.Burst)
 	whole = min(max(whole, now), now+burst*every) // after a clock was set back, a full wait at most

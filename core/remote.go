@@ -10,12 +10,13 @@ import (
 // Remote is another broker to which messages are forwarded. Only its implementation knows its
 // protocol and address. All methods are safe for concurrent use.
 type Remote interface {
-	// Send sends messages to an entity at the remote and returns one element per message: nil once the
-	// remote has accepted it. An *Away says that the remote cannot be reached now; this may become known
-	// only after messages have arrived there. NotAllowed, InvalidArgument, OutOfRange and TooLarge say
-	// that the remote will never accept the message, any other error that it may accept it later.
+	// Send sends messages to an entity at the remote and returns one error per message: nil after
+	// the remote has accepted the message. An *Away means that the remote cannot be reached now;
+	// this may become known only after messages have arrived there. NotAllowed, InvalidArgument,
+	// OutOfRange and TooLarge mean that the remote will never accept the message. After any other
+	// error, it may accept the message later.
 	//
-	// A message is sent only after all earlier ones with the same PinKey have been accepted or
+	// A message is sent only after all earlier messages with the same PinKey have been accepted or
 	// permanently refused; otherwise it is not tried. Send only reads the messages, and only until
 	// it returns.
 	Send(ctx context.Context, entity string, ms []*Message) []error
@@ -25,7 +26,7 @@ type Remote interface {
 	Watch(back func()) (stop func())
 }
 
-// Away says that a remote cannot be reached now.
+// Away is the error while a remote cannot be reached.
 type Away struct {
 	Remote string // its name
 	Err    error  // why
@@ -33,15 +34,16 @@ type Away struct {
 
 func (a *Away) Error() string { return fmt.Sprintf("remote %s is disconnected: %v", a.Remote, a.Err) }
 
-// Unwrap returns the Code Busy: callers need no more.
+// Unwrap returns the Code Busy, because callers need no more.
 func (a *Away) Unwrap() error { return Busy }
 
 // AnnotationHops counts, as a ubyte, how often a message has gone from one broker to another, to
 // end cycles of brokers.
 const AnnotationHops = "x-opt-crosstown-hops"
 
-// CountHop counts one more move to another broker; it returns false if there were too many. A client may
-// have written the annotation itself, as any whole number: other values, and negative ones, count as 0.
+// CountHop counts one more move to another broker. It returns false if there were too many. A
+// client may have written the annotation itself, as any integer; other values, and negative ones,
+// count as 0.
 func (m *Message) CountHop() bool {
 	v, _ := m.Annotations.Get(AnnotationHops)
 	var n uint8

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// The user properties with which a receiver that abandons or releases a message sets the time of its next
-// delivery. The broker removes them.
+// A receiver that abandons or releases a message can set one of these user properties, which
+// determine the time of the next delivery. The broker removes them.
 const (
-	// PropertyRetryAfter is the delay: a number of seconds, a text with such a number or with an
+	// PropertyRetryAfter is the delay: a number of seconds, a string with such a number or with an
 	// ISO 8601 duration, or a TimeSpan of .NET.
 	PropertyRetryAfter = "x-crosstown-retry-after"
-	// PropertyRetryAt is the time of the next delivery: a timestamp, or the text of one (RFC 3339).
+	// PropertyRetryAt is the time of the next delivery: a timestamp, or a string with one (RFC
+	// 3339).
 	PropertyRetryAt = "x-crosstown-retry-at"
 )
 
-// MaxBackoff is the longest delay of a failed message.
+// MaxBackoff is the maximum delay of a failed message.
 const MaxBackoff = 24 * time.Hour
 
-// Backoff is the delay after a failed delivery. The zero Backoff is none.
+// Backoff is the delay after a failed delivery. The zero Backoff means no delay.
 type Backoff struct {
 	First  time.Duration // after the first failure
 	Factor float64       // multiplies the delay at each further failure; 1 or less: the delay stays the same

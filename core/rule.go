@@ -27,7 +27,7 @@ type Filter struct {
 	Correlation *Correlation `json:",omitempty"` // of a CorrelationFilter
 }
 
-// FilterKind says how a filter decides.
+// FilterKind determines how a filter decides.
 type FilterKind uint8
 
 // The kinds of filters. Their names are stored and must not change.
@@ -67,7 +67,7 @@ func (k *FilterKind) UnmarshalText(text []byte) error {
 }
 
 // Correlation is the condition of a correlation filter: all fields that are set must be equal. A
-// nil field is not part of the condition; an empty string is.
+// nil field is not part of the condition, but an empty string is.
 type Correlation struct {
 	CorrelationID    *string    `json:",omitempty"`
 	MessageID        *string    `json:",omitempty"`
@@ -81,7 +81,7 @@ type Correlation struct {
 }
 
 // Conditions iterates over the conditions on broker properties by their Service Bus names, in the
-// order of the management API. The yielded strings may be set.
+// order of the management API. The caller may set the yielded strings.
 func (c *Correlation) Conditions() iter.Seq2[string, **string] {
 	return func(yield func(string, **string) bool) {
 		for _, f := range [...]struct {
@@ -114,8 +114,8 @@ const (
 	MaxActionStatements = 32
 )
 
-// ValidateRuleName checks a rule's name: 1 to 50 characters, none of them a
-// control character or one of / \ @ ? # *, and no space at its ends.
+// ValidateRuleName checks a rule's name. It has 1 to 50 characters, no control character, none of /
+// \ @ ? # *, and no space at its ends.
 func ValidateRuleName(name string) error {
 	switch n := utf8.RuneCountInString(name); {
 	case n == 0:
@@ -142,7 +142,7 @@ type Judgement struct {
 	Matched      bool
 	Why          []string // the conditions that decided, each with the values that it has compared
 	Err          error    // why the filter or, if Matched, the action could not be evaluated
-	// Message is what the subscription gets, after the rule's action. It is nil if the rule did not
-	// match, if Err is set, or once the messages of the Judgements before it reach 1 MiB.
+	// Message is the message that the subscription gets, after the rule's action. It is nil if the
+	// rule did not match, if Err is set, or if the messages of the previous Judgements have 1 MiB.
 	Message *Message
 }

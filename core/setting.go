@@ -19,11 +19,12 @@ const (
 // Has reports whether the set has a kind.
 func (k Kinds) Has(kind Kind) bool { return k&(1<<kind) != 0 }
 
-// Setting describes one of the Settings, for everything that reads or writes them by name.
+// Setting describes one of the Settings, for all code that reads or writes them by name.
 type Setting struct {
 	Name  string // in the management API, and as a field of Settings
 	Kinds Kinds  // of entities that have it
-	// Min and Max bound a duration, in nanoseconds, or a number; if both are 0, it is not bounded here.
+	// Min and Max limit a duration, in nanoseconds, or a number. If both are 0, the setting has no
+	// limits here.
 	Min, Max int64
 	Fixed    bool // it cannot be changed after creation
 	Path     bool // it is the path of an entity
@@ -80,8 +81,8 @@ var settingsByName = func() map[string]*Setting {
 // SettingNamed finds a setting by its name, nil if there is none.
 func SettingNamed(name string) *Setting { return settingsByName[name] }
 
-// Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status or
-// *[]AccessRule.
+// Of returns a pointer to the setting in q: a *time.Duration, *int64, *int, *bool, *string, *Status
+// or *[]AccessRule.
 func (s *Setting) Of(q *Settings) any {
 	return reflect.ValueOf(q).Elem().Field(s.field).Addr().Interface()
 }
@@ -109,12 +110,12 @@ func (s *Setting) check(q *Settings) error {
 	return nil
 }
 
-// Copy sets the setting in to as it is in from.
+// Copy copies the setting in from to the setting in to.
 func (s *Setting) Copy(to, from *Settings) {
 	reflect.ValueOf(to).Elem().Field(s.field).Set(reflect.ValueOf(from).Elem().Field(s.field))
 }
 
-// Fit resets the settings that entities of a kind do not have to their defaults.
+// Fit sets the settings that a kind of entity does not have to their defaults.
 func (q *Settings) Fit(k Kind) {
 	d := DefaultSettings(k)
 	for i := range AllSettings {

@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Store keeps entities and messages. storetest tests what every engine must do. All methods are
+// Store stores entities and messages. storetest tests what every engine must do. All methods are
 // safe for concurrent use. An error with the Code Busy, or without a Code, means that the engine
-// could not be reached; it is unknown whether anything happened.
+// was not reached or did not answer; it is unknown whether the operation had an effect.
 type Store interface {
 	Namespaces
 	Catalogue
-	// Partition returns a partition to work with; its entity need not exist. The call does not ask
-	// the engine. Partitions with the same Ref and Policy share what the engine keeps about them.
+	// Partition returns a partition to work with. Its entity need not exist. The call does not
+	// contact the engine. Partitions with the same Ref and Policy share what the engine stores
+	// about them in memory.
 	Partition(r Ref, p Policy) Partition
-	// StatsOf sweeps many partitions, counts what they hold, and returns one answer for each. It
-	// uses only the Ref and Policy of each Partition. It takes few exchanges with the engine,
-	// however many partitions there are. Partitions that do not answer do not affect the others.
+	// StatsOf sweeps many partitions, counts their contents, and returns one result for each. It
+	// uses only the Ref and Policy of each Partition. It takes few calls to the engine, regardless
+	// of the number of partitions. Partitions that do not answer do not affect the others.
 	StatsOf(ctx context.Context, ps []Partition) []Counted
 	// Now is the store's clock, which all of the store's times come from.
 	Now() time.Time
@@ -24,7 +25,7 @@ type Store interface {
 	// Both have the same contents, but an entity's partitions must always be used through views
 	// with the same time. A view is not closed.
 	WithTime(f func(now time.Time) time.Time) Store
-	// Probe returns nil if an append would succeed now, else the reason why not.
+	// Probe returns nil if an append would succeed now, otherwise the reason why it would not.
 	Probe(ctx context.Context) error
 	// About describes the engine for start-up lines and health.
 	About(ctx context.Context) About
@@ -41,7 +42,7 @@ type About struct {
 	Skew     time.Duration // how far the engine's clock is ahead of this machine's
 }
 
-// Listing says which entities of a namespace to list.
+// Listing selects the entities of a namespace to list.
 type Listing struct {
 	Kind  Kind
 	Topic string // the topic's name, if Kind is Subscription
@@ -55,66 +56,68 @@ type TopicView struct {
 	Version int64
 }
 
-// RuleChange replaces the rule of that name, or adds it.
+// RuleChange replaces the rule with that name, or adds it.
 type RuleChange struct {
 	Rule   Rule
 	Remove bool // removes the rule of that name instead
 }
 
-// Catalogue keeps the descriptions of entities. Names are compared folded. A namespace is
+// Catalogue stores the descriptions of entities. Names are compared folded. A namespace is
 // identified by its ID in the registry, or by its name if it is configured.
 //
-// CreateEntity takes a subscription's Rules, and a TopicView contains them; other calls ignore
-// Entity.Rules and do not return it.
+// CreateEntity stores a subscription's Rules, and a TopicView contains them. Other calls ignore
+// Entity.Rules and do not return them.
 //
-// Creating, updating or deleting a subscription increments its topic's Version, and tells the
-// topic's partitions before it returns: from then on a Publish with an older Version fails, and one
-// with the new Version finds the subscription's partitions. TouchEntities does not increment it.
+// Creating, updating or deleting a subscription increments its topic's Version, and updates the
+// topic's partitions before it returns. After that a Publish with an older Version fails, and one
+// with the new Version finds the subscription's partitions. TouchEntities does not increment the
+// Version.
 type Catalogue interface {
-	// CreateEntity stores a new entity and makes its partitions empty. The caller has set every
-	// field except Revision. It returns AlreadyExists if the name is in use, and NotFound if a
-	// subscription's TopicID is not that of a topic, or if the namespace has been deleted from the
-	// registry: see DeleteNamespace.
+	// CreateEntity stores a new entity and creates its empty partitions. The caller has set every
+	// field except Revision. It returns AlreadyExists if the name is in use. It returns NotFound if
+	// a subscription's TopicID is not that of a topic, or if the namespace has been deleted from
+	// the registry: see DeleteNamespace.
 	//
 	// It returns QuotaExceeded if, with e, the namespace's queues and topics would exceed q in
 	// number or in total size (Entity.Megabytes). Subscriptions do not count. Concurrent calls, at
 	// any gateways, cannot exceed the quotas together either.
 	CreateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
-	// Entity returns the entity of that name, or NotFound.
+	// Entity returns the entity with that name, or NotFound.
 	Entity(ctx context.Context, namespace, name string) (Entity, error)
-	// Entities lists entities of a kind by folded name, at most top after the first skip; none for
-	// an unknown topic.
+	// Entities lists entities of a kind by folded name, at most top after the first skip. For an
+	// unknown topic there are none.
 	Entities(ctx context.Context, namespace string, l Listing, skip, top int) ([]Entity, error)
-	// Topic returns the topic of that name with its subscriptions, or NotFound (also if the entity
-	// of that name is of another kind).
+	// Topic returns the topic with that name and its subscriptions. It returns NotFound if there is
+	// none, or if the entity with that name is of another kind.
 	Topic(ctx context.Context, namespace, name string) (TopicView, error)
-	// UpdateEntity replaces the entity of e's name, if that still has e's Revision and ID; else it
-	// returns Conflict, or NotFound. It returns the entity with the new Revision, or QuotaExceeded
-	// if e grows and all entities together would be larger than q allows.
+	// UpdateEntity replaces the entity with e's name, if it still has e's Revision and ID.
+	// Otherwise it returns Conflict, or NotFound. It returns the entity with the new Revision. It
+	// returns QuotaExceeded if e grows and the total size of all entities would exceed q.
 	UpdateEntity(ctx context.Context, e Entity, q NamespaceQuotas) (Entity, error)
-	// ChangeRule updates a subscription as UpdateEntity does and changes one of its rules, in one step.
-	// It also returns the topic's Version. Its running time does not depend on the number of rules.
+	// ChangeRule updates a subscription like UpdateEntity and changes one of its rules, in one
+	// step. It also returns the topic's Version. Its running time does not depend on the number of
+	// rules.
 	ChangeRule(ctx context.Context, e Entity, c RuleChange) (changed Entity, version int64, err error)
-	// Rules lists the rules of the subscription e by folded name, at most top after the first skip;
-	// none for an unknown subscription.
+	// Rules lists the rules of the subscription e by folded name, at most top after the first skip.
+	// For an unknown subscription there are none.
 	Rules(ctx context.Context, e Entity, skip, top int) ([]Rule, error)
 	// Rule returns the rule with that name of the subscription e, or NotFound.
 	Rule(ctx context.Context, e Entity, name string) (Rule, error)
-	// DeleteEntity removes the entity and all its messages, for a topic with all its subscriptions,
-	// or returns NotFound.
+	// DeleteEntity removes the entity and all its messages, or returns NotFound. It deletes a topic
+	// with all its subscriptions.
 	DeleteEntity(ctx context.Context, namespace, name string) error
-	// TouchEntities records when entities (by name) were last used. It ignores earlier times than
+	// TouchEntities records when entities, given by name, were last used. It ignores times before
 	// the recorded ones.
 	TouchEntities(ctx context.Context, namespace string, accessed map[string]time.Time) error
-	// WatchEntities calls changed with namespace and folded name after an entity was created,
-	// updated or deleted, here or by another gateway. For a subscription it is also called with its
-	// topic's name, for a deleted topic also with its subscriptions' names. Two empty strings mean
+	// WatchEntities calls changed with namespace and folded name after this or another gateway has
+	// created, updated or deleted an entity. For a subscription it also calls changed with its
+	// topic's name, and for a deleted topic with its subscriptions' names. Two empty strings mean
 	// that changes may have been missed. changed must not block.
 	WatchEntities(changed func(namespace, name string)) (stop func())
 }
 
-// Ref names one partition of a queue, topic, subscription or sub-queue. Partitions with the same
-// Entity and Index change together, in atomic steps.
+// Ref identifies one partition of a queue, topic, subscription or sub-queue. Partitions with the
+// same Entity and Index change together, in atomic steps.
 type Ref struct {
 	Entity       string // the ID of the queue or topic
 	Subscription string // the ID of the topic's subscription; "" for the queue or topic itself
@@ -132,9 +135,9 @@ type Policy struct {
 	MaxBytes          int64         // quota; 0: none. It bounds Stats.Bytes of the main queue, which includes all sub-queues and a topic's subscriptions
 	Sessions          bool          // messages belong to sessions, and are locked through them
 	History           HistoryBounds // bounds of its history
-	// BrokerLocks says that the broker locks messages for work of its own, not for a receiver. An
+	// BrokerLocks means that the broker locks messages for its own work, not for a receiver. An
 	// engine that only one gateway can use ends such locks when it opens, as it ends locks of
-	// sessions. No failed delivery counts, because their holder has ended with its process.
+	// sessions. No failed delivery is counted, because their holder has ended with its process.
 	BrokerLocks bool
 }
 
@@ -151,18 +154,18 @@ type Partition struct {
 	Operations
 }
 
-// In is the partition with the operations of a store.
+// In returns the partition with the operations of a store.
 func (p Partition) In(s Store) Partition { return s.Partition(p.Ref, p.Policy) }
 
-// Most bounds what a call locks.
+// Most limits what a call locks.
 type Most struct {
 	Messages int
-	// Bytes bounds the sum of Message.Size, but the first message is locked whatever its size. 0:
-	// no bound.
+	// Bytes limits the sum of Message.Size, but the first message is locked regardless of its size.
+	// 0 means no limit.
 	Bytes int64
 }
 
-// LockRequest says which messages to lock.
+// LockRequest selects the messages to lock.
 type LockRequest struct {
 	Most                  // of the available messages; unused if Deferred or Numbers select the messages
 	Session  *SessionLock // with Policy.Sessions; nil: none
@@ -171,7 +174,7 @@ type LockRequest struct {
 }
 
 // Left reports whether a call of Lock that has locked ds may have left other messages. next is the
-// due time that the call returned, and now is the store's clock.
+// due time that the call has returned, and now is the store's clock.
 func (m Most) Left(ds []Delivery, next time.Time, now func() time.Time) bool {
 	return len(ds) == m.Messages || len(ds) > 0 && !next.IsZero() && !next.After(now())
 }
@@ -211,17 +214,18 @@ type Operations interface {
 	//
 	// With Policy.Sessions, every message has a session.
 	Append(ctx context.Context, groups [][]*Message) []Appended
-	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks only messages of the
-	// session whose lock is given, until that ends: SessionLockLost if it has ended, or is missing.
+	// Lock locks messages for Policy.LockDuration. With Policy.Sessions, it locks only messages of
+	// the session whose lock is given, until that lock ends. It returns SessionLockLost if that
+	// lock has ended or does not exist, and NotAllowed if no lock is given.
 	//
 	// It locks available messages: the oldest first, in a session by number. If it finds fewer than
-	// r.Messages, it arms the doorbell, and next is the next due time of a lock or schedule, which may
-	// belong to another session (zero: none known). If it leaves some because of r.Bytes, next is the
-	// present. NotAllowed with Policy.Sessions and without a session.
+	// r.Messages, it arms the doorbell. next is then the next due time of a lock or schedule, which
+	// may belong to another session; zero means that none is known. If it leaves some because of
+	// r.Bytes, next is the present.
 	//
 	// With r.Numbers it locks the available messages among them, in the order of the numbers, and
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
-	// r.Deferred it locks all or none: it returns MessageNotFound if one is not deferred, is
+	// r.Deferred it locks all or none. It returns MessageNotFound if one is not deferred, is
 	// locked, is of another session, or has expired (then it is dead-lettered or dropped).
 	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns

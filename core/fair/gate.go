@@ -6,8 +6,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor: it refuses what takes memory while there is too little. p is
-// the pool of messages in progress.
+// Intercept implements intercept.Interceptor. It refuses operations that take memory while there is
+// too little. p is the pool of messages in progress.
 func (p *Pool) Intercept(ctx context.Context, c *intercept.Call) {
 	if from := refusedFrom(c); from <= p.gauge.Level() && (from == Full || p.Refuses(Of(c.ID))) {
 		c.Fail(p.gauge.Refusal())

@@ -22,7 +22,7 @@ var (
 	ErrTooSlow  = errors.New("the rest of the message did not arrive in time")
 )
 
-// Arrival is a message that is read from a connection.
+// Arrival is a message that is being read from a connection.
 type Arrival struct {
 	Reader   io.Reader
 	Deadline func(time.Time) error // sets when a Read must have ended; nil: Reads do not block
@@ -31,8 +31,8 @@ type Arrival struct {
 	Buffer   []byte                // to be used if the message fits; may be nil
 	Control  bool                  // it may give memory back: one of at most 64 KiB is read from Tight on, too
 
-	// Inspect, if not nil, is shown the start of a message of more than 64 KiB, and
-	// returns a limit that replaces Limit.
+	// Inspect, if not nil, gets the start of a message of more than 64 KiB, and returns a limit
+	// that replaces Limit.
 	Inspect func(start []byte) (limit int64, err error)
 }
 
@@ -45,9 +45,9 @@ type gathering struct {
 	pace    Pace
 }
 
-// Gather reads a message to the end of its reader. It takes the bytes that it returns from the
-// budget, and nothing if it returns an error. It waits for memory once, before the message is
-// there. Pace says how long the message may pause, and how fast it must come.
+// Gather reads a message to the end of its reader. It takes memory for the returned bytes from the
+// budget, and none if it returns an error. It waits for memory once, before it reads the message.
+// Pace determines how long the message may pause, and how fast it must arrive.
 func (s *Waiter) Gather(ctx context.Context, a Arrival) ([]byte, error) {
 	g := gathering{Arrival: &a, share: s}
 	err := g.begin(ctx)

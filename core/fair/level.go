@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Level is how much of its memory the process uses. Calls in flight go on at every level, and so do calls that
-// free memory: settlements, renewals, deletions, detaches. Receivers get a few deliveries at every level, so
-// that a full store can be emptied.
+// Level is how much of its memory the process uses. At every level, calls in flight continue, and
+// so do calls that free memory: settlements, renewals, deletions and detaches. At every level,
+// receivers get a few deliveries, so that clients can empty a full store.
 type Level int32
 
 // The levels.
@@ -24,7 +24,8 @@ const (
 // String returns the name of the level, as in /health and metrics.
 func (l Level) String() string { return [...]string{"normal", "raised", "tight", "full"}[l] }
 
-// Gauge holds the Level of the process. It is safe for concurrent use. A nil Gauge is at Normal.
+// Gauge has the Level of the process. It is safe for concurrent use. A nil Gauge is always at
+// Normal.
 type Gauge struct {
 	level atomic.Int32
 
@@ -80,7 +81,7 @@ func (g *Gauge) Refusal() error {
 	return core.Refuse(core.Busy, "The gateway's memory is almost full. Try again later.")
 }
 
-// Refusing returns the names of the pools that have refused a client since then.
+// Refusing returns the names of the pools that have refused a client since the given time.
 func (g *Gauge) Refusing(since time.Time) (names []string) {
 	g.mu.Lock()
 	pools := g.pools

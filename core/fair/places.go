@@ -8,7 +8,7 @@ import (
 
 // What open streams take of their Pool.
 const (
-	// FeedPlaces is how many a feed over WebSocket takes. The broker wakes it.
+	// FeedPlaces is the number of places that a feed over WebSocket takes.
 	FeedPlaces = 1
 	// EventStreamPlaces is the number of places that a stream of server-sent events takes, because
 	// it has a goroutine and may ask the store twice a second.
@@ -22,14 +22,14 @@ func NewStreams(limit int, gauge *Gauge) *Pool {
 	return p
 }
 
-// NewPlaces returns a pool of limit places. what names their holders, in the plural.
+// NewPlaces returns a pool of limit places. what is the plural of what takes the places.
 func NewPlaces(limit int, what string, gauge *Gauge) *Pool {
 	p := New(int64(limit), nil, gauge)
 	p.places = what
 	return p.Named(what, Full+1)
 }
 
-// Open takes n places for something that begins, until it is closed.
+// Open takes n places for a stream or feed, until it is closed.
 func (p *Pool) Open(w Who, n int64) (closed func(), err error) {
 	s := p.Share(nil)
 	s.Join(w)

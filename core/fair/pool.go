@@ -1,14 +1,14 @@
 // Package fair divides a gateway's limited resources among its clients: bytes of memory for
 // messages in progress, connections, streams. Each resource is a Pool, and every connection, stream
-// or request holds a Share of it. A share counts the memory of a decoded request, not only its
-// bytes: see the costs in cost.go.
+// or request has a Share of it. A share counts the memory of a decoded request, not only its bytes:
+// see the costs in cost.go.
 //
-// Up to three quarters of a pool, everybody takes what they need. Above that, a policy may grow
-// only while it holds less than what is left; from fifteen sixteenths on, this also applies to a
-// namespace. So a new client always finds room. Clients without a proven identity hold a quarter at
-// most. One connection holds at most as many bytes as are left.
+// Up to three quarters of a pool, each client can take what it needs. Above that, a policy can take
+// more only while it holds less than the free part. From fifteen sixteenths on, this also applies
+// to a namespace. A new client therefore always gets memory. Clients without a proven identity hold
+// at most a quarter. One connection holds at most as many bytes as are free.
 //
-// Besides the pools, the memory that the process really uses sets a Level: see Level.
+// The memory that the process really uses determines a Level: see Level.
 package fair
 
 import (
@@ -22,27 +22,28 @@ import (
 )
 
 const (
-	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is shorter
-	// than the shortest time-outs of clients.
+	// Patience is how long a bridge waits for memory, without reading, before it refuses. It is
+	// shorter than the shortest time-outs of clients.
 	Patience = 10 * time.Second
 	// floor is the number of bytes that a connection may hold however much others of its policy
 	// hold, so that small messages are not kept waiting by large ones.
 	floor = 64 << 10
 	// large is the smallest release, in bytes, for which released is called.
 	large = 8 << 20
-	// Pending is the number of bytes of deliveries for all receivers of a connection: requested from the
-	// store, or not read by the client yet. One receiver has at most maxAsked of them, and maxTight from
-	// Tight on.
+	// Pending is the maximum number of bytes of deliveries for all receivers of a connection that
+	// are requested from the store, or not read by the client yet. One receiver has at most
+	// maxAsked of them, and at most maxTight from Tight on.
 	Pending  = 32 << 20
 	maxAsked = 8 << 20
 	maxTight = 256 << 10
 	// minAsked is the number of free bytes below which a receiver requests none.
 	minAsked = 32 << 10
-	// Default is the limit of a pool of bytes for which none is given.
+	// Default is the default limit of a pool of bytes.
 	Default = 1 << 30
 )
 
-// Who is the holder of a part of a Pool. The zero Who is every client without a proven identity.
+// Who is the holder of a part of a Pool. The zero Who stands for all clients without a proven
+// identity.
 type Who struct {
 	Namespace string // its ID
 	Policy    string // followed by its entity, if it is a policy of one
@@ -86,9 +87,9 @@ type group struct {
 	shares int
 }
 
-// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not nil, the pool
-// calls it when a share gives back many bytes at once, because the memory of a large message is then garbage;
-// the caller that gives them back waits for it. gauge may be nil.
+// New returns a pool of limit bytes, or of Default if limit is not positive. If released is not
+// nil, the pool calls it when a share returns many bytes at once, because the memory of a large
+// message is then garbage. The caller that returns the bytes waits for this call. gauge may be nil.
 func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	if limit <= 0 {
 		limit = Default
@@ -98,7 +99,7 @@ func New(limit int64, released func(n int64), gauge *Gauge) *Pool {
 	return p
 }
 
-// Stats are the state of a Pool.
+// Stats describe the state of a Pool.
 type Stats struct {
 	Limit, Held int64 // bytes or places
 	Refused     int64 // messages and requests, so far
@@ -112,8 +113,8 @@ func (p *Pool) Stats() Stats {
 	return Stats{Limit: p.limit, Held: p.held, Refused: p.refused, Waiting: len(p.waiting)}
 }
 
-// Named sets the name of a pool of bytes, which refusals contain, and the level from which Take fails; by
-// default it is Full.
+// Named sets the name of a pool of bytes, which refusals contain, and the level from which Take
+// fails. The default level is Full.
 func (p *Pool) Named(name string, shuts Level) *Pool {
 	p.name, p.shuts = name, shuts
 	return p
@@ -124,10 +125,10 @@ func (p *Pool) isShut() bool { return p.gauge.Level() >= p.shuts }
 
 func (p *Pool) noteRefusal() { p.refused, p.latest = p.refused+1, time.Now() }
 
-// Gauge returns the gauge of the pool; it may be nil.
+// Gauge returns the gauge of the pool, which may be nil.
 func (p *Pool) Gauge() *Gauge { return p.gauge }
 
-// Exhausted reports whether nothing is left.
+// Exhausted reports whether nothing is free.
 func (p *Pool) Exhausted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,8 +148,9 @@ type Share struct {
 	wants     int64 // the number it waits for; 0: it does not wait
 }
 
-// Share returns a share for a client without a proven identity. The caller must close it. The pool calls wake,
-// possibly from several goroutines, when Take may succeed with the number given to Wait; wake must not block.
+// Share returns a share for a client without a proven identity. The caller must close it. When Take
+// may succeed with the number given to Wait, the pool calls wake, possibly from several goroutines.
+// wake must not block.
 func (p *Pool) Share(wake func()) *Share {
 	s := &Share{pool: p, wake: wake}
 	p.mu.Lock()
@@ -226,7 +228,8 @@ func (s *Share) allows(n, held int64) bool {
 // isLittle reports whether the share holds at most floor bytes with n more.
 func (s *Share) isLittle(n int64) bool { return s.pool.places == "" && s.held+n <= floor }
 
-// Available returns about how many more bytes the share may take; 0 if it may not take n.
+// Available returns approximately how many more bytes the share may take, or 0 if it may not take
+// n.
 func (s *Share) Available(n int64) int64 {
 	p := s.pool
 	p.mu.Lock()
@@ -239,9 +242,10 @@ func (s *Share) Available(n int64) int64 {
 	return max(n, min((left-s.held)/2, own))
 }
 
-// Credit returns how many more bytes one of a connection's receivers may request from the store; used is the
-// number that it has requested or not sent yet. Credit returns 0 until half of the receiver's part is free, so
-// that a receiver does not request messages one by one. If there is no memory, the share waits for it.
+// Credit returns how many more bytes one of a connection's receivers may request from the store.
+// used is the number that the receiver has requested or not sent yet. Credit returns 0 until half
+// of the receiver's part is free, so that a receiver does not request messages one by one. If there
+// is no memory, the share waits for it.
 func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	part := min(maxAsked, Pending/receivers)
 	switch s.pool.gauge.Level() {
@@ -260,8 +264,8 @@ func (s *Share) Credit(used, receivers int) (bytes int, waits bool) {
 	return int(min(int64(part-used), free)), free == 0
 }
 
-// Take takes n for new work, and reports whether it could. It cannot while the level closes the
-// pool, nor at the level below if the share's policy has recently taken much.
+// Take takes n bytes for new work, and reports whether it has succeeded. It fails while the level
+// closes the pool. At the level below it also fails if the share's policy has recently taken much.
 func (s *Share) Take(n int64) bool { return s.take(n, true) }
 
 // take is Take; with begins false it ignores the level.
@@ -297,7 +301,7 @@ func (p *Pool) forgetFlow() {
 	}
 }
 
-// Refuses reports whether the level refuses what w asks for if that takes memory.
+// Refuses reports whether the level refuses requests of w that take memory.
 func (p *Pool) Refuses(w Who) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -344,13 +348,13 @@ func (p *Pool) Evict() bool {
 	return true
 }
 
-// Holding is the part of a Pool that a policy holds.
+// Holding is the part of a Pool that a policy has taken.
 type Holding struct {
 	Who  Who
 	Held int64
 }
 
-// Largest returns the n policies that hold most, largest first.
+// Largest returns the n policies that have taken most, the largest first.
 func (p *Pool) Largest(n int) []Holding {
 	p.mu.Lock()
 	all := make([]Holding, 0, len(p.groups))
@@ -389,8 +393,8 @@ func (s *Share) stopWaiting() {
 	}
 }
 
-// Add takes n bytes regardless of the limit, or gives back -n if n is negative. It is for data that
-// are already in memory.
+// Add takes n bytes regardless of the limit, or returns -n bytes if n is negative. It is for data
+// that is already in memory.
 func (s *Share) Add(n int64) {
 	if n == 0 {
 		return
@@ -437,7 +441,8 @@ func (p *Pool) due() (wakes []func()) {
 	return wakes
 }
 
-// Release gives back everything that the share holds. Nobody else may use the share meanwhile.
+// Release returns everything that the share has taken. No other goroutine may use the share
+// meanwhile.
 func (s *Share) Release() {
 	s.pool.mu.Lock()
 	held := s.held
@@ -455,7 +460,8 @@ func (s *Share) Close() {
 	s.leave()
 }
 
-// Refuse counts a refusal of n and returns the error: QuotaExceeded if n can never fit, otherwise Busy.
+// Refuse counts a refusal of n bytes and returns the error. It is QuotaExceeded if n can never fit,
+// otherwise Busy.
 func (s *Share) Refuse(n int64) error {
 	p := s.pool
 	p.mu.Lock()
@@ -493,7 +499,8 @@ func (p *Pool) Waiter(wake func()) *Waiter {
 // Woken receives a value when the share may take the number given to Wait, or somewhat later.
 func (s *Waiter) Woken() <-chan struct{} { return s.woken }
 
-// Await takes n bytes and waits for them up to Patience. The error is ctx's, or comes from Refuse.
+// Await takes n bytes, and waits for them up to Patience. The error is that of ctx, or comes from
+// Refuse.
 func (s *Waiter) Await(ctx context.Context, n int64) error {
 	if s.Take(n) {
 		return nil
@@ -521,8 +528,8 @@ func (s *Waiter) Await(ctx context.Context, n int64) error {
 	}
 }
 
-// AwaitRoom waits, however long, until n bytes may be taken, and takes none. It is for data that a
-// peer sends only once it is asked to. It returns false when ctx ends.
+// AwaitRoom waits, without a time limit, until n bytes may be taken, but takes none. It is for data
+// that a peer sends only on request. It returns false when ctx ends.
 func (s *Waiter) AwaitRoom(ctx context.Context, n int64) bool {
 	for ctx.Err() == nil && s.Available(n) == 0 && s.Fits(n) {
 		s.Wait(n)

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Intercept implements intercept.Interceptor. While there are rules, it carries out groups,
-// settlements and tokens one by one, so that a rule affects exactly as many as it says. The
+// Intercept implements intercept.Interceptor. While there are rules, it executes groups,
+// settlements and tokens one by one, so that a rule affects exactly the configured number. The
 // settlements of one call of a transaction count as one operation.
 func (r *Rules) Intercept(ctx context.Context, c *intercept.Call) {
 	if c.Options != nil {

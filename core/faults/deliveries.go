@@ -110,8 +110,8 @@ func (d *deliveries) flush() {
 	}
 }
 
-// Close implements intercept.Stage. Messages that were kept back are available again: a session's
-// without a failed delivery, since its end releases them.
+// Close implements intercept.Stage. Messages that were held back become available again. In a
+// session there is no failed delivery, because the end of the session releases the messages.
 func (d *deliveries) Close() {
 	d.mu.Lock()
 	held := d.held
@@ -123,7 +123,7 @@ func (d *deliveries) Close() {
 	}
 }
 
-// Drained implements intercept.Stage: first, what was kept back is delivered.
+// Drained implements intercept.Stage. It first delivers the messages that were held back.
 func (d *deliveries) Drained(then func()) {
 	d.mu.Lock()
 	d.flush()

@@ -1,9 +1,9 @@
 // Package faults makes operations of clients fail on demand, to test how applications react. Rules
-// say which operations fail, and how; each is limited in number and time. The rules of a namespace
-// that was created at run time are in its record, for all gateways. For a configured namespace each
-// gateway has its own rules. Each gateway has its own counts for all rules. An interceptor between
-// the bridges and the namespace's broker applies the rules. A namespace that does not allow faults
-// has none.
+// select the operations that fail, and how they fail. Each rule is limited in number and time. The
+// rules of a namespace that was created at run time are in its record, for all gateways. For a
+// configured namespace each gateway has its own rules. Each gateway has its own counts for all
+// rules. An interceptor between the bridges and the namespace's broker applies the rules. A
+// namespace that does not allow faults has none.
 package faults
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Operation is what a client asks for, or gets.
+// Operation is an operation of a client.
 type Operation string
 
-// The operations that a Rule may be about.
+// The operations that a Rule can select.
 const (
 	Authorize       Operation = "authorize"   // to prove an identity
 	OpenSender      Operation = "open-sender" // to attach a link for sending
@@ -76,37 +76,38 @@ const (
 	MaxLife     = 24 * time.Hour
 )
 
-// Rule makes operations fail. Its zero value refuses the next Send of any client as busy.
+// Rule makes operations fail. The zero Rule refuses the next Send of any client as busy.
 type Rule struct {
 	// Name identifies the rule; default "fault-N".
 	Name string `config:"name"`
 
 	Operation Operation `config:"operation"` // default Send
-	// Entity is what the operation is about: orders, topic/Subscriptions/name, orders/$DeadLetterQueue,
-	// or the beginning of such a path and a "*"; "": any.
+	// Entity is the entity of the operation: orders, topic/Subscriptions/name,
+	// orders/$DeadLetterQueue, or the beginning of such a path and a "*"; "": any.
 	Entity string `config:"entity"`
-	// Client is a part of how the client is described (protocol, address and what it calls itself, as
+	// Client is a part of the client's description (protocol, address and name of its software, as
 	// in the log), or the name of its policy; "": any.
 	Client string `config:"client"`
 	// Properties are application properties that the message must have, with their values as text;
 	// for Send and Deliver.
 	Properties map[string]string `config:"properties"`
-	// Skip is the number of matching operations that pass first. The rule then affects Times of
-	// them, default 1; a Throttle affects all.
+	// Skip is the number of matching operations that succeed first. The rule then affects Times of
+	// them, default 1. A Throttle affects all.
 	Skip  int `config:"skip"`
 	Times int `config:"times"`
-	// Probability is the probability that the rule affects a matching operation; 0 means 1. It
-	// depends only on Seed and the operation's number among the matching ones.
+	// Probability is the probability that the rule affects a matching operation; 0 means 1. The
+	// result depends only on Seed and the operation's number among the matching ones.
 	Probability float64 `config:"probability"`
 	Seed        uint64  `config:"seed"`
 
 	Effect Effect `config:"effect"` // default Fail
-	// Code is the client's error with Fail and Detach: core.Busy ("server busy", which SDKs try
-	// again), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
+	// Code is the error for the client with Fail and Detach: core.Busy ("server busy", which SDKs
+	// retry), core.Timeout, core.Internal, core.EntityDisabled and so on. Default core.Busy.
 	Code core.Code `config:"code"`
-	// Condition is what an AMQP client gets instead of the Code's own condition, such as amqp:link:stolen.
+	// Condition is the AMQP condition to send instead of the Code's condition, such as
+	// amqp:link:stolen.
 	Condition string `config:"condition"`
-	// After says that the operation takes effect although its answer is lost. It is for Fail, Drop
+	// After means that the operation takes effect although its answer is lost. It is for Fail, Drop
 	// and Detach.
 	After bool          `config:"after"`
 	Delay time.Duration `config:"delay"` // before the effect
@@ -182,12 +183,12 @@ func codeOf(code core.Code) core.Code {
 	return cmp.Or(aliases[code], code)
 }
 
-// Effects returns all effects; those that every operation has come first.
+// Effects returns all effects. Those that every operation can have come first.
 func Effects() []Effect {
 	return []Effect{Fail, Delay, Throttle, Drop, Detach, LoseLock, Reorder, Cut, DeliverTwice, ExpireToken}
 }
 
-// Operations are all operations, by name.
+// Operations returns all operations, by name.
 func Operations() (all []Operation) {
 	for o := range allowed {
 		all = append(all, o)

@@ -23,17 +23,17 @@ type Status struct {
 	Ends    time.Time // by the store's clock
 }
 
-// Book keeps the rules of a namespace as text, which only Rules reads.
+// Book stores the rules of a namespace as text. Only Rules reads this text.
 type Book interface {
-	// Faults is the text as this gateway knows it, "" for no rules.
+	// Faults returns the text that this gateway knows, or "" for no rules.
 	Faults() string
-	// ChangeFaults replaces the text with the result of edit. edit is called again if another
-	// change was made first.
+	// ChangeFaults replaces the text with the result of edit. If another change is made first, it
+	// calls edit again.
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
 
-// Rules are the fault rules of a namespace. Each gateway counts its own operations for them. Methods are safe
-// for concurrent use.
+// Rules are the fault rules of a namespace. Each gateway counts its own operations. The methods are
+// safe for concurrent use.
 type Rules struct {
 	book  Book
 	now   func() time.Time // the store's clock
@@ -57,15 +57,15 @@ type active struct {
 	counted      time.Time
 }
 
-// New returns the rules in a book. Their lives end by the clock now.
+// New returns the rules in a book. They end by the clock now.
 func New(book Book, now func() time.Time) *Rules {
 	r := &Rules{book: book, now: now}
 	r.known.Store(&copied{})
 	return r
 }
 
-// Configure adds rules that have names. An existing rule stays as it is, with its counts and
-// its end; one of the same name that differs is replaced.
+// Configure adds rules that have names. An existing rule does not change, and keeps its counts and
+// its end. An existing rule with the same name that differs is replaced.
 func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	if len(rules) == 0 {
 		return nil
@@ -80,8 +80,8 @@ func (r *Rules) Configure(ctx context.Context, rules []Rule) error {
 	})
 }
 
-// Add adds a rule behind the others: the first that matches an operation applies. It refuses an
-// invalid rule, a name in use, and more than MaxRules.
+// Add adds a rule behind the others. The first rule that matches an operation applies. Add refuses
+// an invalid rule, a name that is in use, and more than MaxRules rules.
 func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	err = r.change(ctx, func(s *set, now time.Time) error {
 		e, err := s.add(rule, now)
@@ -91,7 +91,7 @@ func (r *Rules) Add(ctx context.Context, rule Rule) (added Status, err error) {
 	return added, err
 }
 
-// List lists the rules in their order, until their life ends, including those that have affected
+// List lists the rules in their order, until their life ends. It includes rules that have affected
 // all their operations.
 func (r *Rules) List() []Status {
 	all, now := []Status{}, r.now()
@@ -249,7 +249,7 @@ func (a *active) passes() bool {
 	return true
 }
 
-// Grant is what becomes of a proven identity.
+// Grant applies rules to a proven identity.
 func (r *Rules) Grant(ctx context.Context, g core.Grant) (core.Grant, error) {
 	f := r.meet(ctx, g.Policy, Authorize, core.At(g.Scope), nil)
 	if f != nil && f.Effect == ExpireToken {
@@ -356,7 +356,8 @@ func (s *set) configure(rule Rule, now time.Time) error {
 	return nil
 }
 
-// Validate returns what is wrong with each of a namespace's rules, nil for nothing.
+// Validate returns what is wrong with each of a namespace's rules. An element is nil if the rule is
+// valid.
 func Validate(rules []Rule) []error {
 	var s set
 	errs := make([]error, len(rules))

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Op is what a call is about.
+// Op is the operation of a call.
 type Op uint8
 
 // The operations. Sessions also have Peek, ReceiveDeferred and Purge; transactions also have Send,
@@ -40,14 +40,14 @@ func (o Op) String() string {
 	}[o]
 }
 
-// Interceptor takes part in calls. It must be safe for concurrent use.
+// Interceptor observes or changes calls. It must be safe for concurrent use.
 type Interceptor interface {
-	// Intercept carries out a call: it calls c.Next, or c.Fail. It must not keep c.
+	// Intercept executes a call: it calls c.Next, or c.Fail. It must not keep c.
 	Intercept(ctx context.Context, c *Call)
 }
 
 // Call is one call of a bridge. An interceptor may change the request before Next, and the answer
-// after it. It restores the request afterwards, for the interceptors before it.
+// afterwards. After Next it restores the request, for the interceptors before it.
 type Call struct {
 	Op      Op
 	ID      core.Identity
@@ -61,8 +61,8 @@ type Call struct {
 	Tokens      []core.LockToken     // of Renew
 	Options     *core.SessionOptions // of what is opened; of a sender only Closed
 
-	// The answers: an element for each group, settlement or token, else Err. In a transaction Err
-	// is the only answer.
+	// The answers. There is an element for each group, settlement or token; other operations have
+	// only Err. In a transaction, Err is the only answer.
 	Appended   []core.Appended
 	Errs       []error
 	Renewals   []core.Renewal
@@ -97,7 +97,8 @@ func (c *Call) run(ctx context.Context, front *Front, space *Space, err error) {
 	c.Next(ctx)
 }
 
-// Next carries out the call behind the interceptor that calls it, and sets the answers.
+// Next passes the call to the next interceptor, or to the broker after the last one, and sets the
+// answers.
 func (c *Call) Next(ctx context.Context) {
 	at := c.at
 	c.at++
@@ -137,5 +138,5 @@ func (c *Call) Fail(err error) {
 	}
 }
 
-// InTransaction reports whether the call is one of a core.Transaction.
+// InTransaction reports whether the call belongs to a core.Transaction.
 func (c *Call) InTransaction() bool { return c.Link != nil && c.Link.transaction }

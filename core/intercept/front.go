@@ -7,16 +7,17 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Space is what serves one namespace.
+// Space contains what serves one namespace.
 type Space struct {
 	Broker core.Broker
 	Admin  core.Admin
 	Chain  []Interceptor // in the order in which calls pass them
-	// Describe, unless nil, completes what Admin says about the namespace.
+	// Describe, if not nil, completes the description of the namespace in Admin.
 	Describe func(*core.NamespaceInfo)
 }
 
-// Spaces finds the namespace of a peer. For the nil Identity it is the gateway's own.
+// Spaces finds the Space of a peer's namespace. For the nil Identity it is that of the gateway's
+// own namespace.
 type Spaces interface {
 	Space(ctx context.Context, id core.Identity) (*Space, error)
 }
@@ -24,7 +25,7 @@ type Spaces interface {
 // Space implements Spaces: it is the space of every peer.
 func (s *Space) Space(context.Context, core.Identity) (*Space, error) { return s, nil }
 
-// Front implements core.Broker and core.Admin before spaces. It is safe for concurrent use.
+// Front implements core.Broker and core.Admin in front of spaces. It is safe for concurrent use.
 type Front struct {
 	spaces Spaces
 	chain  []Interceptor
@@ -35,7 +36,7 @@ var (
 	_ core.Admin  = (*Front)(nil)
 )
 
-// New puts interceptors before spaces, in the order in which calls pass them.
+// New puts interceptors in front of spaces, in the order in which calls pass them.
 func New(spaces Spaces, chain ...Interceptor) *Front { return &Front{spaces, chain} }
 
 func (f *Front) run(ctx context.Context, c *Call) {
@@ -68,8 +69,8 @@ func (f *Front) deliveries(ctx context.Context, op Op, id core.Identity, address
 	return c.Deliveries, c.Err
 }
 
-// Health implements core.Broker with the health of the gateway's own namespace: all have the same
-// store.
+// Health implements core.Broker with the health of the gateway's own namespace, because all
+// namespaces have the same store.
 func (f *Front) Health(ctx context.Context) (core.About, error) {
 	s, err := f.spaces.Space(ctx, nil)
 	if err != nil {
@@ -78,7 +79,8 @@ func (f *Front) Health(ctx context.Context) (core.About, error) {
 	return s.Broker.Health(ctx)
 }
 
-// Resolve implements core.Broker. Interceptors do not see it: it asks for nothing that is stored.
+// Resolve implements core.Broker. Interceptors do not see this call, because it reads nothing that
+// is stored.
 func (f *Front) Resolve(ctx context.Context, id core.Identity, address core.Address) (core.Entity, error) {
 	s, err := f.spaces.Space(ctx, id)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Link is a sender, a receiver, a session or a transaction that a bridge has.
+// Link is a sender, a receiver, a session or a transaction of a bridge.
 type Link struct {
-	// Closed is the callback that the broker has for a sender, a receiver or a session; nil for none.
+	// Closed is the broker's callback for a sender, a receiver or a session, or nil.
 	Closed func(error)
 
 	front       *Front
@@ -31,14 +31,14 @@ type Link struct {
 
 // Stage is the part of an interceptor that may hold back messages before they reach a receiver.
 type Stage interface {
-	// Drained calls then, after all messages that came before have been passed on.
+	// Drained calls then after all earlier messages have been passed on.
 	Drained(then func())
-	// Close stops passing messages on: after it has returned, no message is passed on any more. It
-	// may be called more than once. The broker's receiver is closed first.
+	// Close stops the stage. After Close has returned, the stage passes on no message. Close may be
+	// called more than once. The broker's receiver is closed first.
 	Close()
 }
 
-// Keep stores a value with the link, for Kept. An interceptor may call it, like Add, in the call
+// Keep stores a value with the link, for Kept. An interceptor may call Keep and Add in the call
 // that opens the link, and in each call of a transaction.
 func (l *Link) Keep(key, value any) {
 	if l.kept == nil {
@@ -47,22 +47,22 @@ func (l *Link) Keep(key, value any) {
 	l.kept[key] = value
 }
 
-// Kept is what was kept under a key, nil for nothing.
+// Kept returns the value that was stored with a key, or nil.
 func (l *Link) Kept(key any) any { return l.kept[key] }
 
 // Add adds a stage to a receiver or session.
 func (l *Link) Add(s Stage) { l.stages = append(l.stages, s) }
 
-// MaxMessageSize is the MaxMessageSize of a sender.
+// MaxMessageSize returns the MaxMessageSize of a sender.
 func (l *Link) MaxMessageSize() int64 { return l.sender.MaxMessageSize() }
 
-// Settle settles messages of the receiver behind all interceptors.
+// Settle settles messages of the receiver, bypassing all interceptors.
 func (l *Link) Settle(ctx context.Context, settlements []core.Settlement) []error {
 	return l.space.Broker.Settle(ctx, l.id, l.address, settlements)
 }
 
-// Refund returns to a receiver the credit for n messages that the bridge did not get, and for bytes
-// beyond those that it got. During a Drain, the messages count as unspent instead.
+// Refund returns credit to a receiver: for n messages that the bridge did not get, and for bytes
+// beyond those of the messages that it got. During a Drain, the messages count as unspent instead.
 func (l *Link) Refund(n, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Link) Refund(n, bytes int) {
 	}
 }
 
-// Close closes the link, as the bridge does.
+// Close closes the link like the bridge.
 func (l *Link) Close() {
 	if l.sender != nil {
 		l.sender.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// Token implements core.Authority. A JSON web token is for the namespace of the
-// host, or for the gateway's own; so is a signature by an entity's policy.
+// Token implements core.Authority. A JSON web token, or a signature by an entity's policy, is for
+// the namespace of the host, or for the gateway's own namespace.
 func (d *Directory) Token(ctx context.Context, hosts []string, token, audience string) (core.Grant, error) {
 	authorize := func(m *member) (core.Grant, error) {
 		return m.record.Load().authority.Token(ctx, hosts, token, audience)
@@ -58,8 +58,8 @@ func (d *Directory) granted(ctx context.Context) func(core.Grant, error) (core.G
 	}
 }
 
-// Within turns an operator's grant into one with the same rights in another namespace. It refuses
-// other grants, whether or not there is such a namespace.
+// Within turns an operator's grant into a grant with the same rights in another namespace. It
+// refuses other grants, whether or not the namespace exists.
 func (d *Directory) Within(ctx context.Context, g core.Grant, namespace string) (core.Grant, error) {
 	if core.FoldName(namespace) == core.FoldName(g.Namespace) {
 		return g, nil
@@ -206,7 +206,8 @@ func (d *Directory) prefer(policy string, m *member) {
 	}
 }
 
-// KeyTries counts how often keys of namespaces were tried to find a peer's namespace.
+// KeyTries counts how often the gateway has tried the keys of namespaces to find the namespace of a
+// peer.
 func (d *Directory) KeyTries() uint64 { return d.tries.Load() }
 
 // Enter implements core.Authority.

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MaxHosts is the number of hosts a namespace may have besides those of its name.
+// MaxHosts is the maximum number of hosts of a namespace, in addition to those of its name.
 const MaxHosts = 32
 
 // CheckName refuses invalid names of namespaces. Host names begin with the name, so it has 1 to 63
@@ -20,8 +20,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckHost refuses a host that cannot identify a namespace: an address, localhost, or one with a
-// port.
+// CheckHost refuses a host that cannot identify a namespace: an address, localhost, or a host with
+// a port.
 func CheckHost(host string) error {
 	name := foldHost(host)
 	_, err := netip.ParseAddr(name)
@@ -56,7 +56,7 @@ func isLabel(s string) bool {
 	return true
 }
 
-// CheckPolicy refuses a shared access policy that no connection string can carry.
+// CheckPolicy refuses a shared access policy that a connection string cannot contain.
 func CheckPolicy(p *core.AccessRule) error {
 	switch {
 	case p.Name == "" || len(p.Name) > core.MaxKeyLength || strings.ContainsAny(p.Name, ";&= \t\n"):
@@ -71,8 +71,8 @@ func CheckPolicy(p *core.AccessRule) error {
 	return nil
 }
 
-// SharesKey reports whether two policies accept the same credentials: they have a name and a key in
-// common.
+// SharesKey reports whether two policies accept the same credentials, because they have a name and
+// a key in common.
 func SharesKey(p, q *core.AccessRule) bool {
 	if p.Name != q.Name {
 		return false
@@ -142,8 +142,8 @@ func (d *Directory) checkOthers(n *core.Namespace) error {
 // the second to this machine.
 var ownDomains = []string{".servicebus.windows.net", ".localhost"}
 
-// HostsOf are the names of a namespace: those that follow from its name, then its configured ones.
-// If there are none, the one that needs no DNS is last.
+// HostsOf returns the hosts of a namespace: those that follow from its name, then its configured
+// ones. Without configured ones, the host that needs no DNS is the last.
 func HostsOf(n *core.Namespace) []string {
 	var all []string
 	for _, domain := range ownDomains {
@@ -165,7 +165,7 @@ func foldHost(called string) string {
 	return core.FoldHost(called)
 }
 
-// Answers reports whether a host, with or without port, is that of a namespace.
+// Answers reports whether a host, with or without port, belongs to a namespace.
 func (d *Directory) Answers(host string) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -25,8 +25,8 @@ func noClock(name string) error {
 }
 
 // MoveClock moves the virtual clock of a namespace. It returns when everything that is then due has
-// been done, as far as this gateway knows; other gateways follow a moment later. move is called
-// again if another change was made first; now is the time of the store.
+// been done, as far as this gateway knows. Other gateways follow a moment later. If another change
+// is made first, move is called again. now is the time of the store.
 func (d *Directory) MoveClock(ctx context.Context, name string, move func(c core.VirtualClock, now time.Time) (core.VirtualClock, error)) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

@@ -13,27 +13,28 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Served is what serves one namespace.
+// Served contains what serves one namespace.
 type Served struct {
 	intercept.Space
-	// Grant, unless nil, decides what becomes of a proven identity.
+	// Grant, if not nil, may change or refuse the grant of a proven identity.
 	Grant func(context.Context, core.Grant) (core.Grant, error)
-	// RunDue does what is due after the namespace's time was moved. Nil: its time is not moved.
+	// RunDue does everything that is due after the namespace's time was moved. If it is nil, the
+	// time is not moved.
 	RunDue func(context.Context) error
-	// Close ends it and waits for the end. It is called once.
+	// Close ends the namespace and waits for its end. It is called once.
 	Close func()
 }
 
-// Live is the part of a namespace that may change while it is served.
+// Live is the part of a namespace that may change while the namespace is served.
 type Live interface {
 	Quotas() core.NamespaceQuotas
-	// Answers reports whether a folded host is one of the namespace, or of the gateway.
+	// Answers reports whether a folded host belongs to the namespace or to the gateway.
 	Answers(host string) bool
-	// Time is the namespace's time when the store's clock shows now. It is the same unless the
-	// namespace has a Clock.
+	// Time returns the namespace's time when the store's clock shows now. The two are the same
+	// unless the namespace has a Clock.
 	Time(now time.Time) time.Time
-	// Faults are the namespace's fault rules: a faults.Book. The rules of a namespace of the
-	// registry are in its record; those of any other namespace end with the gateway.
+	// Faults returns the namespace's fault rules as a faults.Book. The rules of a namespace of the
+	// registry are in its record. The rules of any other namespace end with the gateway.
 	Faults() string
 	ChangeFaults(ctx context.Context, edit func(text string) (string, error)) error
 }
@@ -41,19 +42,19 @@ type Live interface {
 // Options configure a Directory. Own and Open are required.
 type Options struct {
 	// Own is the gateway's own namespace. Configured are the other namespaces of the configuration.
-	// The IDs of Own and Configured are their names.
+	// The IDs of all of these are their names.
 	Own        core.Namespace
 	Configured []core.Namespace
-	// Registry keeps the namespaces that are created at run time. Nil: there are none.
+	// Registry stores the namespaces that are created at run time. If it is nil, there are none.
 	Registry core.Namespaces
-	// Open makes what serves a namespace. For a namespace of the registry it must not take long.
+	// Open makes the Served of a namespace. For a namespace of the registry it must not take long.
 	Open func(ctx context.Context, n core.Namespace, live Live) (Served, error)
-	// Hosts are names of the gateway that identify no namespace.
+	// Hosts are names of the gateway that do not identify a namespace.
 	Hosts []string
-	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. Nil: none are
-	// accepted.
+	// Issuers verifies JSON web tokens, which are for the gateway's own namespace. If it is nil,
+	// none are accepted.
 	Issuers auth.Issuers
-	// PublicKeys are published keys: no policy that is made or changed may have one.
+	// PublicKeys are publicly known keys. A policy that is created or changed must not have one.
 	PublicKeys []string
 	// Limits are the limits of the emulated tier; none by default.
 	Limits core.Limits
@@ -100,8 +101,8 @@ var (
 // their periodic work.
 const openPause = 10 * time.Millisecond
 
-// Open makes a Directory: it opens the gateway's own and the configured namespaces, and reads the
-// registry. Run must be called afterwards, also to close it.
+// Open makes a Directory. It opens the gateway's own and the configured namespaces, and reads the
+// registry. Run must be called afterwards; it also closes the Directory.
 func Open(ctx context.Context, o Options) (*Directory, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -247,7 +248,7 @@ func (d *Directory) update(m *member, n core.Namespace) (moved bool) {
 }
 
 // Configure gives the gateway's own namespace and the configured ones new policies, hosts and
-// quotas, by name. Names that Open was not given are ignored. Connected clients stay connected
+// quotas, by name. It ignores names that were not given to Open. Connected clients stay connected
 // until their tokens expire.
 func (d *Directory) Configure(all []core.Namespace) {
 	d.changing.Lock()
@@ -324,8 +325,8 @@ func (d *Directory) Space(ctx context.Context, id core.Identity) (*intercept.Spa
 	return &s.Space, nil
 }
 
-// Operator reports whether an identity may run the gateway: it has Manage on the gateway's whole
-// own namespace.
+// Operator reports whether an identity may operate the gateway, because it has Manage on the
+// gateway's whole own namespace.
 func (d *Directory) Operator(id core.Identity, now time.Time) bool {
 	return id.NamespaceID() == d.own.record.Load().ID && id.Check(core.Manage, "", now) == nil
 }

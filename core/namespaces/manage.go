@@ -9,21 +9,20 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// DefaultPolicy is the policy of a namespace that is made without one. It has all
-// rights.
+// DefaultPolicy is the policy of a namespace that is created without policies. It has all rights.
 const DefaultPolicy = "RootManageSharedAccessKey"
 
 // changeTries is how often a change that conflicts with another is tried.
 const changeTries = 5
 
-// About is a namespace with its state at this gateway.
+// About describes a namespace with its state at this gateway.
 type About struct {
 	core.Namespace
-	// Fixed says that it is configured, or the gateway's own: it can be reset, but not changed or
-	// deleted.
+	// Fixed means that the namespace is configured, or is the gateway's own. It can be reset, but
+	// not changed or deleted.
 	Fixed bool
 	Own   bool // it is the gateway's own
-	// Connections is how many are open at this gateway.
+	// Connections is the number of open connections at this gateway.
 	Connections int
 }
 
@@ -33,8 +32,8 @@ func (m *member) about() About {
 	return About{Namespace: m.record.Load().Namespace, Fixed: m.fixed, Own: m == m.d.own, Connections: len(m.connections)}
 }
 
-// Create makes a namespace in the registry and serves it. It takes Name, Hosts, Policies,
-// Quotas and Clock. Policies without a key get random ones; without policies the namespace gets
+// Create creates a namespace in the registry and serves it. It uses Name, Hosts, Policies, Quotas
+// and Clock. Policies without a key get random keys. Without policies the namespace gets
 // DefaultPolicy.
 func (d *Directory) Create(ctx context.Context, n core.Namespace) (About, error) {
 	if d.o.Registry == nil {
@@ -93,7 +92,7 @@ func newKey() string {
 	return base64.StdEncoding.EncodeToString(b[:])
 }
 
-// Describe returns the namespace of that name, or NotFound.
+// Describe returns the namespace with that name, or NotFound.
 func (d *Directory) Describe(ctx context.Context, name string) (About, error) {
 	m, err := d.find(ctx, name)
 	if err != nil {
@@ -142,8 +141,8 @@ func (d *Directory) All(after string, top int) []About {
 	return all
 }
 
-// Change changes a namespace of the registry. edit is called again if another change was made
-// first. Policies without a key keep their keys, or get random ones.
+// Change changes a namespace of the registry. If another change is made first, it calls edit again.
+// Policies without a key keep their keys, or get random ones.
 func (d *Directory) Change(ctx context.Context, name string, edit func(*core.Namespace) error) (About, error) {
 	for range changeTries {
 		m, err := d.find(ctx, name)
@@ -219,9 +218,9 @@ func settle(p *core.AccessRule, before []core.AccessRule) {
 	}
 }
 
-// Rotate gives a policy a new primary key. The former primary key becomes the secondary, so that
-// both are valid; the former secondary key is not valid any more. If the namespace was deleted and
-// created again in the meantime, nothing changes.
+// Rotate gives a policy a new primary key. The former primary key becomes the secondary key, so
+// that both are valid. The former secondary key is no longer valid. If the namespace was deleted
+// and created again in the meantime, nothing changes.
 func (d *Directory) Rotate(ctx context.Context, name, policy string) (About, error) {
 	id := ""
 	return d.Change(ctx, name, func(n *core.Namespace) error {
@@ -255,7 +254,8 @@ func (d *Directory) ResetNamed(ctx context.Context, name string) error {
 	return s.Admin.Reset(ctx, core.Identity{{Namespace: r.Name, NamespaceID: r.ID, Policy: "operator", Rights: core.AllRights}})
 }
 
-// Delete deletes a namespace of the registry with its contents. Its peers' connections end at once.
+// Delete deletes a namespace of the registry with its contents, and closes its peers' connections
+// at once.
 func (d *Directory) Delete(ctx context.Context, name string) error {
 	m, err := d.find(ctx, name)
 	if err != nil {

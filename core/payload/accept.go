@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Accept is what a receiver can read, as in HTTP's Accept header, RFC 9110 §12.5.1. The zero Accept
-// is any type.
+// Accept is the list of types that a receiver can read, as in HTTP's Accept header, RFC 9110
+// §12.5.1. The zero Accept means any type.
 type Accept struct {
 	ranges []mediaRange // the most preferred first
 }
@@ -27,7 +27,7 @@ const defaultQuality = 1000
 // maxRanges bounds how many types a receiver can list.
 const maxRanges = 64
 
-// ParseAccept reads a list of types. It skips malformed elements.
+// ParseAccept parses a list of types. It skips malformed elements.
 func ParseAccept(list string) Accept {
 	var a Accept
 	for item := range strings.SplitSeq(list, ",") {
@@ -86,7 +86,7 @@ func (r mediaRange) specificity() int {
 	}
 }
 
-// IsAny reports whether all types are accepted alike.
+// IsAny reports whether all types are accepted equally.
 func (a Accept) IsAny() bool { return len(a.ranges) == 0 }
 
 // quality is the quality of a type: the one of the most specific range that matches it. An unknown

@@ -9,13 +9,13 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Named is a serializer with its name in the configuration and in dead letters.
+// Named is a serializer with its name, which the configuration and dead letters contain.
 type Named struct {
 	Name string
 	core.Serializer
 }
 
-// Chain is serializers in the order in which they are tried. It is immutable and safe for
+// Chain contains serializers in the order in which they are tried. It is immutable and safe for
 // concurrent use.
 type Chain struct {
 	members []Named
@@ -66,7 +66,8 @@ var errEncoded = errors.New("the payload has a content encoding")
 func (c *Chain) Body(m *core.Message) (any, error) { return c.Decode(context.Background(), m) }
 
 // Decode decodes the body of a message; no body decodes to null. The error is a *core.Undecodable
-// if no serializer can decode it, or Busy or Timeout if one that comes first cannot decide now.
+// if no serializer can decode the body. It is Busy or Timeout if an earlier serializer cannot
+// decide now.
 func (c *Chain) Decode(ctx context.Context, m *core.Message) (any, error) {
 	if m.Body.Kind == core.BodyNone {
 		return nil, nil
@@ -138,9 +139,9 @@ func isPassing(err error) bool {
 	return ok && code.Retriable() || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Transcode returns the message in the most preferred content type: itself if it has that type
-// already, or if no serializer writes an accepted type. Errors are those of Decode; the message is
-// returned with them.
+// Transcode returns the message in the most preferred content type. It returns the message itself
+// if it already has this type, or if no serializer writes an accepted type. Errors are those of
+// Decode; the message is returned with them.
 func (c *Chain) Transcode(ctx context.Context, m *core.Message, a Accept) (*core.Message, error) {
 	return c.convert(ctx, m, a, false)
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// Options say for which entities payloads are read and transcoded. The zero value is for none.
+// Options configure for which entities payloads are read and transcoded. The zero value is for
+// none.
 type Options struct {
-	// Chain is for receivers that say what they accept, on entities without a chain of their own;
+	// Chain is for receivers that list accepted types, on entities without a chain of their own;
 	// nil: none.
 	Chain *Chain
 	// Entities are settings of queues and subscriptions, by name.
@@ -23,17 +24,17 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Entity says how messages are received from one entity.
+// Entity configures how messages are received from one entity.
 type Entity struct {
-	// Chain is the entity's own: payloads that it cannot decode are dead-lettered. If it is nil,
-	// the chain of Options is used, and nothing is dead-lettered.
+	// Chain is the entity's own chain. The gateway dead-letters payloads that this chain cannot
+	// decode. If it is nil, the chain of Options is used, and nothing is dead-lettered.
 	Chain *Chain
-	// Deliver has the content types for receivers that name none, or that accept all types equally.
-	// It has the form of Accept.
+	// Deliver lists the content types for receivers that list none, or that accept all types
+	// equally. It has the form of Accept.
 	Deliver string
 }
 
-// Transcoder is an interceptor by which receivers get what they accept.
+// Transcoder is an interceptor that transcodes payloads into types that receivers accept.
 type Transcoder struct {
 	chain    *Chain
 	entities map[string]plan // by folded name
@@ -68,7 +69,7 @@ func New(o Options) *Transcoder {
 	return t
 }
 
-// Wait waits for the work of closed receivers.
+// Wait waits until the work of closed receivers has ended.
 func (t *Transcoder) Wait() { t.workers.Wait() }
 
 // Intercept implements intercept.Interceptor.

@@ -9,15 +9,15 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Call is plugin('name', …) in a filter: a question that a router answers. Calls
-// that ask the same are equal.
+// Call is plugin('name', …) in a filter: a condition that a router answers. Calls with the same
+// name and arguments are equal.
 type Call struct {
 	Name       string // of the router, as written
 	parameters string // encoded
 }
 
-// Parameters are the values behind the name: a value given as name = value has that name, any other
-// has its place as its name, "1" for the first.
+// Parameters are the arguments after the plugin's name. An argument of the form name = value has
+// that name. Any other argument has its position as its name, beginning with "1".
 func (c Call) Parameters() core.Properties {
 	if c.parameters == "" {
 		return core.Properties{}

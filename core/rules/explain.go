@@ -10,21 +10,22 @@ import (
 	"github.com/crosstown-mq/crosstown/core/value"
 )
 
-// Explanation is what a rule makes of a message, and why.
+// Explanation is the result of a rule for a message, with its reasons.
 type Explanation struct {
 	Truth Truth
-	// Why are the conditions that decided, as they stand in the filter, each with
-	// its answer and the values it saw: "price > 10 is unknown: price is not set".
+	// Why contains the conditions that decided, as they are written in the filter, each with its
+	// answer and the compared values: "price > 10 is unknown: price is not set".
 	Why []string
-	// Err is why the rule cannot be compiled, or what went wrong in its filter or, if Truth is
-	// True, in its action.
+	// Err is why the rule cannot be compiled, or the error of its filter or, if Truth is True, of
+	// its action.
 	Err error
-	// Message is what the rule makes of the message; nil unless it matches without Err.
+	// Message is the message after the rule's action. It is nil unless the rule matches without
+	// Err.
 	Message *core.Message
 }
 
-// Explain compiles a rule, evaluates it for one message, and says how the
-// result came about. The result is the same as that of Rule.Matches.
+// Explain compiles a rule, evaluates it for one message, and explains the result. The result is the
+// same as that of Rule.Matches.
 func Explain(r core.Rule, m *core.Message, f Facts) Explanation {
 	c, err := Compile(r)
 	if err != nil {

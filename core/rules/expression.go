@@ -146,10 +146,10 @@ func truthOf(b bool) Truth {
 // Not exchanges True and False.
 func (t Truth) Not() Truth { return -t }
 
-// And is False if one of the two is, else Unknown if one of the two is.
+// And returns False if one of the two is False, otherwise Unknown if one of the two is Unknown.
 func (t Truth) And(o Truth) Truth { return min(t, o) }
 
-// Or is True if one of the two is, else Unknown if one of the two is.
+// Or returns True if one of the two is True, otherwise Unknown if one of the two is Unknown.
 func (t Truth) Or(o Truth) Truth { return max(t, o) }
 
 // String is TRUE, FALSE or UNKNOWN.

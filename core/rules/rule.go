@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// PropertyRuleName is the user property that a copy made by a rule with an
-// action carries: the name of the rule.
+// PropertyRuleName is the user property with the name of the rule. A copy has it if a rule with an
+// action has made the copy.
 const PropertyRuleName = "RuleName"
 
 // Rule is a compiled rule. It is immutable and may be used by many goroutines.
@@ -23,8 +23,9 @@ type Rule struct {
 	calls     []Call      // of plugins in the predicate
 }
 
-// Compile parses a rule. It refuses with core.InvalidArgument a rule that it does not understand,
-// or that is certain to fail; the text names the rule, the position in the SQL text and the reason.
+// Compile parses a rule. It refuses a rule that it does not understand, or that is certain to fail,
+// with core.InvalidArgument. The text contains the rule, the position in the SQL text and the
+// reason.
 func Compile(r core.Rule) (*Rule, error) {
 	c := &Rule{name: r.Name, sql: r.Filter.SQL, actionSQL: r.Action}
 	var err error
@@ -105,14 +106,14 @@ func (r *Rule) refusal(which, sql string, err error) error {
 // Name returns the rule's name.
 func (r *Rule) Name() string { return r.name }
 
-// Calls returns the questions that the filter asks plugins.
+// Calls returns the calls of plugins in the filter.
 func (r *Rule) Calls() []Call { return r.calls }
 
-// HasAction reports whether the rule has an action, and so makes a copy of its own.
+// HasAction reports whether the rule has an action, and therefore makes a copy of its own.
 func (r *Rule) HasAction() bool { return r.action != nil }
 
-// Matches evaluates the filter; only True is a match. An error is a
-// core.InvalidArgument with a text that says what in the message went wrong.
+// Matches evaluates the filter. Only True is a match. An error is a core.InvalidArgument with a
+// text that describes what went wrong.
 func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 	s := open(m, f, &r.names)
 	defer s.close()
@@ -123,9 +124,9 @@ func (r *Rule) Matches(m *core.Message, f Facts) (Truth, error) {
 	return t, nil
 }
 
-// Apply returns what the rule's action makes of a message that matches: a copy
-// that shares the body, has the user property RuleName, and after that all
-// that the action sets. Without an action it returns the message itself.
+// Apply returns the result of the rule's action for a message that matches: a copy that shares the
+// body, has the user property RuleName, and then everything that the action sets. Without an action
+// it returns the message itself.
 func (r *Rule) Apply(m *core.Message, f Facts) (*core.Message, error) {
 	work := 0
 	return r.apply(m, f, &work)

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Set is the rules of all subscriptions of a topic. It is safe for concurrent use. The time to add
-// or remove a rule does not depend on the number of rules.
+// Set contains the rules of all subscriptions of a topic. It is safe for concurrent use. The time
+// to add or remove a rule does not depend on the number of rules.
 type Set struct {
 	mu        sync.RWMutex
 	shapes    map[string]*shape // by their names
@@ -34,20 +34,20 @@ type candidate struct {
 	fallible bool
 }
 
-// Copy is what a subscription gets of a message.
+// Copy is the copy of a message for a subscription.
 type Copy struct {
 	Sub int // the index of the subscription
 	// Rule is the rule that made the copy, nil for the plain copy that all rules
 	// without an action share.
 	Rule *Rule
-	// Message is the message, changed by the rule's action if Err is nil.
+	// Message is the message. Rule's action has changed it if Err is nil.
 	Message *core.Message
-	// Err is what went wrong in Rule: it makes no copy, and the subscription
-	// dead-letters the message or ignores it, as its settings say.
+	// Err is the error of Rule. It makes no copy, and the subscription dead-letters or ignores the
+	// message, depending on its settings.
 	Err error
 }
 
-// NewSet puts the rules of the subscriptions together: subs[i] are those of subscription i.
+// NewSet makes a Set of the rules of subscriptions. subs[i] are the rules of subscription i.
 func NewSet(subs [][]*Rule) *Set {
 	s := &Set{seed: maphash.MakeSeed(), served: (len(subs) + 63) / 64}
 	s.shapes = make(map[string]*shape)
@@ -89,7 +89,7 @@ func (s *Set) Add(sub int, r *Rule) bool {
 	return true
 }
 
-// Remove is the reverse of Add.
+// Remove undoes Add.
 func (s *Set) Remove(sub int, r *Rule) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func covers(r *Rule) bool { return !r.HasAction() && r.predicate == settled(True
 // ReadsBodies reports whether Facts.Body may be called.
 func (s *Set) ReadsBodies() bool { return s.names.bodies }
 
-// Calls returns the questions that plugins must answer before Match, each once.
+// Calls returns the calls that plugins must answer before Match, each once.
 func (s *Set) Calls() []Call { return s.calls }
 
 // counts reports whether evaluating the rule can make a difference.
@@ -177,10 +177,9 @@ func (s *Set) file(sh *shape) {
 	s.anchored[anchor] = append(s.anchored[anchor], sh)
 }
 
-// Match appends to dst what each subscription gets of a message: at most one
-// plain copy, and a copy or an error for each rule with an action that matches
-// and for each that fails. It allocates nothing but dst, errors, and the
-// messages that actions make.
+// Match appends to dst the copies of a message for each subscription: at most one plain copy, and a
+// copy or an error for each rule with an action that matches and for each rule that fails. It
+// allocates only dst, errors, and the messages that actions make.
 func (s *Set) Match(dst []Copy, m *core.Message, f Facts) []Copy {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -9,17 +9,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Facts are what the broker knows of a message besides what its producer set. A zero field is not
-// known yet, and is NULL in SQL.
+// Facts are the broker's properties of a message. A zero field is not known yet, and is NULL in
+// SQL.
 type Facts struct {
 	EnqueuedTime           time.Time
 	SequenceNumber         int64
 	EnqueuedSequenceNumber int64
 	DeliveryCount          uint32 // 0 is known
 	State                  core.State
-	// Body decodes a message's body, for conditions on its fields; nil: there is no decoder.
+	// Body decodes a message's body, for conditions on its fields. If it is nil, there is no
+	// decoder.
 	Body func(*core.Message) (any, error)
-	// Ask answers plugin(…): whether the router passes the message. nil: there are no plugins.
+	// Ask answers plugin(…): whether the router passes the message. If it is nil, there are no
+	// plugins.
 	Ask func(Call) (bool, error)
 }
 

@@ -2,17 +2,17 @@
 -- append.lua: store messages that expire, are scheduled, belong to a session, are checked for
 -- duplicates or come from another entity. Plain messages are stored by native commands (append.go),
 -- so that their bodies do not pass through Lua.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
---             front
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are
+--             loaded before
 -- KEYS[17] seen   zset  ids within the duplicate window by first acceptance (ms)
 -- KEYS[18] moved  zset  keys of moves by first acceptance (ms)
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    window   length of the duplicate window in ms, 0: none
 -- ARGV[6]    keyLife  how long keys of moves are kept, ms
 -- ARGV[7..]  for each message: id for duplicate detection or ''; key of its move or ''; due ms or
---            '', with an r behind it for a message that is reserved until then; ttl ms or ''; name
---            of the session or ''; record, or '' for a message of which only id and key are noted
--- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for a noted one | {'not_found'} | {'more'}:
+--            '', followed by r for a message that is reserved until then; ttl ms or ''; name
+--            of the session or ''; record, or '' to record only the id and the key
+-- Returns {'ok', n...}, 0 for a dropped duplicate, -1 for a recorded one | {'not_found'} | {'more'}:
 --         call again
 local seen, moved = KEYS[taken + 1], KEYS[taken + 2]
 if call('EXISTS', stream) == 0 then return {'not_found'} end

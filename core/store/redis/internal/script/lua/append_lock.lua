@@ -1,6 +1,6 @@
 #!lua
--- append_lock.lua: store messages, then lock some for a receiver of the gateway that asks. The scripts
--- append and lock are in front, each as a function of its ARGV.
+-- append_lock.lua: store messages, then lock some for a receiver of the calling gateway. The scripts
+-- append and lock are loaded before, each as a function of its ARGV.
 -- KEYS[1..18] as in append.lua
 -- ARGV[1..11] as in lock.lua
 -- ARGV[12]    window   as ARGV[5] of append.lua

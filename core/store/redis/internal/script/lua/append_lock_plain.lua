@@ -1,7 +1,7 @@
--- append_lock_plain.lua: append_lock.lua where the queue has nothing available and only the gateway
--- that asks waits: the messages are stored and locked. The loader puts it in front of state.lua. Most
--- calls at ordinary rates end here, before state.lua makes its functions, which costs more than the
--- commands do.
+-- append_lock_plain.lua: append_lock.lua for a queue without available messages for which only the
+-- calling gateway waits. It stores and locks the messages. The loader puts it before state.lua. Most
+-- calls at ordinary rates end here. Creating the functions of state.lua would cost more than the
+-- commands.
 do
   local call, state = redis.call, redis.call('HMGET', KEYS[2], 'd', 'w', 's', 'c')
   local due, count = tonumber(state[1] or 0), (#ARGV - 13) / 6

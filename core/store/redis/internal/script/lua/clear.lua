@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- clear.lua: remove all messages of a partition, with everything kept about them and about
--- sessions. Numbers go on, and gateways that wait for messages go on waiting.
+-- clear.lua: remove all messages of a partition, with all data about them and about sessions.
+-- Numbers continue, and gateways that wait for messages keep waiting.
 -- KEYS[1] subscriptions  set  IDs of a topic's subscriptions
 -- KEYS[2..] of each queue and sub-queue: stream, head, bell as in state.lua, holders as in
 --          sessions.lua; then all other keys, without the streams and heads

@@ -1,8 +1,8 @@
 #!lua
--- commit.lua: do a piece of work as a whole, or nothing of it. The scripts settle, cancel, append
--- and topic_publish are in front, each as a function of its ARGV.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are in
---             front
+-- commit.lua: commit the work of a transaction as a whole or not at all. The scripts settle, cancel,
+-- append and topic_publish are loaded before, each as a function of its ARGV.
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua and sessions.lua, if they are
+--             loaded before
 -- KEYS[17] seen    zset  as in append.lua
 -- KEYS[18] moved   zset  as in append.lua
 -- KEYS[19] bodies  hash  as in topic_publish.lua

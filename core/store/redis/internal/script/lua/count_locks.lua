@@ -1,4 +1,4 @@
--- count_locks.lua: count locks. The loader puts it in front of scripts that do.
+-- count_locks.lua: a function that counts locks. The loader puts it before scripts that need it.
 local ones = {[0] = 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4} -- bits of four
 
 -- countLocks returns how many locks stand in locks and blocks, which are those of state.lua.

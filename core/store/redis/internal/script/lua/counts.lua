@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- counts.lua: count the messages of a queue and its sub-queues by state, if nothing is due there.
+-- counts.lua: count the messages of a queue and its sub-queues by state, unless a sweep is due.
 -- KEYS[1] expiry  zset  as in state.lua, of the queue itself, as are the next two
 -- KEYS[2] sessionLocks  zset  as in sessions.lua
 -- KEYS[3] freeSessions  zset  as in sessions.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- doorbell.lua: wake the gateways that wait at a partition, once.
+-- doorbell.lua: wake, once, the gateways that wait for messages of a partition.
 -- KEYS[1] head  hash     field w is set while a gateway waits
 -- KEYS[2] bell  channel  sharded doorbell of the partition
 -- Returns 1 if it rang, else 0

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- entity_delete.lua: remove an entity from its namespace's catalogue; a topic with its
+-- entity_delete.lua: remove an entity from its namespace's catalogue, and a topic with its
 -- subscriptions.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] names     zset  <kind>:<folded name>

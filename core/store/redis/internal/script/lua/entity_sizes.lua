@@ -1,5 +1,5 @@
--- entity_sizes.lua: sizes of a namespace's queues and topics. The loader puts it in front of the
--- scripts that create and update them. It has no keys of its own.
+-- entity_sizes.lua: functions for the sizes of a namespace's queues and topics. The loader puts it before the
+-- scripts that create and update entities. It has no keys of its own.
 
 -- sizeOf is the size in MB of the entity in a catalogue value, as core.Entity computes it.
 local function sizeOf(value)

@@ -1,5 +1,5 @@
 #!lua
--- entity_update.lua: replace an entity, unless it has changed meanwhile.
+-- entity_update.lua: replace an entity, unless it has changed since it was read.
 -- KEYS[1] entities  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] versions  hash  ID of a topic -> version of its subscriptions
 -- KEYS[3] fences    hash  ID of a topic -> the version that its partitions have not been told yet

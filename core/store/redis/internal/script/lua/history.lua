@@ -1,6 +1,6 @@
--- history.lua: events of messages. The loader puts it behind the other files in front of a script
--- if the entity has a history. ARGV[4] of state.lua then has two further numbers: how long events
--- are kept (ms), and how many.
+-- history.lua: functions that write events of messages. The loader puts it after the other files
+-- before a script, if the entity has a history. ARGV[4] of state.lua then has two more numbers: how long events
+-- are kept (ms), and how many are kept.
 -- The next KEYS:
 --   events  stream  the events, id <ms>-<n>: the store's clock, or the last event's if that is
 --                   ahead. Field e holds kind, sub-queue, number, other number, failures, until

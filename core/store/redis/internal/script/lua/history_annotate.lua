@@ -1,5 +1,5 @@
 #!lua
--- history_annotate.lua: add the broker's events to the history of a queue. history.lua names the
+-- history_annotate.lua: add the broker's events to the history of a queue. history.lua describes the
 -- key.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lock.lua: lock available messages, first those to deliver again, then new ones.
+-- lock.lua: lock available messages: first those that were delivered before, then new ones.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms

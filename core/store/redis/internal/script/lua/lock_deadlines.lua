@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- lock_deadlines.lua: return until when messages are locked.
+-- lock_deadlines.lua: return the times until which messages are locked.
 -- KEYS[1] locks   zset  as in state.lua
 -- KEYS[2] sessionNames  hash  as in sessions.lua
 -- KEYS[3] sessionLocks  zset  as in sessions.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lock_deferred.lua: lock deferred messages by number, all or none.
+-- lock_deferred.lua: lock deferred messages, given by number, all or none.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until   deadline of the locks, ms; in a session their score in locks, as in

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lock_numbers.lua: lock those of some messages that are available, by number.
+-- lock_numbers.lua: lock the messages with given numbers that are available.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]   until    deadline of the locks, ms; in a session their score in locks, as in

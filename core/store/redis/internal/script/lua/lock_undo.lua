@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- lock_undo.lua: end, without a failed delivery, what a lock call has locked whose answer was lost.
+-- lock_undo.lua: end the locks of a lock call whose answer was lost, without a failed delivery.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] nonce  of the call, in a session that of the session's lock

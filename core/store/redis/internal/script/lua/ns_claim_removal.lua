@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- ns_claim_removal.lua: lease a deleted namespace to remove what it held.
+-- ns_claim_removal.lua: lease a deleted namespace, to remove its contents.
 -- KEYS[1] remains  zset  IDs of deleted namespaces by the end of the lease on their removal (ms)
 -- ARGV[1] now      ms, from the caller's clock
 -- ARGV[2] until    ms, end of the lease

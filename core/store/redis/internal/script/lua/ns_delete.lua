@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- ns_delete.lua: remove a namespace from the registry, and note that its contents must be removed.
+-- ns_delete.lua: remove a namespace from the registry, and record that its contents must be removed.
 -- KEYS[1] namespaces  hash  folded name -> <revision>:<id>:<record>
 -- KEYS[2] names       zset  folded names, all with score 0
 -- KEYS[3] remains     zset  IDs of deleted namespaces by the end of the lease on their removal (ms)

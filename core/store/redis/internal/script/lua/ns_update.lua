@@ -1,5 +1,5 @@
 #!lua
--- ns_update.lua: replace a namespace in the registry, unless it has changed meanwhile.
+-- ns_update.lua: replace a namespace in the registry, unless it has changed since it was read.
 -- KEYS[1] namespaces  hash  folded name -> <revision>:<id>:<record>
 -- ARGV[1] channel     on which changes are published
 -- ARGV[2] change      the message on it

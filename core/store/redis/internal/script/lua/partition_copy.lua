@@ -2,7 +2,7 @@
 -- partition_copy.lua: copy keys of a partition to other names, for an export.
 -- KEYS[1] stream         stream  of the queue or topic itself
 -- KEYS[2] subscriptions  set     IDs of a topic's subscriptions
--- KEYS[3..] each key and, behind it, the name of its copy
+-- KEYS[3..] each key, followed by the name of its copy
 -- ARGV[1] life  how long the copies are kept, ms
 -- ARGV[2..] IDs of the subscriptions whose keys are among them
 -- Returns {'ok'} | {'not_found'} | {'conflict'}: the topic has other subscriptions

@@ -1,10 +1,10 @@
 #!lua
--- partition_fill.lua: put imported keys in the place of those of an empty partition.
+-- partition_fill.lua: replace the keys of an empty partition with imported keys.
 -- KEYS[1] stream         stream  of the queue or topic itself
 -- KEYS[2] subscriptions  set     IDs of a topic's subscriptions
 -- KEYS[3..] of each queue and sub-queue: stream, head, doorbell as in state.lua, and the imported
 --          stream; then each other key and, behind it, the imported one
--- ARGV[1] fill    0: only look whether the partition is empty
+-- ARGV[1] fill    0: only check whether the partition is empty
 -- ARGV[2] queues  how many
 -- ARGV[3..] the number given last of each queue, then IDs of the subscriptions whose keys are among
 --          them

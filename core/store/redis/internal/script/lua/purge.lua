@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- purge.lua: remove available messages without reading them, first those to deliver again, then new
+-- purge.lua: remove available messages without reading them: first those that were delivered before, then new
 -- ones.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- rate.lua: take from what a rate allows, as core.Rate.Take does.
+-- rate.lua: take from a rate, like core.Rate.Take.
 -- KEYS[1] rate  string  when the burst is whole again (us), a space, and the rate of the last call
 -- ARGV[1] now   ms
 -- ARGV[2] every us

@@ -1,4 +1,4 @@
--- receipt.lua: keep the answer of a call for ten seconds, so that a gateway that has not got it can send
+-- receipt.lua: keep the answer of a call for ten seconds, so that a gateway that did not get the answer can send
 -- the call again. The loader makes the script before it the function run.
 -- KEYS[last]    receipt  string  <id><answer>
 -- ARGV[last-1]  id       of the call

@@ -1,5 +1,5 @@
--- release_those.lua: end locks by their nonces. The loader puts it behind sweep.lua.
--- releaseThose ends, without a failed delivery, the locks with chosen nonces. It returns false if the
+-- release_those.lua: a function that ends locks by their nonces. The loader puts it after sweep.lua.
+-- releaseThose ends the locks with chosen nonces, without a failed delivery. It returns false if the
 -- budget ends first.
 local function releaseThose(isChosen)
   for _, member in ipairs(call('ZRANGE', locks, 0, -1)) do

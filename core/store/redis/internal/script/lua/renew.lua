@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- renew.lua: extend locks that still stand.
+-- renew.lua: extend locks that have not ended.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5]    until  the new deadline, ms

@@ -1,6 +1,6 @@
 #!lua
 -- session_accept.lua: lock a free session.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] until    deadline of the lock, ms

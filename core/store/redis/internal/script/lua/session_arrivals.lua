@@ -1,4 +1,4 @@
--- session_arrivals.lua: messages become available in sessions. The loader puts it in front of the
+-- session_arrivals.lua: functions that make messages of sessions available. The loader puts it before the
 -- scripts that need it. It has no keys of its own. A session's name in arguments is its key and, if
 -- the id differs from it, a zero byte and the id. Keys contain no zero byte: core.KeyOfSession
 -- ensures that.

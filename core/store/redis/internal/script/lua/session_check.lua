@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- session_check.lua: return until when messages are locked in their sessions.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- session_check.lua: return the times until which messages are locked in their sessions.
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each lock: member of locks; number

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- session_describe.lua: count the messages of sessions, and tell their locks and states.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- session_describe.lua: count the messages of sessions, and return their locks and states.
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- KEYS[17] states  hash  session -> state
 -- ARGV[1..4] as in state.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- session_list.lua: list sessions that have state, or messages that are not scheduled.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- KEYS[17] changed   hash  as in session_state_set.lua
 -- KEYS[18] stateful  zset  sessions with state, all with score 0

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- session_lock_messages.lua: lock available messages of a session, by number.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of the session's lock

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- session_release.lua: end the lock of a session and the locks of its messages, without counting
 -- failed deliveries.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] proof    of its lock

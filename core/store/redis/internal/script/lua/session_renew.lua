@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- session_renew.lua: extend the lock of a session, unless it is lost.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] until    the new deadline, ms

@@ -1,6 +1,6 @@
 #!lua
 -- session_state_set.lua: set or remove the state of a locked session.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- KEYS[17] states   hash  session -> state
 -- KEYS[18] changed  hash  session -> when its state was set (ms) and, if the id differs from the

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- session_take_over.lua: give the lock of a session, with those of its messages, to another holder.
--- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is in front, and of
+-- session_take_over.lua: pass the lock of a session, and the locks of its messages, to another holder.
+-- KEYS[1..16] as in state.lua, then those of shared_bodies.lua, if it is loaded before, and of
 --             sessions.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5] until    the new deadline, ms

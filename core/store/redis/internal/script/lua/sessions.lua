@@ -1,7 +1,7 @@
--- sessions.lua: messages in sessions. The loader puts it behind state.lua and session_arrivals.lua
--- for queues with sessions, and for queues that may have them when their dead letters are asked
--- for. A locked message is in locks, with the nonce of its session's lock and a score later than any
--- deadline: +inf, or that of the lock call.
+-- sessions.lua: functions for messages in sessions. The loader puts it after state.lua and session_arrivals.lua
+-- for queues with sessions, and for queues that may have sessions when their dead letters are
+-- requested. A locked message is in locks, with the nonce of its session's lock and a score later than any
+-- deadline: +inf, or the score of the lock call.
 -- Sessions are identified by their keys; session_arrivals.lua defines their names.
 -- The next KEYS:
 --   sessionNames  hash  n -> name of the session, for all messages that belong to one

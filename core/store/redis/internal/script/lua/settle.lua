@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- settle.lua: end locks, each at most once. For completions settle_plain.lua takes other arguments.
+-- settle.lua: settle locked messages, each at most once. settle_plain.lua completes messages with other arguments.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4] as in state.lua
 -- ARGV[5..]  for each run of locks with the same outcome: outcome complete | abandon | defer |

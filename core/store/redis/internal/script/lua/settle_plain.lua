@@ -1,6 +1,6 @@
--- settle_plain.lua: settle.lua for completed messages, all of which are locked. The loader puts it in
--- front of state.lua. Most calls end here, before state.lua makes its functions, which costs more than
--- the commands do. Instead of runs, it takes
+-- settle_plain.lua: settle.lua for completions, if all messages are locked. The loader puts it
+-- before state.lua. Most calls end here. Creating the functions of state.lua would cost more than
+-- the commands. Instead of runs, it takes
 -- ARGV[5]    blocks
 -- ARGV[6..]  for each block of 128 numbers in which a lock call has locked some: its member of locks, if
 --            it is one; the bits of the messages, as in blocks; how many; and the id of each in the stream

@@ -1,4 +1,4 @@
--- shared_bodies.lua: bodies that several copies of a publication share. The loader puts it behind
+-- shared_bodies.lua: functions for bodies that several copies of a publication share. The loader puts it after
 -- state.lua for the queues of subscriptions. The record of such a copy has no body.
 -- The next KEYS after those of state.lua:
 --   shares      hash  n -> number of the publication, for messages with a shared body

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- shared_bodies_release.lua: release the shared bodies of a deleted subscription's queue, some at a
+-- shared_bodies_release.lua: release the shared bodies of a deleted subscription's queue, some per
 -- time.
 -- KEYS[1] shares  hash  n -> number of the publication
 -- KEYS[2] bodies  hash  number of the publication -> body, for all subscriptions

@@ -1,5 +1,5 @@
--- state.lua: what all scripts on a partition share. The loader puts it behind their #!lua line. It
--- names the keys. Behind it come sweep.lua, and shared_bodies.lua for queues of subscriptions,
+-- state.lua: keys and functions of all scripts on a partition. The loader puts it after their #!lua
+-- line. After it come sweep.lua, and shared_bodies.lua for queues of subscriptions,
 -- sessions.lua for queues with sessions, and history.lua for entities with a history.
 -- KEYS[1]  stream     stream  the messages, id 0-<n>; field d is the record. Optional fields: t
 --                             time to live (ms), e enqueued time (ms) if it differs from the

@@ -1,7 +1,7 @@
--- sweep.lua: what is done when its time comes. A sweep ends locks that have expired, activates
--- scheduled messages and ends expired ones; all scripts on a partition begin with one. The loader
--- puts it behind state.lua.
--- due is d of head: before it, a sweep finds nothing. sweep reads it.
+-- sweep.lua: a function that does what is due. A sweep ends locks that have expired, activates
+-- scheduled messages and removes expired ones. All scripts on a partition begin with a sweep. The loader
+-- puts it after state.lua.
+-- due is the field d of head, which sweep reads. Before this time, a sweep finds nothing.
 local due = 0
 
 -- noteDeadline lowers d to a deadline that a script has added.

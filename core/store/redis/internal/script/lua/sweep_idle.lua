@@ -1,5 +1,5 @@
--- sweep_idle.lua: answer a sweep that would find nothing. The loader puts it in front of state.lua,
--- for sweep_only.lua. Most calls end here, before state.lua makes its functions.
+-- sweep_idle.lua: answer a sweep that would find nothing. The loader puts it before state.lua,
+-- for sweep_only.lua. Most calls end here, which saves creating the functions of state.lua.
 
 -- keepReceipt keeps after which number the messages are stored that follow this script.
 local function keepReceipt(last)

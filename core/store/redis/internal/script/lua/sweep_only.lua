@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- sweep_only.lua: do what is due: expired locks, schedules, expired messages.
+-- sweep_only.lua: sweep: end expired locks, activate scheduled messages, remove expired messages.
 -- KEYS[1..16] as in state.lua
 -- ARGV[1..4]  as in state.lua
 -- ARGV[5] ask  1: also return the next due time
--- In front of commands that store messages, the last key and ARGV[6] are a receipt and an id as of
+-- Before commands that store messages, the last key and ARGV[6] are a receipt and an id as in
 -- receipt.lua.
 -- Returns {'ok', ms when the next is due or 0} | {'more'}: call again
 local done = sweep()

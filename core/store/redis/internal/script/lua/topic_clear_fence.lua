@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- topic_clear_fence.lua: note that a topic's partitions know the version of its subscriptions.
+-- topic_clear_fence.lua: record that a topic's partitions know the version of its subscriptions.
 -- KEYS[1] fences  hash  ID of a topic -> the version that its partitions have not been told yet
 -- ARGV[1] topicID
 -- ARGV[2] version

@@ -1,5 +1,5 @@
 #!lua
--- topic_publish.lua: store publications: their copies, in the queues of subscriptions.
+-- topic_publish.lua: store the copies of publications in the queues of subscriptions.
 -- KEYS[1..16] as in state.lua, of the topic's own queue, which holds scheduled messages
 -- KEYS[17] seen    zset  ids within the duplicate window by first acceptance (ms)
 -- KEYS[18] moved   zset  keys of moves by first acceptance (ms)
