@@ -223,91 +223,96 @@ type Operations interface {
 	// may belong to another session; zero means that none is known. If it leaves some because of
 	// r.Bytes, next is the present.
 	//
-	// With r.Numbers it locks the available messages among them, in the order of the numbers, and
+	// With r.Numbers it locks the available messages among them, in the order of the numbers. It
 	// leaves out those that are missing, locked, deferred, scheduled, or of another session. With
-	// r.Deferred it locks all or none. It returns MessageNotFound if one is not deferred, is
-	// locked, is of another session, or has expired (then it is dead-lettered or dropped).
+	// r.Deferred it locks all or none. It returns MessageNotFound if a message is not deferred, is
+	// locked, belongs to another session, or has expired. It dead-letters or drops an expired
+	// message.
 	Lock(ctx context.Context, r LockRequest) (ds []Delivery, next time.Time, err error)
 	// Purge removes up to max available messages, as if each were locked and completed, and returns
-	// how many; if it returns an error, some may be gone. Locked, deferred and scheduled messages
-	// stay, and so do messages that arrive after it has begun. It does not read messages and delays
-	// no other operation for long; if it removes all messages, it may take as long as Clear.
-	// NotAllowed with Policy.Sessions.
+	// their number. If it returns an error, it may have removed some. Locked, deferred and
+	// scheduled messages stay, and so do messages that arrive after it has begun. Purge does not
+	// read messages, and delays no other operation for long. If it removes all messages, it may
+	// take as long as Clear. With Policy.Sessions it returns NotAllowed.
 	Purge(ctx context.Context, max int) (int, error)
 	// Settle ends locks. The answer has one element per settlement: nil, LockLost, NotAllowed,
-	// InvalidArgument or a failure. With Policy.Sessions, a lost lock is SessionLockLost, however
-	// it was lost. But if Settlement.Session is set, it is SessionLockLost only if the session's
-	// lock is lost, and otherwise LockLost.
+	// InvalidArgument or a failure. With Policy.Sessions, the element for a lost lock is
+	// SessionLockLost, whatever the cause. If Settlement.Session is set, it is SessionLockLost only
+	// if the lock of the session is lost, and otherwise LockLost.
 	Settle(ctx context.Context, settlements []Settlement) []error
-	// Renew extends locks to now + Policy.LockDuration; one element per token. A lock in a session
-	// lasts as long as the session's: Renew returns that end and does not change it.
+	// Renew extends locks to now + Policy.LockDuration. The answer has one element per token. A
+	// lock in a session ends with the lock of the session: Renew returns this end and does not
+	// change it.
 	Renew(ctx context.Context, tokens []LockToken) []Renewal
-	// Peek returns messages in order, without locking. Locked ones have LockedUntil, and no LockToken;
-	// an engine may leave it out if more than ten thousand messages are locked.
+	// Peek returns messages in order, without locking them. Locked messages have LockedUntil, but
+	// no LockToken. If more than ten thousand messages are locked, an engine may omit LockedUntil.
 	//
 	// With r.State, fewer messages than r.Max mean that there are no others. The time for deferred
-	// and scheduled messages may depend on how many of these there are, but an engine does not read
-	// the contents of messages in other states. The time with r.Session does not depend on how many
-	// messages other sessions have, except scheduled ones.
+	// and scheduled messages may depend on the number of these messages, but an engine does not
+	// read the contents of messages in other states. The time with r.Session does not depend on the
+	// number of messages of other sessions, except scheduled ones.
 	Peek(ctx context.Context, r PeekRequest) ([]Delivery, error)
-	// PeekDamaged is Peek for the messages that were put aside because they are damaged.
+	// PeekDamaged does the same as Peek for the messages that the engine has put aside because they
+	// are damaged.
 	PeekDamaged(ctx context.Context, from int64, max int) ([]DamagedMessage, error)
-	// Cancel removes scheduled messages by sequence number, all or none: MessageNotFound if one is not scheduled.
+	// Cancel removes scheduled messages by sequence number, all or none. It returns MessageNotFound
+	// if one of them is not scheduled.
 	Cancel(ctx context.Context, numbers []int64) error
-	// Sweep carries out what is due and returns the next due time (zero: none known).
+	// Sweep carries out what is due and returns the next due time, or zero if none is known.
 	Sweep(ctx context.Context) (next time.Time, err error)
 	// Clear removes all messages of a queue or topic, in any state, including those of its
 	// sub-queues and of a topic's subscriptions. It also removes locks, sessions with their state,
 	// schedules, ids known to duplicate detection, keys of moves and histories. Numbers continue,
-	// and doorbells stay armed; the doorbell rings for waiting holders of sessions. Its running
-	// time does not depend on the number of messages, and it does not sweep. Ref.Sub is ignored;
-	// NotAllowed for a subscription's partition.
+	// and doorbells stay armed. The doorbell rings for waiting holders of sessions. The running
+	// time of Clear does not depend on the number of messages. Clear does not sweep, and ignores
+	// Ref.Sub. For a subscription's partition it returns NotAllowed.
 	Clear(ctx context.Context) error
-	// Forget removes Transit.Keys of moves that have ended at their source. The partition is the one
-	// that was appended or published to; unknown keys are ignored.
+	// Forget removes the Transit.Keys of moves that have ended at their source. The partition is
+	// the one to which the messages were appended or published. Forget ignores unknown keys.
 	Forget(ctx context.Context, keys []string) error
-	// Take takes up to n of what a rate allows, in common with all callers on the same partition. If it grants
-	// fewer, again is when one more will be allowed. It neither sweeps nor touches messages, and what it notes
-	// may be lost with the store's process or master; then a burst is allowed anew. If callers use different
-	// rates, each call is judged by its own.
+	// Take takes up to n operations of a rate, which all callers on the same partition share. If it
+	// grants fewer, again is when the rate allows one more. Take does not sweep, and does not touch
+	// messages. The store may lose the record of the rate with its process or master; then the rate
+	// allows a new burst. If callers use different rates, Take applies to each call the rate of its
+	// caller.
 	Take(ctx context.Context, r Rate, n int) (granted int, again time.Time, err error)
-	// Watch tells w of messages that become available in the queue, until stop is called.
+	// Watch notifies w when messages become available in the queue, until stop is called.
 	Watch(w Watcher) (stop func())
 }
 
-// PeekRequest says which messages to return: up to Max from position From on.
+// PeekRequest describes which messages to return: up to Max from position From on.
 type PeekRequest struct {
 	From    int64 // the lower 48 bits of a sequence number
 	Max     int
-	State   *State     // only messages in this state; nil: in any
-	Session SessionKey // only messages of this session, with Policy.Sessions and without State; "": of any
+	State   *State     // only messages in this state; nil means all states
+	Session SessionKey // only messages of this session, with Policy.Sessions and without State; "" means all sessions
 }
 
 // DamagedMessage describes a message that an engine has put aside because it is damaged.
 type DamagedMessage struct {
 	BrokerProperties
-	SessionID string // "" if it is not known, too
-	Reason    string // with the file and the place, if they are known
+	SessionID string // "" if there is none, or if it is not known
+	Reason    string // with the file and the position in the file, if they are known
 }
 
 // Watcher waits for the messages of one queue. Its methods do not block.
 type Watcher interface {
-	// Wake is called when messages may have become available to Lock, or may become so sooner than
-	// the engine said. With Policy.Sessions, session is the one that has messages for its holder.
-	// It is "" if a session may be free, or if the session is not known; holders should look then,
-	// too. Wake may be called without cause.
+	// Wake is called when Lock may return more messages, or when it may do so sooner than the
+	// engine has announced. With Policy.Sessions, session is the session that has messages for its
+	// holder. It is "" if a session may be free, or if the session is not known. In both cases,
+	// holders should also call Lock. The engine may call Wake without a reason.
 	Wake(session SessionKey)
-	// Reserve asks how many messages of the queue the watcher takes from the call that is about to
-	// store some there, zero for none. The engine then locks up to that many in the same exchange,
-	// which saves the doorbell and a Lock, and calls HandOver once.
+	// Reserve returns the number of messages of the queue that the watcher wants to get from the
+	// call that is about to store some. The engine then locks up to this number in the same
+	// exchange, and calls HandOver once. This saves the doorbell and a Lock.
 	Reserve() Most
-	// HandOver delivers the messages that were locked since Reserve, in order, and what Lock would
-	// return: the next due time, and the error. more says that other messages may be available:
-	// then no doorbell is armed.
+	// HandOver gets the messages that were locked since Reserve, in order, and the other results of
+	// Lock: the next due time, and the error. more means that other messages may be available. In
+	// this case the engine does not arm the doorbell.
 	HandOver(ds []Delivery, next time.Time, more bool, err error)
 }
 
-// WakeFunc is a Watcher that locks messages by itself.
+// WakeFunc is a Watcher that never reserves messages.
 type WakeFunc func(session SessionKey)
 
 // Wake implements Watcher.
@@ -319,47 +324,47 @@ func (WakeFunc) Reserve() Most { return Most{} }
 // HandOver implements Watcher.
 func (WakeFunc) HandOver([]Delivery, time.Time, bool, error) {}
 
-// Publishing is the part of a topic's partition that fills its subscriptions.
-// A topic's own queue holds its scheduled messages, and those that have become
-// due until they are published.
+// Publishing is the part of a topic's partition that stores messages in its subscriptions. A
+// topic's own queue contains its scheduled messages, and due messages until they are published.
 type Publishing interface {
 	// Publish stores groups of publications, in order, each group with all its copies or not at
-	// all. Duplicate detection, keys and schedules are as in Append: the copies of a scheduled
-	// message are ignored, and new ones are made when it is due. The quota counts the topic's own
-	// messages and those of its subscriptions, without dead letters. If version is older than the
-	// topic's subscriptions, Publish answers Conflict and stores no further group of the call.
+	// all. Duplicate detection, keys and schedules are as in Append. The copies of a scheduled
+	// message are ignored, because new ones are made when the message is due. The quota counts the
+	// topic's own messages and those of its subscriptions, without dead letters. If version is
+	// older than that of the topic's subscriptions, Publish returns Conflict and stores no further
+	// group of the call.
 	//
-	// The numbers are the topic's: every publication, with or without copies, takes the next number
-	// of the topic's own queue; one with a Source keeps the number it has there. Publish sweeps the
-	// topic's own queue, not the subscriptions.
+	// The sequence numbers are those of the topic. Every publication, with or without copies, takes
+	// the next number of the topic's own queue. A publication with a Source keeps the number that
+	// it has in that queue. Publish sweeps the topic's own queue, but not the subscriptions.
 	Publish(ctx context.Context, version int64, groups [][]Publication) []Appended
 }
 
-// Publication is a message with the copies that subscriptions get of it.
+// Publication is a message with its copies for subscriptions.
 type Publication struct {
 	Message *Message
 	Copies  []Copy
-	// Source is the lock of Message in the topic's own queue, if it was scheduled: the publication
-	// removes the message from there. If that lock has ended or is repeated in the group, the group
-	// is refused with LockLost. The message's id, key, schedule and size were checked when it was
-	// sent, and are not checked again. Source is zero for a message from a sender.
+	// Source is the lock of Message in the topic's own queue, if it was scheduled. The publication
+	// removes the message from this queue. If the lock has ended or is repeated in the group, the
+	// group is refused with LockLost. The message's id, key, schedule and size were checked when it
+	// was sent, and are not checked again. Source is zero for a message from a sender.
 	Source LockToken
 }
 
-// Copy is what one subscription gets. Its Message shares the body of the publication's; its
-// EnqueuedSequenceNumber is the topic's number, unless Transit has one. A copy becomes available
-// immediately; its message id, schedule and Transit.Key are ignored. A copy for a deleted
+// Copy is the message that one subscription gets. It shares the body of the publication's message.
+// Its EnqueuedSequenceNumber is the topic's number, unless Transit has one. A copy becomes
+// available immediately. Its message id, schedule and Transit.Key are ignored. A copy for a deleted
 // subscription is dropped.
 type Copy struct {
-	To      *Partition // Main or DeadLetter of a subscription, Index as the topic's; only Ref and Policy count
+	To      *Partition // Main or DeadLetter of a subscription, with the topic's Index; only Ref and Policy are used
 	Message *Message
 }
 
-// SessionMode says whether the lock of a session can pass to another receiver.
+// SessionMode determines whether the lock of a session can pass to another receiver.
 type SessionMode uint8
 
 const (
-	// Exclusive locks end with their holder.
+	// Exclusive locks belong to one receiver until they end.
 	Exclusive SessionMode = iota
 	// NonExclusive locks can be taken over with their token.
 	NonExclusive
@@ -367,18 +372,19 @@ const (
 
 // SessionLock is the lock of a session.
 type SessionLock struct {
-	ID    string // as written by the receiver, or by the message through which the session was found; only its Key counts
+	ID    string // as written by the receiver, or by the message through which the session was found; only its Key is compared
 	Index uint16 // the session's partition
 	Nonce uint64 // proves the lock; the tokens of its messages contain it
 	Mode  SessionMode
-	// TakeOvers counts the takeovers of the lock. Only the last holder has the current count: the
-	// same lock with a lower count is lost.
+	// TakeOvers is the number of takeovers of the lock. Only the last holder has the current
+	// number. For a holder with a lower number, the lock is lost.
 	TakeOvers uint32
 	Until     time.Time
 }
 
-// Token is what a receiver needs to take over a session that is locked NonExclusive; zero if the
-// lock is Exclusive. It has the form of a message's token, with the number 0, which no message has.
+// Token returns the token with which a receiver can take over a session that is locked
+// NonExclusive. It returns zero if the lock is Exclusive. The token has the form of a message's
+// token, with the number 0, which no message has.
 func (l *SessionLock) Token() LockToken {
 	if l.Mode == Exclusive {
 		return LockToken{}
@@ -386,78 +392,87 @@ func (l *SessionLock) Token() LockToken {
 	return NewLockToken(l.Index, 0, l.Nonce)
 }
 
-// SessionRequest says which session to lock, and how.
+// SessionRequest describes which session to lock, and how.
 type SessionRequest struct {
 	ID       string
-	Next     bool        // the one that has waited longest, instead of the session ID
-	Mode     SessionMode // of a new lock
-	TakeOver LockToken   // the Token of the lock to take over, instead of a new one; zero: none
+	Next     bool        // lock the session that has waited longest, instead of the session ID
+	Mode     SessionMode // the mode of a new lock
+	TakeOver LockToken   // the Token of the lock to take over, or zero for a new lock
 }
 
-// SessionGrace is how long a session's lock and the locks of its messages are kept after its Until,
-// so that calls that arrive just as the lock ends still succeed, as with Service Bus.
+// SessionGrace is how long the lock of a session and the locks of its messages stay valid after
+// Until. Calls that arrive just when the lock ends therefore succeed, as with Service Bus.
 const SessionGrace = 300 * time.Millisecond
 
-// Sessions is the part of a partition with Policy.Sessions. A session is paused while one of its
-// messages is delayed by its Settlement.Backoff: Lock finds no available message, and the session
-// is not free for SessionRequest.Next. The pause does not affect its lock, state and deferred
-// messages. Each operation with a lock (its Until is ignored) returns SessionLockLost once the lock
-// has ended or has been taken over. When a session's lock expires, the locks of its messages end
-// like others that expire at that instant, with a failed delivery; when it is released, they end in
-// the order of numbers, without a failed delivery. Sessions need not exist before they are
-// accepted. On a partition of a deleted entity AcceptSession returns NotFound; with Next it finds
-// no session, and with TakeOver it returns SessionLockLost.
+// Sessions is the part of a partition with Policy.Sessions. Sessions need not exist before they are
+// accepted.
+//
+// A session is paused while one of its messages is delayed by its Settlement.Backoff: Lock finds no
+// available message, and the session is not free for SessionRequest.Next. The pause does not affect
+// the session's lock, state and deferred messages.
+//
+// Operations with a lock ignore its Until. They return SessionLockLost if the lock has ended or has
+// been taken over. When the lock of a session expires, the locks of its messages end like others
+// that expire at the same time, with a failed delivery. When the lock is released, they end in the
+// order of numbers, without a failed delivery.
+//
+// On a partition of a deleted entity, AcceptSession returns NotFound. With Next it finds no session
+// there, and with TakeOver it returns SessionLockLost.
 type Sessions interface {
 	// AcceptSession locks the session of r.ID for Policy.LockDuration, or returns SessionLocked if
 	// it is locked. ok is true if it has locked the session.
 	//
-	// With r.Next it locks the free session with available messages that has waited longest, under the id
-	// that its first available message has; if there is none, ok is false, the doorbell is armed, and
-	// next is the next due time of a lock or schedule (zero: none known). A session begins to wait,
-	// behind all others, when it has messages, no lock and no pause; it keeps its place until it has a
-	// lock, or no messages. Sessions whose locks expire at one instant begin in the order of their keys.
-	// An engine that has just started may order them by the numbers of their first available messages.
+	// With r.Next it locks the free session with available messages that has waited longest. The id
+	// in the lock is that of the session's first available message. If there is no such session, ok
+	// is false, the doorbell is armed, and next is the next due time of a lock or schedule, or zero
+	// if none is known. A session begins to wait, behind all others, when it has messages, no lock
+	// and no pause. It keeps its place until it is locked or has no messages. Sessions whose locks
+	// expire at the same time begin to wait in the order of their keys. An engine that has just
+	// started may order them by the numbers of their first available messages.
 	//
-	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if it is
-	// NonExclusive and r.TakeOver is its Token. It returns SessionLocked if not, and
-	// SessionLockLost if the session is not locked. Nonce and Token stay, and so do the locks of
-	// its messages, with their tokens. The doorbell rings for the former holder.
+	// With r.TakeOver it passes the session's lock to the caller for Policy.LockDuration, if the
+	// lock is NonExclusive and r.TakeOver is its Token. Otherwise it returns SessionLocked, or
+	// SessionLockLost if the session is not locked. Nonce and Token do not change. The messages of
+	// the session stay locked, with the same tokens. The doorbell rings for the former holder.
 	AcceptSession(ctx context.Context, r SessionRequest) (l SessionLock, ok bool, next time.Time, err error)
 	// RenewSession extends the lock, and the locks of the session's messages, to now +
 	// Policy.LockDuration.
 	RenewSession(ctx context.Context, l SessionLock) (until time.Time, err error)
 	// ReleaseSession ends the lock, and the locks of the session's messages.
 	ReleaseSession(ctx context.Context, l SessionLock) error
-	// SessionState returns the state that was set last, nil for none; an empty state is a state.
+	// SessionState returns the state that was set last, or nil if none was set. An empty state is a
+	// state.
 	SessionState(ctx context.Context, l SessionLock) ([]byte, error)
-	// SetSessionState sets the state; nil removes it. A state stays without messages.
+	// SetSessionState sets the state. nil removes it. A state stays when the session has no
+	// messages.
 	SetSessionState(ctx context.Context, l SessionLock, state []byte) error
-	// ListSessions lists sessions after the given one ("" is the start) by key, at most top. With a
-	// zero since it lists sessions that have state or messages (available, locked or deferred;
-	// scheduled ones do not count yet), else sessions whose state was set later than since. It
-	// returns each id as written by the receiver that set the state, else as in the oldest message.
+	// ListSessions lists at most top sessions by key, from the one after the given session on. ""
+	// is the start. With a zero since, it lists sessions that have state, or messages that are
+	// available, locked or deferred. Scheduled messages do not count. Otherwise, it lists the
+	// sessions whose state was set later than since. It returns each id as the receiver that set
+	// the state wrote it, or as in the oldest message if there is no state.
 	ListSessions(ctx context.Context, since time.Time, after SessionKey, top int) ([]string, error)
-	// DescribeSessions returns one description per id, in the order of ids; that of an unknown
-	// session is empty. It changes nothing, and its running time does not depend on the number of
-	// messages. content requests the session states as well as their sizes.
+	// DescribeSessions returns one description per id, in the order of ids. For an unknown session
+	// it returns an empty description. It changes nothing, and its running time does not depend on
+	// the number of messages. content requests the session states in addition to their sizes.
 	DescribeSessions(ctx context.Context, ids []string, content bool) ([]SessionInfo, error)
 }
 
-// SessionInfo is what a store knows of a session without reading its messages.
+// SessionInfo contains what a store knows of a session without reading its messages.
 type SessionInfo struct {
-	ID        string // as it was asked for
-	Available int64  // messages that its holder could lock, but for a pause
-	Locked    int64  // messages under lock, deferred ones too
-	Delayed   int64  // of these, the messages that pause it
-	Deferred  int64  // other deferred messages
-	// LockedUntil is the end of its lock, zero if no receiver holds it.
+	ID        string // as in the request
+	Available int64  // messages that the holder of the session can lock while it is not paused
+	Locked    int64  // locked messages, including deferred ones
+	Delayed   int64  // the locked messages that pause the session
+	Deferred  int64  // deferred messages that are not locked
+	// LockedUntil is the end of the session's lock, or zero if no receiver has locked it.
 	LockedUntil time.Time
 	HasState    bool
 	StateBytes  int64
-	State       []byte // nil if it has none, or was not asked for
+	State       []byte // nil if the session has none, or if content was not requested
 }
 
-// KeyLife is how long a Transit.Key is known without Forget.
+// KeyLife is how long a Transit.Key stays known without Forget.
 const KeyLife = 24 * time.Hour
 
 // Appended is the result for one group.
@@ -466,10 +481,10 @@ type Appended struct {
 	Err     error
 }
 
-// Outcome is how a lock ends.
+// Outcome is the way in which a lock ends.
 type Outcome uint8
 
-// The outcomes. Release unlocks without raising the delivery count.
+// The outcomes. Release unlocks a message and does not increment the delivery count.
 const (
 	Complete Outcome = iota
 	Abandon
@@ -485,25 +500,27 @@ func (o Outcome) String() string {
 // Settlement ends one lock.
 type Settlement struct {
 	Token LockToken
-	// Session, if not nil, is the session lock that the message must be locked under, with
-	// Policy.Sessions: a former holder of the session cannot settle. Without it the token alone is
-	// enough.
+	// Session, if not nil, is the session lock under which the message must be locked, with
+	// Policy.Sessions, so that a former holder of the session cannot settle. If it is nil, the
+	// token is sufficient.
 	Session *SessionLock
-	// Outcome is what happens to the message. Abandon and Defer increment the delivery count,
-	// except among dead letters. A message whose count reaches Policy.MaxDeliveryCount is
+	// Outcome determines what happens to the message. Abandon and Defer increment the delivery
+	// count, except for dead letters. A message whose count reaches Policy.MaxDeliveryCount is
 	// dead-lettered instead.
 	Outcome Outcome
-	// Properties overwrite or add user properties, with Abandon, Defer and DeadLetterOutcome. For a
-	// dead letter the broker has added DeadLetterReason and DeadLetterErrorDescription.
+	// Properties overwrite or add user properties, with Abandon, Defer and DeadLetterOutcome. With
+	// DeadLetterOutcome, the broker has added DeadLetterReason and DeadLetterErrorDescription.
 	Properties Properties
-	// Backoff, with Abandon and Release, delays the next delivery: until then the message has a lock
-	// without a holder, which ends like any other; a failed delivery counts then, with Abandon. The
-	// last delivery that Policy.MaxDeliveryCount allows has no delay: the message is dead-lettered at
-	// once. Among dead letters, whose counts do not rise, every failure counts as the first.
+	// Backoff, with Abandon and Release, delays the next delivery. Until then the message has a
+	// lock without a holder, which ends like any other lock. With Abandon, the failed delivery
+	// counts when this lock ends. The last delivery that Policy.MaxDeliveryCount allows has no
+	// delay: the message is dead-lettered immediately. The count of dead letters does not increase,
+	// so that each failure has the delay of the first one.
 	//
 	// With Policy.Sessions the message pauses its session, unless it was deferred.
 	Backoff Backoff
-	// Failed says that the work on the message has failed, for the circuit breaker of the broker.
+	// Failed means that the work on the message has failed. The circuit breaker of the broker
+	// counts it.
 	Failed bool
 }
 
@@ -517,17 +534,17 @@ type Renewal struct {
 type Stats struct {
 	Ready     int64 // available to Lock
 	Locked    int64
-	Deferred  int64 // including locked deferred messages, which Locked does not count
+	Deferred  int64 // deferred messages, including locked ones, which Locked does not count
 	Scheduled int64
-	Damaged   int64 // put aside, because the stored form differs from what the engine wrote
+	Damaged   int64 // messages that were put aside, because the stored form differs from what the engine wrote
 	Bytes     int64 // about the memory of the messages, with everything else that is kept for clients; see Policy.MaxBytes
-	Enqueued  int64 // numbers given so far; a scheduled message gets a second one when it becomes active
+	Enqueued  int64 // the number of sequence numbers given; a scheduled message gets a second one when it becomes active
 
 	SessionsHeld    int64 // sessions that are locked
 	SessionsWaiting int64 // free sessions with available messages
 }
 
-// Counted is the answer of StatsOf for one partition.
+// Counted is the result of StatsOf for one partition.
 type Counted struct {
 	Stats Stats
 	Err   error
