@@ -23,7 +23,8 @@ const (
 	archiveHead = "crosstown-archive.json"
 )
 
-// ArchiveHead says what an archive contains: a tar of this as JSON, then of a store's files at one moment.
+// ArchiveHead describes an archive. An archive is a tar file with the ArchiveHead as JSON, and then
+// the files of a store at one moment.
 type ArchiveHead struct {
 	Made  time.Time     `json:"made"`
 	By    string        `json:"by"` // the version of Crosstown
@@ -36,14 +37,14 @@ type ArchiveFile struct {
 	Size int64  `json:"size"` // bytes
 }
 
-// Archive is the store as it was at one moment, while calls continue. Close removes it.
+// Archive is the state of a store at one moment, while calls continue. Close removes it.
 type Archive struct {
 	of   *Store
 	head ArchiveHead
 }
 
-// Archive gives each of the store's files, as they are now, a second name. Only one archive may
-// exist at a time: another one is refused with core.Conflict.
+// Archive gives each of the store's present files a second name. Only one archive may exist at a
+// time: it refuses another one with core.Conflict.
 func (s *Store) Archive(ctx context.Context, by string) (*Archive, error) {
 	if !s.archiving.CompareAndSwap(false, true) {
 		return nil, core.Refuse(core.Conflict, "A backup of this gateway is in progress: wait until it has ended.")
@@ -114,7 +115,7 @@ func (a *Archive) Write(w io.Writer) error {
 	return out.Close()
 }
 
-// Close removes the second names.
+// Close removes the second names of the files.
 func (a *Archive) Close() {
 	a.of.removeLinks()
 	a.of.archiving.Store(false)
@@ -135,7 +136,7 @@ func (s *Store) removeLinks() {
 	}
 }
 
-// ErrCut says that an archive is incomplete or damaged.
+// ErrCut is the error for an archive that is incomplete or damaged.
 var ErrCut = errors.New("the backup is truncated or damaged and cannot be restored")
 
 // IsArchive reports whether a file that begins with these bytes is an archive.
@@ -143,7 +144,8 @@ func IsArchive(begins []byte) bool {
 	return strings.HasPrefix(string(begins), archiveHead)
 }
 
-// ReadArchive reads an archive to its end and passes its files to take. An incomplete one is ErrCut.
+// ReadArchive reads an archive to its end and passes its files to take. For an incomplete archive
+// it returns ErrCut.
 func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*ArchiveHead, error) {
 	in, head := tar.NewReader(r), &ArchiveHead{}
 	h, err := in.Next()
@@ -172,8 +174,8 @@ func ReadArchive(r io.Reader, take func(name string, in io.Reader) error) (*Arch
 	return nil, err
 }
 
-// Restore unpacks an archive into the directory of a store, which must be empty or missing. The
-// directory appears in one step, after everything was read and found sound.
+// Restore unpacks an archive into the directory of a store, which must be empty or missing. It
+// creates the directory in one step, after it has read and checked the whole archive.
 func Restore(dir string, r io.Reader) (_ *ArchiveHead, err error) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty: restore into another data directory, or move it away", dir)

@@ -11,11 +11,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Inspection describes the files in a store's directory, and whether they are sound.
+// Inspection describes the files in a store's directory, and whether they are intact.
 type Inspection struct{ wal.Inspection }
 
-// Inspect reads a directory and changes nothing. A gateway may use the directory in the meantime, and what it is
-// writing may look torn. If contents is true, Inspect also checks the contents of all messages and snapshots.
+// Inspect reads a directory and changes nothing. While a gateway uses the directory, a file that it
+// is writing may seem to be incomplete. If contents is true, Inspect also checks the contents of
+// all messages and snapshots.
 func Inspect(dir string, contents bool) (*Inspection, error) {
 	found, err := wal.Inspect(fsys.OS{}, dir, contents)
 	if err == nil && contents && found.Closed && len(found.Snapshots) > 0 {
@@ -58,15 +59,15 @@ func inspectNamed(dir string, found *wal.Inspection) error {
 	return err
 }
 
-// Usage says how much a store takes on the disk and in memory.
+// Usage contains how much disk space and memory a store takes.
 type Usage struct {
-	Segments  int   // files of the log and of large bodies
-	Bytes     int64 // of these files and the snapshots
-	Unsynced  int64 // about how many acknowledged bytes a loss of power would lose
-	Resident  int64 // bytes of messages in memory besides the log
+	Segments  int   // size of the log and of large bodies
+	Bytes     int64 // size of the log, of large bodies and of the snapshots
+	Unsynced  int64 // approximate number of acknowledged bytes that a power failure would lose
+	Resident  int64 // bytes of messages that are in memory in addition to the log
 	Snapshots int   // the number of snapshots
-	Free      int64 // bytes that the file system has left
-	Failed    bool  // the store has stopped because of an error of the disk
+	Free      int64 // free bytes of the file system
+	Failed    bool  // the store has stopped because of a disk error
 }
 
 // Usage returns the sizes of the files that the store knows.

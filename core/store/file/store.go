@@ -17,10 +17,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// Sync says when acknowledged data survive a loss of power.
+// Sync determines when acknowledged data survive a power failure.
 type Sync string
 
-// The modes. In each of them, acknowledged data survive the end of the process.
+// The modes. In each of them, acknowledged data survive the end of the process. The comments
+// describe when they survive a power failure.
 const (
 	SyncInterval Sync = "interval" // after Options.Interval at most
 	SyncAlways   Sync = "always"   // when it is acknowledged
@@ -31,17 +32,19 @@ const (
 type Options struct {
 	Sync     Sync          // default SyncInterval
 	Interval time.Duration // default 100 ms
-	// Memory is the number of bytes of messages that stay in memory; others are read from the log.
-	// Default 128 MiB; negative: none.
+	// Memory is the number of bytes of messages that stay in memory. The store reads other messages
+	// from the log. The default is 128 MiB; a negative value means none.
 	Memory int64
-	// Remember is the number of bytes that the message ids of duplicate detection may take in memory, and the
-	// number that histories may take: see state.Options. Default 128 MiB; negative: no limit.
+	// Remember is the number of bytes of memory for the message ids of duplicate detection, and
+	// also the number for histories: see state.Options. The default is 128 MiB; a negative value
+	// means no limit.
 	Remember int64
-	// SnapshotAfter is the least number of bytes by which the log grows between two snapshots, default 64 MiB.
+	// SnapshotAfter is the minimum number of bytes by which the log grows between two snapshots.
+	// The default is 64 MiB.
 	SnapshotAfter int64
-	// Repair starts with the sound part of damaged synced data, instead of refusing to start.
+	// Repair starts the store with the intact part of damaged data, instead of refusing to start.
 	Repair bool
-	// Clock tells the time; nil means the machine's clock, adjusted slowly.
+	// Clock returns the time. nil means the machine's clock, adjusted slowly.
 	Clock  func() time.Time
 	Logger *slog.Logger // default: nothing is logged
 
@@ -51,10 +54,10 @@ type Options struct {
 	compact     int64 // used instead of compactBelow; negative: never compact
 }
 
-// ErrDamaged says that a message is missing, or differs from what was written.
+// ErrDamaged is the error for a message that is missing, or differs from what was written.
 var ErrDamaged = state.ErrDamaged
 
-// Store is a core.Store in the files of a directory.
+// Store is a core.Store that stores messages in the files of a directory.
 type Store struct {
 	*state.Store
 	journal *journal.Journal
@@ -74,7 +77,7 @@ type Store struct {
 	lastSize     int64 // bytes of the last snapshot
 }
 
-// Opening says what was found when a store was opened.
+// Opening describes what the store found when it was opened.
 type Opening struct {
 	Took     time.Duration
 	Replayed int // frames after the snapshot
@@ -110,8 +113,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Open opens the store in a directory, which it creates if needed. Errors say what to do about
-// them.
+// Open opens the store in a directory, which it creates if necessary. Errors contain the remedy.
 func Open(dir string, o Options) (*Store, error) {
 	begun := time.Now()
 	o = o.withDefaults()
@@ -236,20 +238,20 @@ func (v *view) Probe(ctx context.Context) error { return v.of.Probe(ctx) }
 // About implements core.Store.
 func (v *view) About(ctx context.Context) core.About { return v.of.About(ctx) }
 
-// Opened describes what was found when the store was opened.
+// Opened describes what the store found when it was opened.
 func (s *Store) Opened() Opening { return s.opened }
 
 // Dir returns the store's directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Failed returns a channel that is closed when the store stops because of an error of the disk.
-// From then on, nothing is acknowledged or delivered. It is safe to open the directory again.
+// Failed returns a channel that is closed when the store stops because of a disk error. After that,
+// the store acknowledges and delivers nothing. It is safe to open the directory again.
 func (s *Store) Failed() <-chan struct{} { return s.log.Failed() }
 
-// Err returns why the store has stopped, or nil.
+// Err returns the reason why the store has stopped, or nil.
 func (s *Store) Err() error { return s.log.Err() }
 
-// Probe returns nil when an append would succeed now.
+// Probe returns nil if an append would succeed now.
 func (s *Store) Probe(context.Context) error {
 	if err := s.log.Err(); err != nil {
 		return err

@@ -17,5 +17,5 @@ type Options struct {
 	Remember int64            // see state.Options
 }
 
-// New makes an empty Store.
+// New creates an empty Store.
 func New(o Options) *Store { return state.New(state.Options{Clock: o.Clock, Remember: o.Remember}) }

@@ -75,9 +75,10 @@ func secret(nonce uint64) string {
 	return string(b[:])
 }
 
-// Lock locks messages by their numbers, or available messages up to some bounds: first those to
-// deliver again, then new ones, each group by number; in a session, all by number. Once it has
-// begun, it ignores the end of ctx, so that no locked message is forgotten.
+// Lock locks messages by their numbers, or available messages up to some limits. Of the available
+// messages, it first locks those to deliver again, then new ones, each group by number. In a
+// session, it locks all by number. Once it has begun, it ignores the end of ctx, so that no locked
+// message is forgotten.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) (ds []core.Delivery, next time.Time, err error) {
 	if r.Deferred || r.Numbers != nil {
 		ds, err = p.lockNumbers(ctx, r)

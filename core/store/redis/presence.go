@@ -43,8 +43,8 @@ func (p *handle) endLocks(ctx context.Context, sh *shard) (bool, error) {
 	return true, nil
 }
 
-// Watch tells w of messages that become available to Lock. It also wakes w once when it has begun
-// to listen, because earlier rings may have been missed.
+// Watch notifies w of messages that become available to Lock. It also notifies w once when it has
+// begun to listen, because earlier notifications may have been missed.
 func (p *handle) Watch(w core.Watcher) (stop func()) {
 	return p.doorbells.Add(p.Ref, func(ctx context.Context) error {
 		sh, done := p.shard(p.place)

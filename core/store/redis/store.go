@@ -24,17 +24,18 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Options configure a Store. The zero Options work.
+// Options configure a Store. The zero value is valid.
 type Options struct {
-	// Clock tells the time; nil means the machine's clock corrected by the server's.
+	// Clock returns the time. nil means the machine's clock, corrected by the server's clock.
 	Clock func() time.Time
 	// Prefix is the start of all keys and channels, so that several installations can share a
 	// Redis. It must contain no braces.
 	Prefix string
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Patience is how long calls wait after a server has ceased to serve, because it may restart,
-	// or a replica may take over. Default: 2 s; negative: not at all.
+	// Patience is how long calls wait after a server has become unavailable, because it may restart
+	// or a replica may be promoted. The default is 2 s; a negative value means that calls do not
+	// wait.
 	Patience time.Duration
 
 	// Tests set these.
@@ -221,7 +222,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	})
 }
 
-// About describes the engine and warns where acknowledged messages might be lost.
+// About describes the engine, and contains warnings if acknowledged messages can be lost.
 func (s *Store) About(ctx context.Context) core.About {
 	a := core.About{Engine: "redis", Detail: s.server.Endpoint.Safe, Durable: true, Skew: s.server.Clock.Skew()}
 	switch {
@@ -268,11 +269,11 @@ func (s *Store) describe(a *core.About, addr string, facts map[string]string) {
 	}
 }
 
-// Away reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause names the reason.
+// Away reports whether Open failed because the server is unavailable now, but may be available
+// later with the same settings. cause is the reason.
 func Away(err error) (cause string, away bool) { return conn.IsAway(err) }
 
-// Failure is a reason why Redis did not serve, with a count.
+// Failure is a reason why Redis was unavailable, with a count.
 type Failure = conn.Failure
 
 // Failures returns all failures of exchanges with Redis, by cause.
@@ -286,12 +287,12 @@ func (s *Store) RecentFailures() []Failure {
 	return slices.DeleteFunc(s.Failures(), func(f Failure) bool { return time.Since(f.Last) > recentFailure })
 }
 
-// Lost returns a channel that is closed once the server has lost its data. From then on all calls
-// are Busy: close the store and open it again, which begins a new one. With replicas the channel
-// stays open, and calls are Busy until the data are back.
+// Lost returns a channel that is closed when the server has lost its data. After that, all calls
+// return Busy. Close the store and open it again: this creates a new store. With replicas the
+// channel stays open, and calls return Busy until the data are available again.
 func (s *Store) Lost() <-chan struct{} { return s.server.Stamp.Lost }
 
-// Flushes counts how many items shared an exchange with Redis.
+// Flushes counts the items that shared an exchange with Redis.
 type Flushes = batching.Histogram
 
 // Flushes returns a histogram for each kind of call.

@@ -175,7 +175,7 @@ func (p *handle) stats() (core.Stats, error) {
 	}, p.stopped()
 }
 
-// StatsOf counts what partitions hold.
+// StatsOf counts the contents of partitions.
 func (s *Store) StatsOf(_ context.Context, ps []core.Partition) []core.Counted {
 	counted := make([]core.Counted, len(ps))
 	for i := range ps {

@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Commit does all of a transaction's work, or nothing: it looks at everything
-// that could be refused before it changes anything.
+// Commit carries out all operations of a transaction, or none. It checks everything that it can
+// refuse before it changes anything.
 func (p *handle) Commit(ctx context.Context, w core.Work) ([]int64, error) {
 	x, err := p.begin(ctx, func(x *effects) error { return x.work(ctx, &w) })
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// ErrDamaged says that a record is missing, or differs from what was written. Other errors of a
-// Journal say nothing about the record, which may be readable later.
+// ErrDamaged is the error for a record that is missing, or differs from what was written. After
+// other errors of a Journal, the record is possibly readable later.
 var ErrDamaged = errors.New("the message is damaged")
 
 // found is a message that a call has read, or has failed to read.
@@ -64,7 +64,8 @@ func (t *txn) giveBack(ds []core.Delivery) {
 // Damaged returns the number of messages that were put aside because they are damaged.
 func (s *Store) Damaged() int64 { return s.remembered.damaged.Load() }
 
-// PeekDamaged lists messages that were put aside. It reads each again to find out what is wrong with it.
+// PeekDamaged lists messages that were put aside. It reads each message again to find out what is
+// damaged.
 func (p *handle) PeekDamaged(_ context.Context, from int64, limit int) ([]core.DamagedMessage, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -105,9 +106,10 @@ func (s *Store) address(of core.Ref) string {
 	return id
 }
 
-// RemoveDamaged reads all messages and removes those that are damaged. It makes messages that were
-// put aside available again if they can now be read. It calls done for each message of both kinds;
-// for the latter, err is nil. It must be called after Start, before any other call.
+// RemoveDamaged reads all messages and removes those that are damaged. If it can read a message
+// that was put aside, it makes the message available again. It calls done for each message that it
+// removes, and for each that it makes available; for the latter, err is nil. It must be called
+// after Start, before any other call.
 func (s *Store) RemoveDamaged(done func(entity string, sequenceNumber int64, err error)) error {
 	return s.whileOpening(func(t *txn, q *queue) error {
 		var damaged []int64

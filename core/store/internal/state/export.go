@@ -19,8 +19,8 @@ func (s *Store) NamespaceIDs(context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.spaces)), s.stopped()
 }
 
-// Export passes what a partition holds to take. It holds the partition's mutex until it ends, so
-// nothing changes in the meantime, and no record of a message is moved or removed.
+// Export passes the contents of a partition to take. It holds the partition's mutex until it ends,
+// so that nothing changes in the meantime, and no record of a message is moved or removed.
 func (s *Store) Export(ctx context.Context, r core.Ref, take func(*core.Stored) error) error {
 	r.Subscription, r.Sub = "", core.Main
 	p := s.lockPartition(r)
@@ -129,8 +129,8 @@ const (
 	importBytes = 1 << 20
 )
 
-// Import fills a partition. It stores things in steps, and sweeps only when everything is stored:
-// the messages that a sweep moves take numbers that may still be imported.
+// Import fills a partition. It stores the contents in steps, and sweeps only when everything is
+// stored, because the messages that a sweep moves take numbers that it may still have to import.
 func (s *Store) Import(ctx context.Context, r core.Ref, things iter.Seq2[*core.Stored, error]) error {
 	r.Subscription, r.Sub = "", core.Main
 	err := s.checkEmpty(r)

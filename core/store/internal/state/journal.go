@@ -8,51 +8,52 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Journal keeps the changes that calls make, so that a Store can be rebuilt from it. A Store
-// without a Journal keeps everything in memory only, and does none of the following.
+// Journal stores the changes of calls, so that a Store can be rebuilt from it. A Store without a
+// Journal keeps everything in memory only, and makes none of the calls described here.
 //
-// A Call gets its messages before it takes the partition's mutex, and its effects while it holds
-// the mutex. It appends the effects before it releases the mutex, so the frames of a partition are
-// in the order of its changes.
+// A Call gets its messages before it locks the partition's mutex, and its effects while it holds
+// the mutex. It appends the effects before it releases the mutex. The frames of a partition are
+// therefore in the order of its changes.
 type Journal interface {
 	// Begin returns an empty call.
 	Begin() Call
-	// End returns the position behind the last frame that was appended.
+	// End returns the position after the last frame that was appended.
 	End() Position
 	// Wait waits until everything before a position is as durable as the journal promises.
 	Wait(ctx context.Context, p Position) error
-	// Read returns the message of a record. body is where a large body lies, or zero if the record
-	// contains the body. The error wraps ErrDamaged if the data differ from what was written.
+	// Read returns the message of a record. body is the place of a large body, or zero if the
+	// record contains the body. The error wraps ErrDamaged if the data differ from what was
+	// written.
 	Read(r, body Ref) (*core.Message, error)
-	// PutAside reports that a message is no longer delivered, because its record is damaged.
+	// PutAside reports that a message is no longer delivered because its record is damaged.
 	PutAside(entity string, sequenceNumber int64, err error)
 	// Pin keeps records from being removed until unpin is called, even those whose last entry is
 	// removed in the meantime. It never waits.
 	Pin() (unpin func())
-	// Resident asks whether a message of n bytes may stay in memory besides its record. Evicted
-	// takes back a positive answer.
+	// Resident asks whether a message of n bytes may stay in memory in addition to its record.
+	// Evicted cancels a positive answer.
 	Resident(bytes int) bool
 	Evicted(bytes int)
-	// Err returns why the journal no longer keeps anything, or nil.
+	// Err returns the reason why the journal no longer stores anything, or nil.
 	Err() error
 }
 
-// Call collects what one call adds to a Journal: all of it, or nothing.
+// Call collects the additions of one call to a Journal: all of them, or none.
 type Call interface {
 	// Messages prepares messages. Copies prepares messages that may have the same body, which is
-	// then kept once. Room prepares an effect with n bytes of text.
+	// then stored once. Room prepares an effect with n bytes of text.
 	Messages(ctx context.Context, ms []*core.Message) error
 	Copies(ctx context.Context, ms []*core.Message) error
 	Room(bytes int)
-	// Reserve makes room for what was prepared. After it, Append can fail only if the journal
-	// itself fails. If Reserve fails, the call has done nothing.
+	// Reserve reserves space for the prepared messages. After Reserve, Append can fail only if the
+	// journal itself fails. If Reserve fails, the call has no effect.
 	Reserve(ctx context.Context) error
 	// Record takes a prepared message. Messages must be taken in the order of their preparation,
-	// but some may be left out. It returns the place of the record in the frame, and where the body
-	// lies if it is stored separately.
+	// but some may be left out. It returns the place of the record in the frame, and the place of
+	// the body if it is stored separately.
 	Record(m *core.Message) (record int32, body Ref)
 
-	// At says when the call happens, and whether that is in the time of a view.
+	// At sets the time of the call, and whether this is the time of a view.
 	At(now int64, virtual bool)
 	Sink
 	// IsLarge reports whether the effects so far should become a frame.
@@ -60,17 +61,18 @@ type Call interface {
 	// Append ends the frame, and returns the position behind it. It never waits. More frames may
 	// follow, each with its own effects.
 	Append() Position
-	// Ref returns where a record of the frame lies, after the frame was appended.
+	// Ref returns the place of a record of the frame, after the frame was appended.
 	Ref(record int32) Ref
-	// Release returns the room that Reserve took. It returns true if the call is now empty and may be used again.
+	// Release returns the space that Reserve reserved. It returns true if the call is now empty and
+	// may be used again.
 	Release() (again bool)
 }
 
-// Position is a place in a Journal. Later ones are larger.
+// Position is a place in a Journal. Later positions are larger.
 type Position uint64
 
-// Ref identifies a record of a Journal; only the journal knows its meaning. The store itself only
-// finds out which of several is the newest.
+// Ref identifies a record of a Journal. Only the journal knows its meaning. The store only compares
+// which of several records is the newest.
 type Ref struct {
 	Position
 	Length uint32

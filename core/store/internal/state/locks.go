@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Lock claims available messages, up to some bounds, or messages by their numbers.
+// Lock locks available messages, up to some limits, or messages by their numbers.
 func (p *handle) Lock(ctx context.Context, r core.LockRequest) ([]core.Delivery, time.Time, error) {
 	t, x, ok, err := p.enterUnder(&r)
 	switch {
@@ -107,8 +107,8 @@ func (t *txn) lock(e *entry, as MessageState, nonce uint64, until int64) core.De
 	return d
 }
 
-// Renew extends locks to now + Policy.LockDuration. For a lock in a session, it only looks up when
-// it ends.
+// Renew extends locks to now + Policy.LockDuration. For a lock in a session, it only returns when
+// the lock ends.
 func (p *handle) Renew(ctx context.Context, tokens []core.LockToken) []core.Renewal {
 	answers := make([]core.Renewal, len(tokens))
 	t, _, ok := p.enterOnce(nil)

@@ -329,7 +329,7 @@ func (h *hooks[K, F]) of(key K) []*F {
 	return h.byKey[key]
 }
 
-// Take takes from what a rate allows.
+// Take takes up to n operations of a rate.
 func (p *handle) Take(_ context.Context, r core.Rate, n int) (granted int, again time.Time, err error) {
 	shard := p.lockPartition(p.Ref)
 	if shard == nil {

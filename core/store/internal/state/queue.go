@@ -9,7 +9,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// MessageState says what may happen to a stored message.
+// MessageState is the state of a stored message.
 type MessageState uint8
 
 const (

@@ -8,9 +8,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Replay repeats the effects that a journal has kept. It needs an empty Store that has not been
-// used. The pieces of a snapshot come first, then the frames in the order in which they were
-// appended, and finally Start is called.
+// Replay repeats the effects that a journal has stored. It needs an empty Store that has not been
+// used. The pieces of a snapshot are repeated first, then the frames in the order in which they
+// were appended. Finally Start is called.
 type Replay struct {
 	store   *Store
 	at      Position // of the frame or piece being replayed
@@ -26,18 +26,18 @@ type Replay struct {
 
 var _ Sink = (*Replay)(nil)
 
-// Replay begins a replay. Each frame and each piece of a snapshot is replayed as a part of it.
+// Replay begins a replay, of which each piece of a snapshot and each frame is a part.
 func (s *Store) Replay() *Replay { return &Replay{store: s} }
 
-// Frame begins a frame. records says where its records lie.
+// Frame begins a frame. records contains the places of its records.
 func (r *Replay) Frame(at Position, records []Ref) {
 	r.at, r.records, r.piece, r.p = at, records, false, nil
 }
 
-// Happened says when the call of the frame happened.
+// Happened sets the time of the frame's call.
 func (r *Replay) Happened(now int64) { r.store.latest = max(r.store.latest, now) }
 
-// Err returns why the store cannot be rebuilt.
+// Err returns the reason why the store cannot be rebuilt, or nil.
 func (r *Replay) Err() error { return r.err }
 
 // Start ends the replay. It reads messages that must be in memory, and continues removals that were

@@ -53,8 +53,8 @@ const (
 	// New kinds begin with 28: 27 is the journal's.
 )
 
-// Sink takes effects: a Call of a Journal keeps them, a Snapshot consists of them, and a Replay
-// repeats them. It does not keep Object.
+// Sink takes effects. A Call of a Journal stores them, a Snapshot consists of them, and a Replay
+// repeats them. A Sink does not keep Object.
 type Sink interface {
 	Do(e *Effect)
 }
@@ -72,7 +72,7 @@ type Put struct {
 	Body       Ref // of a large body; zero: in the record
 }
 
-// Change contains what can change about a message.
+// Change contains the data of a message that can change.
 type Change struct {
 	State    MessageState
 	Delayed  bool

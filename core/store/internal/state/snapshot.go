@@ -25,7 +25,7 @@ import (
 // number of ids. A piece that becomes large ends earlier.
 const pieceSize = 1000
 
-// Piece says what a piece of a snapshot contains.
+// Piece describes the contents of a piece of a snapshot.
 type Piece struct {
 	Kind PieceKind
 	Now  int64    // for the catalogue: when it is written
@@ -46,7 +46,7 @@ const (
 	PieceIDs
 )
 
-// Snapshot takes the pieces of a snapshot; the effects of a piece come between Begin and End. All
+// Snapshot takes the pieces of a snapshot. The effects of a piece come between Begin and End. All
 // methods except End are called while the mutex of the piece's subject is held.
 type Snapshot interface {
 	Begin(p Piece)
@@ -301,8 +301,9 @@ func (p *pieces) isOld(q *queue, n int64, at Position) bool {
 	return false
 }
 
-// Piece begins a piece that was written at a position. It returns false if the entity was created
-// after the catalogue was written: the frames then contain all of it, and there is nothing to do.
+// Piece begins a piece that was written at a position. If the entity was created after the
+// catalogue was written, it returns false: the frames then contain the whole entity, and the piece
+// is not needed.
 func (r *Replay) Piece(at Position, piece *Piece) bool {
 	r.Frame(at, nil)
 	r.piece = true

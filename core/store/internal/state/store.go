@@ -19,15 +19,16 @@ import (
 
 // Options configure a Store.
 type Options struct {
-	// Clock tells the time; nil means time.Now.
+	// Clock returns the time. nil means time.Now.
 	Clock func() time.Time
-	// Journal keeps the changes; nil means that they are lost in a restart.
+	// Journal stores the changes. nil means that they are lost in a restart.
 	Journal Journal
-	// Lenient skips effects on missing things, after a damaged journal was repaired.
+	// Lenient skips effects on missing objects, after a damaged journal was repaired.
 	Lenient bool
-	// Remember is the number of bytes that the message ids of duplicate detection may take together with the keys
-	// of moves, and the number that histories may take. When there are too many ids, messages with new ones are
-	// refused as Busy. When histories are too large, a history that grows forgets its oldest events. 0: no limit.
+	// Remember is the maximum number of bytes of the message ids of duplicate detection together
+	// with the keys of moves, and also the maximum number of bytes of histories. If there are too
+	// many ids, messages with new ids are refused as Busy. If histories are too large, a history
+	// that grows drops its oldest events. 0 means no limit.
 	Remember int64
 }
 
@@ -53,7 +54,7 @@ type contents struct {
 
 var _ core.Store = (*Store)(nil)
 
-// New makes an empty Store.
+// New creates an empty Store.
 func New(o Options) *Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -67,7 +68,7 @@ func New(o Options) *Store {
 // WithTime returns a view of the store whose time is f of the store's time.
 func (s *Store) WithTime(f func(now time.Time) time.Time) core.Store { return s.View(f) }
 
-// View is WithTime for engines that are built on this one.
+// View does the same as WithTime, for engines that use this one.
 func (s *Store) View(f func(now time.Time) time.Time) *Store {
 	return &Store{contents: s.contents, clock: func() time.Time { return f(s.clock()) }, virtual: true}
 }
@@ -77,7 +78,7 @@ func (s *Store) Now() time.Time { return instant(s.millis()) }
 
 func (s *Store) millis() int64 { return s.clock().UnixMilli() }
 
-// Probe returns nil: memory is always there.
+// Probe returns nil, because memory is always available.
 func (s *Store) Probe(context.Context) error { return nil }
 
 // About describes the engine.
@@ -89,8 +90,8 @@ func (s *Store) About(context.Context) core.About {
 	}
 }
 
-// Close waits until deleted namespaces are empty. Calls need not be waited for, and the messages
-// vanish with the process.
+// Close waits until deleted namespaces are empty. It need not wait for calls, because the messages
+// end with the process.
 func (s *Store) Close() error {
 	s.removals.Wait()
 	return nil

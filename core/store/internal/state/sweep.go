@@ -15,7 +15,7 @@ import (
 // partition, and that a call handles if it need not wait for more.
 const sweepMost = 500
 
-// Sweep does everything that is due and returns the next due time.
+// Sweep carries out everything that is due and returns the next due time.
 func (p *handle) Sweep(_ context.Context) (time.Time, error) {
 	t, ok := p.enter()
 	if !ok {
@@ -175,7 +175,7 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 	return removed, last, nil
 }
 
-// Clear removes all messages of a partition, and everything known about them.
+// Clear removes all messages of a partition, and all data about them.
 func (p *handle) Clear(ctx context.Context) error {
 	if p.Subscription != "" {
 		return fmt.Errorf("clear subscription %s of %s/%d: %w", p.Subscription, p.Entity, p.Index, core.NotAllowed)

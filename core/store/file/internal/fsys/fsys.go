@@ -11,11 +11,12 @@ import (
 
 // FS is a file system. Names are paths in the operating system's notation.
 type FS interface {
-	// Open opens a file with the flags of package os; a file that it creates has the rights 0600.
+	// Open opens a file with the flags of package os. A new file gets the permissions 0600.
 	Open(name string, flag int) (File, error)
 	// ReadDir lists the names in a directory, sorted.
 	ReadDir(dir string) ([]string, error)
-	// MkdirAll makes a directory and its parents, with the rights 0700, and makes them durable.
+	// MkdirAll creates a directory and its parents, with the permissions 0700, and makes them
+	// durable.
 	MkdirAll(dir string) error
 	// Rename gives a file another name, and replaces a file that already has that name.
 	Rename(from, to string) error
@@ -41,8 +42,8 @@ type File interface {
 	io.Closer
 	// WritevAt writes several buffers one after the other.
 	WritevAt(parts [][]byte, off int64) (int, error)
-	// Reserve asks the file system to find room for n bytes from off on, without changing the
-	// length, if that makes writing them cheaper. It may do nothing.
+	// Reserve asks the file system to reserve space for n bytes from off on, without changing the
+	// length, if this makes writing cheaper. It may do nothing.
 	Reserve(off, n int64)
 	// Size returns the file's length in bytes.
 	Size() (int64, error)
@@ -53,20 +54,20 @@ type File interface {
 	Sync() error
 }
 
-// ErrNoLocks says that a file system does not support locks.
+// ErrNoLocks is the error of a file system that does not support locks.
 var ErrNoLocks = errors.New("the file system does not support file locks")
 
-// LockedError says that another process has a lock.
+// LockedError is the error if another process has a lock.
 type LockedError struct {
 	Name string
-	Text string // what that process wrote into the file
+	Text string // the text that this process wrote into the file
 }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by process %s", e.Name, e.Text)
 }
 
-// OwnerError says that a file belongs to another user.
+// OwnerError is the error for a file that belongs to another user.
 type OwnerError struct {
 	Name        string
 	Owner, Self int

@@ -54,10 +54,10 @@ func (OS) Link(from, to string) error { return os.Link(from, to) }
 // SyncDir makes the names in a directory durable.
 func (OS) SyncDir(dir string) error { return durable.SyncDir(dir) }
 
-// Free returns how many bytes the file system of a directory has left.
+// Free returns the number of free bytes of the file system of a directory.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock takes the exclusive locks of a file and of its directory. The latter remains when the file
+// Lock locks a file and its directory exclusively. The lock of the directory remains when the file
 // is removed.
 func (OS) Lock(name, text string) (io.Closer, error) {
 	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
@@ -98,7 +98,7 @@ func withHolder(err error, name string) error {
 type heldLock struct{ file, dir *os.File }
 
 // Close releases the lock before it closes the files. A program that this process is starting also
-// has the files open until it runs, and would otherwise hold the lock for that long.
+// has the files open until it runs, and would otherwise hold the lock until then.
 func (l heldLock) Close() error {
 	var errs []error
 	for _, f := range [...]*os.File{l.file, l.dir} {

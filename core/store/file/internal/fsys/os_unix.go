@@ -60,10 +60,10 @@ func free(dir string) (int64, error) {
 	return int64(stat.Bavail) * int64(stat.Bsize), nil
 }
 
-// Full reports whether an error says that no space is left, on the disk or under a quota.
+// Full reports whether an error means that no space is left, on the disk or under a quota.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// ReadOnly reports whether an error says that a file system is read-only.
+// ReadOnly reports whether an error means that a file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }

@@ -59,10 +59,10 @@ func free(dir string) (int64, error) {
 	return left, nil
 }
 
-// Full reports whether an error says that there is no space left.
+// Full reports whether an error means that no space is left.
 func Full(err error) bool {
 	return errors.Is(err, errDiskFull) || errors.Is(err, errHandleFull) || errors.Is(err, syscall.ENOSPC)
 }
 
-// ReadOnly reports whether an error says that a file system is read-only.
+// ReadOnly reports whether an error means that a file system is read-only.
 func ReadOnly(err error) bool { return errors.Is(err, errWriteLocked) }

@@ -8,7 +8,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/internal/state"
 )
 
-// LargeBody is the size of a body from which it is stored apart from the frame.
+// LargeBody is the size from which a body is stored separately from the frame.
 const LargeBody = 1 << 20
 
 // call is what one call adds to the log.
@@ -60,7 +60,8 @@ func (x *call) Messages(ctx context.Context, ms []*core.Message) error {
 	return nil
 }
 
-// Copies prepares the records of messages that may have the same body, which is then written once.
+// Copies prepares the records of messages that may have the same body. The body is then written
+// once.
 func (x *call) Copies(ctx context.Context, ms []*core.Message) error {
 	leader := len(x.prepared)
 	var shared state.Ref // of a large body
@@ -123,16 +124,16 @@ func (x *call) writeBody(ctx context.Context, body []byte) (state.Ref, error) {
 	return memRef(r.Ref), nil
 }
 
-// Room reserves room for an effect with n bytes of text.
+// Room reserves space for an effect with n bytes of text.
 func (x *call) Room(bytes int) { x.estimate += putEstimate + bytes }
 
-// Reserve makes room for what was prepared.
+// Reserve reserves space for the prepared records.
 func (x *call) Reserve(ctx context.Context) (err error) {
 	x.reservation, err = x.j.log.Reserve(ctx, wal.FrameSize(x.estimate, x.records))
 	return refusal(err)
 }
 
-// Record puts the record of a message into the frame, together with the records that share its body.
+// Record adds the record of a message to the frame, together with the records that share its body.
 func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	for range x.prepared {
 		if x.cursor >= len(x.prepared) {
@@ -152,7 +153,7 @@ func (x *call) Record(m *core.Message) (record int32, body state.Ref) {
 	panic("journal: a message was not prepared")
 }
 
-// At says when the call happens.
+// At sets the time of the call.
 func (x *call) At(now int64, virtual bool) { x.now, x.virtual = now, virtual }
 
 // Append appends the frame, unless it is empty.
@@ -171,10 +172,10 @@ func (x *call) Append() state.Position {
 	return state.Position(end)
 }
 
-// Ref returns where a record of the frame lies.
+// Ref returns the place of a record of the frame.
 func (x *call) Ref(record int32) state.Ref { return memRef(x.used[record].Ref) }
 
-// Release returns the room that was reserved.
+// Release returns the reserved space.
 func (x *call) Release() (again bool) {
 	x.reservation.Release()
 	if len(x.bodies) > 0 {

@@ -51,10 +51,10 @@ func (j *Journal) Replay(from wal.Position, to *state.Replay) (frames int, err e
 	return frames, err
 }
 
-// Appended returns by how many bytes the log has grown since the store was opened.
+// Appended returns the number of bytes by which the log has grown since the store was opened.
 func (j *Journal) Appended() int64 { return j.appended.Load() }
 
-// InMemory returns how many bytes of messages are in memory besides the log.
+// InMemory returns the number of bytes of messages that are in memory in addition to the log.
 func (j *Journal) InMemory() int64 { return j.resident.Load() }
 
 // End implements state.Journal.

@@ -25,13 +25,13 @@ type frame struct {
 	records, recordsTo int
 }
 
-// Append puts a frame at the end of the log. It returns where the frame begins and ends, and sets
-// each record's Ref. It never waits and never touches the disk, so it may be called with a mutex
-// held; the order of the calls is the order of the log. It copies the effects but not the records'
-// contents, which must not change any more.
+// Append adds a frame to the end of the log. It returns where the frame begins and ends, and sets
+// each record's Ref. It never waits and never uses the disk, so that the caller may hold a mutex.
+// The order of the calls is the order of the log. Append copies the effects, but not the contents
+// of the records, which must not change any more.
 //
-// The caller must not append a frame larger than Options.MaxFrame, which Reserve refuses. After the
-// log has failed or was closed, Append keeps nothing and Wait returns the reason.
+// The caller must not append a frame larger than Options.MaxFrame; Reserve refuses such a frame.
+// After the log has failed or was closed, Append stores nothing, and Wait returns the reason.
 func (l *Log) Append(effects []byte, records []Record) (at, end Position) {
 	size := FrameSize(len(effects), records)
 	if size > l.o.MaxFrame {
@@ -98,16 +98,16 @@ func (l *Log) mark(b *batch, k kind) {
 	l.end.Store(uint64(l.next))
 }
 
-// Reservation is room for frames. Release gives it back, after Append.
+// Reservation is reserved space for frames. Release returns the space, after Append.
 type Reservation struct {
 	l *Log
 	n int64
 }
 
-// Reserve makes room for a frame of n bytes (FrameSize) that adds messages. It waits for room in
-// memory while too much is not yet written, but does not wait for room on the disk. Frames that
-// receive and settle need no reservation, because they may use the space that is kept free. The
-// error is a *FullError, ErrTooLarge, ErrClosed, a *FailedError, or the context's.
+// Reserve reserves space for a frame of n bytes (FrameSize) that adds messages. It waits for memory
+// while too much is not written yet, but does not wait for space on the disk. Frames that receive
+// and settle need no reservation, because they may use the space that is kept free. The error is a
+// *FullError, ErrTooLarge, ErrClosed, a *FailedError, or the error of the context.
 func (l *Log) Reserve(ctx context.Context, n int) (Reservation, error) {
 	if n > l.o.MaxFrame {
 		return Reservation{}, ErrTooLarge
@@ -162,7 +162,7 @@ func (l *Log) giveRoom(n int64) {
 	l.room.freed()
 }
 
-// Release returns what was reserved. It may be called repeatedly.
+// Release returns the reserved space. It may be called repeatedly.
 func (r *Reservation) Release() {
 	if r.l != nil {
 		r.l.giveRoom(r.n)
@@ -252,7 +252,7 @@ func (l *Log) lookForSpace() {
 	l.space.left.Store(left - l.backlog.Load())
 }
 
-// Full returns the error with which the smallest message would be refused for lack of space, or nil.
+// Full returns the error that would refuse the smallest message because of the disk space, or nil.
 func (l *Log) Full() error {
 	if err := l.takeSpace(0); err != nil {
 		return err
@@ -260,11 +260,13 @@ func (l *Log) Full() error {
 	return nil
 }
 
-// Space returns how many bytes are free on the disk, and how many of them are kept: see SetKeep.
+// Space returns the number of free bytes of the disk, and the number of bytes that are kept free:
+// see SetKeep.
 func (l *Log) Space() (left, keep int64) {
 	_ = l.takeSpace(0) // asks the file system
 	return max(l.space.left.Load(), 0), l.keep.Load()
 }
 
-// SetKeep sets how many bytes of the disk are kept free for control records and snapshots.
+// SetKeep sets the number of bytes of the disk that are kept free for control records and
+// snapshots.
 func (l *Log) SetKeep(bytes int64) { l.keep.Store(bytes) }

@@ -9,11 +9,11 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// WriteBody writes a record with a large body into its own segment and syncs it, so that neither
-// other frames nor their syncs wait for it. After that, a frame that refers to the Ref may be
-// appended. The caller must Remove the file when nothing refers to it, even after a restart that
-// lost the frame (Segments lists the file). The error is a *FullError, ErrTooLarge, or a disk
-// error, which concerns only this record.
+// WriteBody writes a record with a large body into its own segment and syncs the segment, so that
+// neither other frames nor their syncs wait for it. After that, the caller may append a frame that
+// refers to the Ref. The caller must Remove the file when nothing refers to it, even after a
+// restart that lost the frame (Segments lists the file). The error is a *FullError, ErrTooLarge, or
+// a disk error, which concerns only this record.
 func (l *Log) WriteBody(ctx context.Context, rec *Record) error {
 	size := segmentHeaderSize + rec.size()
 	if size > maxSegment {

@@ -6,23 +6,25 @@ import (
 )
 
 var (
-	// ErrClosed says that the log was closed.
+	// ErrClosed is the error after the log was closed.
 	ErrClosed = errors.New("the log is closed")
-	// ErrTooLarge says that a frame or a record is larger than the log takes.
+	// ErrTooLarge is the error for a frame or record that is larger than the log allows.
 	ErrTooLarge = errors.New("the operation does not fit into a frame of the log")
-	// ErrGone says that the segment of a record was removed.
+	// ErrGone is the error for a record whose segment was removed.
 	ErrGone = errors.New("the segment was removed")
-	// ErrInUse says that a segment cannot be removed because it is still being written, or because
-	// a kept snapshot needs it.
+	// ErrInUse is the error for a segment that cannot be removed, because it is still being written
+	// or a kept snapshot needs it.
 	ErrInUse = errors.New("a backup or another operation still uses the segment")
 )
 
-// FullError says that the disk has no room for more messages. The error no longer occurs once there is room.
+// FullError means that the disk has no space for more messages. The error no longer occurs once the
+// disk has space.
 type FullError struct {
 	Dir  string
-	Free int64 // bytes left on the file system
-	Keep int64 // bytes kept for control records and a snapshot
-	// Cause is why the last write failed, such as a user's quota, or nil if it did not fail.
+	Free int64 // free bytes of the file system
+	Keep int64 // bytes kept free for control records and a snapshot
+	// Cause is the reason why the last write failed, such as a user's quota, or nil if it did not
+	// fail.
 	Cause error
 }
 
@@ -37,11 +39,11 @@ func (e *FullError) Error() string {
 
 func (e *FullError) Unwrap() error { return e.Cause }
 
-// DamageError says that synced data differ from what was written.
+// DamageError means that synced data differ from what was written.
 type DamageError struct {
 	File   string // path of the segment or snapshot
-	From   uint32 // first byte concerned
-	To     uint32 // end of the damage, 0 if unknown
+	From   uint32 // first damaged byte
+	To     uint32 // end of the damage, or 0 if it is not known
 	Reason string
 }
 
@@ -53,7 +55,7 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s is damaged from byte %d to %s: %s", e.File, e.From, to, e.Reason)
 }
 
-// VersionError says that a file has a format that this version cannot read.
+// VersionError means that a file has a format that this version cannot read.
 type VersionError struct {
 	File    string
 	Version uint32
@@ -64,7 +66,7 @@ func (e *VersionError) Error() string {
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
-// Err returns why the log stopped, a *FailedError, or nil.
+// Err returns the reason why the log stopped as a *FailedError, or nil.
 func (l *Log) Err() error {
 	if e := l.failure.Load(); e != nil {
 		return e
@@ -72,8 +74,8 @@ func (l *Log) Err() error {
 	return nil
 }
 
-// Failed returns a channel that is closed when the log stops because of an error. From then on,
-// nothing may be acknowledged or delivered.
+// Failed returns a channel that is closed when the log stops because of an error. After that, the
+// store must not acknowledge or deliver anything.
 func (l *Log) Failed() <-chan struct{} { return l.failed }
 
 func (l *Log) fail(cause error) {
@@ -84,8 +86,8 @@ func (l *Log) fail(cause error) {
 	})
 }
 
-// FailedError says that the log stopped after a disk error. Nothing is acknowledged any more,
-// because it is unknown what is durable.
+// FailedError means that the log stopped after a disk error. Nothing is acknowledged any more,
+// because it is not known what is durable.
 type FailedError struct{ Cause error }
 
 func (e *FailedError) Error() string {

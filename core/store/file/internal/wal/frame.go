@@ -40,8 +40,8 @@ const (
 	kindGap
 )
 
-// Record is a message, or other data to which effects refer, as the log keeps it. The log refers to
-// Head and Body without copying them, so they must not change any more.
+// Record is a message, or other data to which effects refer, in the form that the log stores. The
+// log refers to Head and Body without copying them, so they must not change any more.
 type Record struct {
 	Head []byte // what the store keeps about the body; small
 	Body []byte
@@ -49,7 +49,8 @@ type Record struct {
 	crc  uint32
 }
 
-// NewRecord makes a record and computes its checksum, which should be done before a mutex is held.
+// NewRecord creates a record and computes its checksum. Callers should do this before they lock a
+// mutex.
 func NewRecord(head, body []byte) Record {
 	r := Record{Head: head, Body: body}
 	var h [recordHeaderSize]byte
@@ -161,8 +162,8 @@ func decodeHeader(b []byte, at Position) (h header, ok bool) {
 	return h, ok
 }
 
-// Position is a place in the log: a segment's id and an offset in it. Later positions are larger. 0
-// is before everything.
+// Position is a place in the log: the id of a segment, and an offset in the segment. Later
+// positions are larger. 0 is before the first frame.
 type Position uint64
 
 // At returns the position of an offset in a segment.
@@ -183,13 +184,13 @@ func (p Position) sound() bool {
 	return p == 0 || p.Segment() != 0 && p.Offset()%8 == 0 && p.Offset() >= segmentHeaderSize && p.Offset() <= maxSegment
 }
 
-// Ref refers to a record for Read: where it is, and how long it is.
+// Ref refers to a record for Read. It contains the place and the length of the record.
 type Ref struct {
 	Position
 	Length uint32 // of head and body
 }
 
-// Footprint returns how many bytes the record takes in its segment.
+// Footprint returns the number of bytes that the record takes in its segment.
 func (r Ref) Footprint() int64 { return recordHeaderSize + int64(align(int(r.Length))) }
 
 func align(n int) int { return (n + 7) &^ 7 }

@@ -13,7 +13,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Inspection is what Inspect finds in a directory.
+// Inspection is the result of Inspect for a directory.
 type Inspection struct {
 	Segments  []SegmentReport  `json:"segments"`
 	Snapshots []SnapshotReport `json:"snapshots"`
@@ -71,8 +71,9 @@ func (i *Inspection) Damaged() bool {
 		slices.ContainsFunc(i.Snapshots, func(s SnapshotReport) bool { return s.Damage != "" })
 }
 
-// Inspect reads a directory and changes nothing. It does not even take the lock, so what another process is
-// writing may look torn. If records is true, it also checks the contents of all records and snapshots.
+// Inspect reads a directory and changes nothing. It does not even lock the directory, so a file
+// that another process is writing may seem to be incomplete. If records is true, it also checks the
+// contents of all records and snapshots.
 func Inspect(fs fsys.FS, dir string, records bool) (*Inspection, error) {
 	names, err := fs.ReadDir(dir)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Sync says what Wait waits for.
+// Sync determines what Wait waits for.
 type Sync int
 
 const (
-	// Interval: Wait returns once the frame is written to the file. It is synced at most
-	// Options.Interval later. A crash of the process loses nothing; a loss of power loses what
-	// was written since the last sync.
+	// Interval: Wait returns once the frame is written to the file. The log syncs the frame at most
+	// Options.Interval later. A crash of the process loses nothing. A power failure loses what was
+	// written since the last sync.
 	Interval Sync = iota
-	// Always: Wait returns once the frame is synced. Frames that come while a sync runs share
-	// the next one.
+	// Always: Wait returns once the frame is synced. Frames that are appended during a sync share
+	// the next sync.
 	Always
-	// Never: Wait returns once the frame is written to the file. The log syncs only segments that
-	// are complete, snapshots and large bodies, and at Close.
+	// Never: Wait returns once the frame is written to the file. The log syncs only complete
+	// segments, snapshots and large bodies, and everything at Close.
 	Never
 )
 
@@ -41,11 +41,11 @@ type Options struct {
 	Backlog     int // bytes reserved or appended but not yet written that Reserve allows; default 64 MiB
 	Recent      int // bytes of memory for the records written last, for Read; default 32 MiB
 
-	// Keep is the number of bytes of disk space that Reserve keeps free for control records,
+	// Keep is the number of bytes of disk space that Reserve keeps free for control records, by
 	// default 64 MiB. SetKeep changes it: it should grow with the snapshots.
 	Keep int64
 
-	// Repair replaces damage by gaps instead of refusing to open. It reads the whole log.
+	// Repair replaces damage by gaps, instead of refusing to open the log. It reads the whole log.
 	Repair bool
 
 	Logger *slog.Logger // default: nothing is logged
@@ -149,7 +149,7 @@ type outage struct {
 func (l *Log) End() Position { return Position(l.end.Load()) }
 
 // Durable returns the position up to which everything is as durable as Options.Sync promises. Wait
-// returns at once for a position that is not beyond it.
+// for this position, or for an earlier one, returns immediately.
 func (l *Log) Durable() Position {
 	if l.o.Sync == Always {
 		return l.Synced()
@@ -157,10 +157,10 @@ func (l *Log) Durable() Position {
 	return Position(l.written.Load())
 }
 
-// Synced returns the position up to which everything survives a loss of power.
+// Synced returns the position up to which everything survives a power failure.
 func (l *Log) Synced() Position { return Position(l.synced.Load()) }
 
-// Closed reports whether Close was called. What is appended afterwards is not kept.
+// Closed reports whether Close was called. Frames that are appended after Close are not stored.
 func (l *Log) Closed() bool { return l.closed.Load() }
 
 // start begins the log's goroutines. Everything up to end is synced.
@@ -189,7 +189,7 @@ func (l *Log) start(end Position) {
 	}
 }
 
-// Close writes and syncs what was appended, marks the log as closed in order, and unlocks the
+// Close writes and syncs the appended frames, marks the log as closed in order, and unlocks the
 // directory. If the disk is full, it does not wait for space but returns an error.
 func (l *Log) Close() error {
 	l.mu.Lock()

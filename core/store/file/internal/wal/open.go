@@ -10,11 +10,12 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Open opens the log in a directory, which it creates if needed, and locks the directory. Before it
-// returns, it cuts off what a loss of power tore, and writes again and syncs what may not be
-// durable. The error says what to do: another process has the directory (the error wraps a
-// *fsys.LockedError), or the directory cannot be locked, belongs to another user or cannot be
-// written. It may also be a *VersionError, or a *DamageError, which Options.Repair accepts.
+// Open opens the log in a directory, which it creates if necessary, and locks the directory. Before
+// it returns, it removes the incomplete end that a power failure may leave, and writes and syncs
+// data again that are possibly not durable. The error contains the remedy: another process uses the
+// directory (the error wraps a *fsys.LockedError), or the directory cannot be locked, belongs to
+// another user or cannot be written. It may also be a *VersionError, or a *DamageError, which
+// Options.Repair accepts.
 func Open(fs fsys.FS, dir string, o Options) (*Log, error) {
 	l := &Log{fs: fs, dir: dir, o: o.withDefaults()}
 	l.failed = make(chan struct{})

@@ -12,9 +12,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/file/internal/fsys"
 )
 
-// Read returns a record's parts and checks them. A recent record comes from memory, and its parts
-// are those of the Record that was appended; they must not be changed. The error is a *DamageError,
-// ErrGone if the segment was removed, or the error of a failed read.
+// Read returns the parts of a record and checks them. A recent record comes from memory: its parts
+// are those of the appended Record, and must not be changed. The error is a *DamageError, ErrGone
+// if the segment was removed, or the error of a failed read.
 func (l *Log) Read(ref Ref) (head, body []byte, err error) {
 	if head, body, ok := l.readRecent(ref.Position); ok {
 		return head, body, nil
@@ -236,9 +236,10 @@ func (l *Log) Segments() []SegmentInfo {
 	return infos
 }
 
-// Remove removes a segment: a body segment at any time, a log segment only if it is sealed and all kept snapshots
-// are replayed from a later position (otherwise it returns ErrInUse). It waits for readers of the segment. The
-// caller must be sure that nothing in the segment is needed, and that the frames that make it unneeded are durable.
+// Remove removes a segment. It removes a body segment at any time, but a log segment only if it is
+// sealed and all kept snapshots are replayed from a later position. Otherwise it returns ErrInUse.
+// It waits for readers of the segment. The caller must be sure that nothing in the segment is
+// needed, and that the frames are durable that make the segment unnecessary.
 func (l *Log) Remove(id uint32) error {
 	s := l.segments.get(id)
 	if s == nil {

@@ -9,10 +9,11 @@ type Frame struct {
 	Records []Ref  // valid until apply returns; their contents are not read
 }
 
-// Replay calls apply for each frame from a position on, which is 0 or a snapshot's From, up to the
-// end that the log had when it was opened, in the order in which they were appended. It checks all
-// checksums except those of the records, which Read checks. It must be called before the first
-// Append. The error is apply's, or a *DamageError if a frame is not sound or a segment is missing.
+// Replay calls apply for each frame from a position on, in the order in which the frames were
+// appended, up to the end that the log had when it was opened. The position is 0 or a snapshot's
+// From. Replay checks all checksums except those of the records, which Read checks. It must be
+// called before the first Append. The error is that of apply, or a *DamageError if a frame is
+// damaged or a segment is missing.
 func (l *Log) Replay(from Position, apply func(Frame) error) error {
 	var last *segment
 	for _, s := range l.segments.list() {

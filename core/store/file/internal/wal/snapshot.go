@@ -51,17 +51,17 @@ func (s *snapshots) floor() (from Position, ok bool) {
 	return from, len(s.list) > 0
 }
 
-// Snapshots lists the kept snapshots whose headers and trailers are sound, newest first.
+// Snapshots lists the kept snapshots with intact headers and trailers, the newest first.
 func (l *Log) Snapshots() []SnapshotInfo {
 	l.snapshots.mu.Lock()
 	defer l.snapshots.mu.Unlock()
 	return slices.Clone(l.snapshots.list)
 }
 
-// WriteSnapshot stores what write writes as the newest snapshot, to be completed by Replay from a
-// position. Everything that was appended before write returned is synced before the snapshot
-// counts, so a snapshot is never ahead of the log. The two newest snapshots are kept. If write or
-// the disk returns an error, the snapshot is removed.
+// WriteSnapshot stores the output of write as the newest snapshot. Replay completes the snapshot
+// from a position on. Everything that was appended before write returned is synced before the
+// snapshot becomes valid, so that a snapshot is never ahead of the log. The two newest snapshots
+// are kept. If write or the disk returns an error, the snapshot is removed.
 func (l *Log) WriteSnapshot(ctx context.Context, from Position, write func(io.Writer) error) (SnapshotInfo, error) {
 	l.snapshots.writing.Lock()
 	defer l.snapshots.writing.Unlock()
@@ -244,14 +244,15 @@ func trailerCRC(id, blocks uint32, total uint64) uint32 {
 	return checksum(b[:])
 }
 
-// OpenSnapshot opens a snapshot for reading. Each block is checked before any of it is returned,
-// and io.EOF comes only after a sound trailer: without io.EOF, what was read must not be used.
-// Other errors are *DamageError; the older snapshot may be sound.
+// OpenSnapshot opens a snapshot for reading. It checks each block before it returns any byte of it,
+// and returns io.EOF only after an intact trailer. Without io.EOF, the caller must not use what it
+// has read. Other errors are *DamageError; the older snapshot is possibly intact.
 func (l *Log) OpenSnapshot(s SnapshotInfo) (io.ReadCloser, error) {
 	return OpenSnapshot(l.fs, l.dir, s)
 }
 
-// OpenSnapshot is Log.OpenSnapshot for a directory. s needs only the ID and the Size of the snapshot.
+// OpenSnapshot does the same as Log.OpenSnapshot for a directory. s needs only the ID and the Size
+// of the snapshot.
 func OpenSnapshot(fs fsys.FS, dir string, s SnapshotInfo) (io.ReadCloser, error) {
 	name := filepath.Join(dir, fileName(s.ID, suffixSnapshot))
 	file, err := fs.Open(name, os.O_RDONLY)

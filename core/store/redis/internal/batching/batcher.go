@@ -19,9 +19,9 @@ const (
 	maxWaiting           = 64 << 20  // bytes waiting for a flush; calls beyond it are refused as Busy
 )
 
-// Batcher lets calls of one kind on one partition share round trips. The first call flushes at
-// once. Calls that come while two flushes are in flight wait, in order, and share the next flush.
-// There is no timer: a lone call does not wait.
+// Batcher lets calls of one kind on one partition share round trips. The first call flushes
+// immediately. Calls that are submitted while two flushes are in flight wait, in order, and share
+// the next flush. There is no timer: a single call does not wait.
 type Batcher[T any] struct {
 	server  *server.Server
 	flushed *Counter
@@ -34,7 +34,7 @@ type Batcher[T any] struct {
 	alone    bool // no flush begins while another is in flight
 }
 
-// Call is one call's part of a flush. The flush fills in the answers in work, then closes
+// Call is the part of one call in a flush. The flush writes the answers into work, then closes
 // done.
 type Call[T any] struct {
 	Work  T
@@ -49,7 +49,7 @@ func (b *Batcher[T]) Start(s *server.Server, flushed *Counter, flush func([]*Cal
 
 // Submit adds work and waits for its flush. If ctx ends first, the flush continues without the
 // caller, which must not read work any more. A caller whose context leaves enough time runs the
-// flush itself, and stays until it ends.
+// flush itself, and stays until the flush ends.
 func (b *Batcher[T]) Submit(ctx context.Context, work T, items, bytes int) error {
 	t := &Call[T]{Work: work, items: items, bytes: bytes, done: make(chan struct{})}
 	departs, ok := b.queue(t)

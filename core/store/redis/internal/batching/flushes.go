@@ -30,7 +30,7 @@ func (f *Counter) count(items int) {
 	f.items.Add(uint64(items))
 }
 
-// Histogram returns what was collected of an operation.
+// Histogram returns the collected numbers of an operation.
 func (f *Counter) Histogram(operation string) Histogram {
 	h := Histogram{Operation: operation, Bounds: flushBounds[:], Items: f.items.Load()}
 	for at := range f.counts {

@@ -19,7 +19,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Catalogue keeps namespaces, entities and rules. It implements core.Namespaces and core.Catalogue.
+// Catalogue stores namespaces, entities and rules. It implements core.Namespaces and
+// core.Catalogue.
 type Catalogue struct {
 	server  *server.Server
 	changes changes
@@ -138,8 +139,8 @@ func (s *Catalogue) notifyAll(namespace string, names []string) {
 // errNoSchedules refuses a schedule that a gateway of an earlier version could not read.
 var errNoSchedules = core.Refuse(core.Busy, "A gateway on this Redis is of a version that has no schedules, or was until a moment ago: update all gateways, and try again 20 seconds later.")
 
-// CreateEntity stores a new entity. Its partitions are made first: clients can send to an entity as
-// soon as they find it.
+// CreateEntity stores a new entity. It creates the partitions first, because clients can send to an
+// entity as soon as they find it.
 func (s *Catalogue) CreateEntity(ctx context.Context, e core.Entity, q core.NamespaceQuotas) (core.Entity, error) {
 	e.Revision = 1
 	err := s.withCatalogue(ctx, "create entity", e.Namespace, e.Name, func(ctx context.Context, k keyspace.Catalogue, folded string) error {

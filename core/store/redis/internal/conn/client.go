@@ -120,7 +120,7 @@ func (s *Client) Ask(ctx context.Context, how ExchangeMode, args ...any) (any, e
 	return c.Val(), err
 }
 
-// Pause waits for d; it returns false if ctx ends first.
+// Pause waits for d. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

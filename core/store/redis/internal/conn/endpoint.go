@@ -31,7 +31,7 @@ type endpoint struct {
 	fsync    bool          // replicas and master must also have synced it to disk
 }
 
-// ParseURL reads the forms of URLs that Open documents.
+// ParseURL parses the forms of URLs that the comment of Open lists.
 func ParseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(normal(raw))
 	if err != nil {
@@ -195,7 +195,8 @@ func (t *endpoint) tune() {
 	}
 }
 
-// AsCluster turns the endpoint of one server into one of the cluster that it belongs to.
+// AsCluster turns the endpoint of one server into the endpoint of the cluster to which the server
+// belongs.
 func (t *endpoint) AsCluster() {
 	o := t.Single
 	t.cluster = &redis.ClusterOptions{

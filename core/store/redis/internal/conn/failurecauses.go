@@ -86,7 +86,7 @@ func CauseOf(err error) *failure {
 	return nil
 }
 
-// Failure is a reason why Redis did not serve, with a count.
+// Failure is a reason why Redis was unavailable, with a count.
 type Failure struct {
 	Cause  string    `json:"cause"`  // one of a small set
 	Reason string    `json:"reason"` // Redis' last answer
@@ -112,7 +112,7 @@ type loggedFailure struct {
 	unlogged int // failures since loggedAt
 }
 
-// Note counts an operation's failure, and logs it if its cause was not logged recently.
+// Note counts a failure of an operation, and logs it if its cause was not logged recently.
 // Cancelled calls do not count.
 func (f *Failures) Note(log *slog.Logger, of *failure, what string, err error) {
 	if errors.Is(err, context.Canceled) {
@@ -153,8 +153,9 @@ func (f *Failures) All() []Failure {
 	return all
 }
 
-// Refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure that passes
-// within seconds therefore gets the condition of a time-out, after which they try again at once.
+// Refusal returns the error for peers. SDKs wait for ten seconds after "server busy". A failure
+// that ends within seconds therefore gets the condition of a time-out, after which SDKs try again
+// immediately.
 func (f *failure) Refusal() error {
 	r := &core.Refusal{Code: core.Busy, Text: f.text}
 	if f.passes {
@@ -164,7 +165,7 @@ func (f *failure) Refusal() error {
 }
 
 // IsAway reports whether Open failed because the server cannot serve now, but may do so later with
-// the same settings. cause names the reason.
+// the same settings. cause is the reason.
 func IsAway(err error) (cause string, away bool) {
 	f := CauseOf(err)
 	if f == nil {

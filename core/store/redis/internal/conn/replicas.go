@@ -48,7 +48,8 @@ type replication struct {
 	lagging map[*redis.Client]*NotReplicated // refusals
 }
 
-// Refusal refuses, before sending, calls that wait for replicas while too few replicas answer.
+// Refusal refuses calls that wait for replicas, before they are sent, while too few replicas
+// answer.
 func (r *replication) Refusal(node *redis.Client) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +161,7 @@ func lagOf(ctx context.Context, node *redis.Client) (string, error) {
 	return "its replicas are " + strings.Join(told, ", "), nil
 }
 
-// CheckReplicas refuses a store whose masters cannot give what the URL demands.
+// CheckReplicas refuses a store whose masters cannot fulfil the requirements of the URL.
 func (s *Client) CheckReplicas(ctx context.Context) error {
 	t := &s.Endpoint
 	if t.Replicas == 0 {
@@ -191,7 +192,7 @@ func (s *Client) CheckReplicas(ctx context.Context) error {
 	})
 }
 
-// Warnings returns warnings about a master whose replicas confirm writes, but might not keep them.
+// Warnings returns warnings about a master whose replicas confirm writes, but can lose them.
 func (s *Client) Warnings(ctx context.Context, node *redis.Client, facts map[string]string) (all []string) {
 	t := &s.Endpoint
 	if t.Replicas == 0 {

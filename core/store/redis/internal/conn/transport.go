@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ExchangeMode says how commands are exchanged.
+// ExchangeMode determines how commands are exchanged.
 type ExchangeMode uint8
 
 const (
@@ -24,9 +24,10 @@ const (
 // resends is how often a command is resent at once if it must run elsewhere.
 const resends = 3
 
-// Exchange sends commands together and returns the first error; each command keeps its own answer. A script
-// call that gets NOSCRIPT is sent again with the whole script, alone, as the others have run. If too few
-// replicas answer, it returns a notReplicated, but the commands still have their answers.
+// Exchange sends commands together and returns the first error. Each command keeps its own answer.
+// A script call that gets NOSCRIPT is sent again with the whole script, alone, because the other
+// commands have run. If too few replicas answer, Exchange returns a notReplicated, but the commands
+// still have their answers.
 func (s *Client) Exchange(ctx context.Context, how ExchangeMode, cmds ...*redis.Cmd) error {
 	if err := s.Look(); err != nil {
 		return failCommands(cmds, err)

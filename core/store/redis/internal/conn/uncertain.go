@@ -16,7 +16,7 @@ import (
 )
 
 // IsUnreachable reports whether err comes from the connection, not from the server, so that it is
-// unknown whether the command ran.
+// not known whether the command ran.
 func IsUnreachable(err error) bool {
 	if e, ok := errors.AsType[net.Error](err); ok {
 		if _, bare := e.(syscall.Errno); !bare { // that is of a file or a process
@@ -50,8 +50,8 @@ func Certain(err error) error {
 	return err
 }
 
-// MayHaveRun reports whether a script whose call failed may have done something: its answer was lost,
-// or it broke off.
+// MayHaveRun reports whether a script whose call failed may have had an effect, because its answer
+// was lost or the script stopped early.
 func MayHaveRun(err error) bool {
 	return err != nil && !DidNotRun(err) && !redis.HasErrorPrefix(err, "NOSCRIPT")
 }
@@ -72,9 +72,9 @@ func DidNotRun(err error) bool {
 	return slices.ContainsFunc(refusing, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
 }
 
-// NotReplicated is the error of a call to which too few replicas have answered. Unless it was
-// refused before it was sent, it is unknown whether it took effect. It must then not be sent again,
-// neither to another partition nor as another move.
+// NotReplicated is the error of a call to which too few replicas have answered. Unless the call was
+// refused before it was sent, it is not known whether it took effect. It must then not be sent
+// again, neither to another partition nor as another move.
 type NotReplicated struct {
 	node      string
 	want, got int
@@ -108,7 +108,8 @@ func Failed(cs []redis.Cmder, err error) error {
 	return err
 }
 
-// Aborted returns the refusal of one of a transaction's commands if err says only that it aborted.
+// Aborted returns the refusal of one of a transaction's commands, if err contains only that the
+// transaction aborted.
 func Aborted(cs []*redis.Cmd, err error) error {
 	for _, c := range cs {
 		if e := c.Err(); redis.HasErrorPrefix(err, "EXECABORT") && e != nil && !redis.HasErrorPrefix(e, "EXECABORT") {

@@ -1,4 +1,4 @@
-// Package doorbell wakes receivers when messages of their partitions become available.
+// Package doorbell notifies receivers when messages of their partitions become available.
 package doorbell
 
 import (
@@ -14,13 +14,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/server"
 )
 
-// Bells are the doorbells of the partitions that this gateway waits for. A Lock that finds
-// fewer messages than it asked for arms its partition's doorbell. The next call that makes messages
-// available disarms it and publishes on its channel, once. So a busy partition publishes nothing,
-// and an idle one costs nothing.
+// Bells are the doorbells of the partitions for which this gateway waits. A Lock that finds fewer
+// messages than it requested arms the doorbell of its partition. The next call that makes messages
+// available disarms the doorbell and publishes on its channel, once. A busy partition therefore
+// publishes nothing, and an idle partition costs nothing.
 //
-// One connection per master listens, because a message on a sharded channel reaches only the node of its slot. If a
-// ring was not published because a connection was lost or a gateway died, a poll every second finds the messages.
+// One connection per master listens, because a message on a sharded channel reaches only the node
+// of its slot. If a message was not published because a connection was lost or a gateway died, a
+// poll every second finds the messages of the partition.
 type Bells struct {
 	server *server.Server
 	woken  chan struct{} // the watched partitions have changed; holds at most one
@@ -56,8 +57,9 @@ func (b *Bells) Init(s *server.Server) {
 // watcher distinguishes several Watch calls with the same core.Watcher.
 type watcher struct{ core.Watcher }
 
-// Add watches a partition for by, and wakes it once when it has begun to listen, because earlier rings may
-// have been missed. endLocks ends the locks there of gateways that have ended.
+// Add watches a partition for by. It notifies by once when it has begun to listen, because earlier
+// messages on the channel may have been missed. endLocks ends the locks in the partition of
+// gateways that have ended.
 func (b *Bells) Add(ref core.Ref, endLocks func(ctx context.Context) error, by core.Watcher) (remove func()) {
 	channel, own := b.server.Names.Doorbell(ref), &watcher{by}
 	b.mu.Lock()

@@ -179,7 +179,7 @@ func (k *Catalogue) All() []any {
 	return []any{k.Entities, k.Names, k.Accessed, k.Versions, k.Fences}
 }
 
-// Member returns the member that stands in locks for a message under a lock with this nonce.
+// Member returns the member of locks for a message under a lock with this nonce.
 func Member(n int64, nonce string) string { return Padded(n) + nonce }
 
 // Padded returns a number with 15 digits, enough for 2^48, so that strings sort like the numbers.

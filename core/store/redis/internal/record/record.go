@@ -1,4 +1,5 @@
-// Package record encodes and decodes what the store keeps of a message: a record, as an entry of a stream.
+// Package record encodes and decodes a message as a record, which the store writes into an entry of
+// a stream.
 package record
 
 import (
@@ -78,7 +79,7 @@ func Encode(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m))
 }
 
-// EncodeBodiless is encodeRecord for a message whose body is stored elsewhere.
+// EncodeBodiless does the same as Encode for a message whose body is stored elsewhere.
 func EncodeBodiless(m *core.Message, enqueued int64) ([]byte, error) {
 	return record(m, enqueued, fieldsOf(m)|fieldNoBody)
 }
@@ -427,6 +428,6 @@ func (r *reader) bytes() []byte {
 	return View(s)
 }
 
-// View returns a string's bytes without copying them. They must not be changed; that is the rule
-// for messages of a Delivery anyway.
+// View returns the bytes of a string without copying them. They must not be changed, like all
+// messages of a Delivery.
 func View(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

@@ -1,4 +1,4 @@
-// Package script holds the Lua scripts of the store, and the form of their calls.
+// Package script contains the Lua scripts of the store, and the form of their calls.
 package script
 
 import (
@@ -15,9 +15,9 @@ import (
 //go:embed lua/*.lua
 var lua embed.FS
 
-// Script is a file of lua/ and the form of its calls: the number of keys (or more), of fixed
-// arguments, and of arguments per item (0 if there are no items). A test compares these with the
-// file's header.
+// Script is a file of lua/ and the form of its calls: the minimum number of keys, the number of
+// fixed arguments, and the number of arguments per item (0 if there are no items). A test compares
+// these numbers with the header of the file.
 type Script struct {
 	Name                  string
 	text                  func() (source, sha string) // put together at its first use
@@ -34,8 +34,8 @@ type Script struct {
 	variants [AllFeatures + 1]*Script // with more preludes, by features; only for scripts on a partition's state
 }
 
-// Features says which preludes a partition's scripts need besides lua/state.lua. Plain queues
-// need none, and pay for none.
+// Features determine which preludes the scripts of a partition need in addition to lua/state.lua.
+// Plain queues need none, so that they have no additional cost.
 type Features uint8
 
 const (
@@ -188,7 +188,7 @@ func (s *Script) load() *Script {
 // sources are the scripts in use, by their SHA.
 var sources sync.Map
 
-// SourceOf returns the whole script that an EVALSHA command has named by its SHA.
+// SourceOf returns the whole script for an EVALSHA command that contains only its SHA.
 func SourceOf(sha any) (source any, known bool) { return sources.Load(sha) }
 
 // assemble puts the script together from its files.
@@ -233,7 +233,8 @@ func (s *Script) With(f Features) *Script {
 	return s
 }
 
-// Command returns an EVALSHA command. If the server does not know the script, exchange sends all of it.
+// Command returns an EVALSHA command. If the server does not know the script, Exchange sends the
+// whole script.
 func (s *Script) Command(keys []any, args ...any) []any {
 	_, sha := s.text()
 	return command("EVALSHA", sha, keys, args)

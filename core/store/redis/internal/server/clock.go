@@ -12,10 +12,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Clock follows the server's clock, on which all gateways agree, or the clock given in Options. It
-// lags the server's clock by at most the error of the readings, and is never ahead of it, so
-// nothing becomes due early. Between readings it follows this machine's monotonic clock, so changes
-// to the machine's time do not matter.
+// Clock follows the server's clock, which all gateways use, or the clock given in Options. It is
+// never ahead of the server's clock, so that nothing becomes due early, and lags behind it by at
+// most the error of the readings. Between readings it follows this machine's monotonic clock, so
+// that changes to the machine's time have no effect.
 type Clock struct {
 	Given func() time.Time
 	last  atomic.Pointer[reading]
@@ -87,7 +87,7 @@ func (c *Clock) Skew() time.Duration {
 // Now returns the time by the store's clock, in UTC.
 func (s *Server) Now() time.Time { return s.Clock.now().UTC() }
 
-// Millis returns now in the form that scripts take.
+// Millis returns the present time in the form that scripts take.
 func (s *Server) Millis() int64 { return s.Now().UnixMilli() }
 
 // Instant returns the time for a number of milliseconds, or the zero time for 0.

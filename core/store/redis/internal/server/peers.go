@@ -6,7 +6,7 @@ import (
 )
 
 // Peers are the registered gateways. A gateway has ended if its registration has not changed for
-// gatewayLife. Only time in which the server has answered each of this gateway's looks counts.
+// gatewayLife. Only time in which the server has answered every check of this gateway counts.
 type Peers struct {
 	mu    sync.Mutex
 	known map[string]*peer // by id
@@ -22,7 +22,8 @@ type peer struct {
 // forgetAfter is how long a gateway stays known after its last registration. By then all others have ended its locks.
 const forgetAfter = time.Minute
 
-// Note takes the registrations at a time, and returns the ids of the gateways that are present or to be forgotten.
+// Note records the registrations at a time. It returns the ids of the gateways that are present,
+// and of those to be forgotten.
 func (p *Peers) Note(registered map[string]string, now time.Time) (there, forgotten []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -135,8 +135,8 @@ func (s *Server) KeepPresent(ctx context.Context) {
 	}
 }
 
-// IsKnown returns an error if the gateway cannot be sure that it still knows the store: its last
-// successful look at the stamp and the mark is old, and another one fails.
+// IsKnown returns an error if the gateway cannot be sure that the store is still the same: its last
+// successful check of the stamp and the format is old, and another check fails.
 func (s *Server) IsKnown() error {
 	last := s.Stamp.Seen.Load()
 	if last == nil || time.Since(*last) < LookLife {

@@ -1,5 +1,5 @@
-// Package server keeps what a gateway knows about the Redis that holds the store: its clock, its stamp and format, and
-// the other gateways. It runs scripts and names the errors of calls.
+// Package server stores what a gateway knows about the Redis of the store: its clock, its stamp and
+// format, and the other gateways. It runs scripts and describes the errors of calls.
 package server
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core/store/redis/internal/script"
 )
 
-// Server is what a gateway knows about the server, or cluster, that holds the store: its clock, its
+// Server contains what a gateway knows about the server, or cluster, of the store: its clock, its
 // stamp and format, and the other gateways.
 type Server struct {
 	conn.Client
@@ -93,7 +93,7 @@ func (s *Server) Eval(ctx context.Context, sc *script.Script, keys []any, args .
 	return s.Ask(ctx, how, sc.Command(keys, args...)...)
 }
 
-// Lists sends commands together that are answered with lists.
+// Lists sends commands together whose replies are lists.
 func (s *Server) Lists(ctx context.Context, commands ...*redis.Cmd) ([][]any, error) {
 	if err := s.Exchange(ctx, 0, commands...); err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ const (
 	pingEvery  = 5 * time.Second
 )
 
-// Listen reads a Pub/Sub connection until it fails. It pings a silent one.
+// Listen reads a Pub/Sub connection until it fails. It sends a ping if nothing arrives.
 func Listen(ctx context.Context, pubsub *redis.PubSub, heard func(message any)) {
 	pinged, stop := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -1,7 +1,8 @@
-// Package faultfs is a file system in memory for tests of losses of power and of failing disks. It
-// knows what was synced. Crash makes the file system that a restart would find. Of the changes that
-// were not synced, it keeps any subset of the 4 KiB pages, each as one of the last writes left it,
-// any length that the file had since the last sync, and any subset of the changes to directories.
+// Package faultfs is a file system in memory for tests of power failures and failing disks. It
+// knows which changes were synced. Crash creates the file system that a restart would find. Of the
+// changes that were not synced, this file system has a random subset: of the 4 KiB pages, each as
+// one of the last writes left it; of the lengths that a file had since the last sync; and of the
+// changes to directories.
 package faultfs
 
 import (
@@ -38,7 +39,7 @@ const (
 	Read     Kind = "read"
 )
 
-// Op is an operation that is about to be done.
+// Op is an operation that is about to run.
 type Op struct {
 	Kind Kind
 	Name string // the path
@@ -53,10 +54,10 @@ type Fault struct {
 	Done int
 }
 
-// FS is a file system. The zero value is not ready: New makes one.
+// FS is a file system. The zero value cannot be used; New creates one.
 type FS struct {
-	// Before is called before each operation, without a lock held, so it may call Crash. If it
-	// returns a Fault, the operation fails. It must be set before the file system is used.
+	// Before is called before each operation. No lock is held, so it may call Crash. If it returns
+	// a Fault, the operation fails. It must be set before the file system is used.
 	Before func(Op) *Fault
 
 	mu       sync.Mutex
@@ -78,7 +79,7 @@ type change struct {
 	drop string // name that is removed, or ""
 }
 
-// New makes an empty file system.
+// New creates an empty file system.
 func New() *FS {
 	return &FS{names: make(map[string]*inode), synced: make(map[string]*inode), locks: make(map[string]string)}
 }
@@ -93,8 +94,8 @@ type inode struct {
 	lengths []int // recent lengths of the file since the last sync
 }
 
-// SetCapacity bounds the bytes of all files. Writes beyond the bound are cut short with ENOSPC. 0
-// removes the bound.
+// SetCapacity limits the number of bytes of all files. Writes beyond the limit are cut short with
+// ENOSPC. 0 removes the limit.
 func (f *FS) SetCapacity(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,9 +127,9 @@ func (f *FS) OpenFiles() int {
 	return f.open
 }
 
-// Crash returns what a restart after a loss of power would find now, chosen at random. f itself
-// continues unchanged. keep is the probability with which each unsynced page, length and name is
-// kept: 0 keeps only what is synced, 1 everything.
+// Crash returns the file system that a restart after a power failure would find now, chosen at
+// random. f itself does not change. keep is the probability with which each unsynced page, length
+// and name is kept: 0 keeps only what is synced, 1 keeps everything.
 func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +159,8 @@ func (f *FS) Crash(r *rand.Rand, keep float64) *FS {
 	return after
 }
 
-// Restart returns the file system as a restart of the process finds it. Nothing is lost, but what was not
-// synced is still unsynced, and data that a failed sync lost from the disk can still be read.
+// Restart returns the file system that a restart of the process finds. Nothing is lost, but
+// unsynced data stay unsynced. Data that a failed sync lost from the disk can still be read.
 func (f *FS) Restart() *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -425,7 +426,7 @@ func (f *FS) SyncDir(dir string) error {
 	return nil
 }
 
-// Lock takes a lock.
+// Lock locks the file.
 func (f *FS) Lock(name, text string) (io.Closer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -448,7 +449,7 @@ func (u unlock) Close() error {
 	return nil
 }
 
-// Free returns the rest of the capacity.
+// Free returns the free part of the capacity.
 func (f *FS) Free(string) (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -458,7 +459,7 @@ func (f *FS) Free(string) (int64, error) {
 	return max(f.capacity-f.used(), 0), nil
 }
 
-// Flip changes bits of a byte of a file, both on the disk and in later reads.
+// Flip changes bits of a byte of a file, on the disk and in later reads.
 func (f *FS) Flip(name string, off int, mask byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -510,7 +511,7 @@ func (f *file) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt writes, as far as the capacity and the fault allow.
+// WriteAt writes as many bytes as the capacity and the fault allow.
 func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	op := Op{Write, f.name, off, len(b)}
 	fault := f.fs.before(op)
@@ -543,7 +544,7 @@ func (f *file) WriteAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// WritevAt writes the buffers one after the other, so that a fault may come between them.
+// WritevAt writes the buffers one after the other, so that a fault can occur between them.
 func (f *file) WritevAt(parts [][]byte, off int64) (n int, err error) {
 	for _, b := range parts {
 		k, err := f.WriteAt(b, off+int64(n))
@@ -575,8 +576,9 @@ func (f *file) Truncate(size int64) error {
 	return nil
 }
 
-// Sync makes the content durable. If it fails, a random half of the content is durable, and the rest never will
-// be, although it can still be read. A kernel behaves like this when it marks pages clean after a failed write.
+// Sync makes the content durable. If it fails, a random half of the content is durable. The rest
+// never becomes durable, although it can still be read. A kernel behaves like this if it marks
+// pages as clean after a failed write.
 func (f *file) Sync() error {
 	op := Op{Kind: Sync, Name: f.name}
 	fault := f.fs.before(op)
