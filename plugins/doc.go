@@ -1,15 +1,16 @@
-// Package plugins has what a gateway and its plugins must agree on before they can talk. The
-// protocol they then use is in plugins/proto/v1; authors of plugins import plugins/sdk.
+// Package plugins contains what a gateway and its plugins must agree on before they can
+// communicate. The protocol that they then use is in plugins/proto/v1. Authors of plugins import
+// plugins/sdk.
 package plugins
 
 // Contract is the version of plugins/proto/v1.
 const Contract = 1
 
-// The variable that tells a program that a gateway started it.
+// The environment variable that tells a program that a gateway started it.
 const (
 	CookieKey   = "CROSSTOWN_PLUGIN"
 	CookieValue = "9f2c62a6-contract"
 )
 
-// MaxFrame is the size of the largest frame, in bytes: the largest message and what accompanies it.
+// MaxFrame is the size of the largest frame, in bytes: the largest message and its metadata.
 const MaxFrame = 128 << 20

@@ -77,8 +77,8 @@ var kindNames = map[string]lister{
 	"connection":   connectionNames,
 }
 
-// Complete gives a command and all below it their completions: arguments by their words in the
-// usage line, flags by their names.
+// Complete adds completions to a command and its subcommands: for arguments by the words in the
+// usage line, for flags by their names.
 func Complete(c *cobra.Command, environ []string) {
 	for _, below := range c.Commands() {
 		Complete(below, environ)

@@ -60,7 +60,7 @@ var examples = map[string]string{
 	"crosstown store verify":        "/var/lib/crosstown/messages",
 }
 
-// Exemplify gives an example to the commands below c that have none.
+// Exemplify adds an example to the commands below c that have none.
 func Exemplify(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		Exemplify(below)

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Now is the namespace's time.
+// Now returns the namespace's time.
 func (b *Bus) Now() time.Time {
 	b.tb.Helper()
 	clock, now, err := b.gateway.directory.Clock(b.tb.Context(), b.identity.Namespace())
@@ -23,22 +23,22 @@ func (b *Bus) Freeze() {
 	b.move("freeze", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Freeze(now), nil })
 }
 
-// Resume starts the namespace's frozen clock again from the instant at which it stands.
+// Resume lets the namespace's frozen clock continue from its present time.
 func (b *Bus) Resume() {
 	b.tb.Helper()
 	b.move("resume", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Resume(now), nil })
 }
 
-// Advance moves the namespace's time on, frozen or not. Everything that is due by then has been
-// done when Advance returns: locks have ended, messages have expired or become active and were
-// forwarded, idle entities are deleted. Receivers get messages shortly after that. Tokens and
+// Advance moves the namespace's time forward, frozen or not. When Advance returns, everything that
+// became due has happened: locks have ended, messages have expired or become active and were
+// forwarded, and idle entities are deleted. Receivers get messages shortly after that. Tokens and
 // time-outs of calls follow this machine's time.
 func (b *Bus) Advance(d time.Duration) {
 	b.tb.Helper()
 	b.move("advance", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Advance(now, d) })
 }
 
-// SetTime sets the namespace's time, frozen or not, and does what is due then.
+// SetTime sets the namespace's time, frozen or not, and carries out everything that is due then.
 func (b *Bus) SetTime(t time.Time) {
 	b.tb.Helper()
 	b.move("set", func(c core.VirtualClock, now time.Time) (core.VirtualClock, error) { return c.Set(now, t) })

@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Entity is a queue, topic or subscription that a namespace begins with.
+// Entity is a queue, topic or subscription with which a namespace begins.
 type Entity struct {
 	kind     core.Kind
 	name     string
@@ -26,8 +26,8 @@ func Topic(name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Topic, name, changes)
 }
 
-// Subscription describes a subscription of a topic, which must come before it. It gets all messages
-// unless Where limits them.
+// Subscription describes a subscription of a topic. The topic must be listed before it. The
+// subscription gets all messages unless Where limits them.
 func Subscription(topic, name string, changes ...func(*core.Settings)) Entity {
 	return described(core.Subscription, core.SubscriptionPath(topic, name), changes)
 }

@@ -18,9 +18,10 @@ const (
 	maxText  = 80
 )
 
-// ExpectMessages waits until an entity (a queue, topic/Subscriptions/name, or a sub-queue such as
-// orders/$DeadLetterQueue) holds exactly messages with these bodies, in this order, in any state. It
-// removes none of them. If they do not appear in time, the test fails, and shows the entity's messages.
+// ExpectMessages waits until an entity contains exactly messages with these bodies, in this order,
+// in any state. The entity is a queue, topic/Subscriptions/name, or a sub-queue such as
+// orders/$DeadLetterQueue. ExpectMessages removes no message. If the messages do not appear in
+// time, the test fails, and shows the entity's messages.
 func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	b.tb.Helper()
 	b.expect(entity, fmt.Sprintf("messages %q", bodies), func(ds []core.Delivery) bool {
@@ -28,13 +29,13 @@ func (b *Bus) ExpectMessages(entity string, bodies ...string) {
 	})
 }
 
-// ExpectEmpty waits until an entity holds no message in any state.
+// ExpectEmpty waits until an entity contains no message in any state.
 func (b *Bus) ExpectEmpty(entity string) {
 	b.tb.Helper()
 	b.expect(entity, "no message", func(ds []core.Delivery) bool { return len(ds) == 0 })
 }
 
-// Bodies returns the bodies of an entity's messages in any state, in order. It removes none of them.
+// Bodies returns the bodies of an entity's messages in any state, in order. It removes no message.
 func (b *Bus) Bodies(entity string) []string {
 	b.tb.Helper()
 	ds, err := b.messages(entity)
@@ -48,8 +49,8 @@ func (b *Bus) Bodies(entity string) []string {
 	return bodies
 }
 
-// ExpectDeadLetters waits until the dead-letter queue of an entity holds exactly messages with these
-// reasons, in this order.
+// ExpectDeadLetters waits until the dead-letter queue of an entity contains exactly messages with
+// these reasons, in this order.
 func (b *Bus) ExpectDeadLetters(entity string, reasons ...string) {
 	b.tb.Helper()
 	b.expect(entity+core.DeadLetter.Suffix(), fmt.Sprintf("dead letters with the reasons %q", reasons), func(ds []core.Delivery) bool {

@@ -8,8 +8,8 @@ import (
 // sends as busy. Package core/faults has its operations and effects.
 type Fault = faults.Rule
 
-// Inject makes operations of this namespace's clients fail. For each operation, the first matching
-// fault counts, in the order of injection.
+// Inject makes operations of this namespace's clients fail. For each operation, only the first
+// matching fault applies, in the order of injection.
 func (b *Bus) Inject(f Fault) {
 	b.tb.Helper()
 	if _, err := b.faults().Add(b.tb.Context(), f); err != nil {
@@ -17,7 +17,7 @@ func (b *Bus) Inject(f Fault) {
 	}
 }
 
-// ExpectFaultsMet fails the test if an injected fault has not happened as often as the fault says.
+// ExpectFaultsMet fails the test if an injected fault did not happen as often as its fields demand.
 func (b *Bus) ExpectFaultsMet() {
 	b.tb.Helper()
 	for _, s := range b.faults().List() {

@@ -122,11 +122,11 @@ func (g *gateway) stop() error {
 
 // Bus is a namespace for one test.
 type Bus struct {
-	// ConnectionString is for the clients of any SDK: AMQP on TCP without TLS.
+	// ConnectionString is for the clients of any SDK: AMQP over TCP without TLS.
 	ConnectionString string
 	// Address is the gateway's host:port, for AMQP, HTTP and WebSocket.
 	Address string
-	// Patience is how long the Expect methods wait for what they expect; 5 seconds by default.
+	// Patience is how long the Expect methods wait; 5 seconds by default.
 	Patience time.Duration
 
 	tb       testing.TB
@@ -149,8 +149,8 @@ func Start(tb testing.TB, entities ...Entity) *Bus {
 	return g.namespace(tb, entities)
 }
 
-// Namespace makes another namespace at the same gateway, for a subtest that runs in parallel with
-// others. The namespace ends with tb, and the gateway with the test that has started it.
+// Namespace creates another namespace at the same gateway, for a subtest that runs in parallel with
+// others. The namespace ends with tb, and the gateway ends with the test that has started it.
 func (b *Bus) Namespace(tb testing.TB, entities ...Entity) *Bus {
 	tb.Helper()
 	made := b.gateway.namespace(tb, entities)

@@ -70,7 +70,7 @@ func instantOf(v any) any {
 	return value.TimestampOf(t)
 }
 
-// Encode writes a map that is an event already.
+// Encode writes a map that is already an event.
 func (cloudEvents) Encode(_ context.Context, _ string, v any) (payload []byte, produced string, err error) {
 	event, ok := v.(value.Map)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/codec"
 )
 
-// The most that is read of one payload.
+// The maximum size of a payload.
 const (
 	maxSize     = 16 << 20 // bytes
 	maxDepth    = 32       // lists, maps and tags; the outermost one is at depth 1
@@ -25,7 +25,7 @@ func (m *malformed) Error() string {
 	return fmt.Sprintf("not %s: %s at byte %d", m.format, m.text, m.at)
 }
 
-// The texts for faults that occur in every format.
+// The texts for errors that occur in every format.
 const (
 	tooDeep    = "values are nested deeper than 32"
 	tooMany    = "there are more than 1048576 values"

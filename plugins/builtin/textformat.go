@@ -30,7 +30,7 @@ func (textFormat) Decode(_ context.Context, contentType string, payload []byte) 
 	return string(payload), nil
 }
 
-// Encode writes values that are no lists or maps, null as no text at all.
+// Encode writes values that are not lists or maps. It writes null as an empty text.
 func (textFormat) Encode(_ context.Context, contentType string, v any) (payload []byte, produced string, err error) {
 	if err := checkCharset(contentType); err != nil {
 		return nil, "", err

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins"
 )
 
-// Host runs plugins. Make one with New.
+// Host runs plugins. New creates one.
 type Host struct{ plugins map[string]*supervised }
 
 // New returns a host of these plugins, whose names are distinct. log may be nil.
@@ -29,8 +29,8 @@ func New(configured []Options, log *slog.Logger) *Host {
 	return h
 }
 
-// Run launches the plugins and keeps them until ctx ends. It returns nil when all have answered
-// their pending calls, within their drain times, and have ended.
+// Run launches the plugins and keeps them running until ctx ends. It returns nil when all plugins
+// have answered their pending calls, within their drain times, and have ended.
 func (h *Host) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, p := range h.plugins {
@@ -80,10 +80,11 @@ func (h *Host) States() []State {
 	return out
 }
 
-// Reload replaces the process of a plugin. The new one is launched and tried, and then gets all new
-// calls; the old one ends when it has answered its pending calls. If the new one does not work, the
-// error says why and the old one continues. sha256 is the checksum of the new program, "" to keep
-// the one that is configured. The error is NotFound if there is no such plugin.
+// Reload replaces the process of a plugin. The host launches and tries the new process, and then
+// sends it all new calls. The old process ends when it has answered its pending calls. If the new
+// process does not work, the error contains the cause and the old one continues. sha256 is the
+// checksum of the new program, or "" to use the configured one. The error is NotFound if there is
+// no such plugin.
 func (h *Host) Reload(ctx context.Context, name, sha256 string) error {
 	p, err := h.plugin(name)
 	if err != nil {
@@ -120,8 +121,8 @@ func orNone(names []string) string {
 	return fmt.Sprint(names)
 }
 
-// Check launches a plugin, shakes hands, tries it and ends it again. It returns
-// what the plugin says of itself, or why it is unusable.
+// Check launches a plugin, performs the handshake, tries the plugin and ends it again. It returns
+// the plugin's description, or the reason why the plugin is unusable.
 func Check(ctx context.Context, o Options, log *slog.Logger) (*Description, error) {
 	i, err := launch(ctx, o.withDefaults(), cmp.Or(log, slog.New(slog.DiscardHandler)))
 	if err != nil {
@@ -147,7 +148,7 @@ func Attach(ctx context.Context, o Options, conn *grpc.ClientConn) (h *Host, clo
 	return h, func() { i.close(0) }, nil
 }
 
-// Options say how one plugin is run. Zero fields have the defaults named here.
+// Options determine how one plugin is run. Zero fields have the defaults given here.
 type Options struct {
 	Name string // by which it is known in the gateway
 	Path string // of the program: a path, or a name that is looked up in PATH
@@ -171,13 +172,13 @@ type Options struct {
 	// Failures is the number of consecutive failures that turn the plugin off; default 5. Lost
 	// processes and failed launches count.
 	Failures int
-	// Off is how long it stays off before it is tried again: 30s.
+	// Off is how long the plugin stays off before the host tries it again: 30s by default.
 	Off time.Duration
-	// HealthInterval is the time between health checks: 5s.
+	// HealthInterval is the time between health checks: 5s by default.
 	HealthInterval time.Duration
-	// Memory is the number of bytes the process may occupy, and Files how many it may have open,
-	// before it is replaced by a new one, as in a reload; 0: any number. Both are checked with the
-	// health, on Linux only.
+	// Memory is the maximum number of bytes that the process may use, and Files is the maximum
+	// number of open files. If the process exceeds one of them, a new process replaces it, as in a
+	// reload. 0 means no limit. Both are checked with the health, on Linux only.
 	Memory int64
 	Files  int
 }

@@ -264,7 +264,7 @@ func (i *instance) retire(ctx context.Context) {
 // connection returns go-plugin's connection.
 type connection struct{ plugin.NetRPCUnsupportedPlugin }
 
-// GRPCServer is the plugin's side, which is not here.
+// GRPCServer is for the plugin's side, which this package does not implement.
 func (connection) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("the host has no plugin side")
 }

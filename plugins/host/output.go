@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a plugin may write to the log.
+// The limits for what a plugin may write to the log.
 const (
 	maxLine     = 4 << 10 // bytes; the rest of a line is left out
 	linesBurst  = 200     // lines at once
@@ -68,7 +68,7 @@ type lineWriter struct {
 	skip bool   // what follows belongs to a line that was too long
 }
 
-// Write takes in more of the text.
+// Write adds a part of the text.
 func (w *lineWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {

@@ -141,7 +141,7 @@ func (p *process) Wait(context.Context) error {
 	return p.err
 }
 
-// Kill ends the process and all that it started, at once.
+// Kill immediately ends the process and all processes that it started.
 func (p *process) Kill(context.Context) error {
 	p.mu.Lock()
 	p.killed = true
@@ -165,20 +165,20 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// Stdout has the first line and nothing else.
+// Stdout returns only the first line.
 func (p *process) Stdout() io.ReadCloser { return p.handshake }
 
-// Stderr has nothing.
+// Stderr returns nothing.
 func (p *process) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name is the program's path.
+// Name returns the program's path.
 func (p *process) Name() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cmd.Path
 }
 
-// ID is the process id, "" before there is one.
+// ID returns the process id, or "" before the process has started.
 func (p *process) ID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,15 +188,15 @@ func (p *process) ID() string {
 	return strconv.Itoa(p.pid)
 }
 
-// Diagnose has nothing to add: launch reads what the process said.
+// Diagnose returns nothing, because launch reads the output of the process.
 func (p *process) Diagnose(context.Context) string { return "" }
 
-// PluginToHost returns an address as it is: both ends are on this machine.
+// PluginToHost returns the address unchanged, because both ends are on this machine.
 func (p *process) PluginToHost(network, address string) (string, string, error) {
 	return network, address, nil
 }
 
-// HostToPlugin returns an address as it is.
+// HostToPlugin returns the address unchanged.
 func (p *process) HostToPlugin(network, address string) (string, string, error) {
 	return network, address, nil
 }

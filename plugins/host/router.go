@@ -14,7 +14,7 @@ import (
 // Router is a plugin as a core.Router.
 type Router struct{ p *supervised }
 
-// What one verdict may hold.
+// The limits of one verdict.
 const (
 	maxRoutes  = 100
 	maxChanges = 1000

@@ -14,7 +14,8 @@ import (
 // Serializer is a plugin as a core.Serializer.
 type Serializer struct{ p *supervised }
 
-// ContentTypes returns the types that the plugin says it serves, none before it has said so.
+// ContentTypes returns the content types in the plugin's description, or none if there is no
+// description yet.
 func (s *Serializer) ContentTypes() []string {
 	if d := s.p.description(); d != nil {
 		return d.ContentTypes

@@ -14,7 +14,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Why a session does not answer a call.
+// The reasons why a session does not answer a call.
 var (
 	errNotTaken = errors.New("the plugin accepts no more calls") // it was not asked: another may be
 	errFull     = errors.New("too many calls wait for the plugin")

@@ -257,7 +257,7 @@ func (p *supervised) description() *Description {
 	return p.state.Description
 }
 
-// Condition is what a plugin is doing.
+// Condition is the present activity of a plugin.
 type Condition string
 
 // The conditions.
@@ -282,7 +282,7 @@ type State struct {
 	*Description `json:"plugin,omitempty"`
 }
 
-// Description is what a plugin's current or last process says about itself.
+// Description is the description that a plugin's present or last process gave of itself.
 type Description struct {
 	Name         string   `json:"name"`
 	Version      string   `json:"version,omitempty"`
@@ -293,7 +293,7 @@ type Description struct {
 	ContentTypes []string `json:"contentTypes,omitempty"` // of a serializer
 }
 
-// Calls counts since the gateway's start.
+// Calls counts calls since the gateway's start.
 type Calls struct {
 	Answered int64 `json:"answered"`
 	Messages int64 `json:"messages"` // judged

@@ -28,7 +28,7 @@ import (
 // callTimeout is how long an answer may take in tests.
 const callTimeout = 10 * time.Second
 
-// Client asks a plugin as a gateway does.
+// Client sends requests to a plugin in the same way as a gateway.
 type Client struct {
 	host.Description
 	router     *host.Router

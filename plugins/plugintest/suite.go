@@ -11,8 +11,8 @@ import (
 	"github.com/crosstown-mq/crosstown/plugins/sdk"
 )
 
-// Run tests a plugin in process, and then compiled from the package pkg and launched with args:
-// first what every plugin must do, then its own tests.
+// Run tests a plugin in this process, and then compiled from the package pkg and launched with
+// args. In both cases it first runs the tests for all plugins, and then the plugin's own tests.
 func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), args ...string) {
 	t.Helper()
 	t.Run("in process", func(t *testing.T) {
@@ -27,7 +27,7 @@ func Run(t *testing.T, pkg string, p sdk.Plugin, own func(*testing.T, *Client), 
 	})
 }
 
-// Suite tests what plugins in every language must do.
+// Suite contains the tests for plugins in every language.
 func Suite(t *testing.T, c *Client) {
 	t.Helper()
 	t.Run("it says what it is", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Stage is why a message is judged.
+// Stage is the reason why a message is judged.
 type Stage string
 
 // The stages.
@@ -19,8 +19,8 @@ const (
 	ByTo    Stage = "to"      // where does its To lead?
 )
 
-// Message is a message as its producer sent it. Only its Properties map may be changed, in place; a
-// list or binary read from it must not be. No part of a Message may be kept.
+// Message is a message as its producer sent it. Only its Properties map may be changed, in place,
+// but not a list or binary in the map. The plugin must not keep a part of a Message after the call.
 type Message struct {
 	Stage      Stage
 	Entity     string         // the queue or topic it was sent to, or the subscription
@@ -53,7 +53,7 @@ type Message struct {
 	BodySize int
 }
 
-// AMQP 1.0 §3.2.1: the priority of messages that have none.
+// The priority of messages without one, AMQP 1.0 §3.2.1.
 const defaultPriority = 4
 
 // messageOf returns a message, and the values of its properties as they came.
@@ -168,8 +168,8 @@ func natural(v any) any {
 	return v
 }
 
-// The types of values that Go has no type of its own for. The others are nil,
-// bool, the integers of 8 to 64 bits, float32, float64, string and []byte.
+// The types of values for which Go has no type. Other values are nil, bool, the integers of 8 to 64
+// bits, float32, float64, string and []byte.
 type (
 	Symbol     = value.Symbol
 	Char       = value.Char

@@ -8,8 +8,8 @@ import (
 	pb "github.com/crosstown-mq/crosstown/plugins/proto/v1"
 )
 
-// Plugin is what a program offers to a gateway. Name, and OnSend or Decode or
-// Encode, must be set.
+// Plugin describes the services of a program for a gateway. Name must be set, and at least one of
+// OnSend, Decode and Encode.
 type Plugin struct {
 	Name    string
 	Version string // the plugin's own, in any form
@@ -18,19 +18,20 @@ type Plugin struct {
 	// the verdict. An error means that the message cannot be judged now; the gateway's
 	// configuration decides what happens then. A panic counts as an error.
 	OnSend func(ctx context.Context, m *Message) (Verdict, error)
-	// NeedsBody makes messages come with their bodies, which costs time.
+	// NeedsBody requests messages with their bodies, which costs time.
 	NeedsBody bool
-	// Concurrency is the number of messages of one batch that are judged at once; default 1, which
-	// is best for plugins that only compute. Batches are judged concurrently in any case.
+	// Concurrency is the number of messages of one batch that are judged at the same time. The
+	// default is 1, which is best for plugins that only compute. Batches are judged concurrently in
+	// any case.
 	Concurrency int
 
 	// ContentTypes are the media types that Decode and Encode serve, in lower
 	// case and without parameters; application/*+avro serves what it matches.
 	ContentTypes []string
-	// Decode reads a payload. An error means that the payload is not of its type, unless it is
-	// ErrUnavailable.
+	// Decode reads a payload. An error means that the payload does not have its type, unless the
+	// error is ErrUnavailable.
 	Decode func(ctx context.Context, contentType string, payload []byte) (any, error)
-	// Encode writes a value as contentType, one of ContentTypes.
+	// Encode writes a value as contentType, which is one of ContentTypes.
 	Encode func(ctx context.Context, contentType string, v any) ([]byte, error)
 }
 
@@ -50,8 +51,8 @@ func (p *Plugin) validate() error {
 	return nil
 }
 
-// Verdict says what becomes of a message. Make one with Accept, Drop,
-// DeadLetter, Refuse, To or Also.
+// Verdict determines what happens to a message. Accept, Drop, DeadLetter, Refuse, To and Also
+// create one.
 type Verdict struct {
 	action      pb.Verdict_Action
 	reason      string
@@ -80,7 +81,7 @@ func Refuse(reason, description string) Verdict {
 	return Verdict{action: pb.Verdict_REFUSE, reason: reason, description: description}
 }
 
-// To sends a message to these queues and topics instead of the one it was sent to.
+// To sends a message to these queues and topics instead of its destination.
 func To(entities ...string) Verdict { return Verdict{routes: entities} }
 
 // Also sends a message to these queues and topics, and lets it pass.

@@ -19,8 +19,8 @@ import (
 // heap, the default takes a tenth of the CPU.
 const gcPercent = 400
 
-// Serve is a plugin's whole main: it serves the gateway that started the program until the gateway
-// ends it. It does not return.
+// Serve serves the gateway that started the program until the gateway ends the program. It does not
+// return. A plugin's main needs to call nothing else.
 func Serve(p Plugin) {
 	if err := p.validate(); err != nil {
 		_, _ = fmt.Fprintln(os.Stderr, err)
@@ -58,7 +58,7 @@ func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 	return Register(s, r.p)
 }
 
-// GRPCClient is the gateway's side, which is not here.
+// GRPCClient is for the gateway's side, which this package does not implement.
 func (r *registration) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("the sdk has no gateway side")
 }

@@ -28,7 +28,8 @@ type worker struct {
 	p Plugin
 }
 
-// Register adds a plugin to a gRPC server, for programs that have their own; Serve makes one.
+// Register adds a plugin to a gRPC server, for programs that have their own server. Serve creates a
+// server.
 func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	if err := p.validate(); err != nil {
 		return err
@@ -37,7 +38,7 @@ func Register(s grpc.ServiceRegistrar, p Plugin) error {
 	return nil
 }
 
-// Describe says what the plugin is.
+// Describe returns the plugin's description.
 func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description, error) {
 	d := &pb.Description{Name: w.p.Name, Version: w.p.Version, Contracts: []uint32{plugins.Contract}}
 	if w.p.OnSend != nil {
@@ -52,7 +53,7 @@ func (w *worker) Describe(context.Context, *pb.DescribeRequest) (*pb.Description
 // patience is how long the requests of a frame wait for an earlier one of it.
 const patience = 2 * time.Millisecond
 
-// Work answers the requests of a stream, each frame by itself.
+// Work answers the requests of a stream, frame by frame.
 func (w *worker) Work(stream grpc.BidiStreamingServer[pb.Requests, pb.Responses]) error {
 	var (
 		frames  sync.WaitGroup

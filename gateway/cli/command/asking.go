@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Asking completes a command that makes a single inquiry: with --json the answer is printed, else by text.
+// Asking completes a command that sends one inquiry. With --json it prints the answer as JSON, and
+// otherwise text prints it.
 func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []string) (Inquiry, error), text func(w io.Writer, args []string, answer *A) error) *cobra.Command {
 	var o Flags
 	o.Bind(c, environ)
@@ -30,12 +31,13 @@ func Asking[A any](c *cobra.Command, environ []string, inquiry func(args []strin
 	return c
 }
 
-// About returns an inquiry with a method about a path, with the command's arguments as further segments.
+// About returns an inquiry with a method for a path. The arguments of the command are further
+// segments of the path.
 func About(method, path string) func(args []string) (Inquiry, error) {
 	return func(args []string) (Inquiry, error) { return Inquiry{Method: method, Path: path, Names: args}, nil }
 }
 
-// NewEncoder returns an encoder for people and programs: one line for each value, with > unescaped.
+// NewEncoder returns a JSON encoder that writes one line for each value, without escaping >.
 func NewEncoder(w io.Writer) *json.Encoder {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // it is not a part of a page
@@ -55,7 +57,7 @@ func Document(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Print prints v with --json, else what text writes.
+// Print prints v as JSON with --json, and otherwise the text that text writes.
 func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) error {
 	if o.JSON {
 		return PrintJSON(c.OutOrStdout(), v)
@@ -63,7 +65,8 @@ func (o *Flags) Print(c *cobra.Command, v any, text func(w io.Writer) error) err
 	return text(c.OutOrStdout())
 }
 
-// PrintJSON prints a line. Of a list, or of an object that has a list and nothing else, it prints a line for each thing.
+// PrintJSON prints a value as one line of JSON. For a list, or an object that contains only a list,
+// it prints one line for each element.
 func PrintJSON(w io.Writer, v any) error {
 	e, list := NewEncoder(w), reflect.ValueOf(v)
 	if list.Kind() == reflect.Struct && list.NumField() == 1 {
@@ -80,7 +83,8 @@ func PrintJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Rows prints several things: with --json a line of JSON each, else a row of a table. Flush prints the last.
+// Rows prints several values: with --json as one line of JSON each, and otherwise as rows of a
+// table. Flush prints the last rows.
 type Rows struct {
 	table Table
 	lines *json.Encoder // nil: a table
@@ -94,7 +98,7 @@ func (o *Flags) Rows(c *cobra.Command, titles ...any) *Rows {
 	return &Rows{NewTable(c.OutOrStdout(), titles...), nil}
 }
 
-// Add prints one thing.
+// Add prints one value.
 func (r *Rows) Add(line any, cells ...any) error {
 	if r.lines != nil {
 		return r.lines.Encode(line)
@@ -106,10 +110,10 @@ func (r *Rows) Add(line any, cells ...any) error {
 // Flush prints the last rows, and returns the first error.
 func (r *Rows) Flush() error { return r.table.Flush() }
 
-// Table prints rows whose columns are aligned. Flush prints the last, and returns the first error.
+// Table prints rows with aligned columns. Flush prints the last rows, and returns the first error.
 type Table struct{ *tabwriter.Writer }
 
-// NewTable makes a table, whose first row is titles, if there are any.
+// NewTable creates a table. Its first row is titles, if there are any.
 func NewTable(w io.Writer, titles ...any) Table {
 	t := Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(titles) > 0 {

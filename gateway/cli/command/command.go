@@ -1,6 +1,6 @@
-// Package command holds what the commands that are clients of a gateway share: the flags that
-// choose a namespace, connections to it, requests about the gateway itself, refusals with their
-// remedies, and the errors that have exit codes of their own.
+// Package command contains what the client commands of a gateway share: the flags that choose a
+// namespace, connections to it, requests about the gateway itself, refusals with their remedies,
+// and the errors with special exit codes.
 package command
 
 import (
@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group completes a command that only has commands below it: it refuses a word that names none of
-// them.
+// Group completes a command that consists of subcommands. The command refuses a word that is not
+// the name of a subcommand.
 func Group(c *cobra.Command) *cobra.Command {
 	c.Args = Known
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	return c
 }
 
-// Known refuses a word that names no command, and suggests commands that may be meant.
+// Known refuses a word that is not the name of a command, and suggests commands with similar names.
 func Known(c *cobra.Command, args []string) error {
 	err := cobra.NoArgs(c, args)
 	if err == nil {

@@ -44,7 +44,8 @@ func (o *Confirmation) Confirm(c *cobra.Command, what string) error {
 	return nil
 }
 
-// ConfirmDelete is Confirm before something that holds messages is deleted. It asks only on a terminal: scripts mean it.
+// ConfirmDelete does the same as Confirm before something with messages is deleted. Without a
+// terminal it does not require --yes, because a script that deletes something intends to.
 func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func() (messages int64, err error)) error {
 	if o.Yes || !IsTerminal(c.InOrStdin()) {
 		return nil
@@ -56,19 +57,19 @@ func (o *Confirmation) ConfirmDelete(c *cobra.Command, what string, holds func()
 	return o.Confirm(c, fmt.Sprintf("%s with %s", what, Messages(int(n))))
 }
 
-// Input is standard input as a command reads it: a read that waits ends with the context.
+// Input is standard input for a command. A read that waits ends when the context ends.
 type Input struct {
 	Context context.Context
 	File    *os.File
 }
 
-// Stat and Seek are those of the file.
+// Stat and Seek are the methods of the file.
 func (i *Input) Stat() (fs.FileInfo, error) { return i.File.Stat() }
 
 // Seek implements io.Seeker.
 func (i *Input) Seek(offset int64, whence int) (int64, error) { return i.File.Seek(offset, whence) }
 
-// Read implements io.Reader. What comes after the context's end is lost.
+// Read implements io.Reader. Bytes that arrive after the end of the context are lost.
 func (i *Input) Read(p []byte) (int, error) {
 	type result struct {
 		b   []byte

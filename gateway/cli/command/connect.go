@@ -22,13 +22,13 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// ConnectionVariable is the variable of the environment with the connection string to use.
+// ConnectionVariable is the environment variable that contains the connection string to use.
 const ConnectionVariable = "CROSSTOWN_CONNECTION_STRING"
 
 // localConnection is the default connection string, for a gateway on this machine.
 const localConnection = "Endpoint=sb://localhost:5672;SharedAccessKeyName=" + config.DevPolicy + ";SharedAccessKey=" + config.DevKey + ";UseDevelopmentEmulator=true"
 
-// Target is a namespace that a connection string names.
+// Target is the namespace of a connection string.
 type Target struct {
 	auth.ConnectionString
 	Text   string // the connection string as it was given
@@ -110,13 +110,14 @@ func (o *Flags) resolve(t *Target) (err error) {
 // IsLocal reports whether the namespace is on this machine.
 func (t *Target) IsLocal() bool { return listen.IsLoopback(net.JoinHostPort(t.TLS.ServerName, "0")) }
 
-// CheckConnection reports what is wrong with a connection string, or with the file of an authority ("" for none).
+// CheckConnection returns an error if a connection string, or the file of an authority, is invalid.
+// "" means that there is no such file.
 func CheckConnection(connectionString, ca string) error {
 	return new(Flags).resolve(&Target{Text: connectionString, CA: ca})
 }
 
-// Roots returns the system's authorities, the one from a file and, for this machine, the
-// development CA. A file that cannot be used is a UsageError.
+// Roots returns the authorities of the system, the authority from a file and, for this machine, the
+// development CA. It returns a UsageError if it cannot use the file.
 func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -141,8 +142,9 @@ func (o *Flags) Roots(ca string, local bool) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Link connects for messages, without retries: at a terminal an error is better than a wait. The
-// token is for entity, or for the namespace if entity is "". Close ends the connection.
+// Link opens a connection for messages, without retries, because at a terminal an error is better
+// than a wait. The token is for entity, or for the namespace if entity is "". Close ends the
+// connection.
 func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error) {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {
@@ -159,8 +161,8 @@ func (t *Target) Link(ctx context.Context, entity string) (*remote.Client, error
 	return remote.Connect(ctx, o)
 }
 
-// Management is a client of the target's management API. foreign is called with properties that
-// Crosstown does not have; it may be nil.
+// Management returns a client of the target's management API. foreign is called with properties
+// that Crosstown does not have; it may be nil.
 func (t *Target) Management(foreign func(entity, property, value string)) *https.AdminClient {
 	return &https.AdminClient{
 		Origin:    t.URL(),
@@ -170,11 +172,12 @@ func (t *Target) Management(foreign func(entity, property, value string)) *https
 	}
 }
 
-// AnyIdentity is the identity that a client of a management API gives: the API knows its client by the token.
+// AnyIdentity is the identity that clients of a management API pass. The API ignores it, because
+// the token identifies the client.
 var AnyIdentity = core.Identity(nil)
 
-// TargetEntity returns the target, and the entity of a command: its first argument, else the
-// connection string's EntityPath. Naming none is a UsageError.
+// TargetEntity returns the target, and the entity of a command: its first argument, or else the
+// EntityPath of the connection string. Without an entity it returns a UsageError.
 func (o *Flags) TargetEntity(args []string) (t *Target, entity string, err error) {
 	if t, err = o.Target(); err != nil {
 		return nil, "", err
@@ -196,12 +199,12 @@ func (t *Target) URL() string {
 	return "https://" + t.Host
 }
 
-// HTTP is a client for requests to the namespace. Each connection is for one request.
+// HTTP returns a client for requests to the namespace. Each request has a separate connection.
 func (t *Target) HTTP() *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: t.TLS, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}
 }
 
-// Address returns the address that clients for messages connect to.
+// Address returns the address to which clients for messages connect.
 func (t *Target) Address() string {
 	e, err := (&config.Remote{ConnectionString: t.Text}).Endpoint()
 	if err != nil {

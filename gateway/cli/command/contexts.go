@@ -17,7 +17,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// The variables of the environment: the file with the contexts, and the context to use.
+// The environment variables for the file with the contexts, and for the context to use.
 const (
 	contextsVariable = "CROSSTOWN_CONTEXTS"
 	ContextVariable  = "CROSSTOWN_CONTEXT"
@@ -29,7 +29,7 @@ type Context struct {
 	CA               string `json:"ca,omitempty"` // PEM file of an authority to trust for TLS
 }
 
-// Endpoint returns where a context connects to, and says if that is without TLS.
+// Endpoint returns the address to which a context connects, and mentions a connection without TLS.
 func (c Context) Endpoint() string {
 	parsed, err := auth.ParseConnectionString(c.ConnectionString)
 	switch {
@@ -78,7 +78,7 @@ func configDirectory(environ []string, system string) string {
 	return ""
 }
 
-// LoadContexts reads the contexts of an environment. A file that is missing holds none.
+// LoadContexts reads the contexts of an environment. If the file is missing, there are no contexts.
 func LoadContexts(environ []string) (*Contexts, error) {
 	f := &Contexts{Path: contextsPath(environ), Named: map[string]Context{}}
 	if f.Path == "" {
@@ -102,7 +102,7 @@ func LoadContexts(environ []string) (*Contexts, error) {
 
 var contextNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// CheckContextName reports whether a context can have a name.
+// CheckContextName returns an error if a context cannot have the name.
 func CheckContextName(name string) error {
 	if !contextNames.MatchString(name) {
 		return fmt.Errorf("%.70q is not a valid name for a context: use at most 63 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", name)
@@ -122,7 +122,7 @@ func (f *Contexts) Get(name string) (Context, error) {
 	return c, nil
 }
 
-// Save replaces the file in one step. Only its owner may read it: it holds keys.
+// Save replaces the file in one step. Only its owner may read the file, because it contains keys.
 func (f *Contexts) Save() error {
 	if f.Path == "" {
 		return fmt.Errorf("cannot determine the file for contexts, because neither XDG_CONFIG_HOME nor HOME is set: set %s to a file", contextsVariable)

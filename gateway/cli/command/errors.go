@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UsageError says that a command line asks for something invalid.
+// UsageError means that a command line contains something invalid.
 type UsageError struct{ problem error }
 
 func (e UsageError) Error() string { return e.problem.Error() }
@@ -13,7 +13,7 @@ func (e UsageError) Error() string { return e.problem.Error() }
 // Unwrap returns the problems, joined.
 func (e UsageError) Unwrap() error { return e.problem }
 
-// Usage makes problems a UsageError; nil stays nil.
+// Usage turns problems into a UsageError. It returns nil for nil.
 func Usage(problems error) error {
 	if problems == nil {
 		return nil
@@ -21,15 +21,15 @@ func Usage(problems error) error {
 	return UsageError{problems}
 }
 
-// Usagef makes a UsageError.
+// Usagef creates a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Nothing says that a command has found no message. It has an exit code of its own.
+// Nothing means that a command has found no message. This error has a separate exit code.
 type Nothing struct{ text string }
 
 func (e Nothing) Error() string { return e.text }
 
-// Nothingf makes a Nothing.
+// Nothingf creates a Nothing.
 func Nothingf(format string, args ...any) error { return Nothing{fmt.Sprintf(format, args...)} }
 
 // IsNothing reports whether err is a Nothing.

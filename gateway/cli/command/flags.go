@@ -16,13 +16,14 @@ type Flags struct {
 	JSON             bool
 }
 
-// Bind adds the flags that say where to connect, and --json.
+// Bind adds the flags for the connection, and --json.
 func (o *Flags) Bind(c *cobra.Command, environ []string) {
 	o.BindConnection(c, environ)
 	c.Flags().BoolVar(&o.JSON, "json", false, "print JSON")
 }
 
-// FlagsOf returns the flags that a command line has given so far, for its completion. The command may lack any of them.
+// FlagsOf returns the flags that a command line contains so far, for its completion. The command
+// may lack some of the flags.
 func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	text := func(name string) string {
 		if f := c.Flags().Lookup(name); f != nil {
@@ -33,7 +34,7 @@ func FlagsOf(c *cobra.Command, environ []string) *Flags {
 	return &Flags{Environ: environ, ConnectionString: text("connection-string"), Context: text("context"), CA: text("ca"), Data: text("data")}
 }
 
-// BindConnection adds the flags that say where to connect.
+// BindConnection adds the flags for the connection.
 func (o *Flags) BindConnection(c *cobra.Command, environ []string) {
 	o.BindWhere(c, environ)
 	c.Flags().StringVar(&o.Data, "data", config.Data(environ), "data `directory` of the local gateway, whose development CA is trusted for this machine")
@@ -49,5 +50,5 @@ func (o *Flags) BindWhere(c *cobra.Command, environ []string) {
 	c.MarkFlagsMutuallyExclusive("connection-string", "context")
 }
 
-// Given reports whether a flag names the namespace.
+// Given reports whether one of the flags chooses the namespace.
 func (o *Flags) Given() bool { return o.ConnectionString != "" || o.Context != "" }

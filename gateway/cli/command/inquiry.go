@@ -18,8 +18,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core/auth"
 )
 
-// InquiryTimeout bounds a request about the gateway itself; some wait for a program
-// to start.
+// InquiryTimeout is the maximum duration of a request about the gateway itself. Some requests wait
+// for a program to start.
 const InquiryTimeout = 3 * time.Minute
 
 // signatureLife is how long a signed request may last; a tap ends after it.
@@ -37,12 +37,13 @@ type Inquiry struct {
 	Scope  string // the queue or topic that it is about, "" for the whole namespace
 }
 
-// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue: a policy of the queue or topic is enough.
+// AboutEntity is an inquiry about a queue, topic, subscription or sub-queue. A policy of the queue
+// or topic is sufficient.
 func AboutEntity(method, path, entity string) Inquiry {
 	return Inquiry{Method: method, Path: path, Names: strings.Split(entity, "/"), Scope: PolicyHolder(entity)}
 }
 
-// Refusal is what the gateway answers to an inquiry that it refuses.
+// Refusal is the gateway's answer to an inquiry that it refuses.
 type Refusal struct {
 	Status int // of HTTP
 	text   string
@@ -51,7 +52,8 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// Ask sends an inquiry and reads the answer, JSON, into answer. A refusal by the gateway is a *Refusal.
+// Ask sends an inquiry and decodes the JSON answer into answer. If the gateway refuses the inquiry,
+// the error is a *Refusal.
 func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, InquiryTimeout)
 	defer cancel()
@@ -67,7 +69,8 @@ func (o *Flags) Ask(ctx context.Context, q Inquiry, answer any) error {
 	return json.Unmarshal(text, answer)
 }
 
-// Request sends an inquiry and returns the answer, whose body must be closed. A refusal by the gateway is a *Refusal.
+// Request sends an inquiry and returns the answer. The caller must close its body. If the gateway
+// refuses the inquiry, the error is a *Refusal.
 func (o *Flags) Request(ctx context.Context, q Inquiry) (*http.Response, error) {
 	t, err := o.Target()
 	if err != nil {
@@ -123,13 +126,14 @@ func (t *Target) signature(resource string) string {
 	return auth.SignSAS(resource, t.KeyName, t.Key, time.Now().Add(signatureLife))
 }
 
-// IsMissing reports whether the gateway has answered that there is no such thing.
+// IsMissing reports whether the gateway has answered that the object does not exist.
 func IsMissing(err error) bool {
 	refused, ok := errors.AsType[*Refusal](err)
 	return ok && refused.Status == http.StatusNotFound
 }
 
-// PolicyHolder returns the queue or topic of an address, which has the policies, or "" if name is no address.
+// PolicyHolder returns the queue or topic of an address, because only these have policies. It
+// returns "" if name is not an address.
 func PolicyHolder(name string) string {
 	address, err := core.ParseAddress(name)
 	if err != nil {

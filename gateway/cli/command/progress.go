@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Progress reports once a second how far long work has got. Short work is silent.
+// Progress reports the progress of long work once a second. For short work it prints nothing.
 type Progress struct {
 	w    io.Writer
 	verb string
 	next time.Time
 }
 
-// NewProgress returns a progress that writes to w; verb says what is done, such as "sent".
+// NewProgress returns a progress that writes to w. verb describes the work, such as "sent".
 func NewProgress(w io.Writer, verb string) *Progress {
 	return &Progress{w: w, verb: verb, next: time.Now().Add(time.Second)}
 }
 
-// At reports that n are done. It ignores errors of writing.
+// At reports that n items are done. It ignores errors of writing.
 func (p *Progress) At(n int) {
 	if now := time.Now(); now.After(p.next) {
 		p.next = now.Add(time.Second)

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/bridges/remote"
 )
 
-// ListHint is the remedy for a name that is not there.
+// ListHint is the remedy for a name that does not exist.
 const ListHint = "list the names with: crosstown queue list, or topic list, subscription list TOPIC"
 
 // explained is an error in words for a person.
@@ -28,8 +28,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain returns a gateway's refusal in its own words, without the text that clients wrap around them, and
-// adds the remedy to the errors that a newcomer meets first. An error that is explained already stays as it is.
+// Explain returns the text of a gateway's refusal, without the text that clients add to it. To
+// common errors it adds the remedy. It does not change an error that is explained already.
 func (t *Target) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -53,7 +53,7 @@ func (t *Target) policyHint() string {
 	return "check the policy of the connection string: its name, its key and its rights" + t.From()
 }
 
-// From says where the connection string is from, if the command line does not show it.
+// From describes the origin of the connection string, if the command line does not show it.
 func (t *Target) From() string {
 	if t.origin == "" {
 		return ""
@@ -113,7 +113,7 @@ func (t *Target) withRemedy(status int, text string) error {
 	return errors.New(text)
 }
 
-// Said is the description in an AMQP error, or "".
+// Said returns the description in an AMQP error, or "".
 func Said(err error) string {
 	if refused, ok := errors.AsType[*amqp.Error](err); ok {
 		return Trim(refused.Description)
@@ -121,7 +121,7 @@ func Said(err error) string {
 	return ""
 }
 
-// Trim cuts off the part of a refusal that is for machines.
+// Trim removes the part of a refusal that is meant for programs.
 func Trim(text string) string {
 	if strings.HasPrefix(text, "SubCode=") {
 		_, text, _ = strings.Cut(text, ". ")

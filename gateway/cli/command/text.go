@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// Messages is a number of messages in words.
+// Messages returns a number of messages in words.
 func Messages(n int) string { return Plural(n, "message") }
 
-// Plural returns a number of things in words; what is the word for one of them.
+// Plural returns a number with a noun. what is the singular of the noun.
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -16,7 +16,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// Words are the names of a set.
+// Words are the names of the elements of a set.
 func Words[T ~string](all []T) (names []string) {
 	for _, each := range all {
 		names = append(names, string(each))
@@ -24,7 +24,7 @@ func Words[T ~string](all []T) (names []string) {
 	return names
 }
 
-// IsTerminal reports whether what a command reads or writes is a terminal.
+// IsTerminal reports whether the input or output of a command is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(interface{ Stat() (os.FileInfo, error) })
 	if !ok {

@@ -21,7 +21,8 @@ import (
 // maxBytes bounds the bytes of the messages of a deposit.
 const maxBytes = 4 << 20
 
-// Storer stores messages in a namespace: in a gateway by deposits, elsewhere as an ordinary client. Close ends it.
+// Storer stores messages in a namespace. In a gateway it deposits them, and elsewhere it sends them
+// like any client. Close ends it.
 type Storer struct {
 	command.Flags
 	To      *command.Target
@@ -30,7 +31,7 @@ type Storer struct {
 	checked map[string]bool
 }
 
-// Permanent is the error for a message that the target will never take.
+// Permanent is the error for a message that the target never accepts.
 type Permanent struct{ text string }
 
 func (e *Permanent) Error() string { return e.text }
@@ -42,8 +43,8 @@ func (s *Storer) Close() {
 	}
 }
 
-// Check asks once whether the target has an entity, and whether it is a gateway. The error says what cannot be stored
-// there, and what to do.
+// Check asks once whether the target has an entity, and whether the target is a gateway. The error
+// describes what cannot be stored there, and the remedy.
 func (s *Storer) Check(ctx context.Context, to string) error {
 	if s.checked[to] {
 		return nil
@@ -70,8 +71,9 @@ func (s *Storer) Check(ctx context.Context, to string) error {
 	return nil
 }
 
-// Store stores messages in order and returns an element for each: nil if it is stored, a *Permanent if the
-// target will never take it, else why it is not stored now. Work that has begun is finished after ctx ends.
+// Store stores messages in order and returns an element for each: nil if the message is stored, a
+// *Permanent if the target never accepts it, and otherwise the reason why it is not stored now.
+// When ctx ends, Store first finishes the step that has begun.
 func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), command.InquiryTimeout)
 	defer cancel()
@@ -91,8 +93,9 @@ func (s *Storer) Store(ctx context.Context, to string, ms []*core.Message) []err
 	return answers
 }
 
-// Move stores messages as Store does, and returns the places of the stored ones. refused is called for
-// each message that the target will never take; err is the first reason why others are not stored now.
+// Move stores messages as Store does, and returns the positions of the stored ones. It calls
+// refused for each message that the target never accepts. err is the first reason why other
+// messages are not stored now.
 func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refused func(i int, why error)) (stored []int, err error) {
 	for i, why := range s.Store(ctx, to, ms) {
 		switch _, hopeless := errors.AsType[*Permanent](why); {
@@ -107,7 +110,8 @@ func (s *Storer) Move(ctx context.Context, to string, ms []*core.Message, refuse
 	return stored, err
 }
 
-// Remove completes stored messages. late has the numbers of messages whose locks had ended: they are delivered again.
+// Remove completes stored messages. late contains the numbers of messages whose locks had ended.
+// These are delivered again.
 func Remove(ctx context.Context, r *remote.Receiver, stored []remote.Taken) (n int, late []int64, err error) {
 	for i, settled := range r.Complete(context.WithoutCancel(ctx), stored) {
 		switch {

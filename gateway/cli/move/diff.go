@@ -14,7 +14,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/declaration"
 )
 
-// ErrDifferent says that crosstown diff has found differences, which it has printed.
+// ErrDifferent means that crosstown diff has found and printed differences.
 var ErrDifferent = errors.New("the source differs from the gateway: see the differences above")
 
 type diffOptions struct {
@@ -23,7 +23,7 @@ type diffOptions struct {
 	named bool
 }
 
-// Diff returns the command crosstown diff, which ends with ErrDifferent if there are differences.
+// Diff returns the command crosstown diff, which returns ErrDifferent if there are differences.
 func Diff(environ []string) *cobra.Command {
 	var o diffOptions
 	c := &cobra.Command{

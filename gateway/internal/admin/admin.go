@@ -72,7 +72,7 @@ type API struct {
 	refusals *refusals.Log
 }
 
-// New makes an API.
+// New creates an API.
 func New(o Options) *API { return &API{Options: o, refusals: refusals.New()} }
 
 // call is an authenticated request.

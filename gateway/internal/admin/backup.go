@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Archive is a store as it was at one moment.
+// Archive is the state of a store at one moment.
 type Archive interface {
 	Write(w io.Writer) error
 	Close()

@@ -22,7 +22,7 @@ type Resource struct {
 	Other      map[string]any // further members, such as sku
 }
 
-// Problem says what is wrong at a place in a template.
+// Problem describes an error at a place in a template.
 type Problem struct{ Path, Text string }
 
 const (
@@ -44,12 +44,13 @@ const (
 // zero bytes: some texts, such as a namespace's name, are allowed to have no value.
 type unknownText struct{ expression, why string }
 
-// Options say how a template is read.
+// Options determine how a template is read.
 type Options struct {
 	File  map[string]any    // the parameters of a parameters file, each an object with a value
 	Given map[string]string // values of parameters, which take precedence over those of File
-	// Reads reports whether a property is used for resources of a kind, such as topics/subscriptions, or ""
-	// for a namespace. For the property "", it reports whether the kind is. What is not used is not evaluated.
+	// Reads reports whether a property is used for resources of a kind, such as
+	// topics/subscriptions, or "" for a namespace. For the property "", it reports whether
+	// resources of this kind are used at all. Read does not evaluate what is not used.
 	Reads func(kind, property string) bool
 }
 

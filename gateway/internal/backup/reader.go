@@ -51,7 +51,7 @@ func Check(in io.Reader) error {
 	return err
 }
 
-// Next is record.Reader's Next, restricted to lines that can be restored.
+// Next does the same as Next of record.Reader, but accepts only lines that can be restored.
 func (b *Reader) Next() (*record.Line, error) {
 	if l := b.unread; l != nil {
 		b.unread = nil

@@ -11,8 +11,9 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/record"
 )
 
-// Restore puts a backup into a store, and returns how many entities it has created. progress is called with
-// the number of messages restored so far. If Restore fails, it deletes the entities again.
+// Restore stores the contents of a backup, and returns the number of created entities. It calls
+// progress with the number of messages restored so far. If Restore fails, it deletes the entities
+// again.
 func Restore(ctx context.Context, st core.Store, in *Reader, progress func(messages int)) (entities int, err error) {
 	target, ok := st.(core.Backups)
 	if !ok {

@@ -12,18 +12,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Namespace is the target of a run that names no URL.
+// Namespace is the target of a run without a URL.
 type Namespace interface {
 	// Bind adds the flags that choose the namespace.
 	Bind(c *cobra.Command)
-	// Find sets in the options how to connect. It changes nothing in the namespace.
+	// Find sets the connection in the options. It changes nothing in the namespace.
 	Find(o *Options) error
-	// MakeQueues makes queues for a run, with sessions if it is about sessions. remove removes them.
+	// MakeQueues creates queues for a run, with sessions if the run uses sessions. remove removes
+	// the queues.
 	MakeQueues(ctx context.Context, names []string, sessions bool) (remove func(context.Context) error, err error)
 }
 
-// Command returns `crosstown bench`, which also knows the schemes of dialers. n may be nil: then each run
-// names URLs.
+// Command returns `crosstown bench`, which also supports the URL schemes of dialers. If n is nil,
+// each run needs URLs.
 func Command(dialers map[string]Dialer, n Namespace) *cobra.Command {
 	o := Defaults()
 	o.Dialers = dialers

@@ -5,14 +5,14 @@ import "context"
 // Dialer opens a connection to the broker at a URL.
 type Dialer func(ctx context.Context, url string) (Connection, error)
 
-// Connection is a client's connection, in whichever protocol.
+// Connection is a client's connection, in any protocol.
 type Connection interface {
 	OpenSender(ctx context.Context, entity string) (SenderLink, error)
 	OpenReceiver(ctx context.Context, entity string, o ReceiveOptions) (ReceiverLink, error)
 	Close() error
 }
 
-// ReceiveOptions say how a link receives.
+// ReceiveOptions determine how a link receives.
 type ReceiveOptions struct {
 	Credit int // how much the receiver issues at first
 	Settle Settle
@@ -31,12 +31,12 @@ type ReceiverLink interface {
 	Receive(ctx context.Context) (Delivery, error)
 }
 
-// Delivery is a message that was received.
+// Delivery is a received message.
 type Delivery interface {
 	Payload() []byte
-	// Accept completes the message as the options say.
+	// Accept completes the message, in the way that the options choose.
 	Accept(ctx context.Context) error
-	// Release gives it back.
+	// Release returns the message to the queue.
 	Release(ctx context.Context) error
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mode says what a run measures.
+// Mode determines what a run measures.
 type Mode string
 
 // The modes.
@@ -19,7 +19,7 @@ const (
 	Idle       Mode = "idle"       // connections and waiting receivers, no messages
 )
 
-// Settle says how receivers settle.
+// Settle determines how receivers settle.
 type Settle string
 
 // The ways to settle.
@@ -30,23 +30,24 @@ const (
 	SettleNone  Settle = "none"  // messages arrive settled: receive-and-delete
 )
 
-// Options say what to run. Start from Defaults.
+// Options describe a run. Start from Defaults.
 type Options struct {
 	// URLs are amqp://[user:password@]host[:port] or amqps://…, or ws://… or wss://… for the
 	// gateway's own protocol; connections are spread over them. ConnectionString is a Service Bus
 	// connection string. Exactly one of the two is set.
 	URLs             []string
 	ConnectionString string
-	// Entity is the queue's address. It should hold nothing else: the first
-	// message that no run of this package sent ends the run, unless Verify is off.
+	// Entity is the queue's address. The queue should contain nothing else: unless Verify is off,
+	// the first message that no run of this package sent ends the run.
 	Entity string
-	// Queues above 1 spreads the links over as many queues, Entity-0, Entity-1 and so on.
+	// Queues, if greater than 1, spreads the links over this number of queues, Entity-0, Entity-1
+	// and so on.
 	Queues int
-	// Dialers connect by schemes of URLs that this package does not know.
+	// Dialers connect to URLs with schemes that this package does not know.
 	Dialers map[string]Dialer
 	// MessagePack is the encoding of the gateway's own protocol, instead of JSON.
 	MessagePack bool
-	// Roots are the authorities to trust for TLS; nil: the system's.
+	// Roots are the authorities to trust for TLS. nil means the authorities of the system.
 	Roots *x509.CertPool
 
 	Mode Mode
@@ -55,7 +56,7 @@ type Options struct {
 	// number of sessions.
 	Messages int64
 	Duration time.Duration
-	// Rate is messages per second over all senders, in latency mode.
+	// Rate is the number of messages per second over all senders, in latency mode.
 	Rate float64
 	Size int // payload bytes
 
@@ -68,15 +69,16 @@ type Options struct {
 
 	// FillThenDrain opens the receivers only after the last message was stored.
 	FillThenDrain bool
-	// Verify keeps a ledger of every message: lost, doubled, out of order.
+	// Verify records every message, to find messages that were lost, duplicated or delivered out of
+	// order.
 	Verify bool
 	// Patience is the time without an arriving message after which the run ends.
 	Patience time.Duration
-	// Processes are charged with the CPU time they use during the run.
+	// Processes are the processes whose CPU time during the run is measured.
 	Processes []Process
 }
 
-// Process is a process to charge: its name in the report and its id.
+// Process is a process to measure, with its name in the report and its id.
 type Process struct {
 	Name string
 	PID  int
@@ -91,7 +93,7 @@ func Defaults() Options {
 	}
 }
 
-// Validate reports everything that is wrong, each with the name of its option.
+// Validate reports every invalid option, with its name.
 func (o *Options) Validate() error {
 	var problems []error
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Report is what a run found. Durations in JSON are in microseconds, rates in
-// messages per second.
+// Report is the result of a run. Durations in JSON are in microseconds, rates in messages per
+// second.
 type Report struct {
 	Run       string  `json:"run"`
 	Address   string  `json:"address"`
@@ -40,15 +40,15 @@ type Report struct {
 	SendRate    float64 `json:"sendRate"`    // acknowledged, over the time of sending
 	ReceiveRate float64 `json:"receiveRate"` // received, from the first to the last
 
-	// SendLatency is from when a message was due to its acknowledgement, EndToEnd from when it was
-	// due to its arrival. In throughput mode a message is due when its sender gets to it; in
-	// latency mode at the time that the rate sets, however late the sender is, so that the figures
-	// include stalls.
+	// SendLatency is the time from when a message was due until its acknowledgement, and EndToEnd
+	// the time until its arrival. In throughput mode a message is due when its sender gets to it.
+	// In latency mode it is due at the time that the rate determines, even if the sender is late,
+	// so that the figures include stalls.
 	SendLatency Percentiles `json:"sendLatency"`
 	EndToEnd    Percentiles `json:"endToEnd"`
 
-	// Sessions is how long it took to accept a session, receive and settle its
-	// message and release it.
+	// Sessions contains how long it took to accept a session, receive and settle its message, and
+	// release the session.
 	Sessions Percentiles `json:"sessions"`
 
 	// Phases are the phases of a mode with several, such as fill and drain.
@@ -64,7 +64,7 @@ type Phase struct {
 	Processes []Charge `json:"processes"`
 }
 
-// Percentiles sum up a distribution of times, in microseconds.
+// Percentiles summarize a distribution of times, in microseconds.
 type Percentiles struct {
 	P50  float64 `json:"p50"`
 	P99  float64 `json:"p99"`
@@ -72,15 +72,15 @@ type Percentiles struct {
 	Max  float64 `json:"max"`
 }
 
-// Charge is what one process used while the run sent and received: its CPU time
-// and that of its children that ended.
+// Charge is the CPU time of one process, and of its children that ended, while the run sent and
+// received.
 type Charge struct {
 	Name             string  `json:"name"`
 	PID              int     `json:"pid"`
 	CPUSeconds       float64 `json:"cpuSeconds"`
 	MicrosPerMessage float64 `json:"cpuMicrosPerMessage"`
-	// ResidentBytes is the process's memory at the end, GrownBytes how much more
-	// than before the run connected.
+	// ResidentBytes is the memory of the process at the end. GrownBytes is its increase since
+	// before the run connected.
 	ResidentBytes int64 `json:"residentBytes"`
 	GrownBytes    int64 `json:"grownBytes"`
 }
@@ -93,7 +93,7 @@ func percentiles(h *histogram) Percentiles {
 // interrupted counts missing messages as pending, because the run did not wait for them.
 func (r *Report) interrupted() { r.Pending, r.Lost = r.Lost, 0 }
 
-// Check returns an error when the books do not balance.
+// Check returns an error if messages were lost or duplicated.
 func (r *Report) Check() error {
 	if r.Verified && (r.Lost > 0 || r.Doubled > 0) {
 		return fmt.Errorf("%d messages were lost and %d delivered twice, of %d acknowledged messages", r.Lost, r.Doubled, r.Acknowledged)
@@ -101,7 +101,7 @@ func (r *Report) Check() error {
 	return nil
 }
 
-// Write prints the report for people.
+// Write prints the report as text.
 func (r *Report) Write(w io.Writer) error {
 	p := &printer{w: w}
 	p.line("%s %s/%s: %d bytes, %d senders, %d receivers, %d connections", r.Mode, r.Address, r.Entity, r.Size, r.Senders, r.Receivers, r.Conns)

@@ -48,9 +48,9 @@ func (r *run) arrivedAt(now time.Duration) {
 	r.lastArrival.Store(int64(now))
 }
 
-// Run runs a load and reports what it found. o is valid: see Options.Validate. progress, if not
-// nil, gets a line a second. The report is valid up to the error, if there is one. Lost or
-// duplicated messages are not an error here: see Report.Check.
+// Run runs a load and returns the report. o is valid: see Options.Validate. If progress is not nil,
+// it gets a line each second. If there is an error, the report covers the time before it. Lost or
+// duplicated messages are not an error of Run: see Report.Check.
 func Run(ctx context.Context, o Options, progress io.Writer) (Report, error) {
 	r, err := newRun(o)
 	if err != nil {

@@ -51,26 +51,28 @@ type Config struct {
 
 	newKeys []NewKey `config:"-"` // made, and not kept yet
 
-	// Skipped has one line for each thing in the emulator's file that this version does not support.
+	// Skipped has one line for each setting in the emulator's file that this version does not
+	// support.
 	Skipped []string `config:"-"`
 	// Assumed counts the settings that the emulator's file leaves out, which then have the emulator's defaults.
 	Assumed int `config:"-"`
 }
 
-// TLS says which certificate to show. Without one, a development certificate is created.
+// TLS determines which certificate the gateway uses. Without one, it creates a development
+// certificate.
 type TLS struct {
 	Cert  string   `config:"cert" usage:"file of the server's certificate chain in PEM (default: made by the development CA)"`
 	Key   string   `config:"key" usage:"file of the certificate's private key in PEM"`
 	Hosts []string `config:"hosts" usage:"additional host name or IP address of this gateway, for the development certificate and the development key; repeatable"`
 }
 
-// Log says what is logged, and how.
+// Log determines what is logged, and how.
 type Log struct {
 	Level  string `config:"level" values:"debug, info, warn, error" usage:"minimum level to log: debug, info, warn or error"`
 	Format string `config:"format" values:"text, json" usage:"log format: text or json"`
 }
 
-// Metrics bounds what Prometheus gets. Zeros mean the defaults.
+// Metrics limits the number of time series for Prometheus. Zero means the default.
 type Metrics struct {
 	MaxEntities   int           `config:"max-entities" range:"1 to 1073741824"`   // with time series of their own
 	MaxNamespaces int           `config:"max-namespaces" range:"1 to 1073741824"` // likewise, beside the gateway's own
@@ -95,8 +97,9 @@ type WebSocket struct {
 	MaxFrame       int `config:"max-frame" range:"1048576 to 1073741824"` // bytes of a client's frame
 }
 
-// Policy is a shared access policy: a name, its keys and the rights they give. A key may be in a file or a
-// variable. For a policy without keys, the gateway makes one once and keeps it in the data directory.
+// Policy is a shared access policy: a name, its keys and their rights. A key may be in a file or an
+// environment variable. If a policy has no key, the gateway generates one once and stores it in the
+// data directory.
 type Policy struct {
 	Name             string     `config:"name"`
 	Key              string     `config:"key"`
@@ -108,7 +111,7 @@ type Policy struct {
 	Rights           core.Right `config:"rights"`
 }
 
-// The development policy, the official emulator's own.
+// The development policy, which the official emulator also has.
 const (
 	DevPolicy = "RootManageSharedAccessKey"
 	DevKey    = "SAS_KEY_VALUE"
@@ -148,7 +151,7 @@ func (c *Config) HasDevKey() bool {
 	return slices.ContainsFunc(policies, func(p Policy) bool { return p.Key == DevKey || p.SecondaryKey == DevKey })
 }
 
-// HasConsole reports whether the web console is to be served.
+// HasConsole reports whether the gateway serves the web console.
 func (c *Config) HasConsole() bool {
 	if c.Console == "auto" {
 		return !slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
@@ -161,8 +164,8 @@ func (c *Config) MayBePlain(remote string) bool {
 	return c.RequireTLS == "off" || c.RequireTLS == "auto" && listen.IsLoopback(remote)
 }
 
-// AllPolicies returns the configured policies and the development policy, unless a configured
-// policy has its name or LacksDevKey holds.
+// AllPolicies returns the configured policies and the development policy. It omits the development
+// policy if a configured policy has its name, or if LacksDevKey returns true.
 func (c *Config) AllPolicies() []Policy {
 	if c.LacksDevKey() || slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.Name == DevPolicy }) {
 		return c.Policies
@@ -170,13 +173,14 @@ func (c *Config) AllPolicies() []Policy {
 	return append([]Policy{{Name: DevPolicy, Key: DevKey, Rights: core.AllRights}}, c.Policies...)
 }
 
-// LacksDevKey reports whether the development policy is left out, because the namespace has its own
+// LacksDevKey reports whether the namespace has no development policy, because it has its own
 // policy and other machines can reach a listener.
 func (c *Config) LacksDevKey() bool {
 	return len(c.Policies) > 0 && !c.DevKeyAnywhere && slices.ContainsFunc(c.Listen, func(address string) bool { return !listen.IsLoopback(address) })
 }
 
-// Assumption says which defaults replace settings that the emulator's file leaves out; "" if none do.
+// Assumption describes which defaults replace settings that the emulator's file omits. It returns
+// "" if none do.
 func (c *Config) Assumption() string {
 	if c.Assumed == 0 {
 		return ""

@@ -17,8 +17,9 @@ type Described struct {
 	Rules []core.Rule // for a subscription
 }
 
-// Describe returns the configuration that would create these entities, with every setting. A subscription
-// must follow its topic. If defaults is false, settings with their default values are left out.
+// Describe returns the configuration that would create these entities, with every setting. A
+// subscription must follow its topic. If defaults is false, it omits settings with their default
+// values.
 func Describe(all []Described, defaults bool) *Contents {
 	c := &Contents{}
 	for i := range all {
@@ -58,8 +59,8 @@ func isDefault(r *core.Rule) bool {
 	return r.Name == core.DefaultRuleName && r.Filter.Kind == core.TrueFilter && r.Action == ""
 }
 
-// OwnSize returns the size that a configuration gives an entity. For a partitioned entity that is
-// the size of one partition, whereas administration reports the sum.
+// OwnSize returns the size of an entity in a configuration. For a partitioned entity this is the
+// size of one partition, whereas administration reports the sum.
 func OwnSize(s *core.Settings) int64 {
 	if m := s.MaxSizeInMegabytes; s.EnablePartitioning && m%core.PartitionedSize == 0 {
 		return m / core.PartitionedSize
@@ -194,7 +195,7 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// Line returns a rule in the form of a file, on one line.
+// Line returns a rule in the form of a configuration file, on one line.
 func (r *Rule) Line() (string, error) {
 	n := printer{}.structure(reflect.ValueOf(*r), "", true)
 	if len(n.Content) == 0 {

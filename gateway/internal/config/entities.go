@@ -38,14 +38,13 @@ type QueueSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply replaces settings in s by those that were given.
+// Apply replaces the settings in s that were given.
 func (q *QueueSettings) Apply(s *core.Settings) {
 	overlay(q, s)
 	addAccessRules(s, q.Policies)
 }
 
-// Topic is a topic to create at start-up with its subscriptions. Those that already exist are left
-// as they are.
+// Topic is a topic to create at start-up with its subscriptions. Existing ones are not changed.
 type Topic struct {
 	Name          string `config:"name"`
 	TopicSettings `config:",squash"`
@@ -72,14 +71,14 @@ type TopicSettings struct {
 	Policies                            []Policy       `config:"policies"`
 }
 
-// Apply replaces settings in s by those that were given.
+// Apply replaces the settings in s that were given.
 func (t *TopicSettings) Apply(s *core.Settings) {
 	overlay(t, s)
 	addAccessRules(s, t.Policies)
 }
 
-// Subscription is a topic's subscription. If it has rules, it gets what they match. If rules are
-// not given, it gets everything; if the list is empty, nothing.
+// Subscription is a topic's subscription. If it has rules, it gets the messages that match them. If
+// rules are not given, it gets all messages; if the list is empty, it gets none.
 type Subscription struct {
 	Name                 string `config:"name"`
 	SubscriptionSettings `config:",squash"`
@@ -103,7 +102,7 @@ type SubscriptionSettings struct {
 	AutoDeleteOnIdle                          *time.Duration `config:"auto-delete-on-idle" usage:"delete the subscription after this time without use"`
 }
 
-// Apply replaces settings in s by those that were given.
+// Apply replaces the settings in s that were given.
 func (u *SubscriptionSettings) Apply(s *core.Settings) { overlay(u, s) }
 
 // EntitySettings are the given settings of a queue, topic or subscription. Except for Policies,

@@ -11,7 +11,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/listen"
 )
 
-// Identity says whose JSON web tokens are trusted.
+// Identity determines whose JSON web tokens the gateway trusts.
 type Identity struct {
 	Issuers           []Issuer `config:"issuers"`
 	DevIdentity       bool     `config:"dev-identity" usage:"serve a token endpoint for development; every program on this machine can get a token"`
@@ -68,7 +68,7 @@ func (i *Issuer) roles() []role {
 	return []role{{"owner", i.Owner, core.AllRights}, {"sender", i.Sender, core.Send}, {"receiver", i.Receiver, core.Listen}}
 }
 
-// ClockLeeway returns by how much the issuer's clock may differ.
+// ClockLeeway returns the maximum difference between the issuer's clock and the gateway's.
 func (i *Issuer) ClockLeeway() time.Duration {
 	if i.Leeway == nil {
 		return defaultLeeway

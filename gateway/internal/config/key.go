@@ -17,7 +17,7 @@ import (
 // keysDir is the directory, in the data directory, of the keys that gateways have made.
 const keysDir = "keys"
 
-// NewKey is a key that a gateway has made for a policy without one.
+// NewKey is a key that a gateway has generated for a policy without one.
 type NewKey struct {
 	Policy string
 	Key    string
@@ -72,7 +72,7 @@ func (p *Policy) complete(path, file string, c *Config, environ []string, r *rep
 	}
 }
 
-// RandomKey makes the key of a policy.
+// RandomKey generates the key of a policy.
 func RandomKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails
@@ -105,8 +105,8 @@ func readKey(path, written, file, variable string, environ []string, r *report) 
 	return written
 }
 
-// KeepKeys writes the keys that were made to the data directory, and returns them. It fails if
-// another gateway has made one of them in the meantime.
+// KeepKeys writes the generated keys to the data directory, and returns them. It fails if another
+// gateway has generated one of them in the meantime.
 func (c *Config) KeepKeys() ([]NewKey, error) {
 	for _, k := range c.newKeys {
 		if err := durable.MkdirAll(filepath.Dir(k.File)); err != nil {

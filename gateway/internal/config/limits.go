@@ -6,7 +6,7 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// The tiers that Strict may name.
+// The tiers that are allowed for Strict.
 const (
 	standard = "standard"
 	premium  = "premium"

@@ -14,7 +14,7 @@ import (
 // configured.
 const defaultPartitions = 4
 
-// Contents is the configuration of one namespace, the gateway's own or a further one.
+// Contents is the configuration of one namespace, the gateway's own or another one.
 type Contents struct {
 	Partitions      int                     `config:"partitions" range:"1 to 32" usage:"partitions of a queue or topic with partitioning enabled"`
 	Policies        []Policy                `config:"policies"`
@@ -32,7 +32,7 @@ type Contents struct {
 	Pushes          []Push                  `config:"pushes"`
 	// AllowFaults lets clients with Manage make operations fail, for tests.
 	AllowFaults bool `config:"allow-faults" usage:"for tests: operations can be made to fail on demand, see 'crosstown fault'"`
-	// Faults are the faults from the start on.
+	// Faults are the fault rules from the start on.
 	Faults []faults.Rule `config:"faults"`
 	// VirtualTime lets clients with Manage move the namespace's time, for tests.
 	VirtualTime bool `config:"virtual-time" usage:"for tests, with the store memory: the namespace's time can be frozen and moved, see 'crosstown clock'"`
@@ -47,7 +47,7 @@ type Namespace struct {
 	Contents `config:",squash"`
 }
 
-// Quotas bound what a namespace may hold. Zero means no bound.
+// Quotas limit the contents of a namespace. Zero means no limit.
 type Quotas struct {
 	MaxEntities      int `config:"max-entities" range:"1 to 1073741824"`       // queues and topics together
 	MaxConnections   int `config:"max-connections" range:"1 to 1073741824"`    // at a time, of this gateway

@@ -12,8 +12,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Pipeline is what messages pass on their way into the queues and topics whose names match Entity.
-// If several entries match an entity, the first applies.
+// Pipeline consists of the stages that messages pass on their way into the queues and topics whose
+// names match Entity. If several entries match an entity, the first applies.
 type Pipeline struct {
 	Entity   string   `config:"entity"` // a name; * in it is any text
 	Ingress  []Stage  `config:"ingress"`
@@ -28,7 +28,7 @@ type Stage struct {
 	Unavailable string         `config:"unavailable"` // the plugin's own unless given
 }
 
-// What happens to messages for which a plugin gives no answer. The first is the default.
+// The settings for messages for which a plugin gives no answer. The first is the default.
 const (
 	Refuse = "refuse"
 	Pass   = "pass"
@@ -95,7 +95,7 @@ func validateUnavailable(path, word string, r *report) {
 	}
 }
 
-// UnavailableAt returns what happens to messages for which a stage gets no answer.
+// UnavailableAt returns the setting for messages for which a stage gets no answer.
 func (c *Config) UnavailableAt(s *Stage) string {
 	for i := range c.Plugins {
 		if c.Plugins[i].Name == s.Plugin && s.Unavailable == "" {
@@ -158,8 +158,8 @@ func validateSelectors[T any, S selector[T]](path string, all []T, r *report) {
 	}
 }
 
-// Retry says how long abandoned messages wait for their next delivery in queues and subscriptions.
-// If several entries match an entity, the first applies.
+// Retry determines how long abandoned messages wait for their next delivery in queues and
+// subscriptions. If several entries match an entity, the first applies.
 type Retry struct {
 	Entity  string        `config:"entity"`  // a name; * in it is any text
 	Backoff time.Duration `config:"backoff"` // after the first failed delivery
@@ -191,8 +191,8 @@ func (p *Retry) validate(path string, r *report) {
 	}
 }
 
-// RateLimit says how many messages the receivers of queues and subscriptions get, over all gateways. If
-// several entries match an entity, the first applies.
+// RateLimit is the number of messages per time that the receivers of queues and subscriptions get,
+// over all gateways. If several entries match an entity, the first applies.
 type RateLimit struct {
 	Entity string `config:"entity"` // a name; * in it is any text
 	Rate   string `config:"rate"`   // as core.ParseRate reads it
@@ -223,8 +223,8 @@ func (p *RateLimit) validate(path string, r *report) {
 	}
 }
 
-// CircuitBreaker says when deliveries of queues and subscriptions pause because their receivers fail. If several
-// entries match an entity, the first applies. Limits has the defaults.
+// CircuitBreaker determines when deliveries of queues and subscriptions pause because their
+// receivers fail. If several entries match an entity, the first applies. Limits has the defaults.
 type CircuitBreaker struct {
 	Entity      string        `config:"entity"`                        // a name; * in it is any text
 	Failures    string        `config:"failures"`                      // a percentage of the last Of results
@@ -235,8 +235,8 @@ type CircuitBreaker struct {
 
 func (p *CircuitBreaker) pattern() string { return p.Entity }
 
-// Limits returns the settings with their defaults, and how many of the results may not be failures. Validated settings
-// give no error.
+// Limits returns the settings with their defaults, and the number of failures among the results at
+// which deliveries pause. If the settings were validated, it returns no error.
 func (p *CircuitBreaker) Limits() (c CircuitBreaker, failures int, err error) {
 	c = CircuitBreaker{p.Entity, cmp.Or(p.Failures, "50%"), cmp.Or(p.Of, 20), cmp.Or(p.Consecutive, 5), cmp.Or(p.Pause, 5*time.Second)}
 	number, isShare := strings.CutSuffix(c.Failures, "%")

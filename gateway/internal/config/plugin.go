@@ -21,8 +21,8 @@ type Plugin struct {
 	SHA256 string   `config:"sha256"`
 	Env    []string `config:"env"` // NAME=VALUE, or NAME for the gateway's own value
 	Dir    string   `config:"dir"`
-	// Unavailable says what happens to messages for which the plugin gives no answer, unless the
-	// stage has its own setting. Rules that call the plugin also use it.
+	// Unavailable determines what happens to messages for which the plugin gives no answer, unless
+	// the stage has its own setting. Rules that call the plugin also use it.
 	Unavailable string `config:"unavailable"`
 
 	CallTimeout    time.Duration `config:"call-timeout" range:"1ms to 1h"`
@@ -72,8 +72,8 @@ func (p *Plugin) validate(path string, r *report) {
 	}
 }
 
-// Serializers say how payloads are read and rewritten. Without a chain no payload is rewritten, and
-// conditions on fields of the body take it for JSON.
+// Serializers determine how payloads are read and rewritten. Without a chain no payload is
+// rewritten, and conditions on fields of the body read it as JSON.
 type Serializers struct {
 	Chain    []string            `config:"chain" usage:"serializer that transcodes bodies for receivers that ask for another content type, and reads body fields for conditions: json, msgpack, cbor, amqp, text, cloudevents or a plugin; tried in order; repeatable (default none: bodies stay as they are, conditions read JSON)"`
 	Entities []EntitySerializers `config:"entities"`

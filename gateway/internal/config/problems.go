@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong: where, what, and what to do about it.
+// Problem is one error in the configuration: its place, its description and its remedy.
 type Problem struct {
 	origin origin
 	text   string
@@ -16,7 +16,7 @@ type Problem struct {
 
 func (p Problem) String() string { return p.origin.String() + ": " + p.text }
 
-// Problems are all that is wrong with a configuration, in the order of their origins.
+// Problems are all errors in a configuration, in the order of their places.
 type Problems []Problem
 
 func (ps Problems) Error() string {

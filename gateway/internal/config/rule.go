@@ -14,8 +14,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Rule is a rule of a subscription. It matches by a SQL expression, by correlation, by what a
-// plugin says, or no message at all. With none of these, it matches every message.
+// Rule is a rule of a subscription. It matches by a SQL expression, by correlation or by the answer
+// of a plugin, or it matches no message at all. Without any of these conditions, it matches every
+// message.
 type Rule struct {
 	Name             string         `config:"name"`
 	SQL              string         `config:"sql"`
@@ -27,8 +28,8 @@ type Rule struct {
 	ActionParameters map[string]any `config:"action-parameters"`
 }
 
-// Correlation is the condition of a correlation filter: everything that is given must be equal. The
-// fields have the names of those in core.Correlation.
+// Correlation is the condition of a correlation filter: all given fields must be equal. The fields
+// have the names of those in core.Correlation.
 type Correlation struct {
 	CorrelationID    *string        `config:"correlation-id"`
 	MessageID        *string        `config:"message-id"`
@@ -41,7 +42,7 @@ type Correlation struct {
 	Properties       map[string]any `config:"properties"`
 }
 
-// Rule converts r to a rule for the broker. Errors name the part that is wrong.
+// Rule converts r to a rule for the broker. Errors contain the invalid part.
 func (r *Rule) Rule() (core.Rule, error) {
 	rule := core.Rule{Name: r.Name, Action: r.Action}
 	var err error
@@ -199,7 +200,7 @@ func writtenValue(v any) any {
 // nullType writes a null, because a plain null in a file means that the value is absent.
 const nullType = "$null"
 
-// RuleOf returns the configuration from which Rule makes r.
+// RuleOf returns the configuration from which Rule creates r.
 func RuleOf(r *core.Rule) Rule {
 	of := Rule{Name: r.Name, Action: r.Action, ActionParameters: writtenProperties(r.ActionParameters)}
 	switch r.Filter.Kind {

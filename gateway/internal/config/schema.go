@@ -17,13 +17,13 @@ type Schema struct {
 	Set *schema.Set `config:"-"` // what the files hold
 }
 
-// SchemaVersion is a schema, and the messages that it is for.
+// SchemaVersion is a schema, and the condition for the messages to which it applies.
 type SchemaVersion struct {
 	File string `config:"file"`
 	When string `config:"when"` // an SQL filter; "": all messages
 }
 
-// What happens to messages that break their schema, besides Refuse, which is the default.
+// The actions for messages that do not match their schema, except for Refuse, which is the default.
 const (
 	DeadLetter = "dead-letter"
 	Count      = "count"

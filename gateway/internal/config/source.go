@@ -16,14 +16,15 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/spelling"
 )
 
-// Source is what a file says about the contents of a namespace.
+// Source is the part of a file about the contents of a namespace.
 type Source struct {
 	Contents
-	// Skipped has one line for each thing in the file that a namespace of this version does not have.
+	// Skipped has one line for each setting in the file that a namespace of this version does not
+	// have.
 	Skipped []string
 }
 
-// SourceOptions say how a file is read.
+// SourceOptions determine how a file is read.
 type SourceOptions struct {
 	Namespace  string            // selects a namespace in the file; "": the only one, or the file's own
 	Parameters map[string]string // of an ARM template

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Traces says where to send OpenTelemetry's spans of messages.
+// Traces determines where the gateway sends OpenTelemetry's spans of messages.
 type Traces struct {
 	Endpoint string  `config:"endpoint" usage:"URL of the OpenTelemetry collector that gets the traces of messages, such as http://localhost:4318 (default: none)"`
 	Protocol string  `config:"protocol" values:"http, grpc" usage:"protocol to the collector: http or grpc (default: grpc for port 4317, else http)"`

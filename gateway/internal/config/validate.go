@@ -131,7 +131,7 @@ func (c *Config) validateStore(r *report) {
 	}
 }
 
-// KeepsFiles reports whether messages are kept in files of the data directory.
+// KeepsFiles reports whether the gateway stores messages in files of the data directory.
 func (c *Config) KeepsFiles() bool { return c.Store == "auto" || c.Store == "file" }
 
 // validateSync checks the settings that only the file store has.

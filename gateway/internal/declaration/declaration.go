@@ -11,18 +11,18 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
-// Options say what a declaration does.
+// Options determine what a declaration does.
 type Options struct {
 	Identity core.Identity
 	// Update changes existing entities that differ.
 	Update bool
-	// DryRun changes nothing: the report says what would be done.
+	// DryRun changes nothing: the report describes what a declaration would do.
 	DryRun bool
 	// Report is called with each entity.
 	Report func(Report)
 }
 
-// Report is what was done with an entity.
+// Report describes what was done with an entity.
 type Report struct {
 	Entity  string
 	Kind    core.Kind
@@ -31,10 +31,10 @@ type Report struct {
 	NewKeys []string     // policies for which keys were made, because the declaration has none
 }
 
-// Did says what was done.
+// Did is the kind of action that was done.
 type Did string
 
-// What is done with entities.
+// The actions on entities.
 const (
 	Created Did = "created"
 	Same    Did = "same"
@@ -42,8 +42,8 @@ const (
 	Changed Did = "changed"
 )
 
-// Declare makes a namespace match what c declares. An error concerns some of the entities; the
-// others are as declared.
+// Declare creates or changes the entities of a namespace so that they match c. If the error
+// concerns some of the entities, the others match.
 func Declare(ctx context.Context, admin Admin, c *config.Contents, o Options) error {
 	if o.Report == nil {
 		o.Report = func(Report) {}

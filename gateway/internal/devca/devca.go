@@ -1,6 +1,7 @@
-// Package devca keeps a development certificate authority and a server certificate in a directory,
-// both created on first use. The authority remains, so users need to trust it only once. The server
-// certificate is created again whenever the hosts or ports change, or it expires soon.
+// Package devca stores a development certificate authority and a server certificate in a directory,
+// and creates both on first use. The authority remains, so that users need to trust it only once.
+// The server certificate is created again whenever the hosts or ports change, or when it expires
+// soon.
 package devca
 
 import (
@@ -40,14 +41,14 @@ const (
 	backdate       = time.Hour // for peers whose clock is slow
 )
 
-// Options say what the server certificate is for.
+// Options describe the server certificate.
 type Options struct {
 	// Hosts are names and IP addresses.
 	Hosts []string
 	// Ports add names of the form HOST:PORT, because go-amqp verifies a certificate against the
 	// endpoint's host with its port.
 	Ports []string
-	// Now tells the time; the default is time.Now.
+	// Now returns the time. The default is time.Now.
 	Now func() time.Time
 }
 
@@ -64,8 +65,8 @@ type Authority struct {
 // Path returns the file of the certificate of the authority in dir.
 func Path(dir string) string { return filepath.Join(dir, caFile) }
 
-// Open reads what dir holds, and creates what is missing or out of date. Several processes may do
-// so at once: all get the same authority.
+// Open reads the files in dir, and creates those that are missing or out of date. Several processes
+// may do so at once: all get the same authority.
 func Open(dir string, o Options) (*Authority, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,7 +82,7 @@ func Open(dir string, o Options) (*Authority, error) {
 	return &Authority{PEM: ca.certificatePEM(), Path: Path(dir), Certificate: server.tls(), ca: ca, o: o}, nil
 }
 
-// Issue makes a certificate for another host with the ports. It does not store it.
+// Issue creates a certificate for another host with the ports. It does not store it.
 func (a *Authority) Issue(host string) (*tls.Certificate, error) {
 	server, err := issue(a.ca, Options{Hosts: []string{host}, Ports: a.o.Ports, Now: a.o.Now})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/crosstown-mq/crosstown/internal/durable"
 )
 
-// Issuer is the claim iss of every token made here.
+// Issuer is the claim iss of every token of this package.
 const Issuer = "urn:crosstown:dev-identity"
 
 // RolesClaim is the claim with the name of the token's one role.
@@ -43,15 +43,15 @@ const (
 	tenant   = "00000000-0000-0000-0000-000000000000"
 )
 
-// Identity makes tokens.
+// Identity creates tokens.
 type Identity struct {
 	signer jose.Signer
 	public jose.JSONWebKey
 	secret string
 }
 
-// Open reads the key in dir, which it creates on first use. So tokens stay valid after a restart,
-// which clients expect, because they keep tokens until they expire.
+// Open reads the key in dir, which it creates on first use. Tokens therefore stay valid after a
+// restart. Clients expect this, because they keep tokens until they expire.
 func Open(dir string) (*Identity, error) {
 	path := filepath.Join(dir, keyFile)
 	der, err := readKey(path)

@@ -1,6 +1,7 @@
-// Package history keeps how many messages came and went, for the charts of the console: for entities that
-// this gateway uses, for its namespaces and for the gateway. It is in memory, bounded, and outside of the
-// path of messages: it reads existing counters, and lets the store count what has changed.
+// Package history stores how many messages arrived and left, for the charts of the console: for
+// entities that this gateway uses, for its namespaces and for the gateway. The history is in memory
+// and bounded. It is outside of the path of messages: it reads existing counters, and lets the
+// store count what has changed.
 package history
 
 import (
@@ -32,13 +33,13 @@ const (
 	MaxSeries = 500
 )
 
-// Source is what a history needs from a broker; *broker.Broker implements it.
+// Source is the part of a broker that a history needs; *broker.Broker implements it.
 type Source interface {
 	Grown(f func(name string, accepted int64))
 	Counts(ctx context.Context, names []string) []broker.Count
 }
 
-// History has the histories of one gateway. It is safe for concurrent use.
+// History contains the histories of one gateway. It is safe for concurrent use.
 type History struct {
 	reading sync.Mutex // one reading at a time
 	measure func(context.Context) Vitals
@@ -58,7 +59,7 @@ type space struct {
 }
 
 // New returns a History without namespaces. Every Interval, it calls measure for the gateway's
-// vitals, whose At it sets itself.
+// vitals. It sets their At itself.
 func New(measure func(context.Context) Vitals) *History {
 	return &History{measure: measure, spaces: map[string]*space{}}
 }

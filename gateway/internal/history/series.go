@@ -24,7 +24,7 @@ type Sample struct {
 
 func (s Sample) at() uint32 { return s.At }
 
-// Vitals are what the gateway measured of itself at a moment.
+// Vitals are measurements of the gateway at one time.
 type Vitals struct {
 	At        uint32  // Unix seconds
 	LatencyMS float64 // of the store

@@ -38,7 +38,7 @@ type Issuer struct {
 	File string
 	// Audiences are the accepted values of the claim aud.
 	Audiences []string
-	// Leeway is how much clocks may differ.
+	// Leeway is the maximum difference between clocks.
 	Leeway time.Duration
 	// Rules map claims to rights. A token that matches no rule has no rights.
 	Rules []Rule
@@ -53,9 +53,9 @@ type Rule struct {
 	Rights core.Right
 }
 
-// Options adjust a Set. The zero value works.
+// Options configure a Set. The zero value is valid.
 type Options struct {
-	// Now tells the time; the default is time.Now.
+	// Now returns the time. The default is time.Now.
 	Now func() time.Time
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -72,8 +72,8 @@ type trusted struct {
 	keys *keyring
 }
 
-// New makes a Set. Key files must be readable. Issuers on the network need not answer before their
-// first token comes.
+// New creates a Set. It must be able to read key files. Issuers on the network need not answer
+// before their first token arrives.
 func New(issuers []Issuer, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -92,9 +92,9 @@ func New(issuers []Issuer, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Verify returns what a token proves. The grant is for the whole namespace and is named after the
-// token's subject. A bad token is refused as Unauthorized, with a text that says what is wrong with
-// it. Busy means that the issuer's keys are not available now.
+// Verify returns the grant of a token. The grant is for the whole namespace, and its name is the
+// token's subject. An invalid token is refused as Unauthorized, with a text that contains the
+// cause. Busy means that the issuer's keys are not available now.
 func (s *Set) Verify(ctx context.Context, token string) (core.Grant, error) {
 	if len(token) > maxToken {
 		return core.Grant{}, core.Refuse(core.Unauthorized, "MalformedToken: The token has %d bytes: at most %d are allowed.", len(token), maxToken)

@@ -36,23 +36,24 @@ const (
 	newFor = time.Second
 )
 
-// AdmissionOptions bound an Admission. Zero fields have their defaults.
+// AdmissionOptions configure the limits of an Admission. Zero fields have their defaults.
 type AdmissionOptions struct {
-	// Connections is the number of connections that may be open. The default is what the limit of
-	// open files allows, less a reserve for the store and files.
+	// Connections is the maximum number of open connections. The default is the limit of open
+	// files, less a reserve for the store and files.
 	Connections int
-	// Strangers is how many of them may be strangers' connections. The default is a quarter of them, at most 1024.
+	// Strangers is the maximum number of these connections that may belong to strangers. The
+	// default is a quarter of them, at most 1024.
 	Strangers int
 	// Logger may be nil.
 	Logger *slog.Logger
 }
 
-// Admission keeps track of the connections of strangers: clients without a proven identity.
-// Strangers have their own places. When these are taken, a new stranger replaces another one:
-// preferably one from an address with more than half of the places, then one that has progressed
-// least, then one from the networks with most strangers, then the oldest. An eighth of the places
-// is reserved for networks from which a client has recently proven an identity. A client with a
-// proven identity is never replaced.
+// Admission limits the connections of strangers, which are clients without a proven identity.
+// Strangers have separate places. When all places are taken, a new stranger replaces another one.
+// This is preferably one from an address with more than half of the places, then one that has
+// progressed least, then one from the networks with most strangers, then the oldest. An eighth of
+// the places is reserved for networks from which a client has recently proven an identity. A client
+// with a proven identity is never replaced.
 type Admission struct {
 	o        AdmissionOptions
 	share    int64 // bytes that each stranger may have sent
@@ -111,17 +112,18 @@ func connectionsFor(descriptors int) int {
 	return max(descriptors/2, descriptors-min(max(descriptors/8, 64), 4096))
 }
 
-// Limits returns how many connections may be open, and how many of them may be strangers'.
+// Limits returns the maximum number of open connections, and the maximum number of strangers among
+// them.
 func (a *Admission) Limits() (connections, strangers int) { return a.o.Connections, a.o.Strangers }
 
-// AdmissionState is what an Admission counts.
+// AdmissionState contains the counts of an Admission.
 type AdmissionState struct {
 	Connections int               // open connections, including those of strangers
 	Strangers   int               // those of strangers
 	Closed      map[string]uint64 // closed to make room, by the reason
 }
 
-// State returns what is counted now.
+// State returns the present counts.
 func (a *Admission) State() AdmissionState {
 	s := AdmissionState{Closed: map[string]uint64{}}
 	for r := range reasons {
@@ -301,7 +303,7 @@ type Conn struct {
 	counted bool          // in admission.open; admission.mu guards it
 }
 
-// Proven says that the client has proven an identity. From then on, its connection is never closed
+// Proven records that the client has proven an identity. After that, its connection is never closed
 // to make room.
 func (c *Conn) Proven() {
 	if c.proven.Swap(true) {
@@ -314,8 +316,8 @@ func (c *Conn) Proven() {
 	c.admission.remember(c)
 }
 
-// Charge calls take, unless an earlier call took something, and the function that take returns when the
-// connection is closed.
+// Charge calls take, unless an earlier call has taken a share. When the connection is closed, it
+// calls the function that take has returned.
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()
@@ -340,7 +342,7 @@ func (c *Conn) reachedBy(now time.Time) stage {
 // reached records how far the connection has progressed.
 func (c *Conn) reached(s stage) { c.stage.Store(int32(s)) }
 
-// Answered says that nothing that the client has sent so far is kept in memory.
+// Answered records that no data of the client are in memory any more.
 func (c *Conn) Answered() {
 	c.admission.bytes.Add(-c.bytes.Swap(0))
 }

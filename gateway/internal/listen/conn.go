@@ -53,7 +53,7 @@ func (c *rewound) Charge(take func() (release func(), err error)) error {
 	return c.admitted.Charge(take)
 }
 
-// Answered calls Conn's Answered. The header of the next HTTP request begins.
+// Answered calls Conn's Answered. After this call, the header of the next HTTP request begins.
 func (c *rewound) Answered() {
 	c.admitted.Answered()
 	if c.request != nil {
@@ -61,7 +61,7 @@ func (c *rewound) Answered() {
 	}
 }
 
-// Close also frees the place of a connection in TLS.
+// Close also frees the place of a connection with TLS.
 func (c *rewound) Close() error {
 	err := c.Conn.Close() // TLS sends its closing alert first
 	_ = c.admitted.Close()
@@ -99,8 +99,8 @@ func socketOf(c net.Conn) (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// CloseWrite ends the sending half, if the connection supports that. net/http calls it before
-// dropping a peer that is still sending, so that the answer is not lost.
+// CloseWrite ends the sending half, if the connection supports that. net/http calls it before it
+// drops a peer that is still sending, so that the answer is not lost.
 func (c *rewound) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/crosstown-mq/crosstown/gateway/internal/rungroup"
 )
 
-// Options adjust a Mux. The zero value works, without TLS.
+// Options configure a Mux. The zero value is valid, without TLS.
 type Options struct {
 	// TLS is used for connections that begin with a handshake; nil refuses them. It should not
 	// offer protocols by ALPN: most AMQP clients name none, and the protocol inside is detected
@@ -28,7 +28,7 @@ type Options struct {
 	// Timeout is how long a peer may take to send its first bytes, including the handshake. The
 	// default is 10 s.
 	Timeout time.Duration
-	// Admission admits the connections. The default is a new one for this Mux.
+	// Admission admits the connections. The default is a new Admission for this Mux.
 	Admission *Admission
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -45,7 +45,7 @@ type Mux struct {
 	plain     bridges.Warnings // warns of clients that should use TLS
 }
 
-// New returns a Mux over listeners, which it then owns. It accepts nothing before Serve.
+// New returns a Mux over listeners, which then belong to it. It accepts no connection before Serve.
 func New(listeners []net.Listener, o Options) *Mux {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second
@@ -77,11 +77,11 @@ func New(listeners []net.Listener, o Options) *Mux {
 	}
 }
 
-// AMQP returns a listener of the connections that speak AMQP. After it is closed, another may
-// replace it; until then, connections wait.
+// AMQP returns a listener of the connections with AMQP. After it is closed, another may replace it;
+// until then, connections wait.
 func (m *Mux) AMQP() net.Listener { return m.amqp.listen() }
 
-// HTTP returns a listener of the connections that speak HTTP, or an unknown protocol.
+// HTTP returns a listener of the connections with HTTP, or with an unknown protocol.
 func (m *Mux) HTTP() net.Listener { return m.http.listen() }
 
 // Serve accepts connections until ctx ends. It then closes the listeners, drops connections whose

@@ -20,10 +20,10 @@ const (
 	liveShare = 4
 )
 
-// Collector makes the runtime collect and return memory sooner than it would by itself. The runtime
-// collects when as much was allocated as is live, or after two minutes, and keeps what the heap may
-// grow to again. That is too late if a few messages are most of the memory, or if all clients have
-// gone.
+// Collector makes the runtime collect and return memory earlier than it would by itself. By itself,
+// the runtime collects when as much was allocated as is in use, or after two minutes, and keeps the
+// memory to which the heap may grow again. That is too late if a few messages are most of the
+// memory, or if all clients have disconnected.
 type Collector struct {
 	released atomic.Int64 // by large messages, since the last collection
 	runtime  runner
@@ -45,8 +45,8 @@ func NewCollector() *Collector {
 	return &Collector{runtime: runner{usage: readUsage, collect: runtime.GC, giveBack: debug.FreeOSMemory}}
 }
 
-// Released says that a large message of n bytes is now garbage. If such messages have left much
-// garbage, Released collects it, so that the next message finds free memory.
+// Released records that a large message of n bytes is now garbage. If there is much garbage from
+// such messages, Released collects it, so that the next message finds free memory.
 func (c *Collector) Released(n int64) {
 	n = c.released.Add(n)
 	if n < worthwhile || uint64(n) < c.runtime.usage().live/liveShare || !c.released.CompareAndSwap(n, 0) {

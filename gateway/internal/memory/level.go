@@ -26,10 +26,10 @@ const (
 	evictInterval = 100 * time.Millisecond
 )
 
-// The marks, in percent of the limit, at which each level from Raised on begins and ends.
+// The percentages of the limit at which each level from Raised on begins and ends.
 var marks = [...]struct{ begins, ends int64 }{fair.Raised: {55, 50}, fair.Tight: {65, 55}, fair.Full: {80, 75}}
 
-// Usage is how much of its memory the gateway uses.
+// Usage contains how much of its memory the gateway uses.
 type Usage struct {
 	Level       fair.Level
 	Used, Limit int64 // bytes
@@ -65,7 +65,7 @@ type system struct {
 	now     func() time.Time
 }
 
-// NewWatch makes a Watch. Run must be called.
+// NewWatch creates a Watch. Run must be called.
 func NewWatch(o Options) *Watch {
 	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, runtime.GC, time.Now}}
 	w.last.Store(&Usage{Limit: 1})
@@ -183,7 +183,7 @@ const (
 	most = 400
 )
 
-// Pace sets, from now on, after each collection when the next one begins. GOGC overrides it.
+// Pace sets, after each collection from now on, when the next one begins. GOGC overrides it.
 func Pace() {
 	if os.Getenv("GOGC") == "" {
 		pace(usual)

@@ -19,9 +19,10 @@ const unknown = 4 << 30
 // fromEnvironment is the value of GOMEMLIMIT, which the gateway may lower for the collector.
 var fromEnvironment = debug.SetMemoryLimit(-1)
 
-// Available returns how many bytes the process may use: the minimum of the setting, GOMEMLIMIT, the limits of
-// its control groups, and the machine's memory. A setting of 0 means none. limited says that the result is
-// less than the machine's memory, and that GOMEMLIMIT does not already tell the collector.
+// Available returns how many bytes the process may use: the minimum of the setting, GOMEMLIMIT, the
+// limits of its control groups, and the machine's memory. A setting of 0 means none. limited means
+// that the result is less than the machine's memory, and that GOMEMLIMIT does not already limit the
+// collector.
 func Available(setting int64) (bytes int64, limited bool) {
 	machine := machineMemory(os.ReadFile)
 	bytes = machine
@@ -36,13 +37,14 @@ func Available(setting int64) (bytes int64, limited bool) {
 	return bytes, limited
 }
 
-// IsLimited reports whether anything but the machine's memory limits the process. setting is as in Available.
+// IsLimited reports whether the process has a limit other than the machine's memory. setting has
+// the same meaning as in Available.
 func IsLimited(setting int64) bool {
 	_, limited := Available(setting)
 	return limited || fromEnvironment < math.MaxInt64
 }
 
-// InUse returns how many bytes the runtime has taken from the system and not returned.
+// InUse returns the number of bytes that the runtime has taken from the system and not returned.
 func InUse() int64 { return int64(readUsage().taken) }
 
 type read func(name string) ([]byte, error)

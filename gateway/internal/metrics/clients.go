@@ -33,7 +33,8 @@ type clients struct {
 	uses  map[string]*use // by protocol
 }
 
-// Clients shows the clients that the censuses find, and how many connections operators have closed.
+// Clients shows the clients that the censuses count, and the number of connections that operators
+// have closed.
 func (m *Metrics) Clients(closed func() int64, censuses ...bridges.Census) {
 	var c collector
 	connections := c.gauge("connections", "Clients that are connected.", "protocol")
@@ -96,14 +97,15 @@ func (c *clients) take() {
 	}
 }
 
-// Streams shows how many streams of server-sent events are open.
+// Streams shows the number of open streams of server-sent events.
 func (m *Metrics) Streams(open func() int) {
 	var c collector
 	streams := c.gauge("http_streams", "Streams of server-sent events that are open.")
 	m.register(&c, func(s scrape) { streams(s, float64(open())) })
 }
 
-// KeyTries shows how often a key was tried for a peer that did not name its namespace by a host.
+// KeyTries shows how often the gateway tried a key for a peer whose host did not identify a
+// namespace.
 func (m *Metrics) KeyTries(tries func() uint64) {
 	var c collector
 	tried := c.counter("key_tries_total", "Namespaces whose keys were tried for a peer that did not name one by a host.")

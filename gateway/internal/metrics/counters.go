@@ -21,8 +21,8 @@ const (
 	maxSessions = 1000
 )
 
-// Counter is what an autoscaler needs to know about a queue or subscription. Active is counted as
-// Service Bus does: ready, locked and deferred messages.
+// Counter contains the counts of a queue or subscription that an autoscaler needs. Active is
+// counted as in Service Bus: ready, locked and deferred messages.
 type Counter struct {
 	Entity         string `json:"entity"`
 	Active         int64  `json:"active"`
@@ -43,14 +43,14 @@ type Counter struct {
 	SessionsWaiting *int64 `json:"sessionsWaiting,omitempty"`
 }
 
-// Counted is what Counters needs; *broker.Broker implements it.
+// Counted is the part of a broker that Counters needs; *broker.Broker implements it.
 type Counted interface {
 	Holding(ctx context.Context, name string) (broker.Holding, error)
 	CountSessions(ctx context.Context, name string, most int) (int, error)
 }
 
-// Counters answers autoscalers. It asks the store at most once a second for each entity. It is safe
-// for concurrent use.
+// Counters answers requests of autoscalers. It asks the store at most once a second for each
+// entity. It is safe for concurrent use.
 type Counters struct {
 	source Counted
 	asking singleflight.Group // by folded name

@@ -1,6 +1,6 @@
-// Package metrics shows the gateway's counters to Prometheus. Packages count for themselves and are
-// asked at a scrape. Only two things run for each event: a wrapper that times the store's calls,
-// and an interceptor that counts the requests of bridges.
+// Package metrics shows the gateway's counters to Prometheus. Other packages count, and this
+// package reads their counts at a scrape. Only two parts run for each event: a wrapper that
+// measures the times of the store's calls, and an interceptor that counts the requests of bridges.
 package metrics
 
 import (
@@ -23,7 +23,7 @@ const (
 	maxScrapes        = 4 // scrapes at a time
 )
 
-// Options configure Metrics. The zero value works.
+// Options configure Metrics. The zero value is valid.
 type Options struct {
 	Version string
 	// MaxEntities is how many entities of the gateway's own namespace, and how many of all others
@@ -35,7 +35,7 @@ type Options struct {
 	MaxNamespaces int
 	// Refresh is how old the store's counts in an answer may be; default 15 s.
 	Refresh time.Duration
-	// Logger receives what operators should know; nil means slog.Default().
+	// Logger gets messages for operators. nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -47,7 +47,7 @@ type Metrics struct {
 	spaces   spaces
 }
 
-// New makes Metrics that show only the Go runtime and the process.
+// New creates Metrics that show only the Go runtime and the process.
 func New(o Options) *Metrics {
 	if o.MaxEntities <= 0 {
 		o.MaxEntities = defaultEntities
@@ -75,7 +75,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// Handler answers operators' scrapes, which show all namespaces.
+// Handler answers the scrapes of operators, with all namespaces.
 func (m *Metrics) Handler() http.Handler { return m.handler(prometheus.GathererFunc(m.gather)) }
 
 func (m *Metrics) handler(g prometheus.Gatherer) http.Handler {

@@ -52,7 +52,7 @@ type store struct {
 	failures [storeCalls]prometheus.Counter
 }
 
-// Store returns inner with its calls timed.
+// Store returns a wrapper of inner that measures its calls.
 func (m *Metrics) Store(inner core.Store) core.Store {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: prefix, Name: "store_call_duration_seconds", Help: "How long calls to the store took, waiting for others included.",

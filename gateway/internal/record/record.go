@@ -46,7 +46,7 @@ type Header struct {
 	Store   string    `json:"store"` // the engine
 }
 
-// Partition precedes what a partition holds.
+// Partition precedes the contents of a partition.
 type Partition struct {
 	Namespace string `json:"namespace"` // its ID
 	Entity    string `json:"entity"`
@@ -61,7 +61,7 @@ type End struct {
 	CRC32C   string `json:"crc32c"` // of all bytes before it
 }
 
-// Thing is something other than a message that a partition holds.
+// Thing is an item of a partition other than a message.
 type Thing struct {
 	Kind         string    `json:"kind"`
 	Subscription string    `json:"subscription,omitempty"`
@@ -73,7 +73,7 @@ type Thing struct {
 	Time         time.Time `json:"time,omitzero"`
 }
 
-// Octets are bytes: in JSON a text if they are UTF-8, and otherwise {"$binary":"base64"}.
+// Octets are bytes. In JSON they are a text if they are UTF-8, and otherwise {"$binary":"base64"}.
 type Octets []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -149,7 +149,8 @@ type Message struct {
 	Subscription        string          `json:"subscription,omitempty"` // its ID
 	Sub                 int             `json:"subQueue,omitempty"`
 
-	// Commands print these of dead letters for scripts. They repeat properties, and are not read.
+	// Commands print these members of dead letters for scripts. They repeat properties, and are not
+	// read.
 	DeadLetterReason string `json:"deadLetterReason,omitempty"`
 	DeadLetterText   string `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource string `json:"deadLetterSource,omitempty"`
@@ -164,7 +165,8 @@ var bodyTypes = [...]string{core.BodyData: "", core.BodyDataSections: "dataSecti
 
 var states = [...]string{core.Active: "active", core.Deferred: "deferred", core.Scheduled: "scheduled"}
 
-// Of returns the line for something that a partition of an entity holds; path names the queue, topic or subscription.
+// Of returns the line for an item of a partition of an entity. path is the queue, topic or
+// subscription.
 func Of(x *core.Stored, path string) Line {
 	if x.Kind == core.StoredMessage {
 		return Line{Message: messageOf(x, path+x.Sub.Suffix())}

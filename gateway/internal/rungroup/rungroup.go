@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Group is a set of running tasks. Make one with New.
+// Group is a set of running tasks. New creates one.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

@@ -1,4 +1,4 @@
-// Package schema judges the bodies of messages by JSON Schema 2020-12.
+// Package schema validates the bodies of messages against JSON Schema 2020-12.
 package schema
 
 import (
@@ -12,7 +12,7 @@ import (
 // reasonMismatch is the dead-letter reason of messages that break their schema.
 const reasonMismatch = "SchemaMismatch"
 
-// Version is a schema for the messages that a condition holds for.
+// Version is a schema for the messages that match a condition.
 type Version struct {
 	File string
 	When string // an SQL filter; "": it always holds
@@ -26,8 +26,8 @@ type version struct {
 	idle chan *judge
 }
 
-// New reads and compiles schemas. Their references may lead to each other and to the files in refs. The
-// error has all that is wrong, with the files and, of patterns, the lines.
+// New reads and compiles schemas. Their references may refer to each other and to the files in
+// refs. The error contains everything that is invalid, with the files and, for patterns, the lines.
 func New(versions []Version, refs []string) (*Set, error) {
 	var fs files
 	var errs []error
@@ -59,8 +59,8 @@ func New(versions []Version, refs []string) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
-// Judge says what is wrong with a message, "" if nothing is. decode decodes its body. The error means that it cannot
-// do that now.
+// Judge describes why a message is invalid, or returns "" if it is valid. decode decodes the body.
+// The error means that decode is not possible now.
 func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (string, error) {
 	body, unread := decode(m)
 	if code, ok := errors.AsType[core.Code](unread); ok && code.Retriable() || errors.Is(unread, context.DeadlineExceeded) {
@@ -83,7 +83,7 @@ func (s *Set) Judge(m *core.Message, decode func(*core.Message) (any, error)) (s
 	return "body: no version of the schema applies to this message", nil
 }
 
-// Router is a Set as a stage in front of an entity.
+// Router uses a Set as a stage in front of an entity.
 type Router struct {
 	Set    *Set
 	Action core.VerdictAction // on messages that break the schema; VerdictPass counts them

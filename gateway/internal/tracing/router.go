@@ -17,7 +17,7 @@ type router struct {
 	name string
 }
 
-// Router returns inner, the plugin with this name, with its calls traced.
+// Router returns a wrapper of inner that traces its calls. name is the name of the plugin.
 func (t *Tracing) Router(inner core.Router, name string) core.Router {
 	if t == nil {
 		return inner
@@ -79,7 +79,7 @@ type remote struct {
 	name string
 }
 
-// Remote returns inner, the remote with this name, with its sends traced.
+// Remote returns a wrapper of inner that traces its sends. name is the name of the remote.
 func (t *Tracing) Remote(inner core.Remote, name string) core.Remote {
 	if t == nil {
 		return inner

@@ -22,7 +22,7 @@ type store struct {
 	destinations destinations
 }
 
-// Store returns inner with its calls traced.
+// Store returns a wrapper of inner that traces its calls.
 func (t *Tracing) Store(inner core.Store) core.Store {
 	if t == nil {
 		return inner

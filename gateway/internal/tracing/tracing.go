@@ -1,6 +1,6 @@
-// Package tracing makes OpenTelemetry spans for the events of messages. It consists of an
-// interceptor of calls, wrappers around a core.Store and core.Routers, none of which exist when
-// traces are off, and an exporter for which nothing waits.
+// Package tracing creates OpenTelemetry spans for the events of messages. It consists of an
+// interceptor of calls, wrappers around a core.Store and core.Routers, and an exporter. If traces
+// are off, the interceptor and the wrappers do not exist. No caller waits for the exporter.
 package tracing
 
 import (
@@ -34,8 +34,8 @@ const (
 	retries    = 15 * time.Second
 )
 
-// Options say where to send spans. Headers, certificates, time-outs, compression, the queue and its
-// batches, and further attributes of the resource come from the environment variables that
+// Options determine where spans are sent. Headers, certificates, time-outs, compression, the queue
+// and its batches, and further attributes of the resource come from the environment variables that
 // OpenTelemetry specifies.
 type Options struct {
 	Endpoint string  // URL of a collector; "" turns traces off
@@ -47,7 +47,7 @@ type Options struct {
 	Exporter sdk.SpanExporter
 }
 
-// Tracing makes spans. All methods are safe for concurrent use. If traces are off, the Tracing is
+// Tracing creates spans. All methods are safe for concurrent use. If traces are off, the Tracing is
 // nil, and its methods return their arguments unchanged.
 type Tracing struct {
 	provider *sdk.TracerProvider
@@ -57,7 +57,7 @@ type Tracing struct {
 	held     *held
 }
 
-// New makes a Tracing, or returns nil if traces are off. It does not wait for the collector. The
+// New creates a Tracing, or returns nil if traces are off. It does not wait for the collector. The
 // caller must call Stop.
 func New(ctx context.Context, o Options) (*Tracing, error) {
 	if o.Endpoint == "" && o.Exporter == nil {
@@ -103,7 +103,7 @@ func dial(ctx context.Context, o *Options) (sdk.SpanExporter, error) {
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: firstRetry, MaxInterval: lastRetry, MaxElapsedTime: retries}))
 }
 
-// Stop sends the remaining spans, as far as ctx allows, and stops.
+// Stop sends the remaining spans until ctx ends, and stops.
 func (t *Tracing) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil

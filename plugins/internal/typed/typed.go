@@ -14,7 +14,7 @@ import (
 // maxDepth bounds how deeply values are nested, both ways: core/value's own bound.
 const maxDepth = 32
 
-// Error says which value does not fit its type.
+// Error describes a value that does not fit its type.
 type Error string
 
 func (e Error) Error() string { return string(e) }
@@ -161,7 +161,7 @@ func arrayOf(a *pb.Array, depth int) (any, error) {
 	return out, err
 }
 
-// From returns v, a value of core/value's types, in the contract's form.
+// From returns v, a value with a type of core/value, in the form of the contract.
 func From(v any) (*pb.Value, error) { return from(v, 0) }
 
 func from(v any, depth int) (*pb.Value, error) {
@@ -297,5 +297,5 @@ func init() {
 	}
 }
 
-// Text returns s with invalid UTF-8 replaced: a single bad byte would end the stream.
+// Text returns s with invalid UTF-8 replaced, because a single invalid byte would end the stream.
 func Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -2,8 +2,8 @@
 // serves over HTTP and its command line calls. All bodies are JSON, except for the metrics.
 package api
 
-// The paths. No entity's name begins with a dollar sign. After a path that ends in a slash comes
-// the name of an entity.
+// The paths. No entity has a name that begins with a dollar sign. If a path ends in a slash, the
+// name of an entity follows it.
 const (
 	MetricsPath    = "/$crosstown/metrics"
 	CountersPath   = "/$crosstown/counters/"

@@ -10,13 +10,14 @@ import (
 // with their counts. It is for clients with Manage on the namespace.
 const EntitiesPath = "/$crosstown/entities"
 
-// EntityList lists the entities at a moment: queues, then topics, each followed by its subscriptions.
+// EntityList lists the entities at one time: queues, then topics, each followed by its
+// subscriptions.
 type EntityList struct {
 	At       time.Time `json:"at"`
 	Entities []Entity  `json:"entities"`
 }
 
-// Entity is what a queue, topic or subscription holds.
+// Entity contains the counts of a queue, topic or subscription.
 type Entity struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"` // "queue", "topic" or "subscription"
@@ -24,27 +25,30 @@ type Entity struct {
 	core.Runtime
 }
 
-// HistoryPath is the endpoint for how many messages came and went at this gateway, for clients with
-// Manage. It covers the namespace or, if an entity's name follows, the entity. GET answers with
-// samples, the oldest first: about one every ten seconds for the last hour, and one a minute for
-// the day before. With the query parameter gateway, it answers operators with the GatewayHistory.
+// HistoryPath is the endpoint for the numbers of messages that arrived and left at this gateway,
+// for clients with Manage. It covers the namespace or, if an entity's name follows, the entity. GET
+// answers with samples, the oldest first: about one every ten seconds for the last hour, and one
+// per minute for the day before. With the query parameter gateway, it answers operators with the
+// GatewayHistory.
 const HistoryPath = "/$crosstown/history"
 
-// History has one sample at each index. Nothing has changed between samples that are further apart.
+// History has one sample at each index. Between samples with a longer interval, nothing has
+// changed.
 type History struct {
 	Entity string  `json:"entity,omitempty"` // "": the namespace
 	At     []int64 `json:"at"`               // Unix seconds
-	// In and Out count messages since the history began, so that differences are rates. For a namespace, In
-	// counts the messages that came into queues and topics, and Out those that left queues.
+	// In and Out count messages since the history began, so that differences are rates. For a
+	// namespace, In counts the messages that arrived in queues and topics, and Out counts those
+	// that left queues.
 	In  []int64 `json:"in"`
 	Out []int64 `json:"out"`
-	// What an entity held; empty for a namespace.
+	// The contents of an entity; empty for a namespace.
 	Active     []int64 `json:"active,omitempty"`
 	Scheduled  []int64 `json:"scheduled,omitempty"`
 	DeadLetter []int64 `json:"deadLetter,omitempty"`
 }
 
-// GatewayHistory is what a gateway measured of itself, with one sample at each index.
+// GatewayHistory contains measurements of a gateway, with one sample at each index.
 type GatewayHistory struct {
 	At        []int64   `json:"at"`        // Unix seconds
 	LatencyMS []float64 `json:"latencyMs"` // of the store

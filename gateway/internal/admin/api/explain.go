@@ -8,8 +8,8 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Account is the history of a message in one entity. Next has the entities to which the message
-// went from there.
+// Account is the history of a message in one entity. Next contains the entities to which the
+// message went from there.
 type Account struct {
 	Namespace string           `json:"namespace"`
 	Entity    string           `json:"entity"`
@@ -19,11 +19,12 @@ type Account struct {
 	Unmatched []core.Unmatched `json:"unmatched,omitempty"`
 	RateLimit string           `json:"rateLimit,omitempty"` // see core.Runtime
 	Breaker   string           `json:"circuitBreaker,omitempty"`
-	// Missing is why there is no history. Only the command line sets it: a gateway refuses instead.
+	// Missing is the reason why there is no history. Only the command line sets it, because a
+	// gateway refuses the request instead.
 	Missing string `json:"missing,omitempty"`
 }
 
-// Event is one thing that happened to a message. Members that do not apply are omitted.
+// Event is one event in the history of a message. Members that do not apply are omitted.
 type Event struct {
 	Time           time.Time      `json:"time"`
 	Event          core.EventKind `json:"event"`
@@ -66,7 +67,7 @@ func AccountOf(namespace string, a *core.Account) Account {
 // InstantLayout is the format of times, the same as in logs.
 const InstantLayout = "2006-01-02T15:04:05.000Z"
 
-// Sentence describes the event.
+// Sentence describes the event in a sentence.
 func (e *Event) Sentence() string {
 	var b strings.Builder
 	b.WriteString(e.happened())

@@ -30,14 +30,15 @@ type Fault struct {
 	Rate        float64           `json:"rate,omitempty"`
 	Life        string            `json:"life,omitempty"`
 
-	// These are only in answers: the number of operations that matched the rule, including those
-	// that passed; the number of those that it affected, at all gateways; and when it ends.
+	// Only answers contain these members: the number of operations that matched the rule, including
+	// those that it let pass; the number of operations that it affected, at all gateways; and the
+	// time when the rule ends.
 	Matched int        `json:"matched"`
 	Met     int        `json:"met"`
 	Ends    *time.Time `json:"ends,omitempty"`
 }
 
-// FaultList has the rules of a namespace, in their order.
+// FaultList contains the rules of a namespace, in their order.
 type FaultList struct {
 	Faults []Fault `json:"faults"`
 }

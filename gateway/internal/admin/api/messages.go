@@ -13,20 +13,20 @@ const MessagesPath = "/$crosstown/messages/"
 // MaxMoved is the largest number of messages in one request.
 const MaxMoved = 1000
 
-// MoveRequest names the messages.
+// MoveRequest identifies the messages.
 type MoveRequest struct {
 	Numbers []int64 `json:"numbers"`
 	// To is a queue, topic or subscription, or the dead-letter queue of one. "" removes the messages.
 	To string `json:"to,omitempty"`
-	// DropReasons removes the properties that say why a message is a dead letter.
+	// DropReasons removes the properties that describe why a message is a dead letter.
 	DropReasons bool `json:"dropReasons,omitempty"`
-	// NewMessageIDs gives each message a new id. It is the same again if the move is repeated.
+	// NewMessageIDs gives each message a new id. If the move is repeated, the id is the same.
 	NewMessageIDs bool `json:"newMessageIds,omitempty"`
 	// DeadLetter dead-letters the messages, as a receiver does. To must then be empty.
 	DeadLetter *DeadLetter `json:"deadLetter,omitempty"`
 }
 
-// DeadLetter says why messages are dead-lettered.
+// DeadLetter contains the reason for which messages are dead-lettered.
 type DeadLetter struct {
 	Reason      string `json:"reason"`
 	Description string `json:"description,omitempty"`
@@ -35,11 +35,11 @@ type DeadLetter struct {
 // Moved is the answer to a MoveRequest.
 type Moved struct {
 	Moved int `json:"moved"`
-	// Absent has the numbers of messages that do not exist, or are not available: a receiver has
-	// locked them, or they are deferred or scheduled.
+	// Absent contains the numbers of messages that do not exist or are not available, because a
+	// receiver has locked them, or because they are deferred or scheduled.
 	Absent []int64 `json:"absent,omitempty"`
-	// Refused has the messages that stay, because the target does not accept them, or a receiver
-	// holds their session.
+	// Refused contains the messages that stay, because the target does not accept them or a
+	// receiver holds their session.
 	Refused []NotMoved `json:"refused,omitempty"`
 }
 
@@ -80,7 +80,7 @@ type DamagedList struct {
 	Damaged []Damaged `json:"damaged"`
 }
 
-// Damaged is what the gateway knows of a damaged message.
+// Damaged contains what the gateway knows of a damaged message.
 type Damaged struct {
 	SequenceNumber int64      `json:"sequenceNumber"`
 	Enqueued       time.Time  `json:"enqueued"`

@@ -4,7 +4,8 @@ import (
 	"time"
 )
 
-// NamespaceHeader names the namespace that an operator's request is about, if it is not the gateway's own.
+// NamespaceHeader contains the namespace to which an operator's request applies, if it is not the
+// gateway's own.
 const NamespaceHeader = "Crosstown-Namespace"
 
 // The operations on a namespace, with POST below its path. The policy's name precedes rotate:
@@ -39,7 +40,7 @@ type Policy struct {
 	HostConnectionString string `json:"hostConnectionString,omitempty"`
 }
 
-// Quotas bound a namespace. Zero means no bound.
+// Quotas limit the contents of a namespace. Zero means no limit.
 type Quotas struct {
 	MaxEntities      int   `json:"maxEntities"`
 	MaxConnections   int   `json:"maxConnections"`

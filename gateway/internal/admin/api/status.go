@@ -10,7 +10,7 @@ import (
 // StatusPath is the endpoint of the namespace's status at this gateway, for clients with Manage on it.
 const StatusPath = "/$crosstown/status"
 
-// Status is a namespace at this gateway.
+// Status is the state of a namespace at this gateway.
 type Status struct {
 	Namespace   string    `json:"namespace"`
 	Now         time.Time `json:"now"` // the time of the namespace
@@ -39,7 +39,7 @@ type Store struct {
 	Detail   string   `json:"detail,omitempty"` // version and place
 	Durable  bool     `json:"durable"`          // acknowledged messages survive a restart
 	Warnings []string `json:"warnings,omitempty"`
-	// LatencyMS is how long the store recently took for a small write, or an equivalent check.
+	// LatencyMS is the recent duration of a small write, or of an equivalent check.
 	LatencyMS float64 `json:"latencyMs"`
 	SkewMS    float64 `json:"skewMs"`          // how far its clock is ahead of the gateway's
 	Error     string  `json:"error,omitempty"` // why it accepts no messages now
@@ -115,7 +115,7 @@ type Connection struct {
 	Links     []Link    `json:"links"`
 }
 
-// Link is a connection's use of one entity.
+// Link is the use of one entity by a connection.
 type Link struct {
 	Entity    string  `json:"entity"`
 	Direction string  `json:"direction"`         // "send" or "receive"
