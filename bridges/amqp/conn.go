@@ -252,7 +252,7 @@ func (c *conn) write(now time.Time) (sent bool) {
 }
 
 // errBroken ends a connection that is to break after a write.
-var errBroken = errors.New("broken on demand")
+var errBroken = errors.New("a fault rule has broken the connection")
 
 // wrote continues after a write.
 func (c *conn) wrote(out []byte, err error) {

@@ -33,7 +33,7 @@ const (
 )
 
 // errStored ends a cautious link: it has got a message through.
-var errStored = errors.New("stored again")
+var errStored = errors.New("the link has stored a message again")
 
 // source is an entity of the remote whose messages come here.
 type source struct {

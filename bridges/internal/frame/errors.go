@@ -9,7 +9,7 @@ import (
 
 // ErrMalformed means that data is not a frame: it is not JSON or MessagePack, is not a map, or is
 // nested too deeply.
-var ErrMalformed = errors.New("malformed")
+var ErrMalformed = errors.New("the data are not a frame")
 
 // Error says which part of a valid frame is wrong, and why.
 type Error struct {

@@ -58,7 +58,7 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 		return nil, nil, err
 	}
 	if len(payload) > 0 && desc != DescTransfer {
-		return nil, nil, refuse(CondDecodeError, "%s: %d bytes follow", desc, len(payload))
+		return nil, nil, refuse(CondDecodeError, "%s: %d bytes follow it in the frame", desc, len(payload))
 	}
 	return p, payload, nil
 }
@@ -361,7 +361,7 @@ func DecodeTransactionRequest(b []byte, lim value.Limits) (TransactionRequest, e
 		return nil, err
 	}
 	if len(rest) > 0 {
-		return nil, refuse(CondDecodeError, "%s: %d bytes follow", d, len(rest))
+		return nil, refuse(CondDecodeError, "%s: %d bytes follow it in the message", d, len(rest))
 	}
 	return r, nil
 }

@@ -66,7 +66,7 @@ func appendSASL(dst []byte, p Performative) ([]byte, error) {
 		l.binary(p.AdditionalData)
 		return l.close(), l.err
 	}
-	return dst, errors.New("no performative")
+	return dst, errors.New("the performative is missing")
 }
 
 func appendOpen(dst []byte, p *Open) ([]byte, error) {
@@ -236,7 +236,7 @@ func appendState(dst []byte, s DeliveryState) ([]byte, error) {
 		l.state(s.Outcome)
 		return l.close(), l.err
 	}
-	return dst, errors.New("no delivery state")
+	return dst, errors.New("the delivery state is missing")
 }
 
 func appendError(dst []byte, e *Error) ([]byte, error) {

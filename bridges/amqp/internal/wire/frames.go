@@ -156,7 +156,7 @@ const ProtocolHeaderSize = 8
 // header that it supports and closes the connection.
 func ParseProtocolHeader(b []byte) (Protocol, error) {
 	if len(b) < ProtocolHeaderSize {
-		return 0, refuse(CondFramingError, "a protocol header has %d bytes", len(b))
+		return 0, refuse(CondFramingError, "a protocol header has %d bytes instead of %d", len(b), ProtocolHeaderSize)
 	}
 	p := Protocol(b[4])
 	known := p == ProtocolAMQP || p == ProtocolTLS || p == ProtocolSASL

@@ -157,7 +157,7 @@ func (p *handle) purge(limit int, last int64) (removed int, _ int64, err error) 
 	}
 	defer t.leave()
 	if t.Sessions {
-		return 0, 0, fmt.Errorf("purge outside a session at %s/%d: %w", p.Entity, p.Index, core.NotAllowed)
+		return 0, 0, fmt.Errorf("purge %s/%d: the entity requires sessions: %w", p.Entity, p.Index, core.NotAllowed)
 	}
 	q := t.queue
 	if last == 0 {
