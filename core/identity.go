@@ -140,7 +140,7 @@ func (id Identity) NextExpiry(now time.Time) (next time.Time) {
 // identity itself does not change.
 func (id Identity) With(g Grant, max int, now time.Time) (Identity, error) {
 	if len(id) > 0 && id.NamespaceID() != g.NamespaceID {
-		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', and this token for another. Open another connection for it.", id.Namespace())
+		return nil, Refuse(Unauthorized, "The connection is for the namespace '%s', but the token is for another namespace. Open another connection for the other namespace.", id.Namespace())
 	}
 	all := slices.Clone(id)
 	if i := slices.IndexFunc(all, func(o Grant) bool { return o.Policy == g.Policy && o.OfEntity == g.OfEntity && o.Scope == g.Scope }); i >= 0 {

@@ -20,13 +20,14 @@ type ScheduleSettings struct {
 	Missed  string           `config:"missed" json:"missed"` // MissedOnce or MissedSkip; "": MissedOnce
 	Message ScheduledMessage `config:"message" json:"message"`
 
-	// Configured says that the schedule is from the configuration of a gateway.
+	// Configured means that the schedule is from the configuration of a gateway.
 	Configured bool `config:"-" json:"configured"`
 	// LastTick is the last tick that was sent or skipped, or the time before which there is none.
 	LastTick time.Time `config:"-" json:"lastTick,omitzero"`
 }
 
-// What happens to ticks at which no gateway could send: the last of them is sent late, or none.
+// The actions for ticks at which no gateway could send: send the last of these ticks late, or send
+// none.
 const (
 	MissedOnce = "once"
 	MissedSkip = "skip"
@@ -46,7 +47,7 @@ type ScheduledMessage struct {
 	Properties    map[string]any `config:"properties" json:"properties,omitempty"`   // texts, numbers, true and false
 }
 
-// Message makes the message.
+// Message returns the message to send.
 func (s *ScheduledMessage) Message() (*Message, error) {
 	m := &Message{
 		ContentType: s.ContentType, Subject: s.Subject, SessionID: s.SessionID, PartitionKey: s.PartitionKey, To: s.To, ReplyTo: s.ReplyTo,
@@ -94,13 +95,14 @@ func (s *ScheduledMessage) Message() (*Message, error) {
 // schedules begins the names of schedules as entities. Names of queues and topics contain no $.
 const schedules = "$schedules/"
 
-// SchedulePath is the name of a schedule as an entity.
+// SchedulePath returns the name of a schedule as an entity.
 func SchedulePath(name string) string { return schedules + name }
 
 // IsSchedulePath reports whether a folded name is a SchedulePath.
 func IsSchedulePath(folded string) bool { return strings.HasPrefix(folded, schedules) }
 
-// ValidateScheduleName checks the name of a schedule, by the rules for names of subscriptions.
+// ValidateScheduleName checks the name of a schedule, which follows the rules for names of
+// subscriptions.
 func ValidateScheduleName(name string) error { return validateOwnName("schedule", name) }
 
 // ScheduleState is a schedule as administration shows it.

@@ -1,5 +1,5 @@
-// Package cron computes the ticks of schedules. A library reads the cron expressions; changes of the
-// clock are treated here, because the library repeats ticks in a repeated hour.
+// Package cron computes the ticks of schedules. A library parses the cron expressions. This package
+// handles changes of the clock, because the library repeats ticks in a repeated hour.
 package cron
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/crosstown-mq/crosstown/core"
 )
 
-// Ticks are the times of a cron expression in a time zone. A tick in a gap, where clocks are put
+// Ticks are the times of a cron expression in a time zone. A tick in a gap, where clocks go
 // forward, is at the end of the gap. A tick in an hour that clocks show twice is in the first pass.
-// But an expression that holds in every hour follows the elapsed time.
+// The ticks of an expression that applies to every hour follow the elapsed time instead.
 type Ticks struct {
 	spec      *cron.SpecSchedule
 	zone      *time.Location
@@ -143,7 +143,7 @@ func (t *Ticks) first(shown time.Time) time.Time {
 // maxMessage bounds the message of a schedule, in bytes of JSON.
 const maxMessage = 32 << 10
 
-// Check returns the name of the setting of a schedule that is wrong, and why.
+// Check returns the name of the invalid setting of a schedule, and the reason.
 func Check(s *core.ScheduleSettings, now time.Time) (setting string, err error) {
 	if err := core.ValidateScheduleName(s.Name); err != nil {
 		return "name", err

@@ -1,5 +1,5 @@
-// Package taps shows messages as clients send them, independently of their delivery: it also shows
-// messages that are received a moment later.
+// Package taps shows messages as clients send them, independently of their delivery. It therefore
+// also shows messages that are received a moment later.
 package taps
 
 import (
@@ -15,14 +15,14 @@ import (
 	"github.com/crosstown-mq/crosstown/core/intercept"
 )
 
-// The bounds of taps.
+// The limits of taps.
 const (
 	maxTaps = 20 // of a namespace at a gateway
 	// A tap holds at most this many messages, and bytes, until they are taken; further ones are missed.
 	maxHeld, maxHeldBytes = 10_000, 8 << 20
 )
 
-// ErrEnded says that the namespace has ended.
+// ErrEnded is the error after the namespace has ended.
 var ErrEnded = errors.New("the namespace was deleted")
 
 // Taps are the taps of a namespace at this gateway. Methods are safe for concurrent use.
@@ -37,12 +37,13 @@ type Taps struct {
 	ended bool
 }
 
-// New makes a set of taps, which take what their messages need from memory. now is the broker's clock.
+// New creates a set of taps. The memory for their messages comes from the given pool. now returns
+// the time of the broker's clock.
 func New(now func() time.Time, memory *fair.Pool) *Taps {
 	return &Taps{now: now, memory: memory, places: fair.NewPlaces(maxTaps, "taps of a namespace", memory.Gauge()), all: map[string][]*Tap{}}
 }
 
-// Open opens a tap of a queue or topic for somebody. It must be closed.
+// Open opens a tap of a queue or topic for a client. The caller must close it.
 func (s *Taps) Open(entity string, by fair.Who) (*Tap, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +99,7 @@ func (s *Taps) sent(entity string, group []*core.Message, numbers []int64) {
 	}
 }
 
-// Tap is a view of what clients send to one queue or topic.
+// Tap shows the messages that clients send to one queue or topic.
 type Tap struct {
 	set    *Taps
 	name   string
@@ -135,8 +136,9 @@ func (t *Tap) add(d core.Delivery) {
 	})
 }
 
-// Next waits for messages, and returns those that have arrived, and how many were missed since the last
-// call. It may be called from one goroutine at a time. The error is ctx's, or ErrEnded.
+// Next waits for messages, and returns those that have arrived, and the number of messages that
+// were missed since the last call. It may be called from one goroutine at a time. The error is that
+// of ctx, or ErrEnded.
 func (t *Tap) Next(ctx context.Context) (ds []core.Delivery, missed int, err error) {
 	for {
 		t.mu.Lock()
@@ -182,8 +184,8 @@ type sending struct {
 	group  []*core.Message
 }
 
-// Intercept implements intercept.Interceptor: it shows what was sent. The messages of a transaction are
-// shown once that is committed.
+// Intercept implements intercept.Interceptor: it shows the messages that were sent. It shows the
+// messages of a transaction when the transaction is committed.
 func (s *Taps) Intercept(ctx context.Context, c *intercept.Call) {
 	c.Next(ctx)
 	if s.open.Load() == 0 || c.Err != nil {

@@ -87,20 +87,21 @@ func AppendBinary(dst, v []byte) []byte {
 	return append(AppendBinaryHead(dst, len(v)), v...)
 }
 
-// AppendBinaryHead appends the start of a binary of n bytes; they must follow.
+// AppendBinaryHead appends the start of a binary of n bytes. The caller must append the bytes.
 func AppendBinaryHead(dst []byte, n int) []byte { return appendSize(dst, codeBinary8, n) }
 
-// AppendString appends a string. The caller vouches for valid UTF-8; Append checks it.
+// AppendString appends a string. The caller ensures that it is valid UTF-8; Append checks it.
 func AppendString[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeString8, len(v)), v...)
 }
 
-// AppendSymbol appends a symbol. The caller vouches for valid UTF-8; Append checks it.
+// AppendSymbol appends a symbol. The caller ensures that it is valid UTF-8; Append checks it.
 func AppendSymbol[T ~string | ~[]byte](dst []byte, v T) []byte {
 	return append(appendSize(dst, codeSymbol8, len(v)), v...)
 }
 
-// AppendDescriptor appends the start of a described value with a numeric descriptor; the value must follow.
+// AppendDescriptor appends the start of a described value with a numeric descriptor. The caller
+// must append the value.
 func AppendDescriptor(dst []byte, descriptor uint64) []byte {
 	return AppendUint64(append(dst, codeDescribed), descriptor)
 }
@@ -113,9 +114,10 @@ func appendSize(dst []byte, code byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, code|wide), uint32(n))
 }
 
-// Append appends the smallest encoding of v, which is a value of the types of this package, to dst. Numbers in arrays
-// are the exception: they have their full width, as the broker that the clients were written for sends them. Append
-// refuses what Decode would refuse under the default depth. On error the returned slice is dst.
+// Append appends the smallest encoding of v to dst. v is a value of the types of this package.
+// Numbers in arrays are the exception: they have their full width, because Service Bus sends them
+// in this way and clients expect it. Append refuses the values that Decode would refuse with the
+// default depth. If there is an error, the returned slice is dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {

@@ -103,7 +103,7 @@ func appendElem(dst []byte, code byte, v any, depth int) ([]byte, error) {
 // openSize is the room that an open compound has for its constructor, size and count in their 8-bit form.
 const openSize = 3
 
-// OpenList starts a list at the end of dst, for elements that the caller appends. mark is for CloseList.
+// OpenList starts a list at the end of dst. The caller appends the elements. mark is for CloseList.
 func OpenList(dst []byte) (out []byte, mark int) { return open(dst, codeList8) }
 
 // CloseList ends the list that was opened at mark and has n elements.
@@ -114,15 +114,15 @@ func CloseList(dst []byte, mark, n int) []byte {
 	return closeCompound(dst, mark, n)
 }
 
-// OpenMap starts a map at the end of dst, for distinct keys and values that the caller appends in turn. mark is for
-// CloseMap.
+// OpenMap starts a map at the end of dst. The caller appends distinct keys, each followed by its
+// value. mark is for CloseMap.
 func OpenMap(dst []byte) (out []byte, mark int) { return open(dst, codeMap8) }
 
 // CloseMap ends the map that was opened at mark and has n entries.
 func CloseMap(dst []byte, mark, n int) []byte { return closeCompound(dst, mark, 2*n) }
 
-// AppendMapRaw appends a map of entries whose values are encoded already. Keys are written as strings or, if symbols is
-// true, as symbols; the caller vouches that they are distinct.
+// AppendMapRaw appends a map of entries whose values are already encoded. Keys are written as
+// strings or, if symbols is true, as symbols. The caller ensures that the keys are distinct.
 func AppendMapRaw(dst []byte, entries iter.Seq2[[]byte, []byte], symbols bool) []byte {
 	dst, mark := OpenMap(dst)
 	n := 0

@@ -30,13 +30,13 @@ func (d Decimal64) String() string { return form64.read(d[:]).String() }
 // String writes the decimal with all its digits: 12.50, -3, 1E+40.
 func (d Decimal128) String() string { return form128.read(d[:]).String() }
 
-// Float64 is the double nearest to the decimal.
+// Float64 returns the double nearest to the decimal.
 func (d Decimal32) Float64() float64 { return form32.read(d[:]).float64() }
 
-// Float64 is the double nearest to the decimal.
+// Float64 returns the double nearest to the decimal.
 func (d Decimal64) Float64() float64 { return form64.read(d[:]).float64() }
 
-// Float64 is the double nearest to the decimal, infinite outside the range of a double.
+// Float64 returns the double nearest to the decimal, or infinity outside the range of a double.
 func (d Decimal128) Float64() float64 { return form128.read(d[:]).float64() }
 
 // decimal is ± coefficient × 10^exponent.
@@ -138,9 +138,9 @@ func placePoint(digits string, e, precision int) string {
 	return digits[:point] + "." + digits[point:]
 }
 
-// ParseDecimal128 reads a number as JSON writes it (RFC 8259 §6) exactly:
-// ok is false if s is not a decimal, or needs more than 34 digits or an exponent out of
-// range. Zeros at the end count as digits, unless the number is too long with them.
+// ParseDecimal128 parses a number in the form of JSON (RFC 8259 §6) exactly. ok is false if s is
+// not a decimal, or needs more than 34 digits or an exponent out of range. Zeros at the end count
+// as digits, unless the number is too long with them.
 func ParseDecimal128(s string) (d Decimal128, ok bool) {
 	digits, e, negative, ok := splitNumber(s)
 	if !ok {
@@ -189,8 +189,8 @@ func splitNumber(s string) (digits string, e int, negative, ok bool) {
 	return digits, e - len(fraction), negative, true
 }
 
-// Int returns the number in v, which may be of any integer type; ok is false for other types and
-// beyond 63 bits.
+// Int returns the number in v, which may be of any integer type. ok is false for other types, and
+// for numbers of more than 63 bits.
 func Int(v any) (n int64, ok bool) {
 	switch v := v.(type) {
 	case int8:
@@ -213,8 +213,8 @@ func Int(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Float returns the number in v, which may be of a floating-point or integer type; ok is false for
-// other types, and for integers that a double may not hold exactly.
+// Float returns the number in v, which may be of a floating-point or integer type. ok is false for
+// other types, and for integers that a double possibly cannot represent exactly.
 func Float(v any) (f float64, ok bool) {
 	switch v := v.(type) {
 	case float32:

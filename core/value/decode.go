@@ -129,7 +129,7 @@ func buildArray(code byte, data []byte) Array {
 	return a
 }
 
-// Error reports bytes that are not a valid encoding, or not of the requested type.
+// Error describes bytes that are not a valid encoding, or not of the requested type.
 type Error struct {
 	Offset int // bytes from the start of the input
 	Msg    string
@@ -142,13 +142,14 @@ func fail(offset int, format string, args ...any) error {
 	return &Error{Offset: offset, Msg: fmt.Sprintf(format, args...)}
 }
 
-// Limits bounds what Decode and Skip accept in one value. A field that is zero or less has its default.
+// Limits limits the values that Decode and Skip accept. A field that is zero or negative has its
+// default.
 type Limits struct {
 	Depth    int // nested lists, maps, arrays and descriptors; the outermost one is at depth 1
 	Elements int // elements of all lists, maps (keys and values) and arrays together
 }
 
-// DefaultLimits are the limits that stand in for zero fields.
+// DefaultLimits are the values for fields of Limits that are zero.
 var DefaultLimits = Limits{Depth: 32, Elements: 65536}
 
 func (l Limits) orDefault() Limits {

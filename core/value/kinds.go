@@ -2,10 +2,10 @@ package value
 
 import "fmt"
 
-// Kind names an AMQP type, whatever the width it is encoded with.
+// Kind identifies an AMQP type, independently of the width of its encoding.
 type Kind uint8
 
-// The AMQP types. KindInvalid is the zero Kind: no such constructor, or no bytes to read one from.
+// The AMQP types. KindInvalid is the zero Kind. It means an unknown constructor, or no bytes.
 const (
 	KindInvalid Kind = iota
 	KindNull

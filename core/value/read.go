@@ -96,11 +96,12 @@ func ReadText(b []byte) (v, rest []byte, err error) {
 	return readText(b, KindString)
 }
 
-// ReadList reads the frame of a list: the number of its elements, and their bytes, which it does not validate.
+// ReadList reads the start of a list. It returns the number of elements and their bytes, which it
+// does not validate.
 func ReadList(b []byte) (n int, elements, rest []byte, err error) { return readCompound(b, KindList) }
 
-// ReadMap reads the frame of a map: the number of its entries, and the bytes of its keys and values in turn, which it
-// does not validate.
+// ReadMap reads the start of a map. It returns the number of entries, and the bytes of the keys and
+// values, which it does not validate.
 func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	n, entries, rest, err = readCompound(b, KindMap)
 	if n%2 != 0 {
@@ -109,7 +110,8 @@ func ReadMap(b []byte) (n int, entries, rest []byte, err error) {
 	return n / 2, entries, rest, err
 }
 
-// ReadRaw returns the encoding of the first value in b, described or not, without validating what is inside it.
+// ReadRaw returns the encoding of the first value in b, described or not. It does not validate the
+// contents of the value.
 func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	n, ok := extent(b)
 	if !ok {
@@ -118,9 +120,9 @@ func ReadRaw(b []byte) (raw, rest []byte, err error) {
 	return b[:n:n], b[n:], nil
 }
 
-// MapEntries iterates over the encoded map at the start of b and yields the text of each key that is a string or a
-// symbol and the encoded value. Entries with other keys are passed over. It ends early, without a report, where b is
-// not valid: bytes of a peer go through Skip first.
+// MapEntries iterates over the encoded map at the start of b. It yields each key that is a string
+// or a symbol, as a string, with its encoded value, and skips other entries. If b is not valid, it
+// ends early without an error. Bytes of a peer must be validated with Skip first.
 func MapEntries(b []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		n, entries, _, err := ReadMap(b)

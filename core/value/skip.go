@@ -182,8 +182,9 @@ func (w *walker) array(at, i, stop, depth, n int) error {
 	return nil
 }
 
-// Extent returns the length of the first value in b without looking inside it. If b has only the value's
-// start, the length exceeds that of b. Extent returns false if the start does not give the length.
+// Extent returns the length of the first value in b without reading its contents. If b contains
+// only the start of the value, the length exceeds that of b. Extent returns false if the start does
+// not contain the length.
 func Extent(b []byte) (int, bool) {
 	i := 0
 	for pending := 1; pending > 0; pending-- {

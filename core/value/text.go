@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// The descriptors of the values that only .NET has types for.
+// The descriptors of values with types of .NET that AMQP does not have.
 const (
 	DescriptorTimeSpan       = Symbol("com.microsoft:timespan")        // long: ticks of 100 ns
 	DescriptorURI            = Symbol("com.microsoft:uri")             // string
 	DescriptorDateTimeOffset = Symbol("com.microsoft:datetime-offset") // long: ticks since the year 1
 )
 
-// DescriptorDateTime is the descriptor of an instant that a timestamp cannot represent: one without
-// a zone, which is in UTC, or one more precise than a millisecond. It is a string as ParseDateTime
-// reads it. Only rules have such values.
+// DescriptorDateTime is the descriptor of a time that a timestamp cannot represent: a time without
+// a zone, which is in UTC, or a time that is more precise than a millisecond. The value is a string
+// that ParseDateTime accepts. Only rules have such values.
 const DescriptorDateTime = Symbol("com.crosstown:date-time")
 
-// ParseDateTime reads a dateTime of XML Schema (§3.2.7). zoned says that it names its zone.
+// ParseDateTime parses a dateTime of XML Schema (§3.2.7). zoned reports whether it contains a zone.
 func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	if t, err = time.Parse(time.RFC3339Nano, s); err == nil {
 		return t, true, nil
@@ -30,7 +30,7 @@ func ParseDateTime(s string) (t time.Time, zoned bool, err error) {
 	return t, false, err
 }
 
-// Text is the text form of a value: a string is its own, and a compound's is its JSON.
+// Text returns the text form of a value: a string itself, and the JSON of a list, map or array.
 func Text(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -164,8 +164,8 @@ func appendDecimalJSON(dst []byte, s string) []byte {
 	return append(dst, s...)
 }
 
-// AppendFloatText writes a float so that it is read as one again. A float that is not a number is
-// written as quoted text: "NaN", "Infinity", "-Infinity".
+// AppendFloatText writes a float so that a reader recognizes it as a float. It writes a float that
+// is not a number as quoted text: "NaN", "Infinity", "-Infinity".
 func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	mark := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
@@ -180,8 +180,9 @@ func AppendFloatText(dst []byte, f float64, bits int) []byte {
 	}
 }
 
-// AppendStringJSON appends s as a JSON string, with everything beyond ASCII escaped if ascii is set.
-// What is not UTF-8 becomes U+FFFD: browsers close a connection on which they get anything else.
+// AppendStringJSON appends s as a JSON string. If ascii is set, it escapes all characters outside
+// ASCII. It replaces invalid UTF-8 by U+FFFD, because browsers close a connection on which they
+// receive it.
 func AppendStringJSON[T string | []byte](dst []byte, s T, ascii bool) []byte {
 	dst = append(dst, '"')
 	plain := 0 // s up to here is in dst

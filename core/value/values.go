@@ -9,19 +9,23 @@ import (
 	"time"
 )
 
-// Decimal32 is an IEEE 754-2008 decimal32 in network byte order. It is carried, never computed with.
+// Decimal32 is an IEEE 754-2008 decimal32 in network byte order. It is only transported, not used
+// in computations.
 type Decimal32 [4]byte
 
-// Decimal64 is an IEEE 754-2008 decimal64 in network byte order. It is carried, never computed with.
+// Decimal64 is an IEEE 754-2008 decimal64 in network byte order. It is only transported, not used
+// in computations.
 type Decimal64 [8]byte
 
-// Decimal128 is an IEEE 754-2008 decimal128 in network byte order. It is carried, never computed with.
+// Decimal128 is an IEEE 754-2008 decimal128 in network byte order. It is only transported, not used
+// in computations.
 type Decimal128 [16]byte
 
-// Char is one Unicode code point. Surrogates pass, because a .NET char may hold half a pair.
+// Char is one Unicode code point. Surrogates are allowed, because a .NET char may be half of a
+// pair.
 type Char rune
 
-// Symbol is a symbolic name. AMQP asks for ASCII; any valid UTF-8 is accepted.
+// Symbol is a symbolic name. AMQP requires ASCII, but this package accepts any valid UTF-8.
 type Symbol string
 
 // Timestamp is a moment in milliseconds since the Unix epoch.
@@ -36,8 +40,8 @@ func (t Timestamp) Time() time.Time { return time.UnixMilli(int64(t)).UTC() }
 // List is a sequence of values of any types.
 type List []any
 
-// Map is a sequence of entries with distinct keys. Order is kept and counts in comparisons (AMQP 1.0 §1.6.23). Keys
-// are of any type but list, map, array and described.
+// Map is a sequence of entries with distinct keys. The order is kept, and comparisons include it
+// (AMQP 1.0 §1.6.23). Keys may have any type except list, map, array and described.
 type Map []Entry
 
 // Entry is one key and its value.
@@ -60,8 +64,8 @@ func (m Map) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Array is a sequence of values of one type. When Descriptor is not nil it applies to every element, and Values holds
-// the bare values.
+// Array is a sequence of values of one type. If Descriptor is not nil, it applies to every element,
+// and Values contains the values without it.
 type Array struct {
 	Elem       Kind // type of the elements; KindInvalid means that of Values[0]
 	Descriptor any
@@ -85,10 +89,11 @@ func (a Array) elem() Kind {
 	return a.Elem
 }
 
-// Described is a value with a descriptor that says what it means.
+// Described is a value with a descriptor that defines its meaning.
 type Described struct{ Descriptor, Value any }
 
-// KindOfValue returns the AMQP type of the Go value v, KindInvalid if v is none of the types of this package.
+// KindOfValue returns the AMQP type of the Go value v, or KindInvalid if v has none of the types of
+// this package.
 func KindOfValue(v any) Kind {
 	switch v.(type) {
 	case nil:
@@ -151,7 +156,7 @@ type Opt[T any] struct {
 	Set bool
 }
 
-// Some makes a present Opt.
+// Some returns a present Opt.
 func Some[T any](v T) Opt[T] { return Opt[T]{V: v, Set: true} }
 
 // Or returns the value, or def when it is absent.
@@ -190,8 +195,9 @@ func ParseUUID(s string) (UUID, error) {
 	return u, nil
 }
 
-// Equal reports whether a and b are the same value of the same type. Floats are compared bit by bit, so a NaN equals
-// itself; maps are equal only in the same order (AMQP 1.0 §1.6.23). Values of foreign Go types are equal to nothing.
+// Equal reports whether a and b are the same value of the same type. It compares floats bit by bit,
+// so that a NaN equals itself. Maps are equal only in the same order (AMQP 1.0 §1.6.23). Values of
+// other Go types are never equal.
 func Equal(a, b any) bool {
 	k := KindOfValue(a)
 	if k == KindInvalid || k != KindOfValue(b) {

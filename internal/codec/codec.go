@@ -37,7 +37,7 @@ const (
 	Map
 )
 
-// String names the kind as refusals do.
+// String returns the name of the kind for refusals.
 func (k Kind) String() string {
 	return [...]string{
 		"nothing", "null", "a boolean", "an integer", "an integer", "an integer", "a number", "a number",
@@ -45,7 +45,7 @@ func (k Kind) String() string {
 	}[k]
 }
 
-// Error says why data is not well-formed.
+// Error describes why data is not well-formed.
 type Error struct {
 	At   int // bytes from the start
 	Text string
@@ -60,60 +60,64 @@ const (
 	NotUTF8  = "a string is not UTF-8"
 )
 
-// Reader goes through an encoded value from its start, and checks it. Its methods that return a
-// value must be called only where Kind says that there is a value of that kind. After an error
-// nothing more can be read: Kind is zero, More is false, and other methods must not be called.
+// Reader reads an encoded value from its start, and checks it. A method that returns a value must
+// be called only if Kind has returned the kind of that value. After an error nothing more can be
+// read: Kind returns zero, More returns false, and other methods must not be called.
 type Reader interface {
 	Encoding() Encoding
 	// Kind returns the kind of the next value.
 	Kind() Kind
-	// Null passes over a null.
+	// Null skips a null.
 	Null()
 	Bool() bool
 	Int() int64
 	Uint() uint64
-	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text, which is copied into a string.
-	// For another value it returns only the kind. It saves calls for readers that turn everything into values.
+	// Scalar reads the next value if it is a null, a Bool, an Int, a Uint or a Text. A Text is
+	// copied into a string. For another value it returns only the kind. It saves calls for readers
+	// that convert all values.
 	Scalar() (v any, k Kind)
-	// Float reads a Float, Float32 or, from JSON, any number; ok is false for one beyond double precision.
+	// Float reads a Float, a Float32 or, from JSON, any number. ok is false if a double cannot
+	// represent the number.
 	Float() (f float64, ok bool)
-	// Text shares memory with the data, if it can. So do Binary, Extension, Key and Skip.
+	// Text returns a text, which shares memory with the data if possible. This also applies to
+	// Binary, Extension, Key and Skip.
 	Text() []byte
 	Binary() []byte
-	// Instant is in milliseconds since the Unix epoch; ok is false for one that 64 bits cannot hold.
+	// Instant returns milliseconds since the Unix epoch. ok is false if 64 bits are not enough.
 	Instant() (ms int64, ok bool)
 	Extension() (kind int8, data []byte)
-	// Open enters a list or a map, and returns how many elements it has, 0 if that is not known. More must follow.
+	// Open enters a list or a map, and returns the number of elements, or 0 if it is not known.
+	// More must be called next.
 	Open() int
-	// More reports whether there is another element, or member, in the list or map that was entered
-	// last; if there is none, it has ended.
+	// More reports whether the list or map that was entered last has another element or member. If
+	// there is none, the list or map has ended.
 	More() bool
 	// Key reads the name of a member. Keys of MessagePack that are not texts are read as values.
 	Key() []byte
-	// Only reports, after the first Key of a map, whether it is the only one.
+	// Only reports, after the first Key of a map, whether the map has no other key.
 	Only() bool
-	// Skip passes over the next value and returns its encoding.
+	// Skip skips the next value and returns its encoding.
 	Skip() []byte
 	// Err returns the error, an *Error, if there was one.
 	Err() error
-	// End checks that nothing follows, and returns the error, if there was one.
+	// End checks that no data follow. It returns the error, if there was one.
 	End() error
-	// Fail ends the reading with an error, if there was none.
+	// Fail ends the reading with an error. It keeps an earlier error.
 	Fail(text string)
-	// Reset starts again with other data. checked says that a Reader has gone through the data before.
+	// Reset starts again with other data. checked means that a Reader has checked the data before.
 	Reset(data []byte, checked bool)
 }
 
-// Options say what a Reader accepts.
+// Options determine what a Reader accepts.
 type Options struct {
 	Depth int // that lists and maps may have: MaxDepth at most
 
-	// Frame is for parts of frames of the WebSocket protocol: half a surrogate pair in JSON is read as
-	// U+FFFD, as browsers do, and MessagePack may have no extensions, and no keys but texts.
+	// Frame is for parts of frames of the WebSocket protocol. Half of a surrogate pair in JSON is
+	// read as U+FFFD, as browsers do. MessagePack must have no extensions, and only texts as keys.
 	Frame bool
 }
 
-// MaxDepth is the largest Depth that Options may have.
+// MaxDepth is the maximum Depth in Options.
 const MaxDepth = 512
 
 // NewReader returns a reader of data. JSON must be UTF-8.
@@ -126,7 +130,7 @@ func NewReader(e Encoding, data []byte, o Options) Reader {
 	return r
 }
 
-// Writer appends values. Maps and lists are opened and closed.
+// Writer appends values. The caller opens and closes maps and lists.
 type Writer interface {
 	Encoding() Encoding
 	Null()
@@ -141,28 +145,28 @@ type Writer interface {
 	TextBytes(v []byte)
 	// Binary writes bytes: base64 in JSON.
 	Binary(v []byte)
-	// BinaryParts writes bytes that come in parts, size bytes in total.
+	// BinaryParts writes bytes that consist of several parts, with size bytes in total.
 	BinaryParts(size int, parts iter.Seq[[]byte])
 	// Instant writes milliseconds since the Unix epoch: in JSON as RFC 3339 or,
 	// beyond the years 0 to 9999, as a number.
 	Instant(ms int64)
-	// JSON writes a JSON text: in JSON as it is.
+	// JSON writes a JSON text. In JSON it writes the text unchanged.
 	JSON(text []byte)
 	OpenMap()
-	// Key writes the name of a member, whose value is to be written next. It returns the writer for that.
+	// Key writes the name of a member and returns the writer for its value, which must follow.
 	Key(name string) Writer
 	KeyBytes(name []byte)
 	CloseMap()
 	OpenList()
 	// CloseList ends a list of n elements.
 	CloseList(n int)
-	// Len is the length of what the writer has appended to.
+	// Len returns the length of the slice to which the writer has appended.
 	Len() int
-	// Bytes is what the writer has appended to.
+	// Bytes returns the slice to which the writer has appended.
 	Bytes() []byte
 }
 
-// WriteList writes a list, each item by write.
+// WriteList writes a list, and each of its items with write.
 func WriteList[T any](w Writer, items []T, write func(Writer, T)) {
 	w.OpenList()
 	for _, item := range items {

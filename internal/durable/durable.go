@@ -1,4 +1,5 @@
-// Package durable makes directories, the names in them, and files that are created in one step survive a loss of power.
+// Package durable creates directories and files that survive a power failure. It creates each file
+// in one step.
 package durable
 
 import (
@@ -11,14 +12,14 @@ import (
 	"syscall"
 )
 
-// MkdirAll makes a directory and its parents, with the rights 0700, and syncs every directory above it:
-// the process that made them may have ended before it did. Without that a loss of power may remove a
-// directory with all that was synced in it.
+// MkdirAll creates a directory and its parents, with the permissions 0700, and syncs every
+// directory above it, because the process that created these may have ended before it synced them.
+// Without the sync, a power failure can remove a directory with all synced data in it.
 func MkdirAll(dir string) error {
 	return MakeAll(dir, func(dir string) error { return os.MkdirAll(dir, 0o700) }, SyncDir)
 }
 
-// MakeAll is MkdirAll for a file system whose calls it is given.
+// MakeAll does the same as MkdirAll with the given functions of a file system.
 func MakeAll(dir string, mkdirAll, syncDir func(string) error) error {
 	if err := mkdirAll(dir); err != nil {
 		return err
@@ -37,17 +38,18 @@ func isRefused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL)
 }
 
-// Create creates a file with what write writes, in one step, or fails with fs.ErrExist if the file exists.
+// Create creates a file with the output of write, in one step. It fails with fs.ErrExist if the
+// file exists.
 func Create(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Link)
 }
 
-// Replace replaces the file at path, in one step, by one with what write writes.
+// Replace replaces the file at path, in one step, by a file with the output of write.
 func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
 	return publish(path, mode, write, os.Rename)
 }
 
-// Content returns a write function for content that is already there.
+// Content returns a write function for the given content.
 func Content(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(data)

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// Bound is how long a condition may take to hold. It ends a test whose condition will never
-	// hold; no machine is so busy that a condition takes this long.
+	// Bound is the maximum time to wait for a condition. It ends a test whose condition never
+	// becomes true. It is so long that a busy machine does not exceed it.
 	Bound = 5 * time.Minute
 	// pause is the longest time between two looks.
 	pause = 20 * time.Millisecond
 )
 
-// True waits until a condition holds. what says what must happen, and is the failure if it does not.
+// True waits until a condition is true. what describes the condition in the failure.
 func True(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	if !Within(Bound, holds) {
@@ -22,8 +22,8 @@ func True(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// Within waits for a condition, and reports whether it holds within a bound, for helpers that
-// report more than a failure.
+// Within waits for a condition, and reports whether it becomes true within a time. It is for
+// helpers that report more than a failure.
 func Within(bound time.Duration, holds func() bool) bool {
 	next := 100 * time.Microsecond
 	for end := time.Now().Add(bound); !holds(); next = min(2*next, pause) {

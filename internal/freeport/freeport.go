@@ -33,8 +33,8 @@ var claimed struct {
 	next, end int
 }
 
-// Take returns a port on which no server of loopback listens, and which no
-// other call returns, in this process or another.
+// Take returns a port of loopback on which no server listens. No other call returns the same port,
+// in this process or another.
 func Take() (int, error) {
 	claimed.Lock()
 	defer claimed.Unlock()

@@ -52,7 +52,7 @@ func Start(program, dir string, args ...string) (*Process, error) {
 // Signal sends the process a signal.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Kill ends the process at once, and waits until it has ended.
+// Kill ends the process immediately, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.exited

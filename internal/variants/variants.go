@@ -1,7 +1,8 @@
-// Package variants chooses on which engine, and over which transport, a test ("story") runs.
+// Package variants chooses the engine and the transport with which a test ("story") runs.
 //
-// All engines pass one conformance suite, and every transport carries the same protocol. So a story
-// runs in one place, which the hash of its name selects. Together the stories cover all places.
+// All engines pass one conformance suite, and every transport carries the same protocol. A story
+// therefore runs in one place, which the hash of its name selects. Together the stories cover all
+// places.
 package variants
 
 import (
@@ -22,7 +23,7 @@ const variable = "E2E_ALL"
 func All() bool { return os.Getenv(variable) == "1" }
 
 // Each runs a story as a subtest for each of its places. The first word of a place, such as
-// "redis/tls", is its engine. Without a Redis the story moves to its first place that needs none.
+// "redis/tls", is its engine. Without a Redis, the story runs in its first place that needs none.
 func Each(t *testing.T, story func(t *testing.T, place string), places ...string) {
 	t.Helper()
 	for _, place := range chosen(t.Name(), os.Getenv(variable), places) {

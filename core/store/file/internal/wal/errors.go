@@ -66,7 +66,7 @@ func (e *VersionError) Error() string {
 		"start the version that wrote it, or give the store another directory", e.File, e.Version, formatVersion)
 }
 
-// Err returns the reason why the log stopped as a *FailedError, or nil.
+// Err returns the *FailedError that describes why the log stopped, or nil.
 func (l *Log) Err() error {
 	if e := l.failure.Load(); e != nil {
 		return e
