@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/crosstown-mq/crosstown/core/auth"
+	"github.com/crosstown-mq/crosstown/gateway/cli/command"
 	"github.com/crosstown-mq/crosstown/gateway/internal/config"
 )
 
@@ -98,7 +98,7 @@ func serveTests(ctx context.Context, file, level string, stdin io.Reader, stdout
 	_ = again.level.UnmarshalText([]byte(settings.Log.Level)) // validated
 	return serve(ctx, settings, func(a *announcement) error {
 		plain, secure, address := a.connections()
-		return json.NewEncoder(stdout).Encode(testServer{
+		return command.NewEncoder(stdout).Encode(testServer{
 			ConnectionString: plain, WithTLS: secure, CA: a.cert.ca, CustomEndpoint: "sb://" + address, Address: address, URL: "http://" + address,
 			Authorization: auth.SignSAS("http://"+address+"/", config.DevPolicy, config.DevKey, time.Now().Add(testServerLife)), PID: os.Getpid(), Version: versionText(),
 		})

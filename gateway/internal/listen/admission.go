@@ -25,7 +25,8 @@ const (
 	// maxStrangers is the default of AdmissionOptions.Strangers, if there are enough descriptors.
 	maxStrangers = 1024
 	// strangersBytes bounds how many bytes all strangers together may have sent without having been
-	// answered. A stranger that has sent no more than an equal share is never closed for this.
+	// answered, and all other clients in headers of HTTP requests whose token the gateway has not
+	// checked yet. A client that has sent no more than an equal share is never closed for this.
 	strangersBytes = 16 << 20
 	// rememberedFor is how long the network of a client that has proven an identity is remembered,
 	// and maxRemembered is how many networks are remembered.
@@ -85,7 +86,7 @@ type reason int
 
 const (
 	crowded reason = iota // there were too many strangers
-	heavy                 // strangers had sent too much
+	heavy                 // too much had been sent
 	full                  // there were too many connections
 	reasons               // the number of reasons
 )
@@ -296,8 +297,8 @@ type Conn struct {
 	bytes  atomic.Int64 // its part of Admission.bytes
 
 	charging sync.Mutex
-	release  func() // of what Charge took; nil: nothing. charging guards it
-	closed   bool   // charging guards it
+	release  func()      // of what Charge took; nil: nothing. charging guards it
+	closed   atomic.Bool // set while charging is held; nothing is counted from then on
 
 	element *list.Element // among the strangers; nil if it is not a stranger's. admission.mu guards it
 	counted bool          // in admission.open; admission.mu guards it
@@ -306,10 +307,11 @@ type Conn struct {
 // Proven records that the client has proven an identity. After that, its connection is never closed
 // to make room.
 func (c *Conn) Proven() {
-	if c.proven.Swap(true) {
+	known := c.proven.Swap(true)
+	c.Answered()
+	if known {
 		return
 	}
-	c.Answered()
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	c.admission.leave(c)
@@ -321,7 +323,7 @@ func (c *Conn) Proven() {
 func (c *Conn) Charge(take func() (release func(), err error)) error {
 	c.charging.Lock()
 	defer c.charging.Unlock()
-	if c.release != nil || c.closed {
+	if c.release != nil || c.closed.Load() {
 		return nil
 	}
 	release, err := take()
@@ -354,29 +356,37 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.stage.CompareAndSwap(int32(saidNothing), int32(saidPart))
-	mine := c.bytes.Add(int64(n))
-	all := c.admission.bytes.Add(int64(n))
+	tooMuch := c.hold(n)
 	switch {
 	case c.proven.Load(): // proven in the meantime
 		c.Answered()
-	case all > strangersBytes && mine > c.admission.share:
+	case tooMuch:
 		c.evict(heavy)
 		return 0, errEvicted
 	}
 	return n, err
 }
 
+// hold counts n bytes that have arrived from a client whose identity is not proven yet, or in a header whose
+// token is not checked yet. It reports whether there are too many from this connection.
+func (c *Conn) hold(n int) bool {
+	mine := c.bytes.Add(int64(n))
+	all := c.admission.bytes.Add(int64(n))
+	if c.closed.Load() {
+		c.Answered()
+	}
+	return all > strangersBytes && mine > c.admission.share
+}
+
 // Close closes the connection and frees its place.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	c.proven.Store(true) // nothing more is counted
-	c.Answered()
 	c.charging.Lock()
-	if c.release != nil && !c.closed {
+	if !c.closed.Swap(true) && c.release != nil {
 		c.release()
 	}
-	c.closed = true
 	c.charging.Unlock()
+	c.Answered()
 	c.admission.mu.Lock()
 	defer c.admission.mu.Unlock()
 	c.admission.forget(c)

@@ -21,7 +21,10 @@ type rewound struct {
 // keeps about a hundred more for each line: short lines would take twenty times their size.
 const maxHeaderLines = 1000
 
-var errHeaderLines = errors.New("an HTTP request has too many header lines")
+var (
+	errHeaderLines = errors.New("an HTTP request has too many header lines")
+	errHeaderBytes = errors.New("HTTP headers take too much memory")
+)
 
 // header counts the lines in the header of a request while it arrives.
 type header struct {
@@ -81,12 +84,22 @@ func (c *rewound) Read(p []byte) (n int, err error) {
 	if c.request == nil {
 		return n, err
 	}
-	if c.request.count(p[:n]); !c.request.isLong() {
-		return n, err
+	c.request.count(p[:n])
+	switch {
+	case c.request.isLong():
+		return 0, c.refuse(errHeaderLines, "431 Request Header Fields Too Large",
+			fmt.Sprintf("The request has more than %d lines of headers. Send large numbers of properties with AMQP, or in the body.", maxHeaderLines))
+	case !c.request.ended && c.admitted.proven.Load() && c.admitted.hold(n):
+		c.admitted.admission.tell(heavy, c.admitted)
+		return 0, c.refuse(errHeaderBytes, "503 Service Unavailable\r\nRetry-After: 1", "The headers that arrive at this gateway take too much memory. Try again later, with shorter headers.")
 	}
-	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"+
-		"The request has more than %d lines of headers. Send large numbers of properties with AMQP, or in the body.\n", maxHeaderLines) // it may be gone
-	return 0, errHeaderLines
+	return n, err
+}
+
+// refuse answers in the place of net/http, which cannot answer before it has the whole header.
+func (c *rewound) refuse(why error, status, text string) error {
+	_, _ = fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n%s\n", status, text) // it may be gone
+	return why
 }
 
 // SyscallConn gives the bridges the socket of a connection without TLS.

@@ -14,7 +14,7 @@ func TestStrangerThatGotLeastFarMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAdmission(AdmissionOptions{Connections: 100, Strangers: 4})
 		m := New(nil, Options{Admission: a})
-		closed := func(c *Conn) bool { return c.proven.Load() }
+		closed := func(c *Conn) bool { return c.closed.Load() }
 		enter := func(says string) *Conn {
 			client, there := net.Pipe()
 			t.Cleanup(func() { _ = client.Close() })
