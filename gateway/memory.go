@@ -44,7 +44,7 @@ func (p parts) sum() int64 { return p.messages + p.connections + p.cache + 2*p.r
 func newPools(c *config.Config, collector *memory.Collector, log *slog.Logger) *pools {
 	available, limited := memory.Available(memorySetting(c))
 	if limited { // let the collector work harder before the container is killed
-		debug.SetMemoryLimit(available / 10 * 9)
+		debug.SetMemoryLimit(available / 100 * 85) // the runtime exceeds it when it has too little CPU time to collect
 	}
 	of := partsOf(available)
 	if n, err := memory.Parse(c.MessageMemory); err == nil { // otherwise it is not set, because it was validated

@@ -139,6 +139,21 @@ var narrowAttacks = []struct {
 		}
 		return nil // it waits
 	}},
+	{"HTTP headers that do not end, of clients with a proven identity", func(n *narrow) error {
+		c, err := (&net.Dialer{}).DialContext(n.ctx, "tcp", n.gw.host)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(n.ctx, func() { _ = c.Close() })
+		_, _ = fmt.Fprintf(c, "POST /narrow/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Length: 0\r\n\r\n", n.token("narrow", "narrow-send"))
+		answer := make([]byte, 12)
+		if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 201" {
+			_ = c.Close()
+			return fmt.Errorf("answered %q, %v", answer, err)
+		}
+		_, err = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: localhost\r\n%s", strings.Repeat("Name: "+strings.Repeat("x", 110)+"\r\n", 900))
+		return err
+	}},
 	{"deliveries that nobody settles", func(n *narrow) error {
 		conn, err := n.dial("narrow-listen")
 		if err != nil {

@@ -22,6 +22,9 @@ const (
 	collectInterval = 500 * time.Millisecond
 	// collectPart is how many times as long as a collection took must pass before the next one.
 	collectPart = 10
+	// overrun is the part of the limit of Go's runtime, in percent, from which its memory is full whatever part of it
+	// is live: the runtime limits the time for collections, so clients can make it allocate faster than it collects.
+	overrun = 103
 	// evictInterval is how often a connection is closed at level Full.
 	evictInterval = 100 * time.Millisecond
 )
@@ -47,27 +50,28 @@ type Options struct {
 // Watch measures the memory of the process and sets the level of a Gauge.
 type Watch struct {
 	Options
-	last      atomic.Pointer[Usage]
-	system    system
-	limit     int64
-	group     groups
-	limitAt   time.Time
-	collected time.Time // when this Watch last collected the heap
-	pause     time.Duration
-	evicted   time.Time
+	last       atomic.Pointer[Usage]
+	system     system
+	limit      int64
+	group      groups
+	limitAt    time.Time
+	collected  time.Time // when this Watch last began to collect the heap
+	collecting atomic.Bool
+	pause      atomic.Int64 // how long that took, in nanoseconds
+	evicted    time.Time
 }
 
 // system provides what a Watch measures.
 type system struct {
 	file    read
 	heap    func() heap
-	collect func()
+	collect func(done func()) // calls done at the end, which it need not wait for
 	now     func() time.Time
 }
 
 // NewWatch creates a Watch. Run must be called.
 func NewWatch(o Options) *Watch {
-	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, runtime.GC, time.Now}}
+	w := &Watch{Options: o, system: system{os.ReadFile, readHeap, collect, time.Now}}
 	w.last.Store(&Usage{Limit: 1})
 	w.measure()
 	return w
@@ -96,6 +100,16 @@ type heap struct {
 	objects int64 // in the heap, including garbage that is not collected yet
 	live    int64 // after the last collection
 	others  int64 // taken from the system, but not for the heap
+	taken   int64 // from the system in all, with what is free
+	limit   int64 // that the runtime keeps to, as far as it can
+}
+
+// collect runs beside the caller: while others use the processors, a collection takes seconds.
+func collect(done func()) {
+	go func() {
+		defer done()
+		runtime.GC()
+	}()
 }
 
 func (w *Watch) measure() Usage {
@@ -110,13 +124,18 @@ func (w *Watch) measure() Usage {
 	}
 	was := w.last.Load().Level
 	// Usage is above the mark, and it is unknown how much of it is live: find out.
-	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*w.pause) {
-		w.system.collect()
-		w.collected, w.pause = now, w.system.now().Sub(now)
+	if h.objects+h.others+beside >= w.limit*marks[fair.Tight].begins/100 && now.Sub(w.collected) >= max(collectInterval, collectPart*time.Duration(w.pause.Load())) && !w.collecting.Swap(true) {
+		w.collected = now
+		w.system.collect(func() {
+			w.pause.Store(int64(w.system.now().Sub(now)))
+			w.collecting.Store(false)
+		})
 		h = w.system.heap()
 	}
 	u := Usage{Used: min(h.live, h.objects) + h.others + beside, Limit: w.limit}
-	u.Level = levelOf(u.Used, u.Limit, was)
+	if u.Level = levelOf(u.Used, u.Limit, was); h.taken/overrun >= h.limit/100 {
+		u.Level = fair.Full
+	}
 	w.last.Store(&u)
 	w.Gauge.Set(u.Level)
 	if u.Level != was {
@@ -170,7 +189,7 @@ func readHeap() heap {
 	}
 	metrics.Read(s)
 	at := func(i int) int64 { return int64(s[i].Value.Uint64()) }
-	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0)}
+	return heap{objects: at(0), live: at(1), others: at(2) - at(3) - at(4) - at(5) - at(0), taken: at(2) - at(3), limit: debug.SetMemoryLimit(-1)}
 }
 
 const (

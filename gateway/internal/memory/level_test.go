@@ -15,7 +15,7 @@ func TestTheLevelFollowsTheMemoryInUse(t *testing.T) {
 	var gauge fair.Gauge
 	now, collected, evicted := time.Unix(1000, 0), 0, 0
 	var h heap
-	garbage := int64(0)
+	garbage, taken := int64(0), int64(0)
 	files := map[string]string{
 		"/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "1000\n", "/proc/self/status": "RssAnon: 0 kB\n", "/sys/fs/cgroup/memory.stat": "anon 0\nsock 0\n",
 	}
@@ -27,8 +27,10 @@ func TestTheLevelFollowsTheMemoryInUse(t *testing.T) {
 			}
 			return nil, fs.ErrNotExist
 		},
-		heap:    func() heap { return heap{objects: h.live + garbage, live: h.live, others: h.others} },
-		collect: func() { collected++; garbage = 0 },
+		heap: func() heap {
+			return heap{objects: h.live + garbage, live: h.live, others: h.others, taken: taken, limit: 900}
+		},
+		collect: func(done func()) { collected++; garbage = 0; done() },
 		now:     func() time.Time { return now },
 	}
 	w.last.Store(&Usage{Limit: 1})
@@ -59,7 +61,16 @@ func TestTheLevelFollowsTheMemoryInUse(t *testing.T) {
 			t.Errorf("step %d: %+v with %d collections, want %v and %d", i, u, collected, step.want, step.collected)
 		}
 	}
-	if evicted != 2 {
-		t.Errorf("%d connections were closed while memory was full, want 2", evicted)
+	for _, step := range []struct {
+		taken int64
+		want  fair.Level
+	}{{900, fair.Normal}, {930, fair.Full}, {920, fair.Normal}} {
+		now, h, garbage, taken = now.Add(time.Second), heap{live: 400}, 0, step.taken
+		if u := w.measure(); u.Level != step.want {
+			t.Errorf("%d bytes taken by a runtime whose limit is 900: %+v, want %v", step.taken, u, step.want)
+		}
+	}
+	if evicted != 3 {
+		t.Errorf("%d connections were closed while memory was full, want 3", evicted)
 	}
 }
